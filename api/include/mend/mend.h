@@ -1,0 +1,294 @@
+/*
+ * Mend: a CUDA memory allocator that makes fragmentation harmless.
+ *
+ * A pool hands out blocks of device memory. Addresses come from large reserved ranges, physical
+ * memory from chunks that belong to no place; free chunks are mapped, from wherever they lie, into
+ * whatever contiguous range a request needs. A live block never changes its address.
+ *
+ * Conventions. All sizes are bytes. Fallible functions return a mend_result; on failure outputs are
+ * untouched, the pool is as it was before the call, and mend_last_error() says why. No function
+ * aborts, exits or prints. Every call is thread-safe, except create and destroy of the same pool.
+ * Structs that may grow begin with `size_t struct_size`, set by their MEND_..._INIT macro: a
+ * struct_size of 0 is an error, 0 in any other field means the documented default.
+ */
+#ifndef MEND_MEND_H
+#define MEND_MEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#error "Mend runs on Linux"
+#endif
+#define MEND_API           __attribute__((visibility("default")))
+
+#define MEND_VERSION_MAJOR 0
+#define MEND_VERSION_MINOR 1
+#define MEND_VERSION_PATCH 0
+
+/* The same type as cudaStream_t and CUstream. NULL is the legacy default stream; the driver's two
+ * special handles (1: legacy, 2: per-thread) are understood. */
+typedef struct CUstream_st *mend_stream;
+
+/* "Freed, but no stream is known after which the block is idle." See mend_free. */
+#define MEND_NO_STREAM ((mend_stream)(uintptr_t)-1)
+
+typedef struct mend_pool mend_pool;     /* one allocator on one device */
+typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a simulated device */
+
+/* ---- results ----------------------------------------------------------------------------------
+ */
+
+/* X(name, value, what it means) */
+#define MEND_RESULTS(X)                                                                            \
+    X(MEND_OK, 0, "success")                                                                       \
+    X(MEND_ERROR_INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")              \
+    X(MEND_ERROR_OUT_OF_MEMORY, 2, "the device, or the pool's limit, has no room for the request") \
+    X(MEND_ERROR_OUT_OF_HOST_MEMORY, 3, "malloc failed on the host")                               \
+    X(MEND_ERROR_OUT_OF_ADDRESSES, 4, "the driver has no range of addresses left")                 \
+    X(MEND_ERROR_NO_DRIVER, 5, "libcuda.so.1 is missing or too old")                               \
+    X(MEND_ERROR_NO_DEVICE, 6, "there is no such device")                                          \
+    X(MEND_ERROR_NOT_SUPPORTED, 7, "the device or the driver cannot do this")                      \
+    X(MEND_ERROR_DRIVER, 8, "a driver call failed; see mend_last_error")                           \
+    X(MEND_ERROR_DEVICE_LOST, 9, "the context is broken; only destroy is useful now")              \
+    X(MEND_ERROR_FOREIGN_POINTER, 10, "the pointer is not one of this pool")                       \
+    X(MEND_ERROR_INTERIOR_POINTER, 11, "the pointer lies inside a live block, not at its start")   \
+    X(MEND_ERROR_DOUBLE_FREE, 12, "the pointer lies in memory that is free already")               \
+    X(MEND_ERROR_UNKNOWN_STREAM, 13, "the stream is not usable with this pool")                    \
+    X(MEND_ERROR_CAPTURING, 14, "not while a stream is being captured")
+
+typedef enum mend_result {
+#define X(name, value, meaning) name = value,
+    MEND_RESULTS(X)
+#undef X
+} mend_result;
+
+/* The name of a result ("MEND_ERROR_OUT_OF_MEMORY"); static, never NULL. No lock, no driver call.
+ */
+MEND_API const char *mend_result_name(mend_result result);
+
+/* What went wrong in this thread's last failed call. */
+typedef struct mend_error {
+    size_t struct_size;
+    mend_result result;
+    int driver_status;       /* the driver's code, 0 when no driver call failed */
+    const char *driver_name; /* its name; "" when none */
+    const char *driver_call; /* the call that failed ("cuMemMap"); "" when none */
+    const char *message;     /* what was tried and what would help; "" before any failure */
+} mend_error;
+#define MEND_ERROR_INIT                                                                            \
+    {                                                                                              \
+        sizeof(mend_error), MEND_OK, 0, "", "", ""                                                 \
+    }
+
+/* Fills *error with the calling thread's last failure. The strings live until the thread's next
+ * failing call. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. No lock, no driver call. */
+MEND_API mend_result mend_last_error(mend_error *error);
+
+/* MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH of the library that runs. */
+MEND_API int mend_version(void);
+
+/* ---- log ----------------------------------------------------------------------------------------
+ */
+
+typedef enum mend_log_level {
+    MEND_LOG_DEBUG = 1,
+    MEND_LOG_INFO = 2,
+    MEND_LOG_WARNING = 3
+} mend_log_level;
+
+/* Receives one line without a newline. Called without locks of any pool; may call Mend. */
+typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
+
+/* Sends the library's log to `sink` (NULL: nowhere, the default) from now on, for the process. */
+MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
+
+/* ---- lifecycle
+ * ------------------------------------------------------------------------------------ */
+
+typedef struct mend_pool_config {
+    size_t struct_size;
+    int device;                /* ordinal of the device */
+    int allow_stream_waits;    /* 0: default, on. -1: off, the pool never makes one stream wait for
+                                  another (for kernels that spin on each other) */
+    const mend_driver *driver; /* NULL: CUDA. Borrowed; must outlive the pool */
+    uint64_t limit_bytes;      /* most physical memory the pool may hold; 0: the device's */
+    uint64_t chunk_bytes;      /* usual size of a chunk of the large zone; 0: chosen from the limit.
+                                  Rounded up to a page */
+    uint64_t small_chunk_bytes;   /* the same for the small zone; 0: 8 MiB */
+    uint64_t small_request_bytes; /* requests up to this size go to the small zone; 0: 1 MiB */
+    uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */
+} mend_pool_config;
+#define MEND_POOL_CONFIG_INIT                                                                      \
+    {                                                                                              \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0                                        \
+    }
+
+/*
+ * Creates a pool. config NULL means device 0 with all defaults. Opens the driver and the primary
+ * context of the device; takes no physical memory yet.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
+ * MEND_ERROR_NOT_SUPPORTED (no virtual memory management); MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_DRIVER. The caller owns the pool.
+ */
+MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
+
+/*
+ * Destroys a pool: waits for the context's work, unmaps and releases everything, blocks still live
+ * included, and frees the host's memory. NULL succeeds. No other call on the pool may be under way
+ * or follow. MEND_OK; MEND_ERROR_DRIVER when the driver refused to take something back (host memory
+ * is freed all the same).
+ */
+MEND_API mend_result mend_pool_destroy(mend_pool *pool);
+
+/* ---- allocate
+ * -------------------------------------------------------------------------------------- */
+
+/*
+ * Allocates `size_bytes` of device memory, rounded up to a multiple of 512 and aligned to 512, for
+ * use in the order of `stream` from now on. *pointer is owned by the caller until mend_free.
+ * May call the driver when no free memory fits; never waits on the host for the GPU unless the
+ * alternative is out of memory. Memory of other streams is handed out only after its last use,
+ * which may make `stream` wait on the device (allow_stream_waits). MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL);
+ * MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_OUT_OF_ADDRESSES;
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ */
+MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
+                                void **pointer);
+
+/* The same with an alignment: a power of two up to 2^40; below 512 it means 512. */
+MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
+                                        uint64_t alignment_bytes, mend_stream stream,
+                                        void **pointer);
+
+/*
+ * Frees a block. The caller asserts that all use of it precedes this point of `stream`, or was
+ * declared by mend_record_stream. The memory is at once usable for the same stream, and for others
+ * when the GPU has passed this point. With MEND_NO_STREAM it is held until a synchronisation of the
+ * whole context, made only when the memory is needed. NULL succeeds and does nothing.
+ * May record an event; never waits.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_INTERIOR_POINTER;
+ * MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY. After any error
+ * the block is as it was.
+ */
+MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream);
+
+/*
+ * Declares that `stream` uses the block too, up to the moment it is freed: the memory is handed on
+ * only after the work queued on `stream` at mend_free. Idempotent. No driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM included); the pointer errors of mend_free;
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY.
+ */
+MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
+
+/*
+ * To be called before a stream is destroyed: records what the pool still waits for on it, so that
+ * its memory can be handed on later. A stream the pool has not seen succeeds. Blocks that were
+ * allocated on it stay valid and are freed on another stream.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DRIVER (the event could not be recorded: call
+ * again before destroying the stream).
+ */
+MEND_API mend_result mend_forget_stream(mend_pool *pool, mend_stream stream);
+
+typedef struct mend_block_info {
+    size_t struct_size;
+    void *base;               /* the pointer mend_alloc gave */
+    uint64_t requested_bytes; /* the size asked for */
+    uint64_t usable_bytes;    /* bytes that may be used from base */
+    mend_stream stream;       /* the stream it was allocated for */
+    mend_pool *pool;
+} mend_block_info;
+#define MEND_BLOCK_INFO_INIT                                                                       \
+    {                                                                                              \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL                                            \
+    }
+
+/* Describes the live block that contains `pointer`, at its start or inside. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is
+ * free). No driver call. */
+MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
+                                         mend_block_info *info);
+
+/* ---- room
+ * ------------------------------------------------------------------------------------------- */
+
+/*
+ * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, those idle
+ * for longest first. Never waits for the GPU: what is still in flight stays. *released_bytes (may
+ * be NULL) counts only memory no mapping holds any more. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ */
+MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
+
+/* Sets the most physical memory the pool may hold (0: the device's). Below what is reserved it
+ * trims first, and refuses growth from then on. Errors as mend_trim; the limit is set all the same.
+ */
+MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
+
+/* ---- observe
+ * ----------------------------------------------------------------------------------------- */
+
+/* X(field, unit, meaning): every figure of mend_stats. Counters count since the pool was created;
+ * fields named peak_... are maxima since then or since mend_reset_peak_stats. */
+#define MEND_STATS(X)                                                                              \
+    X(live_bytes, "B", "bytes in blocks the user holds, sizes rounded up to 512")                  \
+    X(requested_bytes, "B", "bytes asked for in the blocks the user holds")                        \
+    X(reserved_bytes, "B", "physical memory the pool holds")                                       \
+    X(free_bytes, "B", "reserved and not live; the sum of the next four")                          \
+    X(free_whole_bytes, "B", "in chunks wholly free, usable in any place")                         \
+    X(free_partial_bytes, "B", "in chunks partly in use, usable in their place")                   \
+    X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
+    X(free_pending_bytes, "B", "held until a fence: freed, but not known to be idle")              \
+    X(peak_live_bytes, "B", "largest live_bytes")                                                  \
+    X(peak_reserved_bytes, "B", "largest reserved_bytes")                                          \
+    X(limit_bytes, "B", "most physical memory the pool may hold")                                  \
+    X(address_bytes, "B", "addresses reserved")                                                    \
+    X(mapped_bytes, "B", "addresses mapped, retired mappings included")                            \
+    X(retired_bytes, "B", "of these, mappings that wait for a fence to be unmapped")               \
+    X(live_blocks, "1", "blocks the user holds")                                                   \
+    X(peak_live_blocks, "1", "largest live_blocks")                                                \
+    X(chunks, "1", "physical allocations held")                                                    \
+    X(mappings, "1", "mappings held, retired ones included")                                       \
+    X(peak_mappings, "1", "largest mappings")                                                      \
+    X(streams, "1", "streams the pool knows")                                                      \
+    X(allocations, "1", "successful mend_alloc")                                                   \
+    X(frees, "1", "successful mend_free of a block")                                               \
+    X(out_of_memory, "1", "mend_alloc that ended in out of memory")                                \
+    X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
+    X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
+    X(placed_afresh, "1", "requests for which chunks were mapped at a fresh address")              \
+    X(chunks_moved, "1", "wholly free chunks mapped at another address")                           \
+    X(chunks_created, "1", "physical allocations made")                                            \
+    X(chunks_released, "1", "physical allocations given back")                                     \
+    X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
+    X(host_waits, "1", "times the host waited for the GPU")                                        \
+    X(driver_failures, "1", "driver calls that failed and were undone or worked around")
+
+typedef struct mend_stats {
+    size_t struct_size;
+#define X(field, unit, meaning) uint64_t field;
+    MEND_STATS(X)
+#undef X
+} mend_stats;
+#define MEND_STATS_INIT                                                                            \
+    {                                                                                              \
+        .struct_size = sizeof(mend_stats)                                                          \
+    }
+
+/* Fills *stats with one consistent picture. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. No driver call.
+ */
+MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
+
+/* Sets every peak_... to its current value. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. */
+MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * A simulated GPU, behind the same door as the CUDA driver: physical memory, addresses, mappings,
+ * access rights, streams as queues of work on a virtual clock, events, prices and faults. It is a
+ * judge: whatever breaks a rule of the driver is a violation, explained in words. Deterministic.
+ *
+ *     mend_sim_config config = MEND_SIM_CONFIG_INIT;
+ *     config.memory_bytes = 1ull << 30;
+ *     mend_sim *sim;
+ *     mend_sim_create(&config, &sim);
+ *     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
+ *     pool_config.driver = mend_sim_driver(sim);
+ *
+ * All calls are thread-safe except create and destroy of the same device.
+ */
+#ifndef MEND_MEND_SIM_H
+#define MEND_MEND_SIM_H
+
+#include "mend/mend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mend_sim mend_sim;
+
+/* What a call costs on the simulated device: a sum of these parts, in nanoseconds. A part a call
+ * has no use for does not count: mappings are those a call covers (set_access, unmap), MiB are
+ * those of its size. */
+typedef struct mend_sim_price {
+    uint64_t call_ns;
+    uint64_t mapping_ns;
+    uint64_t mib_ns;
+} mend_sim_price;
+
+/* X(call): the calls that have a price. Order of mend_sim_prices. */
+#define MEND_SIM_PRICED_CALLS(X)                                                                   \
+    X(reserve)                                                                                     \
+    X(address_free)                                                                                \
+    X(create)                                                                                      \
+    X(release)                                                                                     \
+    X(map)                                                                                         \
+    X(unmap)                                                                                       \
+    X(set_access)                                                                                  \
+    X(plain_alloc)                                                                                 \
+    X(plain_free)                                                                                  \
+    X(async_alloc)                                                                                 \
+    X(async_free)                                                                                  \
+    X(event_record)                                                                                \
+    X(event_query)                                                                                 \
+    X(stream_wait)                                                                                 \
+    X(synchronize)                                                                                 \
+    X(memory_info)
+
+typedef struct mend_sim_prices {
+#define X(call) mend_sim_price call;
+    MEND_SIM_PRICED_CALLS(X)
+#undef X
+} mend_sim_prices;
+
+/* The frozen list "reference" (docs/formats/costs.md): figures of public measurements. */
+MEND_API void mend_sim_reference_prices(mend_sim_prices *prices);
+
+typedef enum mend_sim_content {
+    MEND_SIM_CONTENT_NONE = 0, /* bookkeeping only: any size of device */
+    MEND_SIM_CONTENT_BYTES = 1 /* real bytes at the real addresses: aliases alias, strays fault */
+} mend_sim_content;
+
+/* Called at each violation, with an explanation. May not call the simulated device. */
+typedef void (*mend_sim_violation_handler)(void *context, const char *explanation);
+
+typedef struct mend_sim_config {
+    size_t struct_size;
+    uint64_t memory_bytes; /* physical memory of each device; 0: 80 GiB. Rounded up to a page */
+    uint64_t page_bytes;   /* granularity, a power of two; 0: 2 MiB */
+    int device_count;      /* 0: 1 */
+    mend_sim_content content;
+    uint64_t address_bytes;        /* addresses that can be reserved in all; 0: 128 TiB */
+    int prices_advance_clock;      /* 1: the virtual clock moves by the price of each call */
+    const mend_sim_prices *prices; /* copied; NULL: the reference list */
+    mend_sim_violation_handler on_violation; /* NULL: violations are only counted and kept */
+    void *violation_context;
+} mend_sim_config;
+#define MEND_SIM_CONFIG_INIT                                                                       \
+    {                                                                                              \
+        .struct_size = sizeof(mend_sim_config)                                                     \
+    }
+
+/* MEND_OK, MEND_ERROR_INVALID_ARGUMENT, MEND_ERROR_OUT_OF_HOST_MEMORY. */
+MEND_API mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim);
+
+/* Destroys the device and all it holds. NULL does nothing. Ask the ledger before for what is left.
+ */
+MEND_API void mend_sim_destroy(mend_sim *sim);
+
+/* The table for mend_pool_config.driver; lives as long as the device. */
+MEND_API const mend_driver *mend_sim_driver(mend_sim *sim);
+
+/* ---- time and work
+ * ------------------------------------------------------------------------------- */
+
+/* The virtual clock, and letting it run: work whose time has come completes, in order. */
+MEND_API uint64_t mend_sim_now_ns(mend_sim *sim);
+MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
+
+MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
+MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
+
+typedef enum mend_sim_work_kind {
+    MEND_SIM_WORK_TOUCH, /* needs the range mapped and accessible while it runs, nothing more */
+    MEND_SIM_WORK_WRITE, /* writes `tag` to the range: each 512 B granule gets (tag, its index) */
+    MEND_SIM_WORK_VERIFY /* compares with what WRITE of the same tag wrote; counts differences */
+} mend_sim_work_kind;
+
+/* Queues work on a stream: it starts when all work queued before it (and all events waited for) is
+ * done, and completes at `finish_ns` of the virtual clock or when it can start, whichever is later.
+ * Its range is judged, and its bytes are written or compared, when it completes. */
+typedef struct mend_sim_work {
+    mend_sim_work_kind kind;
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t tag;
+    uint64_t finish_ns;
+} mend_sim_work;
+MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work);
+
+/* ---- faults
+ * --------------------------------------------------------------------------------------- */
+
+typedef struct mend_sim_fault {
+    size_t struct_size;
+    const char *call;     /* the table's member ("map", "set_access"); NULL: any that can fail */
+    int status;           /* the driver's code to answer; 0: CUDA_ERROR_OUT_OF_MEMORY */
+    uint64_t after_calls; /* matching calls that pass first */
+    uint64_t count;       /* matching calls that fail then; 0: 1, UINT64_MAX: for ever */
+    uint64_t above_bytes; /* only calls whose size is larger */
+    int until_release;    /* 1: ends when any memory is released or freed */
+    int sticky;           /* 1: the context is broken from then on: every call answers `status` */
+} mend_sim_fault;
+#define MEND_SIM_FAULT_INIT                                                                        \
+    {                                                                                              \
+        .struct_size = sizeof(mend_sim_fault)                                                      \
+    }
+
+/* Adds a fault; several may stand at once, the first that matches answers. MEND_OK,
+ * MEND_ERROR_INVALID_ARGUMENT (an unknown call), MEND_ERROR_OUT_OF_HOST_MEMORY. */
+MEND_API mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault);
+MEND_API void mend_sim_clear_faults(mend_sim *sim);
+
+/* Driver calls that could fail, made so far: position N+1 is the next. */
+MEND_API uint64_t mend_sim_call_count(mend_sim *sim);
+
+/* A second process that holds so many bytes of the device's memory. As much as there is, if less.
+ */
+MEND_API void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t bytes);
+
+/* Completes no event before `delay_ns` after its work: a slow report, not slow work. */
+MEND_API void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns);
+
+/* ---- the ledger
+ * ------------------------------------------------------------------------------------ */
+
+typedef struct mend_sim_ledger {
+    size_t struct_size;
+    uint64_t chunks; /* physical allocations that a handle or a mapping holds */
+    uint64_t chunk_bytes;
+    uint64_t handles; /* of these, with a handle not released */
+    uint64_t mappings;
+    uint64_t mapped_bytes;
+    uint64_t accessible_bytes; /* mapped and with access */
+    uint64_t peak_chunk_bytes;
+    uint64_t peak_mappings;
+    uint64_t reservations;
+    uint64_t address_bytes;
+    uint64_t plain_allocations;
+    uint64_t plain_bytes;
+    uint64_t events;
+    uint64_t streams;        /* created and not destroyed */
+    uint64_t contexts_open;  /* device_open without device_close */
+    uint64_t driver_time_ns; /* sum of the prices of all calls */
+    uint64_t host_syncs;     /* calls that waited on the host, plain_free included */
+    uint64_t pending_work;   /* queued and not complete */
+    uint64_t content_errors; /* granules that VERIFY found different */
+    uint64_t violations;
+} mend_sim_ledger;
+#define MEND_SIM_LEDGER_INIT                                                                       \
+    {                                                                                              \
+        .struct_size = sizeof(mend_sim_ledger)                                                     \
+    }
+
+/* MEND_OK, MEND_ERROR_INVALID_ARGUMENT. */
+MEND_API mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger);
+
+/* The explanation of the first violation, "" when there is none; lives as long as the device. */
+MEND_API const char *mend_sim_first_violation(mend_sim *sim);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

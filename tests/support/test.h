@@ -1,0 +1,114 @@
+/*
+ * Tests in C, run by GoogleTest. A file states its cases with MEND_TEST; each registers itself when
+ * the program starts, so filters, shuffling, sharding and XML reports of GoogleTest work.
+ *
+ *     MEND_TEST(tree, keeps_order)
+ *     {
+ *         EXPECT_U64_EQ(3, count);
+ *         ASSERT_TRUE(pointer != NULL);
+ *     }
+ *
+ * EXPECT_... records a failure and goes on; ASSERT_... records it and leaves the function (which
+ * returns void). Every test prints the seed it used by mend_test_seed when it fails.
+ */
+#ifndef MEND_TESTS_SUPPORT_TEST_H
+#define MEND_TESTS_SUPPORT_TEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef void (*mend_test_body)(void);
+
+void mend_test_register(const char *suite, const char *name, const char *file, int line,
+                        mend_test_body body);
+
+/* Records a failure of the running test at file:line, with a message. */
+__attribute__((format(printf, 3, 4))) void mend_test_fail(const char *file, int line,
+                                                          const char *format, ...);
+
+/* Ends the running test as skipped, with a reason. Counts as a failure unless the binary was made
+ * for the label `gpu`: see docs/testing.md. */
+__attribute__((format(printf, 1, 2))) void mend_test_skip(const char *format, ...);
+
+/* The running test has recorded a failure. */
+bool mend_test_has_failed(void);
+
+/* The seed of the running test: MEND_TEST_SEED of the environment, else one drawn from the test's
+ * name. Printed with the failure. */
+uint64_t mend_test_seed(void);
+
+/* A stream of numbers from a seed: the only source of chance in tests. Never 0 as a state. */
+typedef struct mend_test_random {
+    uint64_t state;
+} mend_test_random;
+
+void mend_test_random_init(mend_test_random *random, uint64_t seed);
+uint64_t mend_test_random_next(mend_test_random *random);
+
+/* From 0 to bound - 1; bound is not 0. */
+uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
+
+#ifdef __cplusplus
+}
+#endif
+
+#define MEND_TEST(suite, name)                                                                     \
+    static void suite##_##name##_body(void);                                                       \
+    __attribute__((constructor)) static void suite##_##name##_register(void)                       \
+    {                                                                                              \
+        mend_test_register(#suite, #name, __FILE__, __LINE__, suite##_##name##_body);              \
+    }                                                                                              \
+    static void suite##_##name##_body(void)
+
+#define MEND_TEST_CHECK(condition, leave, ...)                                                     \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            mend_test_fail(__FILE__, __LINE__, __VA_ARGS__);                                       \
+            leave;                                                                                 \
+        }                                                                                          \
+    } while (0)
+
+#define MEND_TEST_COMPARE(type, format, expected, actual, leave)                                   \
+    do {                                                                                           \
+        type mend_expected = (type)(expected);                                                     \
+        type mend_actual = (type)(actual);                                                         \
+        MEND_TEST_CHECK(mend_expected == mend_actual, leave,                                       \
+                        "%s\n  is       " format "\n  expected " format " (%s)", #actual,          \
+                        mend_actual, mend_expected, #expected);                                    \
+    } while (0)
+
+#define EXPECT_TRUE(condition)  MEND_TEST_CHECK(condition, (void)0, "false: %s", #condition)
+#define ASSERT_TRUE(condition)  MEND_TEST_CHECK(condition, return, "false: %s", #condition)
+#define EXPECT_FALSE(condition) MEND_TEST_CHECK(!(condition), (void)0, "true: %s", #condition)
+#define ASSERT_FALSE(condition) MEND_TEST_CHECK(!(condition), return, "true: %s", #condition)
+
+#define EXPECT_U64_EQ(expected, actual)                                                            \
+    MEND_TEST_COMPARE(unsigned long long, "%llu", expected, actual, (void)0)
+#define ASSERT_U64_EQ(expected, actual)                                                            \
+    MEND_TEST_COMPARE(unsigned long long, "%llu", expected, actual, return )
+#define EXPECT_INT_EQ(expected, actual)                                                            \
+    MEND_TEST_COMPARE(long long, "%lld", expected, actual, (void)0)
+#define ASSERT_INT_EQ(expected, actual)                                                            \
+    MEND_TEST_COMPARE(long long, "%lld", expected, actual, return )
+#define EXPECT_PTR_EQ(expected, actual)                                                            \
+    MEND_TEST_COMPARE(const void *, "%p", expected, actual, (void)0)
+#define EXPECT_STR_EQ(expected, actual)                                                            \
+    MEND_TEST_CHECK(__builtin_strcmp(expected, actual) == 0, (void)0,                              \
+                    "%s\n  is       \"%s\"\n  expected \"%s\"", #actual, actual, expected)
+
+/* A mend_result; prints names. */
+#define EXPECT_RESULT(expected, actual) MEND_TEST_RESULT(expected, actual, (void)0)
+#define ASSERT_RESULT(expected, actual) MEND_TEST_RESULT(expected, actual, return )
+#define MEND_TEST_RESULT(expected, actual, leave)                                                  \
+    do {                                                                                           \
+        mend_result mend_actual = (actual);                                                        \
+        MEND_TEST_CHECK(mend_actual == (expected), leave, "%s\n  is       %s\n  expected %s",      \
+                        #actual, mend_result_name(mend_actual), mend_result_name(expected));       \
+    } while (0)
+
+#endif

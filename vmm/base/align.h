@@ -1,0 +1,51 @@
+/* Sizes and powers of two. */
+#ifndef MEND_BASE_ALIGN_H
+#define MEND_BASE_ALIGN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MEND_KIB (UINT64_C(1) << 10)
+#define MEND_MIB (UINT64_C(1) << 20)
+#define MEND_GIB (UINT64_C(1) << 30)
+#define MEND_TIB (UINT64_C(1) << 40)
+
+/* Blocks never share a granule: sizes are multiples of it, addresses aligned to it. */
+#define MEND_GRANULE_BYTES UINT64_C(512)
+
+static inline bool mend_is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* `alignment` is not 0 and need not be a power of two; the caller knows that nothing overflows. */
+static inline uint64_t mend_align_down(uint64_t value, uint64_t alignment)
+{
+    return value - value % alignment;
+}
+
+static inline uint64_t mend_align_up(uint64_t value, uint64_t alignment)
+{
+    return mend_align_down(value + (alignment - 1), alignment);
+}
+
+/* The largest power of two that is not above `value`, which is not 0. */
+static inline uint64_t mend_power_of_two_floor(uint64_t value)
+{
+    return UINT64_C(1) << (63 - __builtin_clzll(value));
+}
+
+static inline uint64_t mend_min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+static inline uint64_t mend_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The structure of which `member` at `pointer` is a part. */
+#define MEND_CONTAINER_OF(pointer, type, member)                                                   \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+#endif

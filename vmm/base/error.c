@@ -1,0 +1,66 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/process.h"
+
+mend_result mend_fail(mend_result result, const char *format, ...)
+{
+    mend_thread_error *error = mend_process_error();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof(error->message), format, arguments);
+    va_end(arguments);
+    error->result = result;
+    error->driver_status = 0;
+    error->driver_name = NULL;
+    error->driver_call = NULL;
+    return result;
+}
+
+mend_result mend_fail_driver(mend_result result, const char *call, int status,
+                             const char *status_name, const char *format, ...)
+{
+    mend_thread_error *error = mend_process_error();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof(error->message), format, arguments);
+    va_end(arguments);
+    error->result = result;
+    error->driver_status = status;
+    error->driver_name = status_name;
+    error->driver_call = call;
+    return result;
+}
+
+const char *mend_result_name(mend_result result)
+{
+    switch (result) {
+#define X(name, value, meaning)                                                                    \
+    case name:                                                                                     \
+        return #name;
+        MEND_RESULTS(X)
+#undef X
+    }
+    return "MEND_ERROR_UNKNOWN_RESULT";
+}
+
+mend_result mend_last_error(mend_error *error)
+{
+    if (error == NULL || error->struct_size < sizeof(mend_error)) {
+        return MEND_ERROR_INVALID_ARGUMENT; /* the last error stays readable */
+    }
+    const mend_thread_error *last = mend_process_error();
+    error->result = last->result;
+    error->driver_status = last->driver_status;
+    error->driver_name = last->driver_name != NULL ? last->driver_name : "";
+    error->driver_call = last->driver_call != NULL ? last->driver_call : "";
+    error->message = last->message;
+    return MEND_OK;
+}
+
+int mend_version(void)
+{
+    return MEND_VERSION_MAJOR * 10000 + MEND_VERSION_MINOR * 100 + MEND_VERSION_PATCH;
+}

@@ -1,0 +1,44 @@
+/* A ring of nodes inside the caller's structures, with a head that holds nothing. */
+#ifndef MEND_BASE_LIST_H
+#define MEND_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mend_list {
+    struct mend_list *next;
+    struct mend_list *previous;
+} mend_list;
+
+static inline void mend_list_init(mend_list *head)
+{
+    head->next = head;
+    head->previous = head;
+}
+
+static inline bool mend_list_is_empty(const mend_list *head)
+{
+    return head->next == head;
+}
+
+static inline void mend_list_insert_after(mend_list *at, mend_list *node)
+{
+    node->next = at->next;
+    node->previous = at;
+    at->next->previous = node;
+    at->next = node;
+}
+
+static inline void mend_list_append(mend_list *head, mend_list *node)
+{
+    mend_list_insert_after(head->previous, node);
+}
+
+static inline void mend_list_remove(mend_list *node)
+{
+    node->previous->next = node->next;
+    node->next->previous = node->previous;
+    mend_list_init(node);
+}
+
+#endif

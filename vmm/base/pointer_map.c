@@ -1,0 +1,103 @@
+#include "base/pointer_map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { FIRST_CAPACITY = 256 };
+
+void mend_pointer_map_init(mend_pointer_map *map)
+{
+    *map = (mend_pointer_map){0};
+}
+
+void mend_pointer_map_clear(mend_pointer_map *map)
+{
+    free(map->entries);
+    mend_pointer_map_init(map);
+}
+
+/* Addresses are multiples of 512: a multiplicative hash spreads what is left. */
+static size_t home_of(const mend_pointer_map *map, uint64_t key)
+{
+    return (size_t)(((key >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (map->capacity - 1);
+}
+
+static void place(mend_pointer_map *map, uint64_t key, void *value)
+{
+    size_t at = home_of(map, key);
+    while (map->entries[at].key != 0) {
+        assert(map->entries[at].key != key);
+        at = (at + 1) & (map->capacity - 1);
+    }
+    map->entries[at] = (mend_pointer_entry){key, value};
+    map->count++;
+}
+
+bool mend_pointer_map_reserve(mend_pointer_map *map)
+{
+    if ((map->count + 1) * 2 <= map->capacity) {
+        return true;
+    }
+    mend_pointer_map larger = {.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY};
+    larger.entries = calloc(larger.capacity, sizeof(mend_pointer_entry));
+    if (larger.entries == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < map->capacity; i++) {
+        if (map->entries[i].key != 0) {
+            place(&larger, map->entries[i].key, map->entries[i].value);
+        }
+    }
+    free(map->entries);
+    *map = larger;
+    return true;
+}
+
+void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value)
+{
+    assert(key != 0 && (map->count + 1) * 2 <= map->capacity);
+    place(map, key, value);
+}
+
+/* The entry of `key`, or capacity when it is not there. */
+static size_t index_of(const mend_pointer_map *map, uint64_t key)
+{
+    if (map->capacity == 0 || key == 0) {
+        return map->capacity;
+    }
+    size_t at = home_of(map, key);
+    while (map->entries[at].key != key) {
+        if (map->entries[at].key == 0) {
+            return map->capacity;
+        }
+        at = (at + 1) & (map->capacity - 1);
+    }
+    return at;
+}
+
+void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t key)
+{
+    size_t at = index_of(map, key);
+    return at == map->capacity ? NULL : map->entries[at].value;
+}
+
+void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key)
+{
+    size_t hole = index_of(map, key);
+    if (hole == map->capacity) {
+        return NULL;
+    }
+    void *value = map->entries[hole].value;
+    size_t mask = map->capacity - 1;
+    /* Moves later entries of the same cluster back, so that no search meets a gap. */
+    for (size_t at = (hole + 1) & mask; map->entries[at].key != 0; at = (at + 1) & mask) {
+        size_t home = home_of(map, map->entries[at].key);
+        if (((at - home) & mask) >= ((at - hole) & mask)) {
+            map->entries[hole] = map->entries[at];
+            hole = at;
+        }
+    }
+    map->entries[hole] = (mend_pointer_entry){0, NULL};
+    map->count--;
+    return value;
+}

@@ -1,0 +1,33 @@
+/* From an address to the object that stands for it, in O(1): a hash table with open addressing. */
+#ifndef MEND_BASE_POINTER_MAP_H
+#define MEND_BASE_POINTER_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mend_pointer_entry {
+    uint64_t key; /* 0: empty */
+    void *value;
+} mend_pointer_entry;
+
+typedef struct mend_pointer_map {
+    mend_pointer_entry *entries;
+    size_t capacity; /* a power of two, or 0 */
+    size_t count;
+} mend_pointer_map;
+
+void mend_pointer_map_init(mend_pointer_map *map);
+void mend_pointer_map_clear(mend_pointer_map *map);
+
+/* Room for one more key. False when malloc fails: nothing changed. */
+bool mend_pointer_map_reserve(mend_pointer_map *map);
+
+/* `key` is not 0 and not in the map; room was reserved. */
+void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value);
+
+/* NULL when the key is not there. */
+void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t key);
+void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key);
+
+#endif

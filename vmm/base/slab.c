@@ -1,0 +1,75 @@
+#include "base/slab.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OBJECTS_PER_BLOCK = 64 };
+
+/* The head of a host allocation, as large as any alignment asks for. */
+typedef union block_head {
+    void *next;
+    max_align_t align;
+} block_head;
+
+void mend_slab_init(mend_slab *slab, size_t object_bytes)
+{
+    size_t unit = alignof(max_align_t);
+    *slab = (mend_slab){.object_bytes = (object_bytes + unit - 1) / unit * unit};
+}
+
+static void push_free(mend_slab *slab, void *object)
+{
+    memcpy(object, &slab->free_list, sizeof(void *));
+    slab->free_list = object;
+    slab->free_count++;
+}
+
+bool mend_slab_reserve(mend_slab *slab, size_t count)
+{
+    if (slab->free_count >= count) {
+        return true;
+    }
+    size_t missing = count - slab->free_count;
+    size_t made = missing > OBJECTS_PER_BLOCK ? missing : OBJECTS_PER_BLOCK;
+    block_head *block = malloc(sizeof(block_head) + made * slab->object_bytes);
+    if (block == NULL) {
+        return false;
+    }
+    block->next = slab->blocks;
+    slab->blocks = block;
+    char *objects = (char *)(block + 1);
+    for (size_t i = made; i > 0; i--) {
+        push_free(slab, objects + (i - 1) * slab->object_bytes);
+    }
+    return true;
+}
+
+void *mend_slab_take(mend_slab *slab)
+{
+    assert(slab->free_count > 0);
+    void *object = slab->free_list;
+    memcpy(&slab->free_list, object, sizeof(void *));
+    slab->free_count--;
+    slab->used_count++;
+    memset(object, 0, slab->object_bytes);
+    return object;
+}
+
+void mend_slab_give(mend_slab *slab, void *object)
+{
+    assert(slab->used_count > 0);
+    slab->used_count--;
+    push_free(slab, object);
+}
+
+void mend_slab_clear(mend_slab *slab)
+{
+    while (slab->blocks != NULL) {
+        block_head *block = slab->blocks;
+        slab->blocks = block->next;
+        free(block);
+    }
+    mend_slab_init(slab, slab->object_bytes);
+}

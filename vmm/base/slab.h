@@ -1,0 +1,32 @@
+/*
+ * Objects of one size, kept for reuse. Its point is mend_slab_reserve: an operation asks for all it
+ * may need before it changes anything, and from then on taking an object cannot fail.
+ */
+#ifndef MEND_BASE_SLAB_H
+#define MEND_BASE_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mend_slab {
+    size_t object_bytes;
+    void *free_list; /* linked through the first word of each object */
+    void *blocks;    /* host allocations, linked through their first word */
+    size_t free_count;
+    size_t used_count;
+} mend_slab;
+
+/* object_bytes is rounded up to hold a pointer. */
+void mend_slab_init(mend_slab *slab, size_t object_bytes);
+
+/* At least `count` objects can be taken from now on. False when malloc fails: nothing changed. */
+bool mend_slab_reserve(mend_slab *slab, size_t count);
+
+/* A zeroed object. The caller reserved it. */
+void *mend_slab_take(mend_slab *slab);
+void mend_slab_give(mend_slab *slab, void *object);
+
+/* Frees all host memory, objects in use included. */
+void mend_slab_clear(mend_slab *slab);
+
+#endif

@@ -1,0 +1,256 @@
+#include "base/tree.h"
+
+#include <assert.h>
+
+void mend_tree_init(mend_tree *tree, mend_tree_compare compare)
+{
+    tree->root = NULL;
+    tree->compare = compare;
+    tree->count = 0;
+}
+
+static int side_of(const mend_tree_node *parent, const mend_tree_node *node)
+{
+    return parent->child[1] == node;
+}
+
+/* Puts `replacement` (may be NULL) where `node` hangs. */
+static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
+                              mend_tree_node *replacement)
+{
+    mend_tree_node *parent = node->parent;
+    if (parent == NULL) {
+        tree->root = replacement;
+    } else {
+        parent->child[side_of(parent, node)] = replacement;
+    }
+    if (replacement != NULL) {
+        replacement->parent = parent;
+    }
+}
+
+/* Turns the subtree so that node's child on `side` becomes its root, which is returned. */
+static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
+{
+    mend_tree_node *risen = node->child[side];
+    mend_tree_node *inner = risen->child[1 - side];
+    replace_in_parent(tree, node, risen);
+    risen->child[1 - side] = node;
+    node->parent = risen;
+    node->child[side] = inner;
+    if (inner != NULL) {
+        inner->parent = node;
+    }
+    return risen;
+}
+
+/* Mends a node whose balance is +-2; returns the new root of its subtree. */
+static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node)
+{
+    int side = node->balance > 0;
+    int sign = side ? 1 : -1;
+    mend_tree_node *heavy = node->child[side];
+    if (heavy->balance == -sign) {
+        mend_tree_node *inner = heavy->child[1 - side];
+        int inner_balance = inner->balance;
+        rotate(tree, heavy, 1 - side);
+        rotate(tree, node, side);
+        node->balance = inner_balance == sign ? -sign : 0;
+        heavy->balance = inner_balance == -sign ? sign : 0;
+        inner->balance = 0;
+        return inner;
+    }
+    rotate(tree, node, side);
+    node->balance = heavy->balance == 0 ? sign : 0;
+    heavy->balance = heavy->balance == 0 ? -sign : 0;
+    return heavy;
+}
+
+void mend_tree_insert(mend_tree *tree, mend_tree_node *node)
+{
+    mend_tree_node *parent = NULL;
+    int side = 0;
+    for (mend_tree_node *at = tree->root; at != NULL; at = at->child[side]) {
+        int order = tree->compare(node, at);
+        assert(order != 0);
+        parent = at;
+        side = order > 0;
+    }
+    *node = (mend_tree_node){.parent = parent};
+    if (parent == NULL) {
+        tree->root = node;
+    } else {
+        parent->child[side] = node;
+    }
+    tree->count++;
+    while (parent != NULL) {
+        parent->balance += side_of(parent, node) ? 1 : -1;
+        if (parent->balance == 0) {
+            return;
+        }
+        if (parent->balance == 2 || parent->balance == -2) {
+            rebalance(tree, parent);
+            return;
+        }
+        node = parent;
+        parent = node->parent;
+    }
+}
+
+/* The subtree on `side` of `parent` has become lower by one. */
+static void shrunk(mend_tree *tree, mend_tree_node *parent, int side)
+{
+    while (parent != NULL) {
+        parent->balance += side ? -1 : 1;
+        if (parent->balance == 1 || parent->balance == -1) {
+            return;
+        }
+        if (parent->balance != 0) {
+            parent = rebalance(tree, parent);
+            if (parent->balance != 0) {
+                return;
+            }
+        }
+        mend_tree_node *above = parent->parent;
+        if (above != NULL) {
+            side = side_of(above, parent);
+        }
+        parent = above;
+    }
+}
+
+void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
+{
+    assert(tree->count > 0);
+    tree->count--;
+    if (node->child[0] == NULL || node->child[1] == NULL) {
+        mend_tree_node *only = node->child[node->child[0] == NULL];
+        mend_tree_node *parent = node->parent;
+        int side = parent != NULL && side_of(parent, node);
+        replace_in_parent(tree, node, only);
+        shrunk(tree, parent, side);
+        return;
+    }
+    mend_tree_node *heir = node->child[1];
+    while (heir->child[0] != NULL) {
+        heir = heir->child[0];
+    }
+    mend_tree_node *lowered = heir->parent;
+    int side = 0;
+    if (lowered == node) {
+        lowered = heir;
+        side = 1;
+    } else {
+        replace_in_parent(tree, heir, heir->child[1]);
+        heir->child[1] = node->child[1];
+        heir->child[1]->parent = heir;
+    }
+    heir->child[0] = node->child[0];
+    heir->child[0]->parent = heir;
+    heir->balance = node->balance;
+    replace_in_parent(tree, node, heir);
+    shrunk(tree, lowered, side);
+}
+
+static mend_tree_node *outermost(mend_tree_node *node, int side)
+{
+    while (node != NULL && node->child[side] != NULL) {
+        node = node->child[side];
+    }
+    return node;
+}
+
+mend_tree_node *mend_tree_first(const mend_tree *tree)
+{
+    return outermost(tree->root, 0);
+}
+mend_tree_node *mend_tree_last(const mend_tree *tree)
+{
+    return outermost(tree->root, 1);
+}
+
+static mend_tree_node *neighbour(const mend_tree_node *node, int side)
+{
+    if (node->child[side] != NULL) {
+        return outermost(node->child[side], 1 - side);
+    }
+    mend_tree_node *parent = node->parent;
+    while (parent != NULL && side_of(parent, node) == side) {
+        node = parent;
+        parent = node->parent;
+    }
+    return parent;
+}
+
+mend_tree_node *mend_tree_next(const mend_tree_node *node)
+{
+    return neighbour(node, 1);
+}
+mend_tree_node *mend_tree_previous(const mend_tree_node *node)
+{
+    return neighbour(node, 0);
+}
+
+mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key)
+{
+    mend_tree_node *found = NULL;
+    for (mend_tree_node *at = tree->root; at != NULL;) {
+        bool before = tree->compare(at, key) < 0;
+        if (!before) {
+            found = at;
+        }
+        at = at->child[before];
+    }
+    return found;
+}
+
+mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key)
+{
+    mend_tree_node *found = NULL;
+    for (mend_tree_node *at = tree->root; at != NULL;) {
+        bool after = tree->compare(at, key) > 0;
+        if (!after) {
+            found = at;
+        }
+        at = at->child[!after];
+    }
+    return found;
+}
+
+static bool node_is_valid(const mend_tree_node *node, int *height)
+{
+    *height = 0;
+    if (node == NULL) {
+        return true;
+    }
+    int heights[2];
+    for (int side = 0; side < 2; side++) {
+        const mend_tree_node *child = node->child[side];
+        if (child != NULL && child->parent != node) {
+            return false;
+        }
+        if (!node_is_valid(child, &heights[side])) {
+            return false;
+        }
+    }
+    *height = 1 + (heights[0] > heights[1] ? heights[0] : heights[1]);
+    return node->balance == heights[1] - heights[0] && node->balance >= -1 && node->balance <= 1;
+}
+
+bool mend_tree_is_valid(const mend_tree *tree)
+{
+    int height;
+    if (!node_is_valid(tree->root, &height)) {
+        return false;
+    }
+    size_t count = 0;
+    const mend_tree_node *previous = NULL;
+    for (const mend_tree_node *at = mend_tree_first(tree); at != NULL; at = mend_tree_next(at)) {
+        if (previous != NULL && tree->compare(previous, at) >= 0) {
+            return false;
+        }
+        previous = at;
+        count++;
+    }
+    return count == tree->count;
+}

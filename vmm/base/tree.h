@@ -1,0 +1,47 @@
+/*
+ * An ordered set of nodes that live inside the caller's structures: an AVL tree. No allocation, so
+ * no operation can fail. The order is that of a comparison of two nodes; keys must not change while
+ * a node is in a tree, unless its place among its neighbours stays the same.
+ */
+#ifndef MEND_BASE_TREE_H
+#define MEND_BASE_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mend_tree_node {
+    struct mend_tree_node *parent;
+    struct mend_tree_node *child[2]; /* 0: less, 1: greater */
+    int balance;                     /* height of child[1] minus height of child[0]: -1, 0, 1 */
+} mend_tree_node;
+
+/* Below 0 when a comes before b, above 0 when after; never 0 for two nodes of one tree. */
+typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *b);
+
+typedef struct mend_tree {
+    mend_tree_node *root;
+    mend_tree_compare compare;
+    size_t count;
+} mend_tree;
+
+void mend_tree_init(mend_tree *tree, mend_tree_compare compare);
+void mend_tree_insert(mend_tree *tree, mend_tree_node *node);
+void mend_tree_remove(mend_tree *tree, mend_tree_node *node);
+
+/* NULL when the tree is empty, or there is none. O(log n). */
+mend_tree_node *mend_tree_first(const mend_tree *tree);
+mend_tree_node *mend_tree_last(const mend_tree *tree);
+mend_tree_node *mend_tree_next(const mend_tree_node *node);
+mend_tree_node *mend_tree_previous(const mend_tree_node *node);
+
+/*
+ * The first node that is not before `key`, and the last that is not after it; `key` is a node
+ * outside the tree that carries the values compared. NULL where there is none.
+ */
+mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key);
+mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key);
+
+/* Order, parents, heights and count are right. O(n). */
+bool mend_tree_is_valid(const mend_tree *tree);
+
+#endif

@@ -1,0 +1,312 @@
+/*
+ * The door: the only way from Mend to a GPU, a table of functions with a written contract.
+ *
+ * Two implementations stand behind it: the CUDA driver (cuda.c) and the simulated device (sim/).
+ * Two decorators have the same face and pass every call on to an inner table: checked.c refuses
+ * what breaks a rule of the driver before the driver sees it, traced.c counts and times.
+ *
+ * Conventions of every function:
+ *  - the first argument is the table itself; its `state` belongs to the implementation;
+ *  - the result is the driver's own code (the values of CUresult), MEND_DRIVER_OK on success;
+ *  - outputs are untouched on failure;
+ *  - sizes and addresses are bytes; durations are nanoseconds;
+ *  - every function may be called from any thread.
+ * The calls that need a current context say so; context_push makes one current for the thread.
+ *
+ * Sources: the CUDA driver API reference (Virtual Memory Management, Stream Management, Event
+ * Management, Primary Context Management), and docs/driver-facts.md for what was observed.
+ */
+#ifndef MEND_DRIVER_DRIVER_H
+#define MEND_DRIVER_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mend/mend.h"
+
+/* The driver's result codes that Mend names. Values are those of CUresult (asserted by the ABI
+ * test); any other value may come back and is passed on unchanged. */
+typedef int mend_status;
+
+enum {
+    MEND_DRIVER_OK = 0,
+    MEND_DRIVER_INVALID_VALUE = 1,
+    MEND_DRIVER_OUT_OF_MEMORY = 2,
+    MEND_DRIVER_NOT_INITIALIZED = 3,
+    MEND_DRIVER_DEINITIALIZED = 4,
+    MEND_DRIVER_NO_DEVICE = 100,
+    MEND_DRIVER_INVALID_DEVICE = 101,
+    MEND_DRIVER_INVALID_CONTEXT = 201,
+    MEND_DRIVER_INVALID_HANDLE = 400,
+    MEND_DRIVER_ILLEGAL_STATE = 401,
+    MEND_DRIVER_NOT_FOUND = 500,
+    MEND_DRIVER_NOT_READY = 600,
+    MEND_DRIVER_ILLEGAL_ADDRESS = 700,
+    MEND_DRIVER_LAUNCH_FAILED = 719,
+    MEND_DRIVER_NOT_PERMITTED = 800,
+    MEND_DRIVER_NOT_SUPPORTED = 801,
+    MEND_DRIVER_CAPTURE_UNSUPPORTED = 900,
+    MEND_DRIVER_CAPTURE_INVALIDATED = 901,
+    MEND_DRIVER_CAPTURE_ISOLATION = 905,
+    MEND_DRIVER_UNKNOWN = 999
+};
+
+typedef struct CUctx_st *mend_context; /* CUcontext */
+typedef struct CUevent_st *mend_event; /* CUevent */
+typedef uint64_t mend_chunk_handle;    /* CUmemGenericAllocationHandle; 0 is never a handle */
+
+/* The two special stream handles of the driver; NULL is the same stream as the first. */
+#define MEND_STREAM_LEGACY     ((mend_stream)(uintptr_t)1)
+#define MEND_STREAM_PER_THREAD ((mend_stream)(uintptr_t)2)
+
+/* Bits of CUmemAllocationHandleType. */
+enum { MEND_SHARE_NONE = 0, MEND_SHARE_FILE_DESCRIPTOR = 1, MEND_SHARE_FABRIC = 8 };
+
+typedef enum mend_capture_mode {
+    MEND_CAPTURE_MODE_GLOBAL = 0,
+    MEND_CAPTURE_MODE_THREAD_LOCAL = 1,
+    MEND_CAPTURE_MODE_RELAXED = 2
+} mend_capture_mode;
+
+typedef enum mend_capture_state {
+    MEND_CAPTURE_NONE = 0,
+    MEND_CAPTURE_ACTIVE = 1,
+    MEND_CAPTURE_INVALIDATED = 2
+} mend_capture_state;
+
+/* What a device is and can do. Filled by device_open; constant until device_close. */
+typedef struct mend_device_info {
+    char name[128];
+    mend_context context;       /* the primary context, retained by device_open */
+    uint64_t total_bytes;       /* physical memory of the device */
+    uint64_t granularity_bytes; /* the page: sizes of chunks, addresses of mappings */
+    uint64_t recommended_bytes; /* the driver's recommended granularity */
+    int driver_version;         /* 1000 * major + 10 * minor, as CUDA counts; 0: simulated */
+    int compute_major;
+    int compute_minor;
+    bool virtual_memory;        /* create, map and access work (probed by use) */
+    bool share_file_descriptor; /* MEND_SHARE_FILE_DESCRIPTOR can be asked for */
+    bool share_fabric;          /* MEND_SHARE_FABRIC can be asked for */
+    bool rdma;                  /* gpuDirectRDMACapable may be asked for */
+    bool multicast;
+    bool aliasing;    /* one chunk may be mapped at several addresses (probed) */
+    bool partial_map; /* a part of a chunk may be mapped (probed) */
+} mend_device_info;
+
+/* How a chunk is created. */
+typedef struct mend_chunk_properties {
+    int device;      /* ordinal of the device that holds the memory */
+    int share_types; /* MEND_SHARE_... bits the chunk can be exported as; 0 unless asked for */
+    bool rdma;
+} mend_chunk_properties;
+
+typedef struct mend_stream_info {
+    uint64_t id;          /* unique for the life of the process, never reused (cuStreamGetId) */
+    mend_context context; /* the context the stream belongs to */
+    mend_capture_state capture;
+    uint64_t capture_id; /* unique among captures; 0 when none */
+} mend_stream_info;
+
+/* A small kernel for tools, tests and contract checks; the allocator itself never launches. */
+typedef enum mend_kernel_kind {
+    MEND_KERNEL_SPIN,  /* runs for duration_ns and touches nothing */
+    MEND_KERNEL_WRITE, /* writes `value` to every 4-byte word of each granule, over and over until
+                          duration_ns have passed (at least once) */
+    MEND_KERNEL_VERIFY /* counts 4-byte words that differ from `value` into *mismatches */
+} mend_kernel_kind;
+
+typedef struct mend_kernel {
+    mend_kernel_kind kind;
+    uint32_t value;
+    uint64_t duration_ns;
+    uint64_t address;       /* first granule */
+    uint64_t granule_bytes; /* bytes touched at each step; a multiple of 4 */
+    uint64_t stride_bytes;  /* distance of granules; at least granule_bytes */
+    uint64_t granule_count;
+    uint64_t mismatches; /* VERIFY: address of a device-visible uint64_t counter, added to */
+} mend_kernel;
+
+/*
+ * One row for every function of the table: X(member, name for people). The order is that of the
+ * struct. Counters, fault injection and prices are indexed by it.
+ */
+#define MEND_DRIVER_CALLS(X)                                                                       \
+    X(device_count, "cuDeviceGetCount")                                                            \
+    X(device_open, "cuDevicePrimaryCtxRetain")                                                     \
+    X(device_close, "cuDevicePrimaryCtxRelease")                                                   \
+    X(memory_info, "cuMemGetInfo")                                                                 \
+    X(context_push, "cuCtxPushCurrent")                                                            \
+    X(context_pop, "cuCtxPopCurrent")                                                              \
+    X(context_synchronize, "cuCtxSynchronize")                                                     \
+    X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode")                                  \
+    X(reserve, "cuMemAddressReserve")                                                              \
+    X(address_free, "cuMemAddressFree")                                                            \
+    X(create, "cuMemCreate")                                                                       \
+    X(release, "cuMemRelease")                                                                     \
+    X(map, "cuMemMap")                                                                             \
+    X(unmap, "cuMemUnmap")                                                                         \
+    X(set_access, "cuMemSetAccess")                                                                \
+    X(export_handle, "cuMemExportToShareableHandle")                                               \
+    X(import_handle, "cuMemImportFromShareableHandle")                                             \
+    X(plain_alloc, "cuMemAlloc")                                                                   \
+    X(plain_free, "cuMemFree")                                                                     \
+    X(async_alloc, "cuMemAllocAsync")                                                              \
+    X(async_free, "cuMemFreeAsync")                                                                \
+    X(copy, "cuMemcpyAsync")                                                                       \
+    X(fill, "cuMemsetD8Async")                                                                     \
+    X(launch, "cuLaunchKernel")                                                                    \
+    X(stream_create, "cuStreamCreate")                                                             \
+    X(stream_destroy, "cuStreamDestroy")                                                           \
+    X(stream_query, "cuStreamQuery")                                                               \
+    X(stream_synchronize, "cuStreamSynchronize")                                                   \
+    X(stream_wait, "cuStreamWaitEvent")                                                            \
+    X(stream_get_info, "cuStreamGetCaptureInfo")                                                   \
+    X(event_create, "cuEventCreate")                                                               \
+    X(event_record, "cuEventRecord")                                                               \
+    X(event_query, "cuEventQuery")                                                                 \
+    X(event_synchronize, "cuEventSynchronize")                                                     \
+    X(event_destroy, "cuEventDestroy")
+
+typedef enum mend_driver_call {
+#define X(member, name) MEND_CALL_##member,
+    MEND_DRIVER_CALLS(X)
+#undef X
+        MEND_DRIVER_CALL_COUNT
+} mend_driver_call;
+
+struct mend_driver {
+    void *state;      /* the implementation's own */
+    const char *name; /* "cuda" or "sim"; decorators keep the inner name */
+
+    /* ---- devices and contexts ------------------------------------------------------------- */
+
+    /* Number of devices. NO_DEVICE or NOT_INITIALIZED where there is no usable driver. */
+    mend_status (*device_count)(const mend_driver *, int *count);
+
+    /* Retains the primary context of `device`, probes what works by using it, and fills *info.
+     * Counted: each success needs one device_close. INVALID_DEVICE, OUT_OF_MEMORY. */
+    mend_status (*device_open)(const mend_driver *, int device, mend_device_info *info);
+    mend_status (*device_close)(const mend_driver *, int device);
+
+    /* Free and total physical bytes. Falls at create, not at map; rises when a chunk has neither a
+     * handle nor a mapping left. Slow (microseconds to milliseconds). Needs a current context. */
+    mend_status (*memory_info)(const mend_driver *, uint64_t *free_bytes, uint64_t *total_bytes);
+
+    /* The thread's stack of current contexts. */
+    mend_status (*context_push)(const mend_driver *, mend_context context);
+    mend_status (*context_pop)(const mend_driver *);
+
+    /* Waits on the host for all work of the current context. Refused during capture. */
+    mend_status (*context_synchronize)(const mend_driver *);
+
+    /* Sets the thread's capture mode to *mode and gives the former one back in *mode. */
+    mend_status (*exchange_capture_mode)(const mend_driver *, mend_capture_mode *mode);
+
+    /* ---- addresses -------------------------------------------------------------------------- */
+
+    /* Reserves `size` bytes of addresses (a multiple of the page), aligned to `alignment` (0 or a
+     * power of two). `hint` may be ignored. OUT_OF_MEMORY where no such range is left. */
+    mend_status (*reserve)(const mend_driver *, uint64_t size_bytes, uint64_t alignment_bytes,
+                           uint64_t hint, uint64_t *address);
+
+    /* Frees a whole reservation as it was made. INVALID_VALUE for any other range or while a
+     * mapping lies in it. */
+    mend_status (*address_free)(const mend_driver *, uint64_t address, uint64_t size_bytes);
+
+    /* ---- chunks ------------------------------------------------------------------------------ */
+
+    /* Creates physical memory of `size` bytes (a multiple of the page). OUT_OF_MEMORY when the
+     * device has not enough; nothing is left behind then. */
+    mend_status (*create)(const mend_driver *, uint64_t size_bytes,
+                          const mend_chunk_properties *properties, mend_chunk_handle *handle);
+
+    /* Gives up a handle. The memory returns when the last mapping is gone as well; releasing a
+     * mapped chunk is legal. INVALID_VALUE for an unknown handle. */
+    mend_status (*release)(const mend_driver *, mend_chunk_handle handle);
+
+    /* Maps a whole chunk: address and size multiples of the page, offset 0, size the chunk's,
+     * inside one reservation, over no other mapping. No access until set_access. The same chunk may
+     * be mapped at several addresses. INVALID_VALUE for a breach. */
+    mend_status (*map)(const mend_driver *, uint64_t address, uint64_t size_bytes,
+                       uint64_t offset_bytes, mend_chunk_handle handle);
+
+    /* Unmaps whole mappings: the range must begin where a mapping begins, end where one ends and
+     * have no hole. Does not wait for work in flight. INVALID_VALUE for a breach. */
+    mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
+
+    /* Makes a wholly mapped range of whole mappings readable and writable for `device_count`
+     * devices. The dear call: it may block for milliseconds and may wait for other driver work.
+     * NOT_READY is a lack of memory in disguise: retry, then treat it as OUT_OF_MEMORY. */
+    mend_status (*set_access)(const mend_driver *, uint64_t address, uint64_t size_bytes,
+                              const int *devices, int device_count);
+
+    /* A file descriptor (*out is an int) or a fabric handle (64 bytes) of a chunk created with that
+     * share type. The caller closes the descriptor. import makes a handle of its own from one. */
+    mend_status (*export_handle)(const mend_driver *, mend_chunk_handle handle, int share_type,
+                                 void *out);
+    mend_status (*import_handle)(const mend_driver *, const void *shared, int share_type,
+                                 mend_chunk_handle *handle);
+
+    /* ---- the driver's own allocators (fallback, peers) --------------------------------------- */
+
+    /* Need a current context. plain_free waits for all work of the device. */
+    mend_status (*plain_alloc)(const mend_driver *, uint64_t size_bytes, uint64_t *address);
+    mend_status (*plain_free)(const mend_driver *, uint64_t address);
+    mend_status (*async_alloc)(const mend_driver *, uint64_t size_bytes, mend_stream stream,
+                               uint64_t *address);
+    mend_status (*async_free)(const mend_driver *, uint64_t address, mend_stream stream);
+
+    /* ---- work, in stream order ----------------------------------------------------------------
+     */
+
+    /* Need a current context. Addresses of the host are understood by `copy` on either side. */
+    mend_status (*copy)(const mend_driver *, uint64_t destination, uint64_t source,
+                        uint64_t size_bytes, mend_stream stream);
+    mend_status (*fill)(const mend_driver *, uint64_t address, uint8_t value, uint64_t size_bytes,
+                        mend_stream stream);
+    mend_status (*launch)(const mend_driver *, mend_stream stream, const mend_kernel *kernel);
+
+    /* ---- streams ------------------------------------------------------------------------------
+     */
+
+    /* A non-blocking stream of the current context. */
+    mend_status (*stream_create)(const mend_driver *, mend_stream *stream);
+    mend_status (*stream_destroy)(const mend_driver *, mend_stream stream);
+
+    /* OK when all work of the stream is done, NOT_READY while not. Refused while it captures. */
+    mend_status (*stream_query)(const mend_driver *, mend_stream stream);
+    mend_status (*stream_synchronize)(const mend_driver *, mend_stream stream);
+
+    /* Makes all later work of `stream` wait for the event, on the device. Never blocks the host. */
+    mend_status (*stream_wait)(const mend_driver *, mend_stream stream, mend_event event);
+
+    mend_status (*stream_get_info)(const mend_driver *, mend_stream stream, mend_stream_info *info);
+
+    /* ---- events ---------------------------------------------------------------------------------
+     */
+
+    /* An event without timing, of the current context. Recording marks the work queued so far. An
+     * event never recorded counts as complete. */
+    mend_status (*event_create)(const mend_driver *, mend_event *event);
+    mend_status (*event_record)(const mend_driver *, mend_event event, mend_stream stream);
+    mend_status (*event_query)(const mend_driver *, mend_event event);
+    mend_status (*event_synchronize)(const mend_driver *, mend_event event);
+    mend_status (*event_destroy)(const mend_driver *, mend_event event);
+
+    /* ---- what cannot fail -------------------------------------------------------------------- */
+
+    /* A clock that never goes back. The simulated device has its own. */
+    uint64_t (*clock_ns)(const mend_driver *);
+
+    /* The driver's name of a result ("CUDA_ERROR_OUT_OF_MEMORY"). Static; never NULL. */
+    const char *(*status_name)(const mend_driver *, mend_status status);
+};
+
+/* The table's call names by number ("cuMemMap"). */
+const char *mend_driver_call_name(mend_driver_call call);
+
+/* Names of the result codes above; "CUDA_ERROR_UNKNOWN" for any other. */
+const char *mend_status_name(mend_status status);
+
+#endif
