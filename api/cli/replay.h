@@ -1,0 +1,127 @@
+/*
+ * Replays a trace through an allocation policy on a device, and measures. This is the engine of
+ * `mend replay` and of `mend demo`; docs/formats/replay.md tells what each figure means.
+ */
+#ifndef MEND_CLI_REPLAY_H
+#define MEND_CLI_REPLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capacity.h"
+#include "mend/mend_sim.h"
+#include "trace.h"
+
+typedef enum mend_replay_device {
+    MEND_REPLAY_SIM, /* a fresh simulated device for each run */
+    MEND_REPLAY_CUDA /* device 0 of the CUDA driver; capacities are accounting limits */
+} mend_replay_device;
+
+/* Called about a hundred times a run, from the thread that replays. While `fit` searches, `phase`
+ * is "fit 1.024x" or so and `done_events` counts those of that probe; else it is "". */
+typedef void (*mend_replay_progress)(void *context, const char *phase, uint64_t done_events,
+                                     uint64_t all_events);
+
+typedef struct mend_replay_options {
+    mend_replay_device device;
+    uint64_t lag_events;           /* rows after its free until a block's last work is done */
+    const mend_sim_prices *prices; /* NULL: the reference list */
+    const char *costs_name;        /* its name in the result; NULL: "reference" */
+    bool check_content;            /* write at each allocation, compare at each free */
+    unsigned threads;              /* threads that replay; 0 and 1: the caller's alone */
+    size_t sample_limit;           /* most samples over time to keep; 0: none */
+    mend_replay_progress progress; /* may be NULL */
+    void *progress_context;
+} mend_replay_options;
+#define MEND_REPLAY_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        .device = MEND_REPLAY_SIM, .lag_events = 64, .threads = 1                                  \
+    }
+
+/* X(name in JSON): driver calls by kind, failed ones included. */
+#define MEND_REPLAY_CALLS(X)                                                                       \
+    X(reserve)                                                                                     \
+    X(address_free)                                                                                \
+    X(create)                                                                                      \
+    X(release)                                                                                     \
+    X(map)                                                                                         \
+    X(unmap)                                                                                       \
+    X(set_access)                                                                                  \
+    X(malloc)                                                                                      \
+    X(free)                                                                                        \
+    X(event_record)                                                                                \
+    X(event_query)                                                                                 \
+    X(stream_wait)                                                                                 \
+    X(synchronize)
+
+typedef struct mend_replay_calls {
+#define X(call) uint64_t call##_calls;
+    MEND_REPLAY_CALLS(X)
+#undef X
+} mend_replay_calls;
+
+/* Host time of one kind of call, prices of the simulated device not included. */
+typedef struct mend_replay_latency {
+    uint64_t calls; /* 0: the others mean nothing */
+    uint64_t p50_ns;
+    uint64_t p99_ns;
+    uint64_t max_ns;
+} mend_replay_latency;
+
+/* The state just after an event. */
+typedef struct mend_replay_sample {
+    uint64_t event;
+    uint64_t live_bytes; /* sizes rounded up to 512 B */
+    uint64_t reserved_bytes;
+} mend_replay_sample;
+
+enum { MEND_REPLAY_PROBLEM_BYTES = 512 };
+
+typedef struct mend_replay_result {
+    bool completed;
+    bool limited;             /* capacity_bytes applies */
+    uint64_t capacity_bytes;  /* rounded up to a page */
+    uint64_t failed_at_event; /* applies when not completed */
+    uint64_t events;          /* of the trace */
+    uint64_t peak_live_bytes; /* of the trace */
+    uint64_t peak_reserved_bytes;
+    bool fitted; /* fit_... apply: the capacity was searched for and found */
+    uint64_t fit_capacity_bytes;
+    double fit_factor; /* the point of the grid: 1.000, 1.002, ... */
+    uint64_t host_syncs;
+    uint64_t bytes_copied;
+    double driver_time_us;
+    double driver_time_second_half_us;
+    mend_replay_calls calls;
+    mend_replay_calls calls_second_half;
+    mend_replay_latency alloc_ns;
+    mend_replay_latency free_ns;
+    bool counts_mappings; /* mappings_peak applies: on the simulated device */
+    uint64_t mappings_peak;
+    bool content_checked; /* content_errors applies */
+    uint64_t content_errors;
+    mend_replay_sample *samples; /* owned by the result */
+    size_t sample_count;
+    /* "" when all is well; else which rule was broken, or what was left behind, or which call
+     * failed for another reason than a lack of memory. Then no figure is to be trusted. */
+    char problem[MEND_REPLAY_PROBLEM_BYTES];
+} mend_replay_result;
+
+/* A policy of that name can run on the device. */
+bool mend_replay_knows_policy(const char *policy, mend_replay_device device);
+
+/*
+ * Replays `trace` through `policy` at `capacity` and fills *result, which the caller clears.
+ * Running out of memory is a result, not a failure. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
+ * unknown policy; MEND_ERROR_NO_DRIVER, MEND_ERROR_NO_DEVICE and other reasons why the device
+ * cannot be opened; MEND_ERROR_OUT_OF_HOST_MEMORY. Several threads may replay the same trace.
+ */
+mend_result mend_replay_run(const mend_trace *trace, const char *policy,
+                            const mend_capacity *capacity, const mend_replay_options *options,
+                            mend_replay_result *result);
+
+/* Frees what a result owns. */
+void mend_replay_result_clear(mend_replay_result *result);
+
+#endif
