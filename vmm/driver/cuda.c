@@ -1,0 +1,357 @@
+/*
+ * The table of the CUDA driver: thin members that turn the door's types into the driver's. What
+ * takes more than that has a file of its own: cuda_load, cuda_device, cuda_probe, cuda_stream and
+ * cuda_launch.
+ */
+#include "driver/cuda.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "driver/cuda_state.h"
+
+/* ---- devices and contexts ----------------------------------------------------------------------
+ */
+
+static mend_status cuda_device_count(const mend_driver *driver, int *count)
+{
+    mend_cuda *cuda = mend_cuda_of(driver);
+    if (cuda->init_status != MEND_DRIVER_OK) {
+        return cuda->init_status;
+    }
+    return cuda->functions.cuDeviceGetCount(count);
+}
+
+static mend_status cuda_memory_info(const mend_driver *driver, uint64_t *free_bytes,
+                                    uint64_t *total_bytes)
+{
+    size_t free_now = 0;
+    size_t total = 0;
+    mend_status status = mend_cuda_functions(driver)->cuMemGetInfo(&free_now, &total);
+    if (status == MEND_DRIVER_OK) {
+        *free_bytes = free_now;
+        *total_bytes = total;
+    }
+    return status;
+}
+
+static mend_status cuda_context_push(const mend_driver *driver, mend_context context)
+{
+    return mend_cuda_functions(driver)->cuCtxPushCurrent(context);
+}
+
+static mend_status cuda_context_pop(const mend_driver *driver)
+{
+    mend_context popped = NULL;
+    return mend_cuda_functions(driver)->cuCtxPopCurrent(&popped);
+}
+
+static mend_status cuda_context_synchronize(const mend_driver *driver)
+{
+    return mend_cuda_functions(driver)->cuCtxSynchronize();
+}
+
+static mend_status cuda_exchange_capture_mode(const mend_driver *driver, mend_capture_mode *mode)
+{
+    mend_cu_capture_mode exchanged = (mend_cu_capture_mode)*mode;
+    mend_status status = mend_cuda_functions(driver)->cuThreadExchangeStreamCaptureMode(&exchanged);
+    if (status == MEND_DRIVER_OK) {
+        *mode = (mend_capture_mode)exchanged;
+    }
+    return status;
+}
+
+/* ---- addresses and chunks ----------------------------------------------------------------------
+ */
+
+static mend_status cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
+                                uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
+{
+    mend_cu_address reserved = 0;
+    mend_status status = mend_cuda_functions(driver)->cuMemAddressReserve(&reserved, size_bytes,
+                                                                          alignment_bytes, hint, 0);
+    if (status == MEND_DRIVER_OK) {
+        *address = reserved;
+    }
+    return status;
+}
+
+static mend_status cuda_address_free(const mend_driver *driver, uint64_t address,
+                                     uint64_t size_bytes)
+{
+    return mend_cuda_functions(driver)->cuMemAddressFree(address, size_bytes);
+}
+
+mend_cu_chunk_properties mend_cuda_chunk_properties(const mend_chunk_properties *properties)
+{
+    mend_cu_chunk_properties result = {.type = MEND_CU_ALLOCATION_PINNED,
+                                       .share_types = properties->share_types,
+                                       .location = {MEND_CU_LOCATION_DEVICE, properties->device},
+                                       .flags.rdma = properties->rdma ? 1 : 0};
+    return result;
+}
+
+static mend_status cuda_create(const mend_driver *driver, uint64_t size_bytes,
+                               const mend_chunk_properties *properties, mend_chunk_handle *handle)
+{
+    mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(properties);
+    mend_cu_chunk chunk = 0;
+    mend_status status = mend_cuda_functions(driver)->cuMemCreate(&chunk, size_bytes, &wanted, 0);
+    if (status == MEND_DRIVER_OK) {
+        *handle = chunk;
+    }
+    return status;
+}
+
+static mend_status cuda_release(const mend_driver *driver, mend_chunk_handle handle)
+{
+    return mend_cuda_functions(driver)->cuMemRelease(handle);
+}
+
+static mend_status cuda_map(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
+                            uint64_t offset_bytes, mend_chunk_handle handle)
+{
+    return mend_cuda_functions(driver)->cuMemMap(address, size_bytes, offset_bytes, handle, 0);
+}
+
+static mend_status cuda_unmap(const mend_driver *driver, uint64_t address, uint64_t size_bytes)
+{
+    return mend_cuda_functions(driver)->cuMemUnmap(address, size_bytes);
+}
+
+static mend_status cuda_set_access(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
+                                   const int *devices, int device_count)
+{
+    if (device_count < 1 || device_count > MEND_CUDA_DEVICE_LIMIT) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    mend_cu_access access[MEND_CUDA_DEVICE_LIMIT];
+    for (int i = 0; i < device_count; i++) {
+        access[i].location.type = MEND_CU_LOCATION_DEVICE;
+        access[i].location.id = devices[i];
+        access[i].flags = MEND_CU_ACCESS_READ_WRITE;
+    }
+    return mend_cuda_functions(driver)->cuMemSetAccess(address, size_bytes, access,
+                                                       (size_t)device_count);
+}
+
+static mend_status cuda_export_handle(const mend_driver *driver, mend_chunk_handle handle,
+                                      int share_type, void *out)
+{
+    return mend_cuda_functions(driver)->cuMemExportToShareableHandle(out, handle, share_type, 0);
+}
+
+static mend_status cuda_import_handle(const mend_driver *driver, const void *shared, int share_type,
+                                      mend_chunk_handle *handle)
+{
+    /* The driver takes a file descriptor by value in the pointer, a fabric handle by address. */
+    union {
+        const void *constant;
+        void *argument;
+    } source = {shared};
+    if (share_type == MEND_SHARE_FILE_DESCRIPTOR) {
+        const int *descriptor = shared;
+        source.argument = (void *)(intptr_t)*descriptor;
+    }
+    mend_cu_chunk chunk = 0;
+    mend_status status = mend_cuda_functions(driver)->cuMemImportFromShareableHandle(
+        &chunk, source.argument, share_type);
+    if (status == MEND_DRIVER_OK) {
+        *handle = chunk;
+    }
+    return status;
+}
+
+/* ---- the driver's own allocators ----------------------------------------------------------------
+ */
+
+static mend_status cuda_plain_alloc(const mend_driver *driver, uint64_t size_bytes,
+                                    uint64_t *address)
+{
+    mend_cu_address allocated = 0;
+    mend_status status = mend_cuda_functions(driver)->cuMemAlloc(&allocated, size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        *address = allocated;
+    }
+    return status;
+}
+
+static mend_status cuda_plain_free(const mend_driver *driver, uint64_t address)
+{
+    return mend_cuda_functions(driver)->cuMemFree(address);
+}
+
+static mend_status cuda_async_alloc(const mend_driver *driver, uint64_t size_bytes,
+                                    mend_stream stream, uint64_t *address)
+{
+    mend_cu_address allocated = 0;
+    mend_status status =
+        mend_cuda_functions(driver)->cuMemAllocAsync(&allocated, size_bytes, stream);
+    if (status == MEND_DRIVER_OK) {
+        *address = allocated;
+    }
+    return status;
+}
+
+static mend_status cuda_async_free(const mend_driver *driver, uint64_t address, mend_stream stream)
+{
+    return mend_cuda_functions(driver)->cuMemFreeAsync(address, stream);
+}
+
+/* ---- work, streams and events -------------------------------------------------------------------
+ */
+
+static mend_status cuda_copy(const mend_driver *driver, uint64_t destination, uint64_t source,
+                             uint64_t size_bytes, mend_stream stream)
+{
+    return mend_cuda_functions(driver)->cuMemcpyAsync(destination, source, size_bytes, stream);
+}
+
+static mend_status cuda_fill(const mend_driver *driver, uint64_t address, uint8_t value,
+                             uint64_t size_bytes, mend_stream stream)
+{
+    return mend_cuda_functions(driver)->cuMemsetD8Async(address, value, size_bytes, stream);
+}
+
+static mend_status cuda_stream_create(const mend_driver *driver, mend_stream *stream)
+{
+    return mend_cuda_functions(driver)->cuStreamCreate(stream, MEND_CU_STREAM_NON_BLOCKING);
+}
+
+static mend_status cuda_stream_destroy(const mend_driver *driver, mend_stream stream)
+{
+    return mend_cuda_functions(driver)->cuStreamDestroy(stream);
+}
+
+static mend_status cuda_stream_query(const mend_driver *driver, mend_stream stream)
+{
+    return mend_cuda_functions(driver)->cuStreamQuery(stream);
+}
+
+static mend_status cuda_stream_synchronize(const mend_driver *driver, mend_stream stream)
+{
+    return mend_cuda_functions(driver)->cuStreamSynchronize(stream);
+}
+
+static mend_status cuda_stream_wait(const mend_driver *driver, mend_stream stream, mend_event event)
+{
+    return mend_cuda_functions(driver)->cuStreamWaitEvent(stream, event, 0);
+}
+
+static mend_status cuda_event_create(const mend_driver *driver, mend_event *event)
+{
+    return mend_cuda_functions(driver)->cuEventCreate(event, MEND_CU_EVENT_NO_TIMING);
+}
+
+static mend_status cuda_event_record(const mend_driver *driver, mend_event event,
+                                     mend_stream stream)
+{
+    return mend_cuda_functions(driver)->cuEventRecord(event, stream);
+}
+
+static mend_status cuda_event_query(const mend_driver *driver, mend_event event)
+{
+    return mend_cuda_functions(driver)->cuEventQuery(event);
+}
+
+static mend_status cuda_event_synchronize(const mend_driver *driver, mend_event event)
+{
+    return mend_cuda_functions(driver)->cuEventSynchronize(event);
+}
+
+static mend_status cuda_event_destroy(const mend_driver *driver, mend_event event)
+{
+    return mend_cuda_functions(driver)->cuEventDestroy(event);
+}
+
+/* ---- what cannot fail ---------------------------------------------------------------------------
+ */
+
+static uint64_t cuda_clock_ns(const mend_driver *driver)
+{
+    (void)driver;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static const char *cuda_status_name(const mend_driver *driver, mend_status status)
+{
+    const char *name = NULL;
+    if (mend_cuda_functions(driver)->cuGetErrorName(status, &name) != MEND_DRIVER_OK ||
+        name == NULL) {
+        return mend_status_name(status);
+    }
+    return name;
+}
+
+static const mend_driver cuda_table = {
+    .name = "cuda",
+    .device_count = cuda_device_count,
+    .device_open = mend_cuda_device_open,
+    .device_close = mend_cuda_device_close,
+    .memory_info = cuda_memory_info,
+    .context_push = cuda_context_push,
+    .context_pop = cuda_context_pop,
+    .context_synchronize = cuda_context_synchronize,
+    .exchange_capture_mode = cuda_exchange_capture_mode,
+    .reserve = cuda_reserve,
+    .address_free = cuda_address_free,
+    .create = cuda_create,
+    .release = cuda_release,
+    .map = cuda_map,
+    .unmap = cuda_unmap,
+    .set_access = cuda_set_access,
+    .export_handle = cuda_export_handle,
+    .import_handle = cuda_import_handle,
+    .plain_alloc = cuda_plain_alloc,
+    .plain_free = cuda_plain_free,
+    .async_alloc = cuda_async_alloc,
+    .async_free = cuda_async_free,
+    .copy = cuda_copy,
+    .fill = cuda_fill,
+    .launch = mend_cuda_launch,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_query = cuda_stream_query,
+    .stream_synchronize = cuda_stream_synchronize,
+    .stream_wait = cuda_stream_wait,
+    .stream_get_info = mend_cuda_stream_get_info,
+    .event_create = cuda_event_create,
+    .event_record = cuda_event_record,
+    .event_query = cuda_event_query,
+    .event_synchronize = cuda_event_synchronize,
+    .event_destroy = cuda_event_destroy,
+    .clock_ns = cuda_clock_ns,
+    .status_name = cuda_status_name,
+};
+
+/* Lives as long as the process: see mend_cuda_driver. */
+static mend_result load_driver(const mend_driver **driver)
+{
+    mend_cuda *cuda = calloc(1, sizeof(*cuda));
+    if (cuda == NULL) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the CUDA driver's table");
+    }
+    mend_result result = mend_cuda_load(&cuda->functions);
+    if (result != MEND_OK) {
+        free(cuda);
+        return result;
+    }
+    cuda->init_status = cuda->functions.cuInit(0);
+    if (cuda->functions.cuDriverGetVersion(&cuda->driver_version) != MEND_DRIVER_OK) {
+        cuda->driver_version = 0;
+    }
+    mend_mutex_init(&cuda->mutex, MEND_RANK_DRIVER);
+    cuda->table = cuda_table;
+    cuda->table.state = cuda;
+    *driver = &cuda->table;
+    return MEND_OK;
+}
+
+mend_result mend_cuda_driver(const mend_driver **driver)
+{
+    return mend_process_cuda_driver(load_driver, driver);
+}

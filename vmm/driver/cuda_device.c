@@ -1,0 +1,124 @@
+/* Opening a device: its primary context, what it is, and what its memory can do. */
+#include <stdio.h>
+#include <string.h>
+
+#include "driver/cuda_state.h"
+
+static int attribute(const mend_cu_functions *functions, mend_cu_attribute which,
+                     mend_cu_device device)
+{
+    int value = 0;
+    return functions->cuDeviceGetAttribute(&value, which, device) == MEND_DRIVER_OK ? value : 0;
+}
+
+/* What the driver says of the device. The last fields are claims: the probe keeps what is true. */
+static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_device_info *info)
+{
+    const mend_cu_functions *functions = &cuda->functions;
+    size_t total_bytes = 0;
+    mend_status status = functions->cuDeviceTotalMem(&total_bytes, device);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (functions->cuDeviceGetName(info->name, (int)sizeof(info->name), device) != MEND_DRIVER_OK) {
+        snprintf(info->name, sizeof(info->name), "CUDA device %d", device);
+    }
+    info->total_bytes = total_bytes;
+    info->driver_version = cuda->driver_version;
+    info->compute_major = attribute(functions, MEND_CU_COMPUTE_MAJOR, device);
+    info->compute_minor = attribute(functions, MEND_CU_COMPUTE_MINOR, device);
+    info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
+    info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
+    info->share_file_descriptor = attribute(functions, MEND_CU_HAS_FILE_DESCRIPTOR, device) != 0;
+    info->share_fabric = attribute(functions, MEND_CU_HAS_FABRIC, device) != 0;
+    info->rdma = attribute(functions, MEND_CU_HAS_RDMA, device) != 0;
+    return MEND_DRIVER_OK;
+}
+
+/* The probe creates and waits, which a thread may not do while a capture forbids it. */
+static mend_status probe_in_context(const mend_driver *driver, int device, mend_device_info *info)
+{
+    const mend_cu_functions *functions = mend_cuda_functions(driver);
+    mend_cu_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
+    mend_status status = functions->cuCtxPushCurrent(info->context);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    status = functions->cuThreadExchangeStreamCaptureMode(&mode);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_cuda_probe_memory(driver, device, info);
+        functions->cuThreadExchangeStreamCaptureMode(&mode);
+    }
+    mend_context popped = NULL;
+    functions->cuCtxPopCurrent(&popped);
+    return status;
+}
+
+mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info)
+{
+    mend_cuda *cuda = mend_cuda_of(driver);
+    const mend_cu_functions *functions = &cuda->functions;
+    if (cuda->init_status != MEND_DRIVER_OK) {
+        return cuda->init_status;
+    }
+    mend_cu_device ordinal = 0;
+    mend_status status = functions->cuDeviceGet(&ordinal, device);
+    if (status != MEND_DRIVER_OK || device >= MEND_CUDA_DEVICE_LIMIT) {
+        return status != MEND_DRIVER_OK ? status : MEND_DRIVER_INVALID_DEVICE;
+    }
+    mend_device_info found = {0};
+    status = describe(cuda, ordinal, &found);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    status = functions->cuDevicePrimaryCtxRetain(&found.context, ordinal);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    status = probe_in_context(driver, device, &found);
+    if (status != MEND_DRIVER_OK) {
+        functions->cuDevicePrimaryCtxRelease(ordinal);
+        return status;
+    }
+    mend_mutex_lock(&cuda->mutex);
+    cuda->device[device].opens++;
+    cuda->device[device].context = found.context;
+    mend_mutex_unlock(&cuda->mutex);
+    *info = found;
+    return MEND_DRIVER_OK;
+}
+
+/* Gives up the kernels: the primary context may live on in other hands, they may not. */
+static void unload_kernels(const mend_cu_functions *functions, const mend_cuda_device *closed)
+{
+    mend_context popped = NULL;
+    if (closed->module == NULL || functions->cuCtxPushCurrent(closed->context) != MEND_DRIVER_OK) {
+        return;
+    }
+    functions->cuModuleUnload(closed->module);
+    functions->cuCtxPopCurrent(&popped);
+}
+
+mend_status mend_cuda_device_close(const mend_driver *driver, int device)
+{
+    mend_cuda *cuda = mend_cuda_of(driver);
+    mend_cuda_device closed = {0};
+    if (device < 0 || device >= MEND_CUDA_DEVICE_LIMIT) {
+        return MEND_DRIVER_INVALID_DEVICE;
+    }
+    mend_mutex_lock(&cuda->mutex);
+    mend_cuda_device *open = &cuda->device[device];
+    bool was_open = open->opens > 0;
+    if (was_open && --open->opens == 0) {
+        closed = *open;
+        memset(open, 0, sizeof(*open));
+    }
+    mend_mutex_unlock(&cuda->mutex);
+    if (!was_open) {
+        return MEND_DRIVER_INVALID_DEVICE;
+    }
+    unload_kernels(&cuda->functions, &closed);
+    mend_cu_device ordinal = 0;
+    mend_status status = cuda->functions.cuDeviceGet(&ordinal, device);
+    return status != MEND_DRIVER_OK ? status : cuda->functions.cuDevicePrimaryCtxRelease(ordinal);
+}

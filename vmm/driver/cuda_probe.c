@@ -1,0 +1,254 @@
+/*
+ * What the memory of a device can do, found out by doing it: attributes have said yes on devices
+ * where the calls fail, and some rules of the driver are written nowhere. Two pages at most.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "driver/cuda_state.h"
+
+/* Everything a probe may hold; `clean_up` gives back what is there. */
+typedef struct memory_probe {
+    const mend_driver *driver;
+    const char *device_name;
+    int device;
+    uint64_t page_bytes;
+    uint64_t address; /* two pages */
+    mend_chunk_handle chunk;
+    mend_stream stream;
+    bool mapped[2]; /* the first page, the second */
+} memory_probe;
+
+/* Such a failure says nothing about what the device can do. */
+static bool is_inconclusive(mend_status status)
+{
+    return status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY ||
+           status == MEND_DRIVER_DEINITIALIZED || status == MEND_DRIVER_ILLEGAL_ADDRESS ||
+           status == MEND_DRIVER_LAUNCH_FAILED;
+}
+
+/* Turns the outcome of a trial into a yes or a no; a no is logged with the driver's reason. */
+static mend_status conclude(const memory_probe *probe, const char *what, mend_status status,
+                            bool *works)
+{
+    *works = status == MEND_DRIVER_OK;
+    if (*works || is_inconclusive(status)) {
+        return status == MEND_DRIVER_NOT_READY ? MEND_DRIVER_OUT_OF_MEMORY : status;
+    }
+    mend_log(MEND_LOG_INFO, "%s: %s: no (%s)", probe->device_name, what,
+             probe->driver->status_name(probe->driver, status));
+    return MEND_DRIVER_OK;
+}
+
+static mend_status map_page(memory_probe *probe, int page, uint64_t size_bytes,
+                            uint64_t offset_bytes)
+{
+    const mend_driver *driver = probe->driver;
+    uint64_t address = probe->address + (uint64_t)page * probe->page_bytes;
+    mend_status status = driver->map(driver, address, size_bytes, offset_bytes, probe->chunk);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    probe->mapped[page] = true;
+    return driver->set_access(driver, address, size_bytes, &probe->device, 1);
+}
+
+static void unmap_pages(memory_probe *probe)
+{
+    for (int page = 0; page < 2; page++) {
+        if (probe->mapped[page]) {
+            probe->driver->unmap(probe->driver, probe->address + (uint64_t)page * probe->page_bytes,
+                                 probe->page_bytes);
+            probe->mapped[page] = false;
+        }
+    }
+}
+
+static void release_chunk(memory_probe *probe)
+{
+    if (probe->chunk != 0) {
+        probe->driver->release(probe->driver, probe->chunk);
+        probe->chunk = 0;
+    }
+}
+
+static void clean_up(memory_probe *probe)
+{
+    const mend_driver *driver = probe->driver;
+    unmap_pages(probe);
+    release_chunk(probe);
+    if (probe->address != 0) {
+        driver->address_free(driver, probe->address, 2 * probe->page_bytes);
+    }
+    if (probe->stream != NULL) {
+        driver->stream_destroy(driver, probe->stream);
+    }
+}
+
+/* Writes through the page `written` and reads the same bytes through the page `read`. */
+static mend_status pass_bytes(const memory_probe *probe, int written, int read, uint8_t value)
+{
+    enum { BYTES = 64 };
+    const mend_driver *driver = probe->driver;
+    uint8_t seen[BYTES] = {0};
+    uint8_t expected[BYTES];
+    memset(expected, value, sizeof(expected));
+    mend_status status =
+        driver->fill(driver, probe->address + (uint64_t)written * probe->page_bytes, value,
+                     probe->page_bytes, probe->stream);
+    if (status == MEND_DRIVER_OK) {
+        status =
+            driver->copy(driver, (uint64_t)(uintptr_t)seen,
+                         probe->address + (uint64_t)read * probe->page_bytes, BYTES, probe->stream);
+    }
+    /* The bytes may be on their way in any case: nothing is unmapped before they have arrived. */
+    mend_status waited = driver->stream_synchronize(driver, probe->stream);
+    if (status == MEND_DRIVER_OK) {
+        status = waited;
+    }
+    if (status == MEND_DRIVER_OK && memcmp(seen, expected, BYTES) != 0) {
+        status = MEND_DRIVER_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+static mend_status try_mapping(memory_probe *probe)
+{
+    const mend_driver *driver = probe->driver;
+    mend_chunk_properties properties = {.device = probe->device};
+    mend_status status = driver->stream_create(driver, &probe->stream);
+    if (status == MEND_DRIVER_OK) {
+        status = driver->reserve(driver, 2 * probe->page_bytes, 0, 0, &probe->address);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = driver->create(driver, probe->page_bytes, &properties, &probe->chunk);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = map_page(probe, 0, probe->page_bytes, 0);
+    }
+    return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0x5a) : status;
+}
+
+/* The chunk that is mapped at the first page, at the second as well. */
+static mend_status try_alias(memory_probe *probe)
+{
+    mend_status status = map_page(probe, 1, probe->page_bytes, 0);
+    if (status == MEND_DRIVER_OK) {
+        status = pass_bytes(probe, 0, 1, 0xa5);
+    }
+    return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 0, 0x3c) : status;
+}
+
+/* A chunk of two pages, half by half: the first by a smaller size, the second by an offset. */
+static mend_status try_partial_map(memory_probe *probe)
+{
+    mend_chunk_properties properties = {.device = probe->device};
+    mend_status status =
+        probe->driver->create(probe->driver, 2 * probe->page_bytes, &properties, &probe->chunk);
+    if (status == MEND_DRIVER_OK) {
+        status = map_page(probe, 0, probe->page_bytes, 0);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = map_page(probe, 1, probe->page_bytes, probe->page_bytes);
+    }
+    return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 1, 0x69) : status;
+}
+
+/* A page with special properties: created, and exported where it is for sharing. */
+static mend_status try_properties(memory_probe *probe, const mend_chunk_properties *properties)
+{
+    const mend_driver *driver = probe->driver;
+    mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(properties);
+    size_t page_bytes = 0;
+    mend_status status = mend_cuda_functions(driver)->cuMemGetAllocationGranularity(
+        &page_bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM);
+    if (status == MEND_DRIVER_OK && page_bytes != probe->page_bytes) {
+        status = MEND_DRIVER_NOT_SUPPORTED; /* one pool has pages of one size */
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
+    }
+    if (status == MEND_DRIVER_OK && properties->share_types != MEND_SHARE_NONE) {
+        union {
+            int descriptor;
+            unsigned char fabric[MEND_CU_FABRIC_HANDLE_BYTES];
+        } shared;
+        status = driver->export_handle(driver, probe->chunk, properties->share_types, &shared);
+        if (status == MEND_DRIVER_OK && properties->share_types == MEND_SHARE_FILE_DESCRIPTOR) {
+            close(shared.descriptor);
+        }
+    }
+    return status;
+}
+
+static mend_status probe_properties(memory_probe *probe, const char *what, int share_types,
+                                    bool rdma, bool *works)
+{
+    mend_chunk_properties properties = {
+        .device = probe->device, .share_types = share_types, .rdma = rdma};
+    if (!*works) {
+        return MEND_DRIVER_OK; /* not even claimed */
+    }
+    mend_status status = conclude(probe, what, try_properties(probe, &properties), works);
+    release_chunk(probe);
+    return status;
+}
+
+static mend_status probe_all(memory_probe *probe, mend_device_info *info)
+{
+    mend_status status =
+        conclude(probe, "virtual memory", try_mapping(probe), &info->virtual_memory);
+    if (status == MEND_DRIVER_OK && info->virtual_memory) {
+        status = conclude(probe, "aliasing", try_alias(probe), &info->aliasing);
+    }
+    unmap_pages(probe);
+    release_chunk(probe);
+    if (status != MEND_DRIVER_OK || !info->virtual_memory) {
+        info->share_file_descriptor = info->share_fabric = info->rdma = false;
+        return status;
+    }
+    status =
+        conclude(probe, "mapping a part of a chunk", try_partial_map(probe), &info->partial_map);
+    unmap_pages(probe);
+    release_chunk(probe);
+    if (status == MEND_DRIVER_OK) {
+        status = probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
+                                  false, &info->share_file_descriptor);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, false,
+                                  &info->share_fabric);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = probe_properties(probe, "RDMA", MEND_SHARE_NONE, true, &info->rdma);
+    }
+    return status;
+}
+
+mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info)
+{
+    const mend_cu_functions *functions = mend_cuda_functions(driver);
+    mend_chunk_properties plain = {.device = device};
+    mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(&plain);
+    size_t page_bytes = 0;
+    size_t recommended_bytes = 0;
+    mend_status status =
+        functions->cuMemGetAllocationGranularity(&page_bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM);
+    if (status == MEND_DRIVER_OK) {
+        status = functions->cuMemGetAllocationGranularity(&recommended_bytes, &wanted,
+                                                          MEND_CU_GRANULARITY_RECOMMENDED);
+    }
+    memory_probe probe = {
+        .driver = driver, .device_name = info->name, .device = device, .page_bytes = page_bytes};
+    if (status != MEND_DRIVER_OK || !info->virtual_memory) {
+        info->share_file_descriptor = info->share_fabric = info->rdma = false;
+        status = status != MEND_DRIVER_OK ? status : MEND_DRIVER_NOT_SUPPORTED;
+        return conclude(&probe, "virtual memory", status, &info->virtual_memory);
+    }
+    info->granularity_bytes = page_bytes;
+    info->recommended_bytes = recommended_bytes;
+    status = probe_all(&probe, info);
+    clean_up(&probe);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* What the files of the CUDA driver share: the loaded functions and the devices that are open. */
+#ifndef MEND_DRIVER_CUDA_STATE_H
+#define MEND_DRIVER_CUDA_STATE_H
+
+#include "base/mutex.h"
+#include "driver/cuda_abi.h"
+#include "driver/driver.h"
+
+enum { MEND_CUDA_DEVICE_LIMIT = 64, MEND_CUDA_KERNEL_KINDS = 3 };
+
+/* A device between its first device_open and its last device_close. */
+typedef struct mend_cuda_device {
+    int opens;
+    mend_context context;
+    mend_cu_module module; /* the kernels of ptx.h; NULL until the first launch */
+    mend_cu_function kernel[MEND_CUDA_KERNEL_KINDS]; /* by mend_kernel_kind */
+} mend_cuda_device;
+
+typedef struct mend_cuda {
+    mend_driver table; /* its `state` is this structure */
+    mend_cu_functions functions;
+    mend_status init_status; /* of cuInit: what every call answers when it failed */
+    int driver_version;
+    mend_mutex mutex; /* guards `device` */
+    mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
+} mend_cuda;
+
+static inline mend_cuda *mend_cuda_of(const mend_driver *driver)
+{
+    return driver->state;
+}
+
+static inline const mend_cu_functions *mend_cuda_functions(const mend_driver *driver)
+{
+    return &mend_cuda_of(driver)->functions;
+}
+
+/* Finds libcuda.so.1 and all functions. MEND_ERROR_NO_DRIVER, with the missing name as detail. */
+mend_result mend_cuda_load(mend_cu_functions *functions);
+
+/* The structure in which the driver takes how a chunk is created. */
+mend_cu_chunk_properties mend_cuda_chunk_properties(const mend_chunk_properties *properties);
+
+/* Members of the table with files of their own. */
+mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info);
+mend_status mend_cuda_device_close(const mend_driver *driver, int device);
+mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
+                                      mend_stream_info *info);
+mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
+                             const mend_kernel *kernel);
+
+/*
+ * Finds out by use what the memory of an open device can do, and fills granularity_bytes,
+ * recommended_bytes, virtual_memory, aliasing, partial_map, rdma and share_...; whatever the driver
+ * refuses is false and logged. Its context is current. OK, or a failure that says nothing about
+ * what the device can do (OUT_OF_MEMORY, a broken context): *info is then of no use. Nothing is
+ * left behind.
+ */
+mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info);
+
+#endif
