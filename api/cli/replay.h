@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "capacity.h"
+#include "cli/capacity.h"
+#include "cli/trace.h"
 #include "mend/mend_sim.h"
-#include "trace.h"
 
 typedef enum mend_replay_device {
     MEND_REPLAY_SIM, /* a fresh simulated device for each run */
