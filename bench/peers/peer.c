@@ -1,0 +1,26 @@
+#include "peers/peer.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const mend_peer_policy mend_peer_policies[] = {
+    {"mend", "Mend", false, false, mend_peer_create_mend},
+    {"caching", "model of PyTorch's native caching allocator", false, true,
+     mend_peer_create_caching},
+    {"expandable", "model of PyTorch's expandable segments", false, true,
+     mend_peer_create_expandable},
+    {"cuda-malloc", "cudaMalloc for each block", true, true, mend_peer_create_cuda_malloc},
+    {"cuda-malloc-async", "cudaMallocAsync, the driver's pool", true, false,
+     mend_peer_create_cuda_malloc_async},
+    {NULL, NULL, false, false, NULL},
+};
+
+const mend_peer_policy *mend_peer_find_policy(const char *name)
+{
+    for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
+        if (strcmp(policy->name, name) == 0) {
+            return policy;
+        }
+    }
+    return NULL;
+}
