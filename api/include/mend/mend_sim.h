@@ -65,7 +65,8 @@ typedef enum mend_sim_content {
     MEND_SIM_CONTENT_BYTES = 1 /* real bytes at the real addresses: aliases alias, strays fault */
 } mend_sim_content;
 
-/* Called at each violation, with an explanation. May not call the simulated device. */
+/* Called at each violation, with an explanation, under the device's lock: may not call the
+ * simulated device, nor anything that does. */
 typedef void (*mend_sim_violation_handler)(void *context, const char *explanation);
 
 typedef struct mend_sim_config {
@@ -105,6 +106,12 @@ MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
+/* Puts a created stream in capture (global mode) and ends it: work is then recorded, not run, and
+ * what capture forbids is refused. MEND_ERROR_INVALID_ARGUMENT: not such a stream, or not in that
+ * state. MEND_ERROR_DRIVER: the capture ended, but had been invalidated. */
+MEND_API mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream stream);
+MEND_API mend_result mend_sim_end_capture(mend_sim *sim, mend_stream stream);
+
 typedef enum mend_sim_work_kind {
     MEND_SIM_WORK_TOUCH, /* needs the range mapped and accessible while it runs, nothing more */
     MEND_SIM_WORK_WRITE, /* writes `tag` to the range: each 512 B granule gets (tag, its index) */
@@ -128,10 +135,13 @@ MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const me
 
 typedef struct mend_sim_fault {
     size_t struct_size;
-    const char *call;     /* the table's member ("map", "set_access"); NULL: any that can fail */
+    const char *call;     /* the table's member ("map", "set_access"); NULL: any that can fail,
+                             that is all but context_pop, device_close, stream_destroy and
+                             event_destroy */
     int status;           /* the driver's code to answer; 0: CUDA_ERROR_OUT_OF_MEMORY */
     uint64_t after_calls; /* matching calls that pass first */
-    uint64_t count;       /* matching calls that fail then; 0: 1, UINT64_MAX: for ever */
+    uint64_t count;       /* matching calls that fail then; UINT64_MAX: for ever; 0: 1, or for
+                             ever with until_release */
     uint64_t above_bytes; /* only calls whose size is larger */
     int until_release;    /* 1: ends when any memory is released or freed */
     int sticky;           /* 1: the context is broken from then on: every call answers `status` */
@@ -141,7 +151,8 @@ typedef struct mend_sim_fault {
         .struct_size = sizeof(mend_sim_fault)                                                      \
     }
 
-/* Adds a fault; several may stand at once, the first that matches answers. MEND_OK,
+/* Adds a fault; several may stand at once. A call asks them in the order they were added: one that
+ * matches counts the call against after_calls, or answers it. MEND_OK,
  * MEND_ERROR_INVALID_ARGUMENT (an unknown call), MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault);
 MEND_API void mend_sim_clear_faults(mend_sim *sim);

@@ -1,0 +1,179 @@
+/* Chunks: physical memory, held by handles and mappings, gone when neither is left. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "sim/sim.h"
+
+/* Handles are numbers that never come back, so that a stale one is always noticed. */
+enum { HANDLE_STEP = 512 };
+
+/* What an exported file descriptor holds. */
+typedef struct share_token {
+    uint64_t mark; /* the address of the simulated device: it is of this process */
+    uint64_t share_id;
+    mend_chunk_handle handle;
+} share_token;
+
+uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
+{
+    const mend_sim_device *of = &sim->devices[device];
+    return sim->config.memory_bytes - of->charged_bytes - of->foreign_bytes;
+}
+
+mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_bytes, bool plain)
+{
+    uint64_t unit = plain ? MEND_SIM_PLAIN_BLOCK_BYTES : sim->config.page_bytes;
+    uint64_t free_bytes = mend_sim_free_bytes(sim, device);
+    if (size_bytes > free_bytes || mend_align_up(size_bytes, unit) > free_bytes ||
+        !mend_slab_reserve(&sim->chunk_slab, 1)) {
+        return NULL;
+    }
+    mend_sim_chunk *chunk = mend_slab_take(&sim->chunk_slab);
+    chunk->size_bytes = size_bytes;
+    chunk->charged_bytes = mend_align_up(size_bytes, unit);
+    chunk->device = device;
+    chunk->plain = plain;
+    if (!plain && !mend_sim_content_take(sim, chunk)) {
+        mend_slab_give(&sim->chunk_slab, chunk);
+        return NULL;
+    }
+    sim->devices[device].charged_bytes += chunk->charged_bytes;
+    if (!plain) {
+        sim->ledger.chunks++;
+        sim->ledger.chunk_bytes += size_bytes;
+        sim->ledger.peak_chunk_bytes =
+            mend_max_u64(sim->ledger.peak_chunk_bytes, sim->ledger.chunk_bytes);
+    }
+    return chunk;
+}
+
+void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
+{
+    if (chunk->handle_count != 0 || chunk->mapping_count != 0) {
+        return;
+    }
+    sim->devices[chunk->device].charged_bytes -= chunk->charged_bytes;
+    if (!chunk->plain) {
+        sim->ledger.chunks--;
+        sim->ledger.chunk_bytes -= chunk->size_bytes;
+        mend_sim_content_give(sim, chunk);
+    }
+    mend_slab_give(&sim->chunk_slab, chunk);
+    mend_sim_faults_released(sim);
+}
+
+/* The caller made room in the map. */
+static mend_chunk_handle add_handle(mend_sim *sim, mend_sim_chunk *chunk)
+{
+    sim->last_handle += HANDLE_STEP;
+    mend_pointer_map_insert(&sim->chunks, sim->last_handle, chunk);
+    sim->ledger.handles += chunk->handle_count == 0;
+    chunk->handle_count++;
+    return sim->last_handle;
+}
+
+static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
+                                    const mend_chunk_properties *properties)
+{
+    uint64_t page = sim->config.page_bytes;
+    if (size_bytes == 0 || size_bytes % page != 0) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "create: %" PRIu64 " bytes are not a multiple of the page (%" PRIu64
+                               " bytes)",
+                               size_bytes, page);
+    }
+    if (properties->device < 0 || properties->device >= sim->config.device_count) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE, "create: there is no device %d",
+                               properties->device);
+    }
+    if ((properties->share_types & ~MEND_SHARE_FILE_DESCRIPTOR) != 0 || properties->rdma) {
+        return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
+                                  const mend_chunk_properties *properties,
+                                  mend_chunk_handle *handle)
+{
+    mend_status status = check_properties(sim, size_bytes, properties);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (!mend_pointer_map_reserve(&sim->chunks)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    mend_sim_chunk *chunk = mend_sim_chunk_take(sim, properties->device, size_bytes, false);
+    if (chunk == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    chunk->share_types = properties->share_types;
+    *handle = add_handle(sim, chunk);
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle)
+{
+    mend_sim_chunk *chunk = mend_pointer_map_remove(&sim->chunks, handle);
+    if (chunk == NULL) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "release: 0x%" PRIx64 " is not a handle, or was released already",
+                               handle);
+    }
+    sim->bill_bytes = chunk->size_bytes;
+    chunk->handle_count--;
+    sim->ledger.handles -= chunk->handle_count == 0;
+    mend_sim_chunk_drop(sim, chunk);
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_type, void *out)
+{
+    mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
+    if (chunk == NULL || share_type == 0 || (chunk->share_types & share_type) != share_type) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "export_handle: 0x%" PRIx64
+                               " is not a handle of a chunk created for share type %d",
+                               handle, share_type);
+    }
+    int file = memfd_create("mend-sim-share", MFD_CLOEXEC);
+    if (file < 0) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    uint64_t share_id = chunk->share_id != 0 ? chunk->share_id : sim->last_share_id + 1;
+    share_token token = {(uint64_t)(uintptr_t)sim, share_id, handle};
+    if (write(file, &token, sizeof(token)) != (ssize_t)sizeof(token)) {
+        close(file);
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    sim->last_share_id = mend_max_u64(sim->last_share_id, share_id);
+    chunk->share_id = share_id;
+    *(int *)out = file;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
+                            mend_chunk_handle *handle)
+{
+    if (share_type != MEND_SHARE_FILE_DESCRIPTOR) {
+        return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    share_token token;
+    bool read_whole =
+        pread(*(const int *)shared, &token, sizeof(token), 0) == (ssize_t)sizeof(token);
+    bool ours = read_whole && token.mark == (uint64_t)(uintptr_t)sim;
+    mend_sim_chunk *chunk = ours ? mend_pointer_map_find(&sim->chunks, token.handle) : NULL;
+    if (chunk == NULL || chunk->share_id != token.share_id) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "import_handle: the file is not an export of a chunk whose first "
+                               "handle is still held");
+    }
+    if (!mend_pointer_map_reserve(&sim->chunks)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    *handle = add_handle(sim, chunk);
+    return MEND_DRIVER_OK;
+}

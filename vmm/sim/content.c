@@ -1,0 +1,230 @@
+/*
+ * Content: where bytes are kept, the device's addresses are real ones of this process, and a chunk
+ * is a range of a file in memory. Two mappings of a chunk are two mappings of the same bytes, and
+ * whoever touches an address that is not mapped and accessible is stopped by the processor.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "sim/sim.h"
+
+/* Without content, addresses are numbers from here on. */
+#define INVENTED_BASE (UINT64_C(1) << 40)
+
+/* The most real addresses asked for; less where they are not to be had, and where a sanitizer
+ * leaves the process only a part of its addresses. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define MOST_REAL_BYTES (UINT64_C(512) << 30)
+#else
+#define MOST_REAL_BYTES (UINT64_C(16) << 40)
+#endif
+#define LEAST_REAL_BYTES (UINT64_C(64) << 20)
+
+enum { PATTERN_BYTES = 16 };
+
+static bool kept(const mend_sim *sim)
+{
+    return sim->config.content == MEND_SIM_CONTENT_BYTES;
+}
+
+static void *pointer_of(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* Takes the addresses back from whatever is mapped there, and forbids access. */
+static bool close_addresses(uint64_t address, uint64_t size_bytes)
+{
+    return mmap(pointer_of(address), (size_t)size_bytes, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+static bool open_space(mend_sim *sim)
+{
+    uint64_t page = sim->config.page_bytes;
+    uint64_t size = mend_min_u64(sim->config.address_bytes, MOST_REAL_BYTES);
+    for (; size >= LEAST_REAL_BYTES || size == sim->config.address_bytes; size /= 2) {
+        void *space = mmap(NULL, (size_t)(size + page), PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (space != MAP_FAILED) {
+            sim->space_base = mend_align_up((uint64_t)(uintptr_t)space, page);
+            sim->space_bytes = mend_align_down(size, page);
+            uint64_t lead = sim->space_base - (uint64_t)(uintptr_t)space;
+            if (lead > 0) {
+                munmap(space, (size_t)lead);
+            }
+            if (lead < page) {
+                munmap(pointer_of(sim->space_base + size), (size_t)(page - lead));
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+mend_status mend_sim_content_open(mend_sim *sim)
+{
+    for (int i = 0; i < sim->config.device_count; i++) {
+        sim->devices[i].memory_file = -1;
+    }
+    if (!kept(sim)) {
+        sim->space_base = INVENTED_BASE;
+        sim->space_bytes = mend_align_down(sim->config.address_bytes, sim->config.page_bytes);
+        return MEND_DRIVER_OK;
+    }
+    if (!open_space(sim)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < sim->config.device_count; i++) {
+        sim->devices[i].memory_file = memfd_create("mend-sim-memory", MFD_CLOEXEC);
+        if (sim->devices[i].memory_file < 0) {
+            return MEND_DRIVER_OUT_OF_MEMORY;
+        }
+    }
+    return MEND_DRIVER_OK;
+}
+
+void mend_sim_content_close(mend_sim *sim)
+{
+    if (!kept(sim)) {
+        return;
+    }
+    if (sim->space_base != 0) {
+        munmap(pointer_of(sim->space_base), (size_t)sim->space_bytes);
+    }
+    for (int i = 0; i < sim->config.device_count; i++) {
+        if (sim->devices[i].memory_file >= 0) {
+            close(sim->devices[i].memory_file);
+        }
+    }
+}
+
+/* Each chunk has a part of the file of its own, never used again: the file is sparse. */
+bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk)
+{
+    if (!kept(sim)) {
+        return true;
+    }
+    mend_sim_device *device = &sim->devices[chunk->device];
+    uint64_t end = device->file_bytes + chunk->size_bytes;
+    if (end > INT64_MAX || ftruncate(device->memory_file, (off_t)end) != 0) {
+        return false;
+    }
+    chunk->file_offset = device->file_bytes;
+    device->file_bytes = end;
+    return true;
+}
+
+void mend_sim_content_give(mend_sim *sim, const mend_sim_chunk *chunk)
+{
+    if (kept(sim)) {
+        (void)fallocate(sim->devices[chunk->device].memory_file,
+                        FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)chunk->file_offset,
+                        (off_t)chunk->size_bytes);
+    }
+}
+
+bool mend_sim_content_map(mend_sim *sim, const mend_sim_mapping *mapping)
+{
+    if (!kept(sim)) {
+        return true;
+    }
+    const mend_sim_chunk *chunk = mapping->chunk;
+    int protection = chunk->plain ? PROT_READ | PROT_WRITE : PROT_NONE;
+    int flags = chunk->plain ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    int file = chunk->plain ? -1 : sim->devices[chunk->device].memory_file;
+    return mmap(pointer_of(mapping->address), (size_t)mapping->size_bytes, protection,
+                flags | MAP_FIXED, file, (off_t)chunk->file_offset) != MAP_FAILED;
+}
+
+bool mend_sim_content_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes)
+{
+    return !kept(sim) || close_addresses(address, size_bytes);
+}
+
+bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes)
+{
+    return !kept(sim) ||
+           mprotect(pointer_of(address), (size_t)size_bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+/* ---- work ----------------------------------------------------------------------------------- */
+
+/* Each granule begins with the tag and its index; a last one shorter than that is left alone. */
+static uint64_t run_pattern(const mend_sim_item *item, bool verify)
+{
+    uint64_t different = 0;
+    for (uint64_t at = 0; at + PATTERN_BYTES <= item->granule_bytes; at += MEND_GRANULE_BYTES) {
+        uint64_t pattern[2] = {item->value, at / MEND_GRANULE_BYTES};
+        void *granule = pointer_of(item->address + at);
+        if (!verify) {
+            memcpy(granule, pattern, sizeof(pattern));
+        } else if (memcmp(granule, pattern, sizeof(pattern)) != 0) {
+            different++;
+        }
+    }
+    return different;
+}
+
+static uint64_t run_words(const mend_sim_item *item, bool verify)
+{
+    uint32_t value = (uint32_t)item->value;
+    uint64_t different = 0;
+    for (uint64_t i = 0; i < item->granule_count; i++) {
+        uint32_t *words = pointer_of(item->address + i * item->stride_bytes);
+        for (uint64_t w = 0; w < item->granule_bytes / sizeof(value); w++) {
+            if (!verify) {
+                words[w] = value;
+            } else {
+                different += words[w] != value;
+            }
+        }
+    }
+    return different;
+}
+
+static void run_copy(const mend_sim_item *item)
+{
+    void *destination = item->host != NULL ? item->host : pointer_of(item->address);
+    const void *source = item->staged != NULL ? item->staged : pointer_of(item->source);
+    if (item->granule_bytes > 0) {
+        memmove(destination, source, (size_t)item->granule_bytes);
+    }
+}
+
+void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item)
+{
+    if (!kept(sim)) {
+        return;
+    }
+    switch (item->kind) {
+    case MEND_SIM_ITEM_WRITE_TAG:
+        (void)run_pattern(item, false);
+        break;
+    case MEND_SIM_ITEM_VERIFY_TAG:
+        sim->ledger.content_errors += run_pattern(item, true);
+        break;
+    case MEND_SIM_ITEM_WRITE_WORDS:
+        (void)run_words(item, false);
+        break;
+    case MEND_SIM_ITEM_VERIFY_WORDS: {
+        uint64_t different = run_words(item, true);
+        uint64_t counter;
+        memcpy(&counter, pointer_of(item->mismatches), sizeof(counter));
+        counter += different;
+        memcpy(pointer_of(item->mismatches), &counter, sizeof(counter));
+        break;
+    }
+    case MEND_SIM_ITEM_COPY:
+        run_copy(item);
+        break;
+    case MEND_SIM_ITEM_FILL:
+        memset(pointer_of(item->address), (int)item->value, (size_t)item->granule_bytes);
+        break;
+    default:
+        break;
+    }
+}

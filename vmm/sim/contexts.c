@@ -1,0 +1,122 @@
+/* Devices opened, and each thread's stack of current contexts. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/align.h"
+#include "sim/sim.h"
+
+/* Contexts are numbers: this one for device 0, the next for device 1. */
+#define CONTEXT_BASE ((uintptr_t)0xC000)
+
+/* Names the threads of the process for every simulated device in it: a pthread_t would come back
+ * for another thread, which would then inherit a stack of contexts. */
+static uint64_t this_thread(void)
+{
+    static atomic_uint_fast64_t last;
+    static _Thread_local uint64_t number;
+    if (number == 0) {
+        number = atomic_fetch_add(&last, 1) + 1;
+    }
+    return number;
+}
+
+mend_sim_thread *mend_sim_thread_get(mend_sim *sim)
+{
+    uint64_t number = this_thread();
+    for (mend_list *at = sim->threads.next; at != &sim->threads; at = at->next) {
+        mend_sim_thread *thread = MEND_CONTAINER_OF(at, mend_sim_thread, link);
+        if (thread->number == number) {
+            return thread;
+        }
+    }
+    if (!mend_slab_reserve(&sim->thread_slab, 1)) {
+        return NULL;
+    }
+    mend_sim_thread *thread = mend_slab_take(&sim->thread_slab);
+    thread->number = number;
+    mend_list_insert_after(&sim->threads, &thread->link);
+    return thread;
+}
+
+mend_status mend_sim_current_device(mend_sim *sim, int *device)
+{
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if (thread->depth == 0) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
+                               "%s: no context is current in this thread",
+                               mend_driver_call_name(sim->call));
+    }
+    *device = thread->contexts[thread->depth - 1];
+    return MEND_DRIVER_OK;
+}
+
+mend_context mend_sim_context_of(int device)
+{
+    return (mend_context)(CONTEXT_BASE + (uintptr_t)device);
+}
+
+mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info)
+{
+    if (device < 0 || device >= sim->config.device_count) {
+        return MEND_DRIVER_INVALID_DEVICE;
+    }
+    *info = (mend_device_info){
+        .context = mend_sim_context_of(device),
+        .total_bytes = sim->config.memory_bytes,
+        .granularity_bytes = sim->config.page_bytes,
+        .recommended_bytes = sim->config.page_bytes,
+        .virtual_memory = true,
+        .share_file_descriptor = true,
+        .aliasing = true,
+    };
+    snprintf(info->name, sizeof(info->name), "simulated device %d", device);
+    sim->devices[device].open_count++;
+    sim->ledger.contexts_open++;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_device_close(mend_sim *sim, int device)
+{
+    if (device < 0 || device >= sim->config.device_count) {
+        return MEND_DRIVER_INVALID_DEVICE;
+    }
+    if (sim->devices[device].open_count == 0) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
+                               "device_close: device %d is not open", device);
+    }
+    sim->devices[device].open_count--;
+    sim->ledger.contexts_open--;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_context_push(mend_sim *sim, mend_context context)
+{
+    uintptr_t device = (uintptr_t)context - CONTEXT_BASE;
+    if ((uintptr_t)context < CONTEXT_BASE || device >= (uintptr_t)sim->config.device_count ||
+        sim->devices[device].open_count == 0) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
+                               "context_push: %p is not the context of an open device",
+                               (void *)context);
+    }
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL || thread->depth == MEND_SIM_CONTEXT_DEPTH) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    thread->contexts[thread->depth++] = (int)device;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_context_pop(mend_sim *sim)
+{
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL || thread->depth == 0) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
+                               "context_pop: no context is current in this thread");
+    }
+    thread->depth--;
+    return MEND_DRIVER_OK;
+}

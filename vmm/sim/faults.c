@@ -1,0 +1,122 @@
+/* Faults: calls that fail because a test said so. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+/* What gives back and never fails: no fault answers for it, and it is not counted. */
+bool mend_sim_call_can_fail(mend_driver_call call)
+{
+    return call != MEND_CALL_context_pop && call != MEND_CALL_device_close &&
+           call != MEND_CALL_stream_destroy && call != MEND_CALL_event_destroy;
+}
+
+/* The call a fault names; -1: any, -2: none such, or one that cannot fail. */
+static int call_of(const char *name)
+{
+    static const char *const members[MEND_DRIVER_CALL_COUNT] = {
+#define X(member, driver_name) #member,
+        MEND_DRIVER_CALLS(X)
+#undef X
+    };
+    if (name == NULL) {
+        return -1;
+    }
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        if (strcmp(members[i], name) == 0) {
+            return mend_sim_call_can_fail((mend_driver_call)i) ? i : -2;
+        }
+    }
+    return -2;
+}
+
+mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault)
+{
+    if (sim == NULL || fault == NULL || fault->struct_size == 0) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_sim_fault rule = MEND_SIM_FAULT_INIT;
+    memcpy(&rule, fault, fault->struct_size < sizeof(rule) ? fault->struct_size : sizeof(rule));
+    int call = call_of(rule.call);
+    if (call < -1) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_sim_standing_fault *standing = malloc(sizeof(*standing));
+    if (standing == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    rule.call = NULL;
+    if (rule.status == 0) {
+        rule.status = MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if (rule.count == 0) {
+        rule.count = rule.until_release ? UINT64_MAX : 1;
+    }
+    *standing = (mend_sim_standing_fault){NULL, call, rule};
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_standing_fault **last = &sim->faults;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = standing;
+    mend_mutex_unlock(&sim->mutex);
+    return MEND_OK;
+}
+
+static void drop_fault(mend_sim_standing_fault **at)
+{
+    mend_sim_standing_fault *gone = *at;
+    *at = gone->next;
+    free(gone);
+}
+
+mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
+{
+    for (mend_sim_standing_fault **at = &sim->faults; *at != NULL; at = &(*at)->next) {
+        mend_sim_fault *rule = &(*at)->rule;
+        bool matches = ((*at)->call < 0 || (*at)->call == (int)call) &&
+                       (rule->above_bytes == 0 || size_bytes > rule->above_bytes);
+        if (!matches) {
+            continue;
+        }
+        if (rule->after_calls > 0) {
+            rule->after_calls--;
+            continue;
+        }
+        mend_status status = rule->status;
+        if (rule->sticky) {
+            sim->broken = status;
+        }
+        if (rule->count != UINT64_MAX && --rule->count == 0) {
+            drop_fault(at);
+        }
+        return status;
+    }
+    return MEND_DRIVER_OK;
+}
+
+void mend_sim_faults_released(mend_sim *sim)
+{
+    mend_sim_standing_fault **at = &sim->faults;
+    while (*at != NULL) {
+        if ((*at)->rule.until_release && (*at)->rule.after_calls == 0) {
+            drop_fault(at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+}
+
+void mend_sim_faults_drop_all(mend_sim *sim)
+{
+    while (sim->faults != NULL) {
+        drop_fault(&sim->faults);
+    }
+}
+
+void mend_sim_clear_faults(mend_sim *sim)
+{
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_faults_drop_all(sim);
+    mend_mutex_unlock(&sim->mutex);
+}

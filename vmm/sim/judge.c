@@ -1,0 +1,103 @@
+/* Judgement: may this work touch these addresses, for as long as it ran? */
+#include <inttypes.h>
+
+#include "base/align.h"
+#include "sim/sim.h"
+
+static const char *kind_name(mend_sim_item_kind kind)
+{
+    switch (kind) {
+    case MEND_SIM_ITEM_WRITE_TAG:
+    case MEND_SIM_ITEM_WRITE_WORDS:
+        return "a write";
+    case MEND_SIM_ITEM_VERIFY_TAG:
+    case MEND_SIM_ITEM_VERIFY_WORDS:
+        return "a verification";
+    case MEND_SIM_ITEM_COPY:
+        return "a copy";
+    case MEND_SIM_ITEM_FILL:
+        return "a fill";
+    default:
+        return "work";
+    }
+}
+
+/* What is wrong with the first address of the range that the item may not touch; NULL: nothing. */
+static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, uint64_t address,
+                              uint64_t size, uint64_t *fault)
+{
+    uint64_t at = address;
+    uint64_t left = size;
+    const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
+    while (left > 0) {
+        *fault = at;
+        if (mapping == NULL || mapping->address > at) {
+            return "is not mapped";
+        }
+        if ((mapping->access_devices & UINT64_C(1) << item->device) == 0) {
+            return "is mapped, but the device was given no access";
+        }
+        if (mapping->access_sequence > item->sequence && mapping->access_ns >= item->start_ns) {
+            return "was mapped and made accessible only after the work had started";
+        }
+        uint64_t covered = mend_min_u64(left, mapping->address + mapping->size_bytes - at);
+        at += covered;
+        left -= covered;
+        mend_tree_node *next = mend_tree_next(&mapping->by_address);
+        mapping = next != NULL ? MEND_CONTAINER_OF(next, mend_sim_mapping, by_address) : NULL;
+    }
+    return NULL;
+}
+
+static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, uint64_t address,
+                               uint64_t size)
+{
+    uint64_t fault = 0;
+    const char *reason = find_fault(sim, item, address, size, &fault);
+    if (reason == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    return mend_sim_refuse(sim, MEND_DRIVER_ILLEGAL_ADDRESS,
+                           "%s of " RANGE_FORMAT " on stream %" PRIu64 ", from %" PRIu64
+                           " ns to %" PRIu64 " ns, touches 0x%" PRIx64 ", which %s",
+                           kind_name(item->kind), RANGE_OF(address, size), item->stream_id,
+                           item->start_ns, item->complete_ns, fault, reason);
+}
+
+/* Granules that do not touch each other are judged one by one only where the whole span, holes
+ * included, is not in order: most of the time it is. */
+static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
+{
+    if (item->granule_count == 0) {
+        return MEND_DRIVER_OK;
+    }
+    uint64_t span = (item->granule_count - 1) * item->stride_bytes + item->granule_bytes;
+    uint64_t fault = 0;
+    if (find_fault(sim, item, item->address, span, &fault) == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    mend_status status = MEND_DRIVER_OK;
+    for (uint64_t i = 0; i < item->granule_count && status == MEND_DRIVER_OK; i++) {
+        status =
+            judge_range(sim, item, item->address + i * item->stride_bytes, item->granule_bytes);
+    }
+    return status;
+}
+
+mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
+{
+    if (item->kind == MEND_SIM_ITEM_SPIN || item->kind == MEND_SIM_ITEM_ASYNC_FREE) {
+        return MEND_DRIVER_OK;
+    }
+    mend_status status = MEND_DRIVER_OK;
+    if (item->kind != MEND_SIM_ITEM_COPY || item->host == NULL) {
+        status = judge_granules(sim, item);
+    }
+    if (status == MEND_DRIVER_OK && item->source != 0) {
+        status = judge_range(sim, item, item->source, item->granule_bytes);
+    }
+    if (status == MEND_DRIVER_OK && item->kind == MEND_SIM_ITEM_VERIFY_WORDS) {
+        status = judge_range(sim, item, item->mismatches, sizeof(uint64_t));
+    }
+    return status;
+}

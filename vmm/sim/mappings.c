@@ -1,0 +1,235 @@
+/* Mappings: which chunk is visible where, and which devices may use it. */
+#include <inttypes.h>
+
+#include "base/align.h"
+#include "sim/sim.h"
+
+#define MAPPING_OF(node) MEND_CONTAINER_OF(node, mend_sim_mapping, by_address)
+
+static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
+{
+    uint64_t left = MAPPING_OF(a)->address;
+    uint64_t right = MAPPING_OF(b)->address;
+    return (left > right) - (left < right);
+}
+
+void mend_sim_mappings_init(mend_sim *sim)
+{
+    mend_tree_init(&sim->mappings, compare_addresses);
+}
+
+mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address)
+{
+    mend_sim_mapping key = {.address = address};
+    mend_tree_node *node = mend_tree_at_or_before(&sim->mappings, &key.by_address);
+    mend_sim_mapping *mapping = node != NULL ? MAPPING_OF(node) : NULL;
+    return mapping != NULL && address - mapping->address < mapping->size_bytes ? mapping : NULL;
+}
+
+mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uint64_t address,
+                                       mend_sim_chunk *chunk)
+{
+    mend_sim_mapping *mapping = mend_slab_take(&sim->mapping_slab);
+    mapping->address = address;
+    mapping->size_bytes = chunk->size_bytes;
+    mapping->chunk = chunk;
+    mapping->range = range;
+    if (!mend_sim_content_map(sim, mapping)) {
+        mend_slab_give(&sim->mapping_slab, mapping);
+        return NULL;
+    }
+    chunk->mapping_count++;
+    range->mapping_count++;
+    mend_tree_insert(&sim->mappings, &mapping->by_address);
+    if (!chunk->plain) {
+        mend_sim_ledger *ledger = &sim->ledger;
+        ledger->mappings++;
+        ledger->mapped_bytes += mapping->size_bytes;
+        ledger->peak_mappings = mend_max_u64(ledger->peak_mappings, ledger->mappings);
+    }
+    return mapping;
+}
+
+void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping)
+{
+    mend_sim_chunk *chunk = mapping->chunk;
+    if (!chunk->plain) {
+        sim->ledger.mappings--;
+        sim->ledger.mapped_bytes -= mapping->size_bytes;
+        sim->ledger.accessible_bytes -= mapping->access_devices != 0 ? mapping->size_bytes : 0;
+    }
+    mend_tree_remove(&sim->mappings, &mapping->by_address);
+    mapping->range->mapping_count--;
+    chunk->mapping_count--;
+    mend_slab_give(&sim->mapping_slab, mapping);
+    mend_sim_chunk_drop(sim, chunk);
+}
+
+void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t devices)
+{
+    if (mapping->access_devices == 0) {
+        mapping->access_ns = sim->now_ns;
+        mapping->access_sequence = ++sim->sequence;
+        sim->ledger.accessible_bytes += mapping->chunk->plain ? 0 : mapping->size_bytes;
+    }
+    mapping->access_devices |= devices;
+}
+
+/* The reservation in which the whole range lies; NULL: none. */
+static mend_sim_range *reservation_of(const mend_sim *sim, uint64_t address, uint64_t size)
+{
+    mend_sim_range *range = mend_sim_range_at(sim, address);
+    bool inside = range != NULL && !range->plain && size <= range->size_bytes &&
+                  address - range->address <= range->size_bytes - size;
+    return inside ? range : NULL;
+}
+
+/* A mapping that shares addresses with the range; NULL: none. */
+static mend_sim_mapping *overlap_of(const mend_sim *sim, uint64_t address, uint64_t size)
+{
+    mend_sim_mapping key = {.address = address + (size - 1)};
+    mend_tree_node *node = mend_tree_at_or_before(&sim->mappings, &key.by_address);
+    mend_sim_mapping *last = node != NULL ? MAPPING_OF(node) : NULL;
+    return last != NULL && last->address + last->size_bytes > address ? last : NULL;
+}
+
+static mend_status check_map(mend_sim *sim, uint64_t address, uint64_t size, uint64_t offset,
+                             const mend_sim_chunk *chunk, mend_chunk_handle handle)
+{
+    const mend_status invalid = MEND_DRIVER_INVALID_VALUE;
+    uint64_t page = sim->config.page_bytes;
+    if (chunk == NULL) {
+        return mend_sim_refuse(sim, invalid, "map: 0x%" PRIx64 " is not a handle", handle);
+    }
+    if (offset != 0) {
+        return mend_sim_refuse(sim, invalid, "map: the offset must be 0, not %" PRIu64 " bytes",
+                               offset);
+    }
+    if (size != chunk->size_bytes) {
+        return mend_sim_refuse(sim, invalid,
+                               "map: %" PRIu64 " bytes asked for, but a chunk is mapped whole: "
+                               "0x%" PRIx64 " has %" PRIu64 " bytes",
+                               size, handle, chunk->size_bytes);
+    }
+    if (address % page != 0) {
+        return mend_sim_refuse(sim, invalid,
+                               "map: 0x%" PRIx64 " is not aligned to the page (%" PRIu64 " bytes)",
+                               address, page);
+    }
+    if (reservation_of(sim, address, size) == NULL) {
+        return mend_sim_refuse(sim, invalid, "map: " RANGE_FORMAT " does not lie in a reservation",
+                               RANGE_OF(address, size));
+    }
+    const mend_sim_mapping *other = overlap_of(sim, address, size);
+    if (other != NULL) {
+        return mend_sim_refuse(
+            sim, invalid, "map: " RANGE_FORMAT " lies over the mapping " RANGE_FORMAT,
+            RANGE_OF(address, size), RANGE_OF(other->address, other->size_bytes));
+    }
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_map(mend_sim *sim, uint64_t address, uint64_t size_bytes,
+                         uint64_t offset_bytes, mend_chunk_handle handle)
+{
+    mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
+    mend_status status = check_map(sim, address, size_bytes, offset_bytes, chunk, handle);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    mend_sim_range *range = reservation_of(sim, address, size_bytes);
+    if (!mend_slab_reserve(&sim->mapping_slab, 1) ||
+        mend_sim_mapping_add(sim, range, address, chunk) == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    sim->bill_mappings = 1;
+    return MEND_DRIVER_OK;
+}
+
+/* The range is whole mappings of reservations without a hole: *first is the first of them. */
+static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address, uint64_t size,
+                               mend_sim_mapping **first)
+{
+    const mend_status invalid = MEND_DRIVER_INVALID_VALUE;
+    uint64_t at = address;
+    uint64_t left = size;
+    uint64_t count = 0;
+    mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
+    *first = mapping;
+    while (left > 0) {
+        if (mapping == NULL || mapping->chunk->plain || mapping->address > at) {
+            return mend_sim_refuse(
+                sim, invalid, "%s: " RANGE_FORMAT " has a hole: nothing is mapped at 0x%" PRIx64,
+                call, RANGE_OF(address, size), at);
+        }
+        if (mapping->address < at || mapping->size_bytes > left) {
+            return mend_sim_refuse(
+                sim, invalid, "%s: " RANGE_FORMAT " is only part of the mapping " RANGE_FORMAT,
+                call, RANGE_OF(address, size), RANGE_OF(mapping->address, mapping->size_bytes));
+        }
+        at += mapping->size_bytes;
+        left -= mapping->size_bytes;
+        count++;
+        mend_tree_node *next = mend_tree_next(&mapping->by_address);
+        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+    }
+    sim->bill_mappings = count;
+    return count > 0 ? MEND_DRIVER_OK
+                     : mend_sim_refuse(sim, invalid, "%s: the range is empty", call);
+}
+
+mend_status mend_sim_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes)
+{
+    mend_sim_mapping *mapping = NULL;
+    mend_status status = check_whole(sim, "unmap", address, size_bytes, &mapping);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (!mend_sim_content_unmap(sim, address, size_bytes)) {
+        return MEND_DRIVER_UNKNOWN;
+    }
+    for (uint64_t left = sim->bill_mappings; left > 0; left--) {
+        mend_tree_node *next = mend_tree_next(&mapping->by_address);
+        mend_sim_mapping_remove(sim, mapping);
+        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+    }
+    return MEND_DRIVER_OK;
+}
+
+static mend_status check_devices(mend_sim *sim, const int *devices, int count, uint64_t *mask)
+{
+    if (count <= 0) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE, "set_access: no device is named");
+    }
+    for (int i = 0; i < count; i++) {
+        if (devices[i] < 0 || devices[i] >= sim->config.device_count) {
+            return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE,
+                                   "set_access: there is no device %d", devices[i]);
+        }
+        *mask |= UINT64_C(1) << devices[i];
+    }
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
+                                const int *devices, int device_count)
+{
+    uint64_t mask = 0;
+    mend_sim_mapping *mapping = NULL;
+    mend_status status = check_devices(sim, devices, device_count, &mask);
+    if (status == MEND_DRIVER_OK) {
+        status = check_whole(sim, "set_access", address, size_bytes, &mapping);
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (!mend_sim_content_allow(sim, address, size_bytes)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    for (uint64_t left = sim->bill_mappings; left > 0; left--) {
+        mend_sim_mapping_allow(sim, mapping, mask);
+        mend_tree_node *next = mend_tree_next(&mapping->by_address);
+        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+    }
+    return MEND_DRIVER_OK;
+}

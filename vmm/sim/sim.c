@@ -1,0 +1,262 @@
+/* A simulated device as its user holds it: made, asked, told, destroyed. */
+#include "sim/sim.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/align.h"
+
+#define DEFAULT_MEMORY_BYTES  (80 * MEND_GIB)
+#define DEFAULT_PAGE_BYTES    (2 * MEND_MIB)
+#define DEFAULT_ADDRESS_BYTES (128 * MEND_TIB)
+#define MOST_BYTES            (UINT64_C(1) << 62)
+
+/* Handles of streams and events stand in ranges of their own. */
+#define STREAM_HANDLES ((uintptr_t)0x10000)
+#define EVENT_HANDLES  ((uintptr_t)0x80000000)
+
+static mend_result fill_defaults(mend_sim_config *config)
+{
+    if (config->page_bytes == 0) {
+        config->page_bytes = DEFAULT_PAGE_BYTES;
+    }
+    if (config->memory_bytes == 0) {
+        config->memory_bytes = DEFAULT_MEMORY_BYTES;
+    }
+    if (config->address_bytes == 0) {
+        config->address_bytes = DEFAULT_ADDRESS_BYTES;
+    }
+    if (config->device_count == 0) {
+        config->device_count = 1;
+    }
+    uint64_t least_page = config->content == MEND_SIM_CONTENT_BYTES
+                              ? (uint64_t)sysconf(_SC_PAGESIZE)
+                              : MEND_GRANULE_BYTES;
+    bool valid = mend_is_power_of_two(config->page_bytes) && config->page_bytes >= least_page &&
+                 config->page_bytes <= MOST_BYTES && config->memory_bytes <= MOST_BYTES &&
+                 config->address_bytes <= MOST_BYTES &&
+                 config->address_bytes >= config->page_bytes && config->device_count > 0 &&
+                 config->device_count <= MEND_SIM_MOST_DEVICES &&
+                 (unsigned)config->content <= MEND_SIM_CONTENT_BYTES;
+    if (!valid) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    config->memory_bytes = mend_align_up(config->memory_bytes, config->page_bytes);
+    return MEND_OK;
+}
+
+static void init_state(mend_sim *sim)
+{
+    mend_mutex_init(&sim->mutex, MEND_RANK_DRIVER);
+    mend_list_init(&sim->streams);
+    mend_list_init(&sim->threads);
+    mend_pointer_map_init(&sim->chunks);
+    mend_sim_handles_init(&sim->stream_handles, STREAM_HANDLES);
+    mend_sim_handles_init(&sim->event_handles, EVENT_HANDLES);
+    mend_sim_mappings_init(sim);
+    mend_sim_items_init(sim);
+    mend_slab_init(&sim->range_slab, sizeof(mend_sim_range));
+    mend_slab_init(&sim->chunk_slab, sizeof(mend_sim_chunk));
+    mend_slab_init(&sim->mapping_slab, sizeof(mend_sim_mapping));
+    mend_slab_init(&sim->stream_slab, sizeof(mend_sim_stream));
+    mend_slab_init(&sim->event_slab, sizeof(mend_sim_event));
+    mend_slab_init(&sim->item_slab, sizeof(mend_sim_item));
+    mend_slab_init(&sim->thread_slab, sizeof(mend_sim_thread));
+    mend_sim_table_fill(sim);
+}
+
+mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
+{
+    if (config == NULL || sim == NULL || config->struct_size == 0) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_sim_config filled = MEND_SIM_CONFIG_INIT;
+    size_t given = config->struct_size < sizeof(filled) ? config->struct_size : sizeof(filled);
+    memcpy(&filled, config, given);
+    mend_result result = fill_defaults(&filled);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_sim *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    made->config = filled;
+    made->config.prices = NULL;
+    mend_sim_prices reference;
+    mend_sim_reference_prices(&reference);
+    mend_sim_prices_apply(made, filled.prices != NULL ? filled.prices : &reference);
+    init_state(made);
+    if (mend_sim_content_open(made) != MEND_DRIVER_OK ||
+        mend_sim_space_init(made) != MEND_DRIVER_OK) {
+        mend_sim_destroy(made);
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    *sim = made;
+    return MEND_OK;
+}
+
+void mend_sim_destroy(mend_sim *sim)
+{
+    if (sim == NULL) {
+        return;
+    }
+    mend_sim_items_clear(sim);
+    mend_sim_faults_drop_all(sim);
+    mend_sim_content_close(sim);
+    mend_pointer_map_clear(&sim->chunks);
+    mend_sim_handles_clear(&sim->stream_handles);
+    mend_sim_handles_clear(&sim->event_handles);
+    mend_slab *slabs[] = {&sim->range_slab, &sim->chunk_slab, &sim->mapping_slab, &sim->stream_slab,
+                          &sim->event_slab, &sim->item_slab,  &sim->thread_slab};
+    for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
+        mend_slab_clear(slabs[i]);
+    }
+    mend_mutex_destroy(&sim->mutex);
+    free(sim);
+}
+
+const mend_driver *mend_sim_driver(mend_sim *sim)
+{
+    return &sim->table;
+}
+
+mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *format, ...)
+{
+    char explanation[MEND_SIM_EXPLANATION_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(explanation, sizeof(explanation), format, arguments);
+    va_end(arguments);
+    if (sim->ledger.violations++ == 0) {
+        memcpy(sim->first_violation, explanation, sizeof(explanation));
+    }
+    if (sim->config.on_violation != NULL) {
+        sim->config.on_violation(sim->config.violation_context, explanation);
+    }
+    return status;
+}
+
+/* A broken context still lets go of the thread and of itself. */
+static bool works_when_broken(mend_driver_call call)
+{
+    return call == MEND_CALL_device_count || call == MEND_CALL_device_close ||
+           call == MEND_CALL_context_push || call == MEND_CALL_context_pop ||
+           call == MEND_CALL_exchange_capture_mode;
+}
+
+mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
+{
+    mend_mutex_lock(&sim->mutex);
+    sim->call = call;
+    sim->bill_bytes = size_bytes;
+    sim->bill_mappings = 0;
+    bool can_fail = mend_sim_call_can_fail(call);
+    sim->fallible_calls += can_fail;
+    if (sim->broken != MEND_DRIVER_OK && !works_when_broken(call)) {
+        return sim->broken;
+    }
+    return can_fail ? mend_sim_fault_answer(sim, call, size_bytes) : MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_call_end(mend_sim *sim, mend_status status)
+{
+    if (status == MEND_DRIVER_OK || status == MEND_DRIVER_NOT_READY) {
+        mend_sim_charge(sim);
+    }
+    mend_mutex_unlock(&sim->mutex);
+    return status;
+}
+
+uint64_t mend_sim_now_ns(mend_sim *sim)
+{
+    mend_mutex_lock(&sim->mutex);
+    uint64_t now_ns = sim->now_ns;
+    mend_mutex_unlock(&sim->mutex);
+    return now_ns;
+}
+
+void mend_sim_advance(mend_sim *sim, uint64_t duration_ns)
+{
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_run_until(sim, sim->now_ns + duration_ns);
+    mend_mutex_unlock(&sim->mutex);
+}
+
+mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream)
+{
+    if (sim == NULL || stream == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_stream *made = mend_sim_stream_make(sim, 0, true);
+    if (made != NULL) {
+        *stream = (mend_stream)made->handle;
+    }
+    mend_mutex_unlock(&sim->mutex);
+    return made != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream)
+{
+    if (sim == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_stream_destroy;
+    mend_status status = mend_sim_stream_drop(sim, stream);
+    mend_mutex_unlock(&sim->mutex);
+    return status == MEND_DRIVER_OK ? MEND_OK : MEND_ERROR_INVALID_ARGUMENT;
+}
+
+uint64_t mend_sim_call_count(mend_sim *sim)
+{
+    mend_mutex_lock(&sim->mutex);
+    uint64_t count = sim->fallible_calls;
+    mend_mutex_unlock(&sim->mutex);
+    return count;
+}
+
+void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t bytes)
+{
+    if (device < 0 || device >= sim->config.device_count) {
+        return;
+    }
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_device *of = &sim->devices[device];
+    uint64_t former = of->foreign_bytes;
+    of->foreign_bytes = mend_min_u64(bytes, sim->config.memory_bytes - of->charged_bytes);
+    if (of->foreign_bytes < former) {
+        mend_sim_faults_released(sim);
+    }
+    mend_mutex_unlock(&sim->mutex);
+}
+
+void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns)
+{
+    mend_mutex_lock(&sim->mutex);
+    sim->event_delay_ns = delay_ns;
+    mend_mutex_unlock(&sim->mutex);
+}
+
+mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger)
+{
+    if (sim == NULL || ledger == NULL || ledger->struct_size == 0) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    size_t given = ledger->struct_size;
+    mend_mutex_lock(&sim->mutex);
+    sim->ledger.struct_size = given;
+    memcpy(ledger, &sim->ledger, given < sizeof(*ledger) ? given : sizeof(*ledger));
+    mend_mutex_unlock(&sim->mutex);
+    return MEND_OK;
+}
+
+const char *mend_sim_first_violation(mend_sim *sim)
+{
+    return sim->first_violation;
+}

@@ -1,0 +1,411 @@
+/*
+ * The state of a simulated device, shared by the files of this room.
+ *
+ * One lock guards everything; every function here is called with it held. Work on a stream has a
+ * known completion time from the moment it is queued, so that the future is one ordered set of
+ * items: letting the clock run means taking the items that are due, in order, judging each and
+ * carrying it out (work.c). Whatever breaks a rule of the driver goes through mend_sim_refuse.
+ */
+#ifndef MEND_SIM_SIM_H
+#define MEND_SIM_SIM_H
+
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/pointer_map.h"
+#include "base/slab.h"
+#include "base/tree.h"
+#include "driver/driver.h"
+#include "mend/mend_sim.h"
+
+/* A plain or asynchronous allocation takes whole blocks of this size from the device. */
+#define MEND_SIM_PLAIN_BLOCK_BYTES (UINT64_C(2) << 20)
+
+enum { MEND_SIM_MOST_DEVICES = 16, MEND_SIM_CONTEXT_DEPTH = 64, MEND_SIM_EXPLANATION_BYTES = 512 };
+
+/* A range in the words of an explanation: RANGE_FORMAT with RANGE_OF(address, size). */
+#define RANGE_FORMAT            "[0x%" PRIx64 ", 0x%" PRIx64 ") (%" PRIu64 " bytes)"
+#define RANGE_OF(address, size) (address), (address) + (size), (size)
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+/* A range of addresses: a gap, a reservation, or the place of a plain allocation. */
+typedef struct mend_sim_range {
+    mend_tree_node by_address;
+    mend_tree_node by_size; /* gaps only */
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t mapping_count;
+    bool plain;
+} mend_sim_range;
+
+/* Physical memory that a handle or a mapping holds. */
+typedef struct mend_sim_chunk {
+    uint64_t size_bytes;
+    uint64_t charged_bytes; /* what it takes from the device */
+    uint64_t file_offset;   /* of its bytes, when content is kept */
+    uint64_t handle_count;
+    uint64_t mapping_count;
+    uint64_t share_id; /* not 0 once exported */
+    int device;
+    int share_types;
+    bool plain;
+} mend_sim_chunk;
+
+typedef struct mend_sim_mapping {
+    mend_tree_node by_address;
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_sim_chunk *chunk;
+    mend_sim_range *range;
+    uint64_t access_devices;  /* bit n: device n may use it */
+    uint64_t access_ns;       /* since when */
+    uint64_t access_sequence; /* and after which host call */
+    bool asynchronous;        /* made by async_alloc */
+    bool freeing;             /* async_free was called, its place in the stream is not reached */
+} mend_sim_mapping;
+
+/* ---- streams and work ----------------------------------------------------------------------- */
+
+typedef struct mend_sim_stream {
+    mend_list link; /* of all streams */
+    uint64_t id;
+    uintptr_t handle; /* 0: the legacy stream or one of a thread */
+    int device;
+    uint64_t tail_ns; /* when all that is queued is done */
+    uint64_t capture_id;
+    mend_capture_state capture;
+} mend_sim_stream;
+
+typedef struct mend_sim_event {
+    uintptr_t handle;
+    int device;
+    uint64_t ready_ns;   /* when the work before the last record is done; 0: never recorded */
+    uint64_t capture_id; /* not 0: last recorded in this capture */
+} mend_sim_event;
+
+typedef enum mend_sim_item_kind {
+    MEND_SIM_ITEM_TOUCH,
+    MEND_SIM_ITEM_WRITE_TAG,
+    MEND_SIM_ITEM_VERIFY_TAG,
+    MEND_SIM_ITEM_SPIN,
+    MEND_SIM_ITEM_WRITE_WORDS,
+    MEND_SIM_ITEM_VERIFY_WORDS,
+    MEND_SIM_ITEM_COPY,
+    MEND_SIM_ITEM_FILL,
+    MEND_SIM_ITEM_ASYNC_FREE
+} mend_sim_item_kind;
+
+/* One piece of queued work. Its range is granule_count granules of granule_bytes, stride apart. */
+typedef struct mend_sim_item {
+    mend_tree_node by_completion;
+    mend_sim_item_kind kind;
+    int device;
+    uint64_t stream_id;
+    uint64_t sequence;
+    uint64_t start_ns;
+    uint64_t complete_ns;
+    uint64_t address;
+    uint64_t granule_bytes;
+    uint64_t stride_bytes;
+    uint64_t granule_count;
+    uint64_t value;      /* tag, word or byte */
+    uint64_t mismatches; /* VERIFY_WORDS: address of the counter */
+    uint64_t source;     /* COPY: from the device; 0: from `staged` or to the host */
+    void *staged;        /* COPY from the host: the bytes, owned */
+    void *host;          /* COPY to the host */
+} mend_sim_item;
+
+/* What belongs to one thread of the program. */
+typedef struct mend_sim_thread {
+    mend_list link;
+    uint64_t number;
+    int depth;
+    int contexts[MEND_SIM_CONTEXT_DEPTH]; /* devices, the current one last */
+    mend_capture_mode capture_mode;
+    mend_sim_stream *streams[MEND_SIM_MOST_DEVICES]; /* handle 2, made at first use */
+} mend_sim_thread;
+
+/* ---- the device ----------------------------------------------------------------------------- */
+
+/* Objects named by handles whose values are used again after destruction, as drivers do. */
+typedef struct mend_sim_slot {
+    void *object;
+    size_t next_vacant;
+} mend_sim_slot;
+
+typedef struct mend_sim_handles {
+    uintptr_t base;
+    mend_sim_slot *slots;
+    size_t count;
+    size_t capacity;
+    size_t vacant; /* index + 1 of the slot to use next; 0: none was given back */
+} mend_sim_handles;
+
+typedef struct mend_sim_device {
+    uint64_t charged_bytes; /* by chunks and plain allocations */
+    uint64_t foreign_bytes;
+    uint64_t open_count;
+    uint64_t tail_ns; /* when all that is queued on its streams is done */
+    mend_sim_stream *legacy;
+    int memory_file; /* -1: no content */
+    uint64_t file_bytes;
+} mend_sim_device;
+
+/* A fault that stands; see mend_sim_fault. */
+typedef struct mend_sim_standing_fault {
+    struct mend_sim_standing_fault *next;
+    int call; /* -1: any */
+    mend_sim_fault rule;
+} mend_sim_standing_fault;
+
+struct mend_sim {
+    mend_driver table;
+    mend_mutex mutex;
+    mend_sim_config config; /* defaults filled in */
+    mend_sim_price price[MEND_DRIVER_CALL_COUNT];
+
+    mend_sim_device devices[MEND_SIM_MOST_DEVICES];
+    uint64_t space_base; /* addresses from here */
+    uint64_t space_bytes;
+    uint64_t space_high; /* none at or above was ever given out */
+    mend_tree gaps;
+    mend_tree gaps_by_size;
+    mend_tree ranges; /* taken: reservations and plain allocations */
+    mend_tree mappings;
+    mend_pointer_map chunks; /* by handle */
+    uint64_t last_handle;
+    uint64_t last_share_id;
+
+    mend_list streams;
+    mend_list threads;
+    mend_sim_handles stream_handles;
+    mend_sim_handles event_handles;
+    uint64_t last_stream_id;
+    uint64_t last_capture_id;
+    uint64_t captures; /* begun and not ended */
+
+    mend_tree items; /* by completion */
+    uint64_t now_ns;
+    uint64_t sequence;
+    uint64_t event_delay_ns;
+
+    mend_slab range_slab, chunk_slab, mapping_slab, stream_slab, event_slab, item_slab, thread_slab;
+
+    mend_sim_standing_fault *faults;
+    uint64_t fallible_calls;
+    mend_status broken; /* not OK: the sticky error every call answers */
+
+    /* The call under way: what its price is made of. */
+    mend_driver_call call;
+    uint64_t bill_bytes;
+    uint64_t bill_mappings;
+
+    mend_sim_ledger ledger;
+    char first_violation[MEND_SIM_EXPLANATION_BYTES];
+};
+
+/* ---- sim.c ---------------------------------------------------------------------------------- */
+
+/* Records a violation, explained in words, and returns `status`. */
+__attribute__((format(printf, 3, 4))) mend_status mend_sim_refuse(mend_sim *sim, mend_status status,
+                                                                  const char *format, ...);
+
+/* Every call of the table runs between these two. begin takes the lock and lets faults and the
+ * sticky error answer; end charges the price where `status` is an answer of a call that did its
+ * work, lets the lock go and returns the status of the call. */
+mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
+mend_status mend_sim_call_end(mend_sim *sim, mend_status status);
+
+/* ---- handles.c ------------------------------------------------------------------------------ */
+
+void mend_sim_handles_init(mend_sim_handles *handles, uintptr_t base);
+void mend_sim_handles_clear(mend_sim_handles *handles);
+bool mend_sim_handles_reserve(mend_sim_handles *handles);
+uintptr_t mend_sim_handles_add(mend_sim_handles *handles, void *object);
+void *mend_sim_handles_find(const mend_sim_handles *handles, uintptr_t handle);
+void mend_sim_handles_remove(mend_sim_handles *handles, uintptr_t handle);
+
+/* ---- addresses.c ---------------------------------------------------------------------------- */
+
+mend_status mend_sim_space_init(mend_sim *sim);
+
+/* Takes the smallest gap that fits; size and alignment are multiples of the page. NULL: none, or
+ * malloc failed. */
+mend_sim_range *mend_sim_range_take(mend_sim *sim, uint64_t size_bytes, uint64_t alignment_bytes);
+void mend_sim_range_give(mend_sim *sim, mend_sim_range *range);
+
+/* The taken range that contains the address; NULL: none. */
+mend_sim_range *mend_sim_range_at(const mend_sim *sim, uint64_t address);
+
+/* The address belongs to the device's space, mapped or not; any other is one of the host. */
+bool mend_sim_is_device_address(const mend_sim *sim, uint64_t address);
+
+mend_status mend_sim_reserve(mend_sim *sim, uint64_t size_bytes, uint64_t alignment_bytes,
+                             uint64_t *address);
+mend_status mend_sim_address_free(mend_sim *sim, uint64_t address, uint64_t size_bytes);
+
+/* ---- chunks.c ------------------------------------------------------------------------------- */
+
+uint64_t mend_sim_free_bytes(const mend_sim *sim, int device);
+
+/* Takes memory from the device; NULL: not enough, or malloc failed. The caller adds what holds it.
+ */
+mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_bytes, bool plain);
+
+/* Gives the memory back when nothing holds it any more. */
+void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk);
+
+mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
+                                  const mend_chunk_properties *properties,
+                                  mend_chunk_handle *handle);
+mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle);
+mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_type, void *out);
+mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
+                            mend_chunk_handle *handle);
+
+/* ---- mappings.c ----------------------------------------------------------------------------- */
+
+void mend_sim_mappings_init(mend_sim *sim);
+
+/* The mapping that contains the address; NULL: none. */
+mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address);
+
+/* Makes a chunk visible at an address that is free; the caller reserved a mapping in the slab. */
+mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uint64_t address,
+                                       mend_sim_chunk *chunk);
+void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping);
+void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t devices);
+
+mend_status mend_sim_map(mend_sim *sim, uint64_t address, uint64_t size_bytes,
+                         uint64_t offset_bytes, mend_chunk_handle handle);
+mend_status mend_sim_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
+mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
+                                const int *devices, int device_count);
+
+/* ---- plain.c -------------------------------------------------------------------------------- */
+
+mend_status mend_sim_plain_alloc(mend_sim *sim, uint64_t size_bytes, uint64_t *address);
+mend_status mend_sim_plain_free(mend_sim *sim, uint64_t address);
+mend_status mend_sim_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream handle,
+                                 uint64_t *address);
+mend_status mend_sim_async_free(mend_sim *sim, uint64_t address, mend_stream handle);
+void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping);
+
+/* ---- contexts.c ----------------------------------------------------------------------------- */
+
+/* The calling thread's record; NULL: malloc failed. */
+mend_sim_thread *mend_sim_thread_get(mend_sim *sim);
+
+/* The device of the current context, or a refusal. */
+mend_status mend_sim_current_device(mend_sim *sim, int *device);
+mend_context mend_sim_context_of(int device);
+mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info);
+mend_status mend_sim_device_close(mend_sim *sim, int device);
+mend_status mend_sim_context_push(mend_sim *sim, mend_context context);
+mend_status mend_sim_context_pop(mend_sim *sim);
+
+/* ---- streams.c ------------------------------------------------------------------------------ */
+
+/* NULL: malloc failed. handle 0 makes one without a handle. */
+mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, bool with_handle);
+
+/* NULL, the legacy stream's handle, or that of the stream each thread has. */
+bool mend_sim_stream_is_default(mend_stream handle);
+mend_status mend_sim_stream_find_default(mend_sim *sim, mend_sim_thread *thread, int device,
+                                         mend_stream handle, mend_sim_stream **stream);
+
+/* The stream of a handle; default streams are those of the current context. Refuses an unknown
+ * one. */
+mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_stream **stream);
+mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event);
+
+/* Raises the time at which all that is queued on the stream is done. */
+void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t until_ns);
+
+mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle);
+mend_status mend_sim_stream_query(mend_sim *sim, mend_stream handle);
+mend_status mend_sim_stream_wait_host(mend_sim *sim, mend_stream handle);
+mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_event event);
+mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_info *info);
+mend_status mend_sim_context_wait_host(mend_sim *sim);
+mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle);
+mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream stream);
+mend_status mend_sim_event_query(mend_sim *sim, mend_event handle);
+mend_status mend_sim_event_wait_host(mend_sim *sim, mend_event handle);
+mend_status mend_sim_event_drop(mend_sim *sim, mend_event handle);
+
+/* ---- capture.c ------------------------------------------------------------------------------ */
+
+/* Whether the calling thread may make a call that is unsafe while another stream captures. */
+mend_status mend_sim_capture_admits_unsafe(mend_sim *sim);
+
+/* Refuses a call that capture forbids on this stream or event, and invalidates the capture. */
+mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stream);
+mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event);
+mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device);
+
+/* Work on a capturing stream is recorded, not run: *captured tells. */
+mend_status mend_sim_capture_takes_work(mend_sim *sim, mend_sim_stream *stream, bool *captured);
+
+/* A wait in which the stream or the event is captured; *captured: nothing is left to do. */
+mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
+                                        mend_sim_event *event, bool *captured);
+mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode);
+
+/* ---- work.c --------------------------------------------------------------------------------- */
+
+void mend_sim_items_init(mend_sim *sim);
+void mend_sim_items_clear(mend_sim *sim);
+
+/* Queues a copy of `item` (kind, range and values are set) on the stream; it runs for
+ * `duration_ns`, or until `finish_ns` if that is later. Owns item->staged from then on. */
+mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
+                           uint64_t duration_ns, uint64_t finish_ns);
+
+/* Lets the clock run to `until_ns` (or stand, if it is later already): what is due completes. */
+void mend_sim_run_until(mend_sim *sim, uint64_t until_ns);
+
+mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend_kernel *kernel);
+mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, uint64_t size_bytes,
+                          mend_stream handle);
+mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64_t size_bytes,
+                          mend_stream handle);
+
+/* ---- judge.c -------------------------------------------------------------------------------- */
+
+/* Judges what an item touches as it completes. ILLEGAL_ADDRESS, with an explanation. */
+mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
+
+/* ---- content.c: the bytes behind the addresses; nothing happens where content is not kept ---- */
+
+mend_status mend_sim_content_open(mend_sim *sim);
+void mend_sim_content_close(mend_sim *sim);
+bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk);
+void mend_sim_content_give(mend_sim *sim, const mend_sim_chunk *chunk);
+bool mend_sim_content_map(mend_sim *sim, const mend_sim_mapping *mapping);
+bool mend_sim_content_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
+bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes);
+
+/* Carries out an item that was judged. */
+void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
+
+/* ---- prices.c, faults.c --------------------------------------------------------------------- */
+
+void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices);
+
+/* Adds the price of the call under way to the ledger and, if so configured, to the clock. */
+void mend_sim_charge(mend_sim *sim);
+
+/* The answer of the first fault that matches; OK: none does. */
+mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
+bool mend_sim_call_can_fail(mend_driver_call call);
+
+/* Memory came back to a device: ends the faults that waited for it. */
+void mend_sim_faults_released(mend_sim *sim);
+void mend_sim_faults_drop_all(mend_sim *sim);
+
+/* ---- table.c -------------------------------------------------------------------------------- */
+
+void mend_sim_table_fill(mend_sim *sim);
+
+#endif

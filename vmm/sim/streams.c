@@ -1,0 +1,262 @@
+/* Streams and events: when what was queued is done, and waiting for it on the device or the host.
+ */
+#include <inttypes.h>
+
+#include "base/align.h"
+#include "sim/sim.h"
+
+mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, bool with_handle)
+{
+    if (!mend_slab_reserve(&sim->stream_slab, 1) ||
+        (with_handle && !mend_sim_handles_reserve(&sim->stream_handles))) {
+        return NULL;
+    }
+    mend_sim_stream *stream = mend_slab_take(&sim->stream_slab);
+    stream->id = ++sim->last_stream_id;
+    stream->device = device;
+    mend_list_append(&sim->streams, &stream->link);
+    if (with_handle) {
+        stream->handle = mend_sim_handles_add(&sim->stream_handles, stream);
+        sim->ledger.streams++;
+    }
+    return stream;
+}
+
+bool mend_sim_stream_is_default(mend_stream handle)
+{
+    return handle == NULL || handle == MEND_STREAM_LEGACY || handle == MEND_STREAM_PER_THREAD;
+}
+
+mend_status mend_sim_stream_find_default(mend_sim *sim, mend_sim_thread *thread, int device,
+                                         mend_stream handle, mend_sim_stream **stream)
+{
+    mend_sim_stream **own =
+        handle == MEND_STREAM_PER_THREAD ? &thread->streams[device] : &sim->devices[device].legacy;
+    if (*own == NULL) {
+        *own = mend_sim_stream_make(sim, device, false);
+    }
+    *stream = *own;
+    return *own != NULL ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY;
+}
+
+mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_stream **stream)
+{
+    if (mend_sim_stream_is_default(handle)) {
+        int device = 0;
+        mend_status status = mend_sim_current_device(sim, &device);
+        return status == MEND_DRIVER_OK ? mend_sim_stream_find_default(
+                                              sim, mend_sim_thread_get(sim), device, handle, stream)
+                                        : status;
+    }
+    *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
+    if (*stream == NULL) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
+                               "%s: %p is not a stream, or was destroyed",
+                               mend_driver_call_name(sim->call), (void *)handle);
+    }
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event)
+{
+    *event = mend_sim_handles_find(&sim->event_handles, (uintptr_t)handle);
+    if (*event == NULL) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
+                               "%s: %p is not an event, or was destroyed",
+                               mend_driver_call_name(sim->call), (void *)handle);
+    }
+    return MEND_DRIVER_OK;
+}
+
+void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t until_ns)
+{
+    uint64_t *device_tail = &sim->devices[stream->device].tail_ns;
+    stream->tail_ns = mend_max_u64(stream->tail_ns, until_ns);
+    *device_tail = mend_max_u64(*device_tail, stream->tail_ns);
+}
+
+/* Waits on the host: the clock jumps to the time at which it is done. */
+static mend_status wait_host(mend_sim *sim, uint64_t until_ns)
+{
+    sim->ledger.host_syncs++;
+    mend_sim_run_until(sim, until_ns);
+    return sim->broken;
+}
+
+/* Queued work of a destroyed stream still runs. */
+mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (stream->handle == 0) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
+                               "stream_destroy: %p is not a stream that was created",
+                               (void *)handle);
+    }
+    if (stream->capture != MEND_CAPTURE_NONE) {
+        return mend_sim_capture_forbids_stream(sim, stream);
+    }
+    mend_sim_handles_remove(&sim->stream_handles, stream->handle);
+    mend_list_remove(&stream->link);
+    mend_slab_give(&sim->stream_slab, stream);
+    sim->ledger.streams--;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_stream_query(mend_sim *sim, mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_forbids_stream(sim, stream);
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    return stream->tail_ns <= sim->now_ns ? MEND_DRIVER_OK : MEND_DRIVER_NOT_READY;
+}
+
+mend_status mend_sim_stream_wait_host(mend_sim *sim, mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_forbids_stream(sim, stream);
+    }
+    return status == MEND_DRIVER_OK ? wait_host(sim, stream->tail_ns) : status;
+}
+
+mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_event event)
+{
+    mend_sim_stream *stream = NULL;
+    mend_sim_event *fence = NULL;
+    bool captured = false;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_event_find(sim, event, &fence);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_takes_wait(sim, stream, fence, &captured);
+    }
+    if (status == MEND_DRIVER_OK && !captured) {
+        mend_sim_stream_extend(sim, stream, fence->ready_ns);
+    }
+    return status;
+}
+
+mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_info *info)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        *info = (mend_stream_info){stream->id, mend_sim_context_of(stream->device), stream->capture,
+                                   stream->capture_id};
+    }
+    return status;
+}
+
+mend_status mend_sim_context_wait_host(mend_sim *sim)
+{
+    int device = 0;
+    mend_status status = mend_sim_current_device(sim, &device);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_forbids_device(sim, device);
+    }
+    return status == MEND_DRIVER_OK ? wait_host(sim, sim->devices[device].tail_ns) : status;
+}
+
+mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle)
+{
+    int device = 0;
+    mend_status status = mend_sim_current_device(sim, &device);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (!mend_slab_reserve(&sim->event_slab, 1) || !mend_sim_handles_reserve(&sim->event_handles)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    mend_sim_event *event = mend_slab_take(&sim->event_slab);
+    event->device = device;
+    event->handle = mend_sim_handles_add(&sim->event_handles, event);
+    sim->ledger.events++;
+    *handle = (mend_event)event->handle;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream stream_handle)
+{
+    mend_sim_event *event = NULL;
+    mend_sim_stream *stream = NULL;
+    bool captured = false;
+    mend_status status = mend_sim_event_find(sim, handle, &event);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find(sim, stream_handle, &stream);
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (event->device != stream->device) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
+                               "event_record: an event of device %d on a stream of device %d",
+                               event->device, stream->device);
+    }
+    status = mend_sim_capture_takes_work(sim, stream, &captured);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    event->capture_id = captured ? stream->capture_id : 0;
+    if (!captured) {
+        event->ready_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+    }
+    return MEND_DRIVER_OK;
+}
+
+/* When the host hears that the event is complete. */
+static uint64_t heard_ns(const mend_sim *sim, const mend_sim_event *event)
+{
+    return event->ready_ns == 0 ? 0 : event->ready_ns + sim->event_delay_ns;
+}
+
+mend_status mend_sim_event_query(mend_sim *sim, mend_event handle)
+{
+    mend_sim_event *event = NULL;
+    mend_status status = mend_sim_event_find(sim, handle, &event);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_forbids_event(sim, event);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_admits_unsafe(sim);
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    return heard_ns(sim, event) <= sim->now_ns ? MEND_DRIVER_OK : MEND_DRIVER_NOT_READY;
+}
+
+mend_status mend_sim_event_wait_host(mend_sim *sim, mend_event handle)
+{
+    mend_sim_event *event = NULL;
+    mend_status status = mend_sim_event_find(sim, handle, &event);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_forbids_event(sim, event);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_admits_unsafe(sim);
+    }
+    return status == MEND_DRIVER_OK ? wait_host(sim, heard_ns(sim, event)) : status;
+}
+
+mend_status mend_sim_event_drop(mend_sim *sim, mend_event handle)
+{
+    mend_sim_event *event = NULL;
+    mend_status status = mend_sim_event_find(sim, handle, &event);
+    if (status == MEND_DRIVER_OK) {
+        mend_sim_handles_remove(&sim->event_handles, event->handle);
+        mend_slab_give(&sim->event_slab, event);
+        sim->ledger.events--;
+    }
+    return status;
+}

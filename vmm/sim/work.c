@@ -1,0 +1,250 @@
+/* Work: queued on streams with a known completion time, carried out as the clock passes it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "sim/sim.h"
+
+#define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
+
+static int compare_completions(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_sim_item *left = ITEM_OF(a);
+    const mend_sim_item *right = ITEM_OF(b);
+    if (left->complete_ns != right->complete_ns) {
+        return left->complete_ns < right->complete_ns ? -1 : 1;
+    }
+    return (left->sequence > right->sequence) - (left->sequence < right->sequence);
+}
+
+void mend_sim_items_init(mend_sim *sim)
+{
+    mend_tree_init(&sim->items, compare_completions);
+}
+
+static void drop_item(mend_sim *sim, mend_sim_item *item)
+{
+    mend_tree_remove(&sim->items, &item->by_completion);
+    free(item->staged);
+    mend_slab_give(&sim->item_slab, item);
+    sim->ledger.pending_work--;
+}
+
+void mend_sim_items_clear(mend_sim *sim)
+{
+    for (mend_tree_node *node = mend_tree_first(&sim->items); node != NULL;
+         node = mend_tree_first(&sim->items)) {
+        drop_item(sim, ITEM_OF(node));
+    }
+}
+
+static void complete(mend_sim *sim, mend_sim_item *item)
+{
+    mend_status status = mend_sim_judge(sim, item);
+    if (status != MEND_DRIVER_OK) {
+        sim->broken = status;
+    } else if (item->kind == MEND_SIM_ITEM_ASYNC_FREE) {
+        mend_sim_plain_drop(sim, mend_sim_mapping_at(sim, item->value));
+    } else {
+        mend_sim_content_run(sim, item);
+    }
+    drop_item(sim, item);
+}
+
+void mend_sim_run_until(mend_sim *sim, uint64_t until_ns)
+{
+    uint64_t until = mend_max_u64(until_ns, sim->now_ns);
+    mend_tree_node *node = mend_tree_first(&sim->items);
+    while (node != NULL && ITEM_OF(node)->complete_ns <= until && sim->broken == MEND_DRIVER_OK) {
+        sim->now_ns = mend_max_u64(sim->now_ns, ITEM_OF(node)->complete_ns);
+        complete(sim, ITEM_OF(node));
+        node = mend_tree_first(&sim->items);
+    }
+    sim->now_ns = until;
+    if (sim->broken != MEND_DRIVER_OK) {
+        mend_sim_items_clear(sim);
+    }
+}
+
+mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
+                           uint64_t duration_ns, uint64_t finish_ns)
+{
+    bool captured = false;
+    mend_status status = mend_sim_capture_takes_work(sim, stream, &captured);
+    if (status == MEND_DRIVER_OK && !captured && !mend_slab_reserve(&sim->item_slab, 1)) {
+        status = MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if (status != MEND_DRIVER_OK || captured) {
+        free(item->staged);
+        return status;
+    }
+    mend_sim_item *queued = mend_slab_take(&sim->item_slab);
+    *queued = *item;
+    queued->device = stream->device;
+    queued->stream_id = stream->id;
+    queued->sequence = ++sim->sequence;
+    queued->start_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+    queued->complete_ns = mend_max_u64(queued->start_ns + duration_ns, finish_ns);
+    mend_tree_insert(&sim->items, &queued->by_completion);
+    sim->ledger.pending_work++;
+    mend_sim_stream_extend(sim, stream, queued->complete_ns);
+    mend_sim_run_until(sim, sim->now_ns);
+    return sim->broken;
+}
+
+static mend_status check_kernel(mend_sim *sim, const mend_kernel *kernel)
+{
+    if (kernel->kind == MEND_KERNEL_SPIN) {
+        return MEND_DRIVER_OK;
+    }
+    bool whole_words = kernel->granule_bytes % 4 == 0 && kernel->address % 4 == 0;
+    bool in_order = kernel->granule_count <= 1 || kernel->stride_bytes >= kernel->granule_bytes;
+    bool fits = kernel->granule_count == 0 || kernel->stride_bytes == 0 ||
+                kernel->granule_count <= (UINT64_C(1) << 60) / kernel->stride_bytes;
+    if (whole_words && in_order && fits) {
+        return MEND_DRIVER_OK;
+    }
+    return mend_sim_refuse(
+        sim, MEND_DRIVER_INVALID_VALUE,
+        "launch: %" PRIu64 " granules of %" PRIu64 " bytes, %" PRIu64 " bytes apart from 0x%" PRIx64
+        ", are not separate granules of whole words",
+        kernel->granule_count, kernel->granule_bytes, kernel->stride_bytes, kernel->address);
+}
+
+mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend_kernel *kernel)
+{
+    static const mend_sim_item_kind kinds[] = {
+        [MEND_KERNEL_SPIN] = MEND_SIM_ITEM_SPIN,
+        [MEND_KERNEL_WRITE] = MEND_SIM_ITEM_WRITE_WORDS,
+        [MEND_KERNEL_VERIFY] = MEND_SIM_ITEM_VERIFY_WORDS,
+    };
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        status = check_kernel(sim, kernel);
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    mend_sim_item item = {
+        .kind = kinds[kernel->kind],
+        .address = kernel->address,
+        .granule_bytes = kernel->granule_bytes,
+        .stride_bytes = kernel->stride_bytes,
+        .granule_count = kernel->kind == MEND_KERNEL_SPIN ? 0 : kernel->granule_count,
+        .value = kernel->value,
+        .mismatches = kernel->mismatches,
+    };
+    return mend_sim_queue(sim, stream, &item, kernel->duration_ns, 0);
+}
+
+/* As in a call of the table, but where no context is current it is that of device 0. */
+static mend_status find_stream(mend_sim *sim, mend_stream handle, mend_sim_stream **stream)
+{
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if (thread->depth == 0 && mend_sim_stream_is_default(handle)) {
+        return mend_sim_stream_find_default(sim, thread, 0, handle, stream);
+    }
+    return mend_sim_stream_find(sim, handle, stream);
+}
+
+mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work)
+{
+    static const mend_sim_item_kind kinds[] = {
+        [MEND_SIM_WORK_TOUCH] = MEND_SIM_ITEM_TOUCH,
+        [MEND_SIM_WORK_WRITE] = MEND_SIM_ITEM_WRITE_TAG,
+        [MEND_SIM_WORK_VERIFY] = MEND_SIM_ITEM_VERIFY_TAG,
+    };
+    if (sim == NULL || work == NULL || (unsigned)work->kind > MEND_SIM_WORK_VERIFY) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_launch;
+    mend_sim_stream *queue = NULL;
+    mend_status status = sim->broken;
+    if (status == MEND_DRIVER_OK) {
+        status = find_stream(sim, stream, &queue);
+    }
+    if (status == MEND_DRIVER_OK) {
+        mend_sim_item item = {.kind = kinds[work->kind],
+                              .address = work->address,
+                              .granule_bytes = work->size_bytes,
+                              .granule_count = 1,
+                              .value = work->tag};
+        status = mend_sim_queue(sim, queue, &item, 0, work->finish_ns);
+    }
+    bool lost = sim->broken != MEND_DRIVER_OK;
+    mend_mutex_unlock(&sim->mutex);
+    if (status == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
+    if (lost) {
+        return MEND_ERROR_DEVICE_LOST;
+    }
+    return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_HOST_MEMORY
+                                               : MEND_ERROR_INVALID_ARGUMENT;
+}
+
+/* The host's bytes are taken when the call is made, as the driver does with pageable memory. */
+static bool stage(const mend_sim *sim, mend_sim_item *item, uint64_t source, uint64_t size)
+{
+    if (sim->config.content == MEND_SIM_CONTENT_NONE || size == 0) {
+        return true;
+    }
+    item->staged = malloc((size_t)size);
+    if (item->staged == NULL) {
+        return false;
+    }
+    memcpy(item->staged, (const void *)(uintptr_t)source, (size_t)size);
+    return true;
+}
+
+mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, uint64_t size_bytes,
+                          mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    bool to_device = mend_sim_is_device_address(sim, destination);
+    bool from_device = mend_sim_is_device_address(sim, source);
+    mend_sim_item item = {
+        .kind = MEND_SIM_ITEM_COPY,
+        .address = to_device ? destination : 0,
+        .source = from_device ? source : 0,
+        .host = to_device ? NULL : (void *)(uintptr_t)destination,
+        .granule_bytes = size_bytes,
+        .granule_count = 1,
+    };
+    if (!from_device && !stage(sim, &item, source, size_bytes)) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    status = mend_sim_queue(sim, stream, &item, 0, 0);
+    if (status == MEND_DRIVER_OK && !to_device && stream->capture == MEND_CAPTURE_NONE) {
+        sim->ledger.host_syncs++;
+        mend_sim_run_until(sim, stream->tail_ns);
+        status = sim->broken;
+    }
+    return status;
+}
+
+mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64_t size_bytes,
+                          mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        mend_sim_item item = {.kind = MEND_SIM_ITEM_FILL,
+                              .address = address,
+                              .granule_bytes = size_bytes,
+                              .granule_count = 1,
+                              .value = value};
+        status = mend_sim_queue(sim, stream, &item, 0, 0);
+    }
+    return status;
+}
