@@ -218,8 +218,8 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
  * ------------------------------------------------------------------------------------------- */
 
 /*
- * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, those idle
- * for longest first. Never waits for the GPU: what is still in flight stays. *released_bytes (may
+ * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, the largest
+ * first. Never waits for the GPU: what is still in flight stays. *released_bytes (may
  * be NULL) counts only memory no mapping holds any more. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
  * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
@@ -239,11 +239,10 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
     X(live_bytes, "B", "bytes in blocks the user holds, sizes rounded up to 512")                  \
     X(requested_bytes, "B", "bytes asked for in the blocks the user holds")                        \
     X(reserved_bytes, "B", "physical memory the pool holds")                                       \
-    X(free_bytes, "B", "reserved and not live; the sum of the next four")                          \
+    X(free_bytes, "B", "reserved and not live; the sum of the next three")                         \
     X(free_whole_bytes, "B", "in chunks wholly free, usable in any place")                         \
     X(free_partial_bytes, "B", "in chunks partly in use, usable in their place")                   \
     X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
-    X(free_pending_bytes, "B", "held until a fence: freed, but not known to be idle")              \
     X(peak_live_bytes, "B", "largest live_bytes")                                                  \
     X(peak_reserved_bytes, "B", "largest reserved_bytes")                                          \
     X(limit_bytes, "B", "most physical memory the pool may hold")                                  \

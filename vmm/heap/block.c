@@ -1,0 +1,274 @@
+/*
+ * Blocks: what users hold. Allocation, free, the streams a block is used on, and the errors of
+ * pointers that are none.
+ */
+#include <assert.h>
+
+#include "base/error.h"
+#include "heap/layout.h"
+#include "heap/place.h"
+#include "heap/plan.h"
+
+/* With several streams a fence is recorded once this part of a usual chunk has been freed on one,
+ * so that other streams need not wait for later work. */
+enum { EPOCH_PARTS_OF_CHUNK = 4 };
+
+static const uint64_t largest_request_bytes = UINT64_C(1) << 60;
+static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
+
+static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t *index)
+{
+    if (mend_streams_lookup(&heap->streams, stream, index) && stream != MEND_STREAM_PER_THREAD) {
+        return MEND_OK;
+    }
+    mend_door door;
+    mend_result result = mend_heap_open_door(heap, &door);
+    if (result == MEND_OK) {
+        result = mend_streams_find(&heap->streams, stream, index);
+        mend_heap_close_door(heap, &door);
+    }
+    return result;
+}
+
+static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    if (size_bytes == 0 || size_bytes > largest_request_bytes) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "a block of %llu bytes was asked for; 1 to 2^60 are possible",
+                         (unsigned long long)size_bytes);
+    }
+    if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > largest_alignment_bytes) {
+        return mend_fail(
+            MEND_ERROR_INVALID_ARGUMENT,
+            "an alignment of %llu was asked for; powers of two up to 2^40 are possible",
+            (unsigned long long)alignment_bytes);
+    }
+    return MEND_OK;
+}
+
+static bool reserve_host_memory(mend_heap *heap)
+{
+    return mend_layout_reserve(heap, 0) && mend_pointer_map_reserve(&heap->blocks);
+}
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+}
+
+static mend_result place_with_effort(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_door door;
+    mend_result result = mend_heap_open_door(heap, &door);
+    if (result == MEND_OK) {
+        result = mend_place_with_effort(heap, request, span);
+        mend_heap_close_door(heap, &door);
+    }
+    return result;
+}
+
+static void hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
+{
+    span->requested_bytes = request->requested_bytes;
+    span->stream = request->handle;
+    mend_pointer_map_insert(&heap->blocks, span->address, span);
+    mend_heap_counters *counters = &heap->counters;
+    counters->allocations++;
+    counters->live_blocks++;
+    counters->live_bytes += span->size_bytes;
+    counters->requested_bytes += span->requested_bytes;
+    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
+    counters->peak_live_blocks = mend_max_u64(counters->peak_live_blocks, counters->live_blocks);
+}
+
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
+                            mend_stream stream, uint64_t *address)
+{
+    mend_result result = check_size(size_bytes, alignment_bytes);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (stream == MEND_NO_STREAM) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "MEND_NO_STREAM is for mend_free alone");
+    }
+    mend_request request = {
+        .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),
+        .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
+        .requested_bytes = size_bytes,
+        .handle = stream,
+        .zone = size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
+    };
+    /* A chunk begins at a page; what must begin at more finds its place in the large zone. */
+    if (request.alignment_bytes > heap->device.granularity_bytes) {
+        request.zone = MEND_ZONE_LARGE;
+    }
+    result = find_stream(heap, stream, &request.stream);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (!reserve_host_memory(heap)) {
+        return no_host_memory();
+    }
+    mend_span *span = NULL;
+    result = mend_place_in_run(heap, &request, &span);
+    if (result == MEND_OK && span == NULL) {
+        result = place_with_effort(heap, &request, &span);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    hand_out(heap, &request, span);
+    *address = span->address;
+    return MEND_OK;
+}
+
+/* What is wrong with a pointer that is not the start of a live block. */
+static mend_result explain_pointer(const mend_heap *heap, uint64_t address)
+{
+    const mend_span *span = mend_heap_span_at(heap, address);
+    if (span == NULL) {
+        return mend_fail(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
+                         (unsigned long long)address);
+    }
+    if (span->live) {
+        return mend_fail(MEND_ERROR_INTERIOR_POINTER,
+                         "0x%llx lies %llu bytes inside the block at 0x%llx",
+                         (unsigned long long)address, (unsigned long long)(address - span->address),
+                         (unsigned long long)span->address);
+    }
+    return mend_fail(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in memory that is free already",
+                     (unsigned long long)address);
+}
+
+static mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
+{
+    *span = mend_pointer_map_find(&heap->blocks, address);
+    return *span != NULL ? MEND_OK : explain_pointer(heap, address);
+}
+
+/* Turns the users declared for a block into stamps of this moment. */
+static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    mend_streams *streams = &heap->streams;
+    span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
+    for (mend_wait **link = &span->waits.others; *link != NULL;) {
+        mend_wait *user = *link;
+        if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
+            user->stamp = mend_streams_stamp(streams, user->stamp.stream, span->size_bytes);
+        }
+        if (user->stamp.stream == freed_on || mend_stamp_has_passed(streams, user->stamp)) {
+            *link = user->next;
+            mend_slab_give(&heap->wait_slab, user);
+        } else {
+            link = &user->next;
+        }
+    }
+}
+
+/* Records a fence early where other streams may soon ask for the memory. A refusal of the driver is
+ * no failure of the free: the fence is recorded when it is needed. */
+static void close_full_epoch(mend_heap *heap, uint32_t stream)
+{
+    const mend_stream_state *state = &heap->streams.items[stream];
+    uint64_t full_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) / EPOCH_PARTS_OF_CHUNK;
+    mend_door door;
+    if (stream == MEND_STREAM_UNKNOWN || state->open_bytes < full_bytes ||
+        !mend_streams_are_several(&heap->streams) || mend_heap_open_door(heap, &door) != MEND_OK) {
+        return;
+    }
+    if (mend_streams_close_epoch(&heap->streams, stream) != MEND_OK) {
+        heap->counters.driver_failures++;
+    }
+    mend_heap_close_door(heap, &door);
+}
+
+mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream)
+{
+    mend_span *span;
+    mend_result result = find_block(heap, address, &span);
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint32_t freed_on = MEND_STREAM_UNKNOWN;
+    if (stream != MEND_NO_STREAM) {
+        result = find_stream(heap, stream, &freed_on);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (!mend_layout_reserve(heap, 0)) {
+        return no_host_memory();
+    }
+    mend_pointer_map_remove(&heap->blocks, address);
+    heap->counters.frees++;
+    heap->counters.live_blocks--;
+    heap->counters.live_bytes -= span->size_bytes;
+    heap->counters.requested_bytes -= span->requested_bytes;
+    stamp_users(heap, span, freed_on);
+    mend_layout_free(heap, span);
+    close_full_epoch(heap, freed_on);
+    return MEND_OK;
+}
+
+mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream)
+{
+    mend_span *span;
+    mend_result result = find_block(heap, address, &span);
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint32_t user;
+    result = find_stream(heap, stream, &user);
+    if (result != MEND_OK) {
+        return result;
+    }
+    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
+        if (at->stamp.stream == user && at->stamp.epoch == 0) {
+            return MEND_OK;
+        }
+    }
+    if (!mend_slab_reserve(&heap->wait_slab, 1)) {
+        return no_host_memory();
+    }
+    mend_wait *node = mend_slab_take(&heap->wait_slab);
+    *node = (mend_wait){{0, user}, span->waits.others};
+    span->waits.others = node;
+    return MEND_OK;
+}
+
+/* Fixes the uses of a stream that will be gone when the blocks are freed. */
+static void fix_users(mend_heap *heap, uint32_t stream, mend_stamp stamp)
+{
+    for (size_t i = 0; i < heap->blocks.capacity; i++) {
+        mend_span *span = heap->blocks.entries[i].value;
+        for (mend_wait *at = span != NULL ? span->waits.others : NULL; at != NULL; at = at->next) {
+            if (at->stamp.stream == stream && at->stamp.epoch == 0) {
+                at->stamp = stamp;
+            }
+        }
+    }
+}
+
+mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
+{
+    uint32_t index;
+    bool seen = stream == MEND_STREAM_PER_THREAD
+                    ? find_stream(heap, stream, &index) == MEND_OK
+                    : mend_streams_lookup(&heap->streams, stream, &index);
+    if (!seen) {
+        return MEND_OK;
+    }
+    mend_door door;
+    mend_result result = mend_heap_open_door(heap, &door);
+    if (result != MEND_OK) {
+        return result;
+    }
+    /* One last fence, for what was freed and for blocks that are still in use on the stream. */
+    mend_stamp stamp = mend_streams_stamp(&heap->streams, index, 0);
+    result = mend_streams_forget(&heap->streams, index);
+    mend_heap_close_door(heap, &door);
+    if (result == MEND_OK) {
+        fix_users(heap, index, stamp);
+    }
+    return result;
+}

@@ -1,0 +1,255 @@
+#include "heap/extend.h"
+
+#include "base/error.h"
+#include "heap/retire.h"
+
+/* NOT_READY from map or access is a passing lack of memory: asked again so often, then it is one.
+ */
+enum { NOT_READY_TRIES = 4 };
+
+/* What a transaction has done so far, and undoes when a later step fails. */
+typedef struct transaction {
+    mend_heap *heap;
+    const mend_plan *plan;
+    mend_zone *zone;
+    int zone_number;
+    mend_chunk *chunks;  /* picked ones, then created ones, linked by next_picked */
+    mend_chunk *created; /* the first created one */
+    size_t reservations_before;
+    uint64_t address; /* where the first chunk goes */
+    uint64_t total_bytes;
+    uint64_t mapped_bytes; /* of the chunks, in order */
+} transaction;
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
+}
+
+static bool reserve_nodes(const transaction *t)
+{
+    mend_heap *heap = t->heap;
+    size_t created = mend_plan_create_count(t->plan);
+    size_t chunks = t->plan->picked_count + created;
+    return mend_layout_reserve(heap, chunks) && mend_retire_reserve(heap, chunks) &&
+           mend_slab_reserve(&heap->chunks.slab, created) &&
+           mend_space_reserve_nodes(&t->zone->space, 1);
+}
+
+/* Makes the stream wait for other streams' last use of what the plan takes. */
+static mend_result order_streams(const transaction *t, const mend_request *request)
+{
+    mend_heap *heap = t->heap;
+    mend_result result = MEND_OK;
+    if (t->plan->base != NULL) {
+        mend_run *base = t->plan->base;
+        result =
+            mend_layout_make_ready(heap, base, base->address, base->size_bytes, request->stream);
+    }
+    for (mend_chunk *at = t->plan->picked; at != NULL && result == MEND_OK; at = at->next_picked) {
+        if (at->address != 0) {
+            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+            result =
+                mend_layout_make_ready(heap, run, at->address, at->size_bytes, request->stream);
+        }
+    }
+    return result;
+}
+
+static mend_result create_chunks(transaction *t)
+{
+    mend_chunk **tail = &t->chunks;
+    while (*tail != NULL) {
+        tail = &(*tail)->next_picked;
+    }
+    uint64_t left_bytes = t->plan->create_bytes;
+    while (left_bytes > 0) {
+        uint64_t size_bytes = mend_min_u64(left_bytes, t->plan->create_unit_bytes);
+        mend_chunk *chunk;
+        mend_status status = mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
+        if (status != MEND_DRIVER_OK) {
+            return mend_heap_driver_failed(t->heap, MEND_CALL_create, status);
+        }
+        *tail = chunk;
+        tail = &chunk->next_picked;
+        t->created = t->created != NULL ? t->created : chunk;
+        left_bytes -= size_bytes;
+    }
+    return MEND_OK;
+}
+
+/* The end of the zone's last segment, if there is room behind it; small chunks queue up there. */
+static bool find_tail(const transaction *t, uint64_t *address)
+{
+    mend_tree_node *last = mend_tree_last(&t->zone->segment_ends);
+    if (last == NULL) {
+        return false;
+    }
+    const mend_span *span = MEND_CONTAINER_OF(last, mend_span, by_end);
+    uint64_t end = span->address + span->size_bytes;
+    if (mend_space_room_at(&t->zone->space, end) < t->total_bytes) {
+        return false;
+    }
+    *address = end;
+    return true;
+}
+
+static mend_result choose_address(transaction *t, const mend_request *request)
+{
+    if (t->plan->base != NULL) {
+        t->address = mend_run_end(t->plan->base);
+        return MEND_OK;
+    }
+    uint64_t page = t->heap->device.granularity_bytes;
+    if (t->zone_number == MEND_ZONE_SMALL && request->alignment_bytes <= page &&
+        find_tail(t, &t->address)) {
+        return MEND_OK;
+    }
+    mend_status status = mend_space_place(&t->zone->space, t->total_bytes, &t->address);
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        return mend_fail_driver(MEND_ERROR_OUT_OF_ADDRESSES, "cuMemAddressReserve", status,
+                                t->heap->driver->status_name(t->heap->driver, status),
+                                "no range of %llu bytes of addresses is left",
+                                (unsigned long long)t->total_bytes);
+    }
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_heap_driver_failed(t->heap, MEND_CALL_reserve, status);
+}
+
+static mend_result map_chunks(transaction *t)
+{
+    const mend_driver *driver = t->heap->driver;
+    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
+        mend_status status = MEND_DRIVER_NOT_READY;
+        for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
+            status =
+                driver->map(driver, t->address + t->mapped_bytes, at->size_bytes, 0, at->handle);
+        }
+        if (status != MEND_DRIVER_OK) {
+            return mend_heap_driver_failed(t->heap, MEND_CALL_map, status);
+        }
+        t->mapped_bytes += at->size_bytes;
+    }
+    mend_status status = MEND_DRIVER_NOT_READY;
+    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
+        status =
+            driver->set_access(driver, t->address, t->mapped_bytes, &t->heap->config.device, 1);
+    }
+    return status == MEND_DRIVER_OK
+               ? MEND_OK
+               : mend_heap_driver_failed(t->heap, MEND_CALL_set_access, status);
+}
+
+/* Sets aside, for a later unmap, the mappings that could not be undone at once. */
+static void retire_mapped(transaction *t)
+{
+    uint64_t address = t->address;
+    uint64_t end = t->address + t->mapped_bytes;
+    mend_space_take(&t->zone->space, t->address, t->mapped_bytes);
+    for (mend_chunk *at = t->chunks; address < end; at = at->next_picked) {
+        mend_waits idle = {0};
+        mend_retire_mapping(t->heap, t->zone_number, address, at->size_bytes, &idle);
+        address += at->size_bytes;
+    }
+}
+
+/* Takes back every step done. What the driver will not take back is kept, and stays usable: chunks
+ * as free memory, mappings as retired ones. */
+static void undo(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    if (t->mapped_bytes > 0 &&
+        heap->driver->unmap(heap->driver, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        retire_mapped(t);
+    }
+    for (mend_chunk *at = t->created; at != NULL;) {
+        mend_chunk *next = at->next_picked;
+        if (mend_chunk_release(&heap->chunks, at) != MEND_DRIVER_OK) {
+            heap->counters.driver_failures++;
+        } else {
+            heap->chunks.created--;
+            heap->chunks.released--;
+        }
+        at = next;
+    }
+    mend_space_trim(&t->zone->space, t->reservations_before);
+}
+
+/* From here on nothing fails: the chunks change places, and their old mappings retire. */
+static void commit(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    mend_wait_room room = mend_heap_wait_room(heap);
+    uint64_t address = t->address;
+    mend_space_take(&t->zone->space, address, t->total_bytes);
+    bool is_new = false;
+    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
+        mend_waits waits = {0};
+        is_new = is_new || at == t->created;
+        uint64_t old_address = at->address;
+        int old_zone = at->zone;
+        if (old_address != 0) {
+            mend_layout_detach(heap, at, &waits);
+            heap->counters.chunks_moved++;
+        }
+        mend_layout_attach(heap, at, t->zone_number, address, &waits);
+        if (old_address != 0) {
+            mend_retire_mapping(heap, old_zone, old_address, at->size_bytes, &waits);
+        }
+        mend_waits_clear(room, &waits);
+        address += at->size_bytes;
+    }
+    mend_heap_counters *counters = &heap->counters;
+    counters->peak_reserved_bytes =
+        mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
+    counters->peak_mappings =
+        mend_max_u64(counters->peak_mappings, heap->chunks.mapped.count + heap->retired.count);
+}
+
+static mend_result perform(transaction *t, const mend_request *request)
+{
+    if (!reserve_nodes(t)) {
+        return no_host_memory();
+    }
+    mend_result result = request->behind_wait ? order_streams(t, request) : MEND_OK;
+    if (result == MEND_OK) {
+        result = create_chunks(t);
+    }
+    if (result == MEND_OK) {
+        result = choose_address(t, request);
+    }
+    /* A new reservation may have taken the node. */
+    if (result == MEND_OK && !mend_space_reserve_nodes(&t->zone->space, 1)) {
+        result = no_host_memory();
+    }
+    return result == MEND_OK ? map_chunks(t) : result;
+}
+
+mend_result mend_extend(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                        mend_span **span)
+{
+    transaction t = {.heap = heap,
+                     .plan = plan,
+                     .zone = &heap->zones[request->zone],
+                     .zone_number = request->zone,
+                     .chunks = plan->picked,
+                     .total_bytes = plan->picked_bytes + plan->create_bytes};
+    t.reservations_before = t.zone->space.reservation_count;
+    uint64_t start = plan->base != NULL ? plan->base->address : 0;
+    mend_result result = perform(&t, request);
+    if (result != MEND_OK) {
+        undo(&t);
+        return result;
+    }
+    commit(&t);
+    start = mend_align_up(start != 0 ? start : t.address, request->alignment_bytes);
+    mend_run *run = mend_layout_run_at(t.zone, start);
+    *span = mend_layout_take(heap, run, start, request->size_bytes);
+    if (plan->base != NULL) {
+        heap->counters.placed_by_extension++;
+    } else {
+        heap->counters.placed_afresh++;
+    }
+    return MEND_OK;
+}

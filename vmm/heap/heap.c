@@ -1,0 +1,163 @@
+/* The heap as a whole: its beginning, its end, and its way through the door. */
+#include "heap/heap.h"
+
+#include "base/error.h"
+#include "heap/layout.h"
+#include "heap/retire.h"
+
+/* Addresses reserved at a time: a multiple of the device's memory, between these. Addresses cost
+ * nothing; running out of them costs a driver call. */
+#define LEAST_RESERVE_BYTES   (64 * MEND_GIB)
+#define LARGEST_RESERVE_BYTES (2 * MEND_TIB)
+enum { RESERVES_OF_DEVICE = 16 };
+
+/* Room left behind a segment at a fresh place, in which it can grow. */
+#define GROWTH_BYTES (4 * MEND_GIB)
+enum { GROWTHS_OF_RESERVE = 8 };
+
+static uint64_t reserve_bytes_of(const mend_heap *heap)
+{
+    if (heap->config.reserve_bytes != 0) {
+        return heap->config.reserve_bytes;
+    }
+    uint64_t total = mend_min_u64(heap->device.total_bytes, LARGEST_RESERVE_BYTES);
+    return mend_min_u64(mend_max_u64(total * RESERVES_OF_DEVICE, LEAST_RESERVE_BYTES),
+                        LARGEST_RESERVE_BYTES);
+}
+
+mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
+                           const mend_device_info *device, const mend_heap_config *config)
+{
+    *heap = (mend_heap){.driver = driver, .device = *device, .config = *config};
+    mend_result result = mend_streams_init(&heap->streams, driver, device->context);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_chunks_init(&heap->chunks, driver, config->device);
+    uint64_t reserve_bytes = reserve_bytes_of(heap);
+    uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_space_init(&heap->zones[i].space, driver, device->granularity_bytes, reserve_bytes,
+                        growth_bytes);
+        mend_layout_init_zone(&heap->zones[i]);
+    }
+    mend_pointer_map_init(&heap->blocks);
+    mend_retire_init(heap);
+    mend_slab_init(&heap->span_slab, sizeof(mend_span));
+    mend_slab_init(&heap->run_slab, sizeof(mend_run));
+    mend_slab_init(&heap->wait_slab, sizeof(mend_wait));
+    return MEND_OK;
+}
+
+static void keep_first(mend_status *first, mend_status status)
+{
+    *first = *first != MEND_DRIVER_OK ? *first : status;
+}
+
+static mend_status unmap_everything(mend_heap *heap)
+{
+    mend_status first = MEND_DRIVER_OK;
+    const mend_driver *driver = heap->driver;
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        uint64_t address = chunk->address;
+        uint64_t size_bytes = 0;
+        while (chunk != NULL && chunk->address == address + size_bytes) {
+            size_bytes += chunk->size_bytes;
+            at = mend_tree_next(at);
+            chunk = at != NULL ? MEND_CONTAINER_OF(at, mend_chunk, by_address) : NULL;
+        }
+        keep_first(&first, driver->unmap(driver, address, size_bytes));
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
+        keep_first(&first, driver->unmap(driver, retired->address, retired->size_bytes));
+    }
+    return first;
+}
+
+static mend_status release_everything(mend_heap *heap)
+{
+    mend_status first = MEND_DRIVER_OK;
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        keep_first(&first, heap->driver->release(heap->driver, chunk->handle));
+    }
+    return first;
+}
+
+mend_result mend_heap_destroy(mend_heap *heap)
+{
+    mend_door door;
+    mend_status first = MEND_DRIVER_OK;
+    bool is_open = mend_heap_open_door(heap, &door) == MEND_OK;
+    keep_first(&first, is_open ? MEND_DRIVER_OK : door.status);
+    if (heap->chunks.all.count > 0) {
+        keep_first(&first, heap->driver->context_synchronize(heap->driver));
+    }
+    keep_first(&first, unmap_everything(heap));
+    keep_first(&first, release_everything(heap));
+    keep_first(&first, mend_streams_clear(&heap->streams));
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        keep_first(&first, mend_space_clear(&heap->zones[i].space));
+    }
+    if (is_open) {
+        mend_heap_close_door(heap, &door);
+    }
+    mend_chunks_clear(&heap->chunks);
+    mend_pointer_map_clear(&heap->blocks);
+    mend_slab_clear(&heap->span_slab);
+    mend_slab_clear(&heap->run_slab);
+    mend_slab_clear(&heap->wait_slab);
+    mend_slab_clear(&heap->retired_slab);
+    if (first == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
+    return mend_fail_driver(MEND_ERROR_DRIVER, "", first,
+                            heap->driver->status_name(heap->driver, first),
+                            "the driver refused to take back what the pool held");
+}
+
+mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status)
+{
+    mend_result result = MEND_ERROR_DRIVER;
+    heap->counters.driver_failures++;
+    if (mend_status_is_fatal(status)) {
+        heap->broken = status;
+        result = MEND_ERROR_DEVICE_LOST;
+    } else if (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY) {
+        result = MEND_ERROR_OUT_OF_MEMORY;
+    }
+    const char *name = mend_driver_call_name(call);
+    return mend_fail_driver(result, name, status, heap->driver->status_name(heap->driver, status),
+                            "%s failed", name);
+}
+
+mend_result mend_heap_open_door(mend_heap *heap, mend_door *door)
+{
+    const mend_driver *driver = heap->driver;
+    door->status = driver->context_push(driver, heap->device.context);
+    if (door->status != MEND_DRIVER_OK) {
+        return mend_heap_driver_failed(heap, MEND_CALL_context_push, door->status);
+    }
+    door->mode = MEND_CAPTURE_MODE_RELAXED;
+    door->status = driver->exchange_capture_mode(driver, &door->mode);
+    if (door->status != MEND_DRIVER_OK) {
+        driver->context_pop(driver);
+        return mend_heap_driver_failed(heap, MEND_CALL_exchange_capture_mode, door->status);
+    }
+    return MEND_OK;
+}
+
+void mend_heap_close_door(mend_heap *heap, mend_door *door)
+{
+    const mend_driver *driver = heap->driver;
+    if (driver->exchange_capture_mode(driver, &door->mode) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+    if (driver->context_pop(driver) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+}

@@ -1,0 +1,175 @@
+/*
+ * The heap: segments of mapped addresses, tiled by spans that are live (a block) or free, and the
+ * free runs that neighbouring free spans form across chunk boundaries.
+ *
+ * Two zones keep requests apart: small ones, which live in small chunks, and large ones.
+ * Invariants, all checked by observe/audit.c:
+ *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
+ *  - neighbouring free spans belong to one run; a run is maximal and stands in all its indices;
+ *  - a chunk's live_bytes are the bytes of live spans inside it;
+ *  - the pointer map holds exactly the live spans.
+ *
+ * Everything is guarded by the pool's lock.
+ */
+#ifndef MEND_HEAP_HEAP_H
+#define MEND_HEAP_HEAP_H
+
+#include "address/space.h"
+#include "base/align.h"
+#include "base/pointer_map.h"
+#include "physical/chunk.h"
+#include "physical/waits.h"
+
+enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
+
+struct mend_run;
+
+/* A stretch of mapped addresses in one state. */
+typedef struct mend_span {
+    uint64_t address;
+    uint64_t size_bytes;
+    struct mend_span *previous; /* neighbours by address; NULL where a segment begins or ends */
+    struct mend_span *next;
+    mend_tree_node by_end; /* in the zone's segment_ends, while next is NULL */
+    int zone;
+    bool live;
+
+    struct mend_run *run; /* free: right for the first and the last span of a run only */
+    mend_waits waits;     /* free: what must pass before it is idle. Live: the users declared by
+                             record_stream; an epoch of 0 in a node means "when it is freed" */
+
+    uint64_t requested_bytes; /* live */
+    mend_stream stream;       /* live: the stream it was allocated for */
+} mend_span;
+
+/* A maximal contiguous stretch of free spans. */
+typedef struct mend_run {
+    mend_tree_node by_address;
+    mend_tree_node by_size;   /* by (size, address) */
+    mend_tree_node by_growth; /* the same order, of those behind which addresses are unmapped */
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_span *first;
+    mend_span *last;
+    bool extensible;
+} mend_run;
+
+typedef struct mend_zone {
+    mend_space space;
+    mend_tree runs_by_address;
+    mend_tree runs_by_size;
+    mend_tree runs_by_growth;
+    mend_tree segment_ends; /* the last span of each segment, by address */
+    uint64_t usual_chunk_bytes;
+    uint64_t free_bytes; /* in free spans */
+} mend_zone;
+
+/* A mapping that is used no more and is unmapped when its fences have passed. */
+typedef struct mend_retired {
+    mend_tree_node by_address;
+    uint64_t address;
+    uint64_t size_bytes;
+    int zone;
+    mend_waits waits;
+} mend_retired;
+
+typedef struct mend_heap_counters {
+    uint64_t live_bytes;
+    uint64_t requested_bytes;
+    uint64_t live_blocks;
+    uint64_t peak_live_bytes;
+    uint64_t peak_reserved_bytes;
+    uint64_t peak_live_blocks;
+    uint64_t peak_mappings;
+    uint64_t allocations;
+    uint64_t frees;
+    uint64_t out_of_memory;
+    uint64_t placed_in_run;
+    uint64_t placed_by_extension;
+    uint64_t placed_afresh;
+    uint64_t chunks_moved;
+    uint64_t driver_failures;
+} mend_heap_counters;
+
+typedef struct mend_heap_config {
+    int device;
+    bool allow_stream_waits;
+    uint64_t limit_bytes;
+    uint64_t chunk_bytes; /* 0: follows the limit */
+    uint64_t small_chunk_bytes;
+    uint64_t small_request_bytes;
+    uint64_t reserve_bytes;
+} mend_heap_config;
+
+typedef struct mend_heap {
+    const mend_driver *driver;
+    mend_device_info device;
+    mend_heap_config config;
+    mend_streams streams;
+    mend_chunks chunks;
+    mend_zone zones[MEND_ZONE_COUNT];
+    mend_pointer_map blocks; /* from a block's address to its span */
+    mend_tree retired;       /* by address */
+    uint64_t retired_bytes;
+    uint64_t plan_number;
+    mend_slab span_slab;
+    mend_slab run_slab;
+    mend_slab retired_slab;
+    mend_slab wait_slab;
+    mend_heap_counters counters;
+    mend_status broken; /* a status after which the context answers nothing, or OK */
+} mend_heap;
+
+/* A request, as the rooms of the heap pass it on. */
+typedef struct mend_request {
+    uint64_t size_bytes;      /* rounded up to the granule */
+    uint64_t alignment_bytes; /* at least the granule */
+    uint64_t requested_bytes;
+    mend_stream handle;
+    uint32_t stream;
+    int zone;         /* where it belongs */
+    bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
+} mend_request;
+
+/*
+ * Takes over nothing on failure. `device` was opened by the caller, who closes it after destroy.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ */
+mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
+                           const mend_device_info *device, const mend_heap_config *config);
+
+/* Waits for the context, unmaps, releases and frees everything. The first refusal of the driver is
+ * returned; the host's memory is freed all the same. */
+mend_result mend_heap_destroy(mend_heap *heap);
+
+/* The calls of mend.h by the same names, without the lock and the checks of arguments. */
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
+                            mend_stream stream, uint64_t *address);
+mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream);
+mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream);
+mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream);
+mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
+mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes);
+
+/* The span that contains the address, live or free; NULL when the address is not mapped. O(n) for
+ * an address that is not the start of a block. */
+mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
+
+/* The result of a failed driver call, with its detail; remembers a broken context. */
+mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status);
+
+/* Around a stretch of driver calls: the pool's context is current, captures of other libraries in
+ * this thread do not forbid them. */
+typedef struct mend_door {
+    mend_status status;
+    mend_capture_mode mode;
+} mend_door;
+mend_result mend_heap_open_door(mend_heap *heap, mend_door *door);
+void mend_heap_close_door(mend_heap *heap, mend_door *door);
+
+static inline mend_wait_room mend_heap_wait_room(mend_heap *heap)
+{
+    return (mend_wait_room){&heap->streams, &heap->wait_slab};
+}
+
+#endif

@@ -1,0 +1,453 @@
+#include "heap/layout.h"
+
+#include <assert.h>
+
+#define RUN_OF(node, member)  ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
+#define SPAN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_span, member) : NULL)
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_sizes(const mend_run *a, const mend_run *b)
+{
+    int order = compare_u64(a->size_bytes, b->size_bytes);
+    return order ? order : compare_u64(a->address, b->address);
+}
+
+static int compare_by_address(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_u64(RUN_OF(a, by_address)->address, RUN_OF(b, by_address)->address);
+}
+
+static int compare_by_size(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_sizes(RUN_OF(a, by_size), RUN_OF(b, by_size));
+}
+
+static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_sizes(RUN_OF(a, by_growth), RUN_OF(b, by_growth));
+}
+
+static uint64_t span_end(const mend_span *span)
+{
+    return span->address + span->size_bytes;
+}
+
+static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_u64(span_end(SPAN_OF(a, by_end)), span_end(SPAN_OF(b, by_end)));
+}
+
+void mend_layout_init_zone(mend_zone *zone)
+{
+    mend_tree_init(&zone->runs_by_address, compare_by_address);
+    mend_tree_init(&zone->runs_by_size, compare_by_size);
+    mend_tree_init(&zone->runs_by_growth, compare_by_growth);
+    mend_tree_init(&zone->segment_ends, compare_by_end);
+}
+
+bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+{
+    size_t splits = 2 + 2 * chunk_count;
+    size_t waits = mend_streams_are_several(&heap->streams)
+                       ? (splits + 2 * chunk_count) * heap->streams.count
+                       : heap->streams.count;
+    return mend_slab_reserve(&heap->span_slab, splits + chunk_count) &&
+           mend_slab_reserve(&heap->run_slab, 2 + 2 * chunk_count) &&
+           mend_slab_reserve(&heap->wait_slab, waits);
+}
+
+/* ---- runs and their indices ---------------------------------------------------------------- */
+
+static void leave_sizes(mend_zone *zone, mend_run *run)
+{
+    mend_tree_remove(&zone->runs_by_size, &run->by_size);
+    if (run->extensible) {
+        mend_tree_remove(&zone->runs_by_growth, &run->by_growth);
+    }
+}
+
+/* The run's bounds are right; its ends learn whose they are. */
+static void enter_sizes(mend_zone *zone, mend_run *run)
+{
+    run->first->run = run;
+    run->last->run = run;
+    run->extensible = run->last->next == NULL;
+    mend_tree_insert(&zone->runs_by_size, &run->by_size);
+    if (run->extensible) {
+        mend_tree_insert(&zone->runs_by_growth, &run->by_growth);
+    }
+}
+
+static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
+{
+    mend_run *run = mend_slab_take(&heap->run_slab);
+    run->address = first->address;
+    run->size_bytes = span_end(last) - first->address;
+    run->first = first;
+    run->last = last;
+    mend_tree_insert(&zone->runs_by_address, &run->by_address);
+    enter_sizes(zone, run);
+}
+
+static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
+{
+    mend_tree_remove(&zone->runs_by_address, &run->by_address);
+    mend_slab_give(&heap->run_slab, run);
+}
+
+/* ---- spans: joins and splits keep the right-hand node, so that the end of a segment stays ---- */
+
+static void link_spans(mend_span *left, mend_span *right)
+{
+    if (left != NULL) {
+        left->next = right;
+    }
+    if (right != NULL) {
+        right->previous = left;
+    }
+}
+
+/* Cuts the part before `at` off a free span, into a node of its own. */
+static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
+{
+    mend_span *left = mend_slab_take(&heap->span_slab);
+    left->address = span->address;
+    left->size_bytes = at - span->address;
+    left->zone = span->zone;
+    left->run = span->run;
+    mend_waits_add_all(mend_heap_wait_room(heap), &left->waits, &span->waits);
+    link_spans(span->previous, left);
+    link_spans(left, span);
+    span->address = at;
+    span->size_bytes -= left->size_bytes;
+    return left;
+}
+
+/* Joins the span before `span` into it. Both wait for what either waited for. */
+static void join_left(mend_heap *heap, mend_span *span)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    mend_span *left = span->previous;
+    mend_waits_add_all(room, &span->waits, &left->waits);
+    mend_waits_clear(room, &left->waits);
+    span->address = left->address;
+    span->size_bytes += left->size_bytes;
+    link_spans(left->previous, span);
+    mend_slab_give(&heap->span_slab, left);
+}
+
+/*
+ * Cuts [address, address + size) out of a run, into one span that belongs to no run. What its
+ * memory waits for is added to *waits, where the caller wants to know.
+ */
+static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                        mend_waits *waits)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    uint64_t end = address + size_bytes;
+    uint64_t run_end = mend_run_end(run);
+    mend_zone *zone = &heap->zones[run->first->zone];
+    assert(address >= run->address && end <= run_end && size_bytes > 0);
+    leave_sizes(zone, run);
+
+    mend_span *span = run->first;
+    while (span_end(span) <= address) {
+        span = span->next;
+    }
+    mend_span *head = run->first;
+    if (address > span->address) {
+        mend_span *left = split_left(heap, span, address);
+        head = head == span ? left : head;
+    }
+    for (;;) {
+        if (span_end(span) > end) {
+            span = split_left(heap, span, end);
+        }
+        if (waits != NULL) {
+            mend_waits_add_all(room, waits, &span->waits);
+        }
+        mend_waits_clear(room, &span->waits);
+        if (span_end(span) == end) {
+            break;
+        }
+        span = span->next; /* takes over the one before, and is cut in its turn */
+        join_left(heap, span);
+    }
+
+    mend_span *tail = run->last;
+    uint64_t run_address = run->address;
+    if (end < run_end) { /* the run lives on behind the cut */
+        run->first = span->next;
+        run->last = tail;
+        run->address = end;
+        run->size_bytes = run_end - end;
+        enter_sizes(zone, run);
+        if (address > run_address) {
+            add_run(heap, zone, head, span->previous);
+        }
+    } else if (address > run_address) {
+        run->first = head;
+        run->last = span->previous;
+        run->size_bytes = address - run_address;
+        enter_sizes(zone, run);
+    } else {
+        drop_run(heap, zone, run);
+    }
+    zone->free_bytes -= size_bytes;
+    span->run = NULL;
+    return span;
+}
+
+/* Joins a free span that belongs to no run with its free neighbours. */
+static void join_runs(mend_heap *heap, mend_span *span)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    mend_zone *zone = &heap->zones[span->zone];
+    mend_span *left = span->previous != NULL && !span->previous->live ? span->previous : NULL;
+    mend_span *right = span->next != NULL && !span->next->live ? span->next : NULL;
+    mend_run *left_run = left != NULL ? left->run : NULL;
+    mend_run *right_run = right != NULL ? right->run : NULL;
+    mend_span *first = left_run != NULL ? left_run->first : span;
+    mend_span *last = right_run != NULL ? right_run->last : span;
+    zone->free_bytes += span->size_bytes;
+    if (left_run != NULL) {
+        leave_sizes(zone, left_run);
+    }
+    if (right_run != NULL) {
+        leave_sizes(zone, right_run);
+    }
+    if (left != NULL && mend_waits_can_join(room, &left->waits, &span->waits)) {
+        first = first == left ? span : first;
+        join_left(heap, span);
+    }
+    if (right != NULL && mend_waits_can_join(room, &span->waits, &right->waits)) {
+        first = first == span ? right : first;
+        join_left(heap, right);
+    }
+    mend_run *run = left_run != NULL ? left_run : right_run;
+    if (run == NULL) {
+        add_run(heap, zone, first, last);
+        return;
+    }
+    if (left_run != NULL && right_run != NULL) {
+        drop_run(heap, zone, right_run);
+    }
+    run->first = first;
+    run->last = last;
+    run->address = first->address;
+    run->size_bytes = span_end(last) - first->address;
+    enter_sizes(zone, run);
+}
+
+/* Adds the bytes of a range to what its chunks hold live, or subtracts them. */
+static void account(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                    void (*change)(mend_chunks *, mend_chunk *, uint64_t))
+{
+    uint64_t end = address + size_bytes;
+    mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    while (address < end) {
+        assert(chunk != NULL && address - chunk->address < chunk->size_bytes);
+        uint64_t part_end = mend_min_u64(end, chunk->address + chunk->size_bytes);
+        mend_chunk *next = part_end < end ? mend_chunk_next(chunk) : NULL;
+        change(&heap->chunks, chunk, part_end - address);
+        address = part_end;
+        chunk = next;
+    }
+}
+
+/* ---- the changes ------------------------------------------------------------------------------
+ */
+
+mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
+{
+    mend_span *span = carve(heap, run, address, size_bytes, NULL);
+    span->live = true;
+    account(heap, address, size_bytes, mend_chunk_add_live);
+    return span;
+}
+
+void mend_layout_free(mend_heap *heap, mend_span *span)
+{
+    assert(span->live);
+    span->live = false;
+    account(heap, span->address, span->size_bytes, mend_chunk_subtract_live);
+    join_runs(heap, span);
+}
+
+/* The first span of the segment that begins at the address; NULL where none does. */
+static mend_span *segment_start(const mend_heap *heap, const mend_zone *zone, uint64_t address)
+{
+    mend_run key = {.address = address};
+    mend_run *run =
+        RUN_OF(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address), by_address);
+    return run != NULL && run->address == address ? run->first
+                                                  : mend_pointer_map_find(&heap->blocks, address);
+}
+
+static mend_span *segment_end(const mend_zone *zone, uint64_t address)
+{
+    mend_span key = {.address = address};
+    mend_span *span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
+    return span != NULL && span_end(span) == address ? span : NULL;
+}
+
+void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uint64_t address,
+                        const mend_waits *waits)
+{
+    mend_zone *zone = &heap->zones[zone_number];
+    mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
+    mend_span *span = mend_slab_take(&heap->span_slab);
+    span->address = address;
+    span->size_bytes = chunk->size_bytes;
+    span->zone = zone_number;
+    mend_waits_add_all(mend_heap_wait_room(heap), &span->waits, waits);
+    mend_span *before = segment_end(zone, address);
+    mend_span *behind = segment_start(heap, zone, address + chunk->size_bytes);
+    if (before != NULL) {
+        mend_tree_remove(&zone->segment_ends, &before->by_end);
+        link_spans(before, span);
+    }
+    if (behind != NULL) {
+        link_spans(span, behind);
+    } else {
+        mend_tree_insert(&zone->segment_ends, &span->by_end);
+    }
+    join_runs(heap, span);
+}
+
+void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
+{
+    mend_zone *zone = &heap->zones[chunk->zone];
+    mend_run *run = mend_layout_run_at(zone, chunk->address);
+    mend_span *span = carve(heap, run, chunk->address, chunk->size_bytes, waits);
+    mend_span *before = span->previous;
+    if (span->next != NULL) {
+        span->next->previous = NULL;
+    } else {
+        mend_tree_remove(&zone->segment_ends, &span->by_end);
+    }
+    if (before != NULL) {
+        bool is_free = !before->live;
+        if (is_free) {
+            leave_sizes(zone, before->run);
+        }
+        before->next = NULL;
+        mend_tree_insert(&zone->segment_ends, &before->by_end);
+        if (is_free) {
+            enter_sizes(zone, before->run);
+        }
+    }
+    mend_slab_give(&heap->span_slab, span);
+    mend_chunk_set_address(&heap->chunks, chunk, chunk->zone, 0);
+}
+
+/* ---- searches
+ * ------------------------------------------------------------------------------------ */
+
+mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
+{
+    mend_run key = {.size_bytes = size_bytes};
+    return RUN_OF(mend_tree_at_or_after(&zone->runs_by_size, &key.by_size), by_size);
+}
+
+mend_run *mend_layout_run_larger(const mend_run *run)
+{
+    return RUN_OF(mend_tree_next(&run->by_size), by_size);
+}
+
+mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
+{
+    mend_run key = {.size_bytes = size_bytes};
+    return RUN_OF(mend_tree_at_or_before(&zone->runs_by_growth, &key.by_growth), by_growth);
+}
+
+mend_run *mend_layout_growing_smaller(const mend_run *run)
+{
+    return RUN_OF(mend_tree_previous(&run->by_growth), by_growth);
+}
+
+mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address)
+{
+    mend_run key = {.address = address};
+    mend_run *run =
+        RUN_OF(mend_tree_at_or_before(&zone->runs_by_address, &key.by_address), by_address);
+    return run != NULL && address - run->address < run->size_bytes ? run : NULL;
+}
+
+/* Joins the spans of a run that wait for the same, or for nothing any more. */
+static void tidy_run(mend_heap *heap, mend_run *run)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    mend_waits_settle(room, &run->first->waits);
+    for (mend_span *span = run->first; span != run->last; span = span->next) {
+        mend_span *next = span->next;
+        mend_waits_settle(room, &next->waits);
+        if (mend_waits_can_join(room, &span->waits, &next->waits)) {
+            run->first = run->first == span ? next : run->first;
+            join_left(heap, next);
+        }
+    }
+    run->first->run = run;
+}
+
+bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                          uint32_t stream, bool behind_wait)
+{
+    if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
+        return true;
+    }
+    tidy_run(heap, run);
+    mend_wait_room room = mend_heap_wait_room(heap);
+    for (mend_span *span = run->first;; span = span->next) {
+        if (span->address >= address + size_bytes) {
+            return true;
+        }
+        if (span_end(span) > address &&
+            !mend_waits_are_ready(room, &span->waits, stream, behind_wait)) {
+            return false;
+        }
+        if (span == run->last) {
+            return true;
+        }
+    }
+}
+
+mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                   uint64_t size_bytes, uint32_t stream)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    for (mend_span *span = run->first;; span = span->next) {
+        if (span->address >= address + size_bytes) {
+            return MEND_OK;
+        }
+        if (span_end(span) > address) {
+            mend_result result = mend_waits_make_ready(room, &span->waits, stream);
+            if (result != MEND_OK) {
+                return result;
+            }
+        }
+        if (span == run->last) {
+            return MEND_OK;
+        }
+    }
+}
+
+mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
+{
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    if (span != NULL || chunk == NULL) {
+        return span;
+    }
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    mend_span key = {.address = address + 1};
+    span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
+    while (span != NULL && span->address > address) {
+        span = span->previous;
+    }
+    return span;
+}

@@ -1,0 +1,55 @@
+/*
+ * The layout of a zone: spans and runs, and the five changes that keep them in order. Nothing here
+ * can fail or calls the driver; callers reserve the nodes with mend_layout_reserve.
+ */
+#ifndef MEND_HEAP_LAYOUT_H
+#define MEND_HEAP_LAYOUT_H
+
+#include "heap/heap.h"
+
+void mend_layout_init_zone(mend_zone *zone);
+
+/* Nodes for one take and `chunk_count` attaches and detaches. False when malloc fails. */
+bool mend_layout_reserve(mend_heap *heap, size_t chunk_count);
+
+/* Makes [address, address + size) of a run live; the caller fills in what a block knows. */
+mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
+
+/* Makes a live span free; its waits say when it is idle. The span may be joined into another. */
+void mend_layout_free(mend_heap *heap, mend_span *span);
+
+/* Lays out a chunk that has just been mapped at `address`, free, idle after `waits` (moved). */
+void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address,
+                        const mend_waits *waits);
+
+/* Removes a wholly free, mapped chunk from the layout: its addresses hold nothing any more. Adds
+ * what its memory still waits for to *waits. */
+void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
+
+/* Runs of a zone in order of (size, address): the first not smaller, and the next larger. */
+mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes);
+mend_run *mend_layout_run_larger(const mend_run *run);
+
+/* Runs behind which addresses are unmapped: the largest below a size, and the next smaller. */
+mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes);
+mend_run *mend_layout_growing_smaller(const mend_run *run);
+
+/* The run that contains the address; NULL when none does. */
+mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
+
+/* Everything in [address, address + size) of a run is ready for the stream; for
+ * MEND_STREAM_UNKNOWN: is idle. Joins what has become idle on the way. */
+bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                          uint32_t stream, bool behind_wait);
+
+/* Makes the stream wait, on the device, for whatever of the range is not ready. Reaches the driver.
+ */
+mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                   uint64_t size_bytes, uint32_t stream);
+
+static inline uint64_t mend_run_end(const mend_run *run)
+{
+    return run->address + run->size_bytes;
+}
+
+#endif

@@ -1,0 +1,219 @@
+#include "heap/place.h"
+
+#include "base/error.h"
+#include "heap/extend.h"
+#include "heap/retire.h"
+
+/* How many runs that fit are looked at for one the stream may use. */
+enum { FIT_TRIES = 24 };
+
+/* Small requests may live in fragments of the large zone up to this size. */
+#define LENT_RUN_BYTES (2 * MEND_MIB)
+
+static const mend_plan_rules use_what_is_free = {.may_extend = true};
+static const mend_plan_rules extend_and_create = {.may_extend = true, .may_create = true};
+static const mend_plan_rules create_afresh = {.may_create = true};
+static const mend_plan_rules extend_and_create_exactly = {
+    .may_extend = true, .may_create = true, .exact = true};
+static const mend_plan_rules create_afresh_exactly = {.may_create = true, .exact = true};
+
+/* Best fit in one zone among runs not above `largest_bytes`. */
+static mend_result best_fit(mend_heap *heap, const mend_request *request, int zone_number,
+                            uint64_t largest_bytes, mend_span **span)
+{
+    const mend_zone *zone = &heap->zones[zone_number];
+    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
+    for (int tries = 0; run != NULL && tries < FIT_TRIES; tries++) {
+        if (run->size_bytes > largest_bytes) {
+            break;
+        }
+        uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+        if (start + request->size_bytes <= mend_run_end(run) &&
+            mend_layout_is_ready(heap, run, start, request->size_bytes, request->stream,
+                                 request->behind_wait)) {
+            mend_result result = MEND_OK;
+            if (request->behind_wait) {
+                result =
+                    mend_layout_make_ready(heap, run, start, request->size_bytes, request->stream);
+            }
+            if (result == MEND_OK) {
+                *span = mend_layout_take(heap, run, start, request->size_bytes);
+                heap->counters.placed_in_run++;
+            }
+            return result;
+        }
+        run = mend_layout_run_larger(run);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_place_in_run(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_result result = best_fit(heap, request, request->zone, UINT64_MAX, span);
+    if (result == MEND_OK && *span == NULL && request->zone == MEND_ZONE_SMALL) {
+        result = best_fit(heap, request, MEND_ZONE_LARGE, LENT_RUN_BYTES, span);
+    }
+    return result;
+}
+
+/* Finds a plan by the rules and carries it out. OUT_OF_MEMORY when there is none. */
+static mend_result try_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                            mend_span **span)
+{
+    mend_plan plan;
+    if (!mend_plan_find(heap, request, rules, &plan)) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    return mend_extend(heap, request, &plan, span);
+}
+
+/* Creation is unavoidable: behind a run, or at a fresh place when that creates less. */
+static mend_result create_least(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_plan extended;
+    mend_plan afresh;
+    bool can_extend = mend_plan_find(heap, request, extend_and_create, &extended);
+    uint64_t extended_bytes = extended.create_bytes;
+    bool can_afresh = mend_plan_find(heap, request, create_afresh, &afresh);
+    if (!can_extend && !can_afresh) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    if (can_afresh && (!can_extend || afresh.create_bytes < extended_bytes)) {
+        return mend_extend(heap, request, &afresh, span);
+    }
+    return try_plan(heap, request, extend_and_create, span); /* the second plan reused the links */
+}
+
+/* The ways of a large request, cheapest first; OUT_OF_MEMORY when all are closed. */
+static mend_result place_large(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_result result = try_plan(heap, request, use_what_is_free, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = create_least(heap, request, span);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = try_plan(heap, request, extend_and_create_exactly, span);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = try_plan(heap, request, create_afresh_exactly, span);
+    }
+    return result;
+}
+
+static mend_result try_small_plan(mend_heap *heap, const mend_request *request,
+                                  uint64_t largest_bytes, mend_span **span)
+{
+    mend_plan plan;
+    if (!mend_plan_find_small(heap, request, largest_bytes, &plan)) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    return mend_extend(heap, request, &plan, span);
+}
+
+static mend_result create_small(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                                mend_span **span)
+{
+    mend_plan plan;
+    if (!mend_plan_create_only(heap, request, rules, &plan)) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    return mend_extend(heap, request, &plan, span);
+}
+
+/* The ways of a small request: a small chunk that is free, a new one, any run of the large zone,
+ * any chunk that is free. */
+static mend_result place_small(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    uint64_t usual = mend_plan_usual_chunk(heap, MEND_ZONE_SMALL);
+    uint64_t largest =
+        mend_max_u64(usual, mend_align_up(request->size_bytes, heap->device.granularity_bytes));
+    mend_result result = try_small_plan(heap, request, largest, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = create_small(heap, request, create_afresh, span);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = create_small(heap, request, create_afresh_exactly, span);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_result fit = best_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span);
+        result = fit != MEND_OK || *span != NULL ? fit : result;
+    }
+    return result == MEND_ERROR_OUT_OF_MEMORY ? try_small_plan(heap, request, UINT64_MAX, span)
+                                              : result;
+}
+
+/* All ways that need no memory of other streams beyond what `request` allows. */
+static mend_result place_anywhere(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_result result = mend_place_in_run(heap, request, span);
+    if (result != MEND_OK || *span != NULL) {
+        return result;
+    }
+    return request->zone == MEND_ZONE_SMALL ? place_small(heap, request, span)
+                                            : place_large(heap, request, span);
+}
+
+/* Records what other streams have freed, so that the next poll can see it pass, and polls. */
+static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
+{
+    mend_streams *streams = &heap->streams;
+    if (!mend_streams_are_several(streams)) {
+        return MEND_OK;
+    }
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        if (i != request->stream) {
+            mend_result result = mend_streams_close_epoch(streams, i);
+            if (result != MEND_OK) {
+                return result;
+            }
+        }
+    }
+    mend_streams_poll(streams);
+    return MEND_OK;
+}
+
+static mend_result out_of_memory(mend_heap *heap, const mend_request *request)
+{
+    uint64_t whole_bytes = heap->chunks.whole_bytes;
+    uint64_t free_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes;
+    heap->counters.out_of_memory++;
+    return mend_fail(
+        MEND_ERROR_OUT_OF_MEMORY,
+        "no room for %llu bytes: limit %llu, reserved %llu, live %llu; free %llu, of which %llu in "
+        "wholly free chunks and %llu in partly used ones. %s",
+        (unsigned long long)request->requested_bytes, (unsigned long long)heap->config.limit_bytes,
+        (unsigned long long)heap->chunks.reserved_bytes,
+        (unsigned long long)heap->counters.live_bytes, (unsigned long long)free_bytes,
+        (unsigned long long)whole_bytes, (unsigned long long)(free_bytes - whole_bytes),
+        heap->chunks.reserved_bytes + request->size_bytes > heap->config.limit_bytes
+            ? "A higher limit, or fewer live bytes, would help."
+            : "The device itself has no memory left: another process may hold it.");
+}
+
+mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_retire_flush(heap);
+    mend_result result = refresh_fences(heap, request);
+    if (result == MEND_OK) {
+        result = place_anywhere(heap, request, span);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY && heap->config.allow_stream_waits &&
+        mend_streams_are_several(&heap->streams)) {
+        mend_request behind = *request;
+        behind.behind_wait = true;
+        result = place_anywhere(heap, &behind, span);
+    }
+    bool waited = true;
+    while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
+        mend_result wait_result =
+            mend_streams_wait_oldest(&heap->streams, request->stream, &waited);
+        if (wait_result != MEND_OK) {
+            return wait_result;
+        }
+        if (waited) {
+            mend_retire_flush(heap);
+            result = place_anywhere(heap, request, span);
+        }
+    }
+    return result == MEND_ERROR_OUT_OF_MEMORY ? out_of_memory(heap, request) : result;
+}

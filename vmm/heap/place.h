@@ -1,0 +1,17 @@
+/*
+ * Placing a request: first in free memory that is mapped already (the fast way), then by the ladder
+ * of ever dearer ways to make room.
+ */
+#ifndef MEND_HEAP_PLACE_H
+#define MEND_HEAP_PLACE_H
+
+#include "heap/heap.h"
+
+/* Best fit among the free runs the stream may use now. No driver call unless behind_wait. NULL with
+ * MEND_OK when nothing fits. */
+mend_result mend_place_in_run(mend_heap *heap, const mend_request *request, mend_span **span);
+
+/* The ladder. Reaches the driver; the door is open. MEND_ERROR_OUT_OF_MEMORY with a report. */
+mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_span **span);
+
+#endif

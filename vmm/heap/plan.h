@@ -1,0 +1,44 @@
+/*
+ * Planning: which free run to extend, which wholly free chunks to map behind it, what to create.
+ * Pure: nothing is changed and no driver is called, so plans can be compared and thrown away.
+ */
+#ifndef MEND_HEAP_PLAN_H
+#define MEND_HEAP_PLAN_H
+
+#include "heap/layout.h"
+
+typedef struct mend_plan {
+    mend_run *base;     /* the run to extend; NULL: a place of its own */
+    mend_chunk *picked; /* chunks to move, in order, linked by next_picked */
+    size_t picked_count;
+    uint64_t picked_bytes;
+    uint64_t create_bytes;      /* to be created behind them */
+    uint64_t create_unit_bytes; /* in chunks of this size; the last may be smaller */
+} mend_plan;
+
+/* What a plan may do. */
+typedef struct mend_plan_rules {
+    bool may_extend; /* use a base */
+    bool may_create; /* create what is missing */
+    bool exact;      /* create no more than what is missing */
+} mend_plan_rules;
+
+/* Finds a plan for the request in its zone; false when there is none by these rules. */
+bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                    mend_plan *plan);
+
+/* For a small request: one wholly free chunk that holds it and is not above `largest_bytes`. */
+bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
+                          mend_plan *plan);
+
+/* A new chunk alone, as the limit allows. */
+bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                           mend_plan *plan);
+
+/* How many chunks a plan creates. */
+size_t mend_plan_create_count(const mend_plan *plan);
+
+/* The usual size of a chunk of a zone under the limit now. */
+uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone);
+
+#endif

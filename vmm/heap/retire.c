@@ -1,0 +1,103 @@
+#include "heap/retire.h"
+
+#define RETIRED_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_retired, by_address) : NULL)
+
+static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
+{
+    uint64_t first = RETIRED_OF(a)->address;
+    uint64_t second = RETIRED_OF(b)->address;
+    return (first > second) - (first < second);
+}
+
+void mend_retire_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->retired, compare_address);
+    mend_slab_init(&heap->retired_slab, sizeof(mend_retired));
+}
+
+bool mend_retire_reserve(mend_heap *heap, size_t count)
+{
+    return mend_slab_reserve(&heap->retired_slab, count);
+}
+
+void mend_retire_mapping(mend_heap *heap, int zone, uint64_t address, uint64_t size_bytes,
+                         mend_waits *waits)
+{
+    mend_retired *retired = mend_slab_take(&heap->retired_slab);
+    retired->zone = zone;
+    retired->address = address;
+    retired->size_bytes = size_bytes;
+    retired->waits = *waits;
+    *waits = (mend_waits){0};
+    mend_tree_insert(&heap->retired, &retired->by_address);
+    heap->retired_bytes += size_bytes;
+}
+
+static mend_retired *next_of(const mend_retired *retired)
+{
+    return RETIRED_OF(mend_tree_next(&retired->by_address));
+}
+
+/* Unmaps the neighbours from `first` up to `end` (not included) by one call. */
+static bool unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
+                        uint64_t size_bytes)
+{
+    mend_space *space = &heap->zones[first->zone].space;
+    if (!mend_space_reserve_nodes(space, 1)) {
+        return false;
+    }
+    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
+    if (status != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        heap->broken = mend_status_is_fatal(status) ? status : heap->broken;
+        return false;
+    }
+    mend_space_give(space, first->address, size_bytes);
+    heap->retired_bytes -= size_bytes;
+    while (first != end) {
+        mend_retired *next = next_of(first);
+        mend_tree_remove(&heap->retired, &first->by_address);
+        mend_slab_give(&heap->retired_slab, first);
+        first = next;
+    }
+    return true;
+}
+
+/* Records events for what still waits on an open epoch. */
+static void close_epochs(mend_heap *heap)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        if (mend_waits_close(room, &RETIRED_OF(at)->waits) != MEND_OK) {
+            heap->counters.driver_failures++;
+            return; /* a later flush tries again */
+        }
+    }
+}
+
+void mend_retire_flush(mend_heap *heap)
+{
+    if (heap->retired.count == 0) {
+        return;
+    }
+    mend_wait_room room = mend_heap_wait_room(heap);
+    close_epochs(heap);
+    mend_streams_poll(&heap->streams);
+    mend_retired *at = RETIRED_OF(mend_tree_first(&heap->retired));
+    while (at != NULL) {
+        if (!mend_waits_settle(room, &at->waits)) {
+            at = next_of(at);
+            continue;
+        }
+        mend_retired *end = next_of(at);
+        uint64_t size_bytes = at->size_bytes;
+        while (end != NULL && end->address == at->address + size_bytes && end->zone == at->zone &&
+               mend_waits_settle(room, &end->waits)) {
+            size_bytes += end->size_bytes;
+            end = next_of(end);
+        }
+        unmap_batch(heap, at, end, size_bytes);
+        at = end;
+    }
+}

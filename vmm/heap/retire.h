@@ -1,0 +1,27 @@
+/*
+ * Retired mappings: a moved chunk's former address, still mapped because work in flight may use it.
+ * It is unmapped, in batches of neighbours, when that work has passed its fences; only then can its
+ * addresses be used again. Chunks given back to the driver go the same way.
+ */
+#ifndef MEND_HEAP_RETIRE_H
+#define MEND_HEAP_RETIRE_H
+
+#include "heap/heap.h"
+
+void mend_retire_init(mend_heap *heap);
+
+/* Nodes for `count` calls of mend_retire_mapping. False when malloc fails. */
+bool mend_retire_reserve(mend_heap *heap, size_t count);
+
+/* Puts a mapping aside; takes over the nodes of *waits. */
+void mend_retire_mapping(mend_heap *heap, int zone, uint64_t address, uint64_t size_bytes,
+                         mend_waits *waits);
+
+/*
+ * Unmaps what has passed its fences. Polls first, and records events for what has none, so that a
+ * later call finds them. What the driver refuses stays retired, and is counted as a failure.
+ * Reaches the driver.
+ */
+void mend_retire_flush(mend_heap *heap);
+
+#endif

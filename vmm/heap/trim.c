@@ -1,0 +1,133 @@
+/*
+ * Giving memory back: wholly free, idle chunks return to the driver, the largest first, and so do
+ * reservations in which nothing is left.
+ */
+#include "base/error.h"
+#include "heap/layout.h"
+#include "heap/retire.h"
+
+static bool chunk_is_idle(mend_heap *heap, const mend_chunk *chunk)
+{
+    if (chunk->address == 0) {
+        return true;
+    }
+    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, MEND_STREAM_UNKNOWN,
+                                false);
+}
+
+/* Records and polls the fences of all streams, so that what is idle is known to be. */
+static mend_result refresh_fences(mend_heap *heap)
+{
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
+        mend_result result = mend_streams_close_epoch(&heap->streams, i);
+        if (result != MEND_OK) {
+            return result;
+        }
+    }
+    mend_streams_poll(&heap->streams);
+    return MEND_OK;
+}
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while trimming");
+}
+
+/* Takes a chunk out of the layout; its mapping waits in the retired ones for the next flush. */
+static void withdraw(mend_heap *heap, mend_chunk *chunk)
+{
+    if (chunk->address == 0) {
+        return;
+    }
+    uint64_t address = chunk->address;
+    int zone = chunk->zone;
+    mend_waits waits = {0};
+    mend_layout_detach(heap, chunk, &waits);
+    mend_retire_mapping(heap, zone, address, chunk->size_bytes, &waits);
+}
+
+/* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
+ * are listed by next_picked. */
+static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, mend_chunk **withdrawn)
+{
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    mend_chunk *at = mend_chunk_whole_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
+    *withdrawn = NULL;
+    while (at != NULL && reserved_bytes > keep_bytes) {
+        mend_chunk *smaller =
+            mend_chunk_whole_at_most(&heap->chunks, at->size_bytes, at->number - 1);
+        if (chunk_is_idle(heap, at)) {
+            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+                return no_host_memory();
+            }
+            withdraw(heap, at);
+            at->next_picked = *withdrawn;
+            *withdrawn = at;
+            reserved_bytes -= at->size_bytes;
+        }
+        at = smaller;
+    }
+    return MEND_OK;
+}
+
+/* Releases what was withdrawn. Only bytes of chunks that no mapping holds any more are counted. */
+static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
+{
+    mend_result result = MEND_OK;
+    uint64_t retired_before = heap->retired_bytes;
+    mend_retire_flush(heap);
+    uint64_t still_mapped = mend_min_u64(heap->retired_bytes, retired_before);
+    uint64_t bytes = 0;
+    while (withdrawn != NULL) {
+        mend_chunk *next = withdrawn->next_picked;
+        uint64_t size_bytes = withdrawn->size_bytes;
+        mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
+        if (status == MEND_DRIVER_OK) {
+            bytes += size_bytes;
+        } else {
+            result = mend_heap_driver_failed(heap, MEND_CALL_release, status);
+        }
+        withdrawn = next;
+    }
+    *released_bytes = bytes > still_mapped ? bytes - still_mapped : 0;
+    return result;
+}
+
+static mend_result trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    mend_result result = refresh_fences(heap);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_retire_flush(heap);
+    mend_chunk *withdrawn;
+    mend_result withdraw_result = withdraw_chunks(heap, keep_bytes, &withdrawn);
+    result = release_chunks(heap, withdrawn, released_bytes);
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_space_trim(&heap->zones[i].space, 1);
+    }
+    return withdraw_result != MEND_OK ? withdraw_result : result;
+}
+
+mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    mend_door door;
+    mend_result result = mend_heap_open_door(heap, &door);
+    if (result == MEND_OK) {
+        result = trim(heap, keep_bytes, released_bytes);
+        mend_heap_close_door(heap, &door);
+    }
+    return result;
+}
+
+mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes)
+{
+    uint64_t total_bytes = heap->device.total_bytes;
+    heap->config.limit_bytes =
+        limit_bytes == 0 ? total_bytes : mend_min_u64(limit_bytes, total_bytes);
+    uint64_t released_bytes;
+    return heap->chunks.reserved_bytes > heap->config.limit_bytes
+               ? mend_heap_trim(heap, heap->config.limit_bytes, &released_bytes)
+               : MEND_OK;
+}

@@ -1,0 +1,80 @@
+#include "observe/statistics.h"
+
+/* Bytes of wholly free chunks that lie in a zone; the rest of its free bytes is in partly used
+ * ones.
+ */
+static uint64_t whole_bytes_in(const mend_heap *heap, int zone)
+{
+    uint64_t bytes = 0;
+    for (mend_chunk *at = mend_chunk_whole_at_least(&heap->chunks, 0, 0); at != NULL;
+         at = mend_chunk_whole_next(at)) {
+        bytes += at->address != 0 && at->zone == zone ? at->size_bytes : 0;
+    }
+    return bytes;
+}
+
+static void fill_bytes(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_chunks *chunks = &heap->chunks;
+    const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
+    const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
+    stats->live_bytes = heap->counters.live_bytes;
+    stats->requested_bytes = heap->counters.requested_bytes;
+    stats->reserved_bytes = chunks->reserved_bytes;
+    stats->free_bytes = small->free_bytes + large->free_bytes + chunks->unmapped_bytes;
+    stats->free_whole_bytes = chunks->whole_bytes;
+    stats->free_partial_bytes = large->free_bytes - whole_bytes_in(heap, MEND_ZONE_LARGE);
+    stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
+    stats->limit_bytes = heap->config.limit_bytes;
+    stats->address_bytes = small->space.address_bytes + large->space.address_bytes;
+    stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes;
+    stats->retired_bytes = heap->retired_bytes;
+}
+
+static void fill_counts(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_heap_counters *counters = &heap->counters;
+    stats->live_blocks = counters->live_blocks;
+    stats->chunks = heap->chunks.all.count;
+    stats->mappings = heap->chunks.mapped.count + heap->retired.count;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
+        stats->streams += heap->streams.items[i].known;
+    }
+    stats->allocations = counters->allocations;
+    stats->frees = counters->frees;
+    stats->out_of_memory = counters->out_of_memory;
+    stats->placed_in_run = counters->placed_in_run;
+    stats->placed_by_extension = counters->placed_by_extension;
+    stats->placed_afresh = counters->placed_afresh;
+    stats->chunks_moved = counters->chunks_moved;
+    stats->chunks_created = heap->chunks.created;
+    stats->chunks_released = heap->chunks.released;
+    stats->stream_waits = heap->streams.stream_waits;
+    stats->host_waits = heap->streams.host_waits;
+    stats->driver_failures = counters->driver_failures;
+}
+
+static void fill_peaks(const mend_heap *heap, mend_stats *stats)
+{
+    stats->peak_live_bytes = heap->counters.peak_live_bytes;
+    stats->peak_reserved_bytes = heap->counters.peak_reserved_bytes;
+    stats->peak_live_blocks = heap->counters.peak_live_blocks;
+    stats->peak_mappings = heap->counters.peak_mappings;
+}
+
+void mend_observe_statistics(const mend_heap *heap, mend_stats *stats)
+{
+    *stats = (mend_stats){.struct_size = stats->struct_size};
+    fill_bytes(heap, stats);
+    fill_counts(heap, stats);
+    fill_peaks(heap, stats);
+}
+
+void mend_observe_reset_peaks(mend_heap *heap)
+{
+    mend_heap_counters *counters = &heap->counters;
+    counters->peak_live_bytes = counters->live_bytes;
+    counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
+    counters->peak_live_blocks = counters->live_blocks;
+    counters->peak_mappings = heap->chunks.mapped.count + heap->retired.count;
+}

@@ -1,0 +1,157 @@
+#include "physical/chunk.h"
+
+#include <assert.h>
+
+#define CHUNK_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, member) : NULL)
+
+#include "base/align.h"
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_u64(CHUNK_OF(a, by_address)->address, CHUNK_OF(b, by_address)->address);
+}
+
+static int compare_number(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_u64(CHUNK_OF(a, by_number)->number, CHUNK_OF(b, by_number)->number);
+}
+
+static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_chunk *first = CHUNK_OF(a, by_size);
+    const mend_chunk *second = CHUNK_OF(b, by_size);
+    int order = compare_u64(first->size_bytes, second->size_bytes);
+    return order ? order : compare_u64(first->number, second->number);
+}
+
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device)
+{
+    *chunks = (mend_chunks){.driver = driver, .properties = {.device = device}, .next_number = 1};
+    mend_tree_init(&chunks->mapped, compare_address);
+    mend_tree_init(&chunks->whole, compare_size);
+    mend_tree_init(&chunks->all, compare_number);
+    mend_slab_init(&chunks->slab, sizeof(mend_chunk));
+}
+
+void mend_chunks_clear(mend_chunks *chunks)
+{
+    mend_slab_clear(&chunks->slab);
+}
+
+static void enter_whole(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_tree_insert(&chunks->whole, &chunk->by_size);
+    chunks->whole_bytes += chunk->size_bytes;
+}
+
+static void leave_whole(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_tree_remove(&chunks->whole, &chunk->by_size);
+    chunks->whole_bytes -= chunk->size_bytes;
+}
+
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
+{
+    mend_chunk_handle handle;
+    mend_status status =
+        chunks->driver->create(chunks->driver, size_bytes, &chunks->properties, &handle);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    mend_chunk *made = mend_slab_take(&chunks->slab);
+    made->handle = handle;
+    made->size_bytes = size_bytes;
+    made->number = chunks->next_number++;
+    mend_tree_insert(&chunks->all, &made->by_number);
+    enter_whole(chunks, made);
+    chunks->unmapped_bytes += size_bytes;
+    chunks->reserved_bytes += size_bytes;
+    chunks->created++;
+    *chunk = made;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->address == 0 && chunk->live_bytes == 0);
+    mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    leave_whole(chunks, chunk);
+    mend_tree_remove(&chunks->all, &chunk->by_number);
+    chunks->unmapped_bytes -= chunk->size_bytes;
+    chunks->reserved_bytes -= chunk->size_bytes;
+    chunks->released++;
+    mend_slab_give(&chunks->slab, chunk);
+    return MEND_DRIVER_OK;
+}
+
+void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
+{
+    if (chunk->address != 0) {
+        mend_tree_remove(&chunks->mapped, &chunk->by_address);
+        chunks->unmapped_bytes += chunk->size_bytes;
+    }
+    chunk->address = address;
+    chunk->zone = zone;
+    if (address != 0) {
+        mend_tree_insert(&chunks->mapped, &chunk->by_address);
+        chunks->unmapped_bytes -= chunk->size_bytes;
+    }
+}
+
+void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+{
+    if (chunk->live_bytes == 0) {
+        leave_whole(chunks, chunk);
+    }
+    chunk->live_bytes += size_bytes;
+    assert(chunk->live_bytes <= chunk->size_bytes);
+}
+
+void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+{
+    assert(chunk->live_bytes >= size_bytes);
+    chunk->live_bytes -= size_bytes;
+    if (chunk->live_bytes == 0) {
+        enter_whole(chunks, chunk);
+    }
+}
+
+mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
+{
+    mend_chunk key = {.address = address};
+    mend_chunk *chunk =
+        CHUNK_OF(mend_tree_at_or_before(&chunks->mapped, &key.by_address), by_address);
+    return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
+}
+
+mend_chunk *mend_chunk_next(const mend_chunk *chunk)
+{
+    return CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
+}
+
+mend_chunk *mend_chunk_whole_at_most(const mend_chunks *chunks, uint64_t size_bytes,
+                                     uint64_t number)
+{
+    mend_chunk key = {.size_bytes = size_bytes, .number = number};
+    return CHUNK_OF(mend_tree_at_or_before(&chunks->whole, &key.by_size), by_size);
+}
+
+mend_chunk *mend_chunk_whole_at_least(const mend_chunks *chunks, uint64_t size_bytes,
+                                      uint64_t number)
+{
+    mend_chunk key = {.size_bytes = size_bytes, .number = number};
+    return CHUNK_OF(mend_tree_at_or_after(&chunks->whole, &key.by_size), by_size);
+}
+
+mend_chunk *mend_chunk_whole_next(const mend_chunk *chunk)
+{
+    return CHUNK_OF(mend_tree_next(&chunk->by_size), by_size);
+}

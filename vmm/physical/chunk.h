@@ -1,0 +1,79 @@
+/*
+ * Chunks: the physical allocations a pool holds. A chunk is mapped whole at one address, or
+ * nowhere; wholly free chunks stand in a set by size, from which they are taken to any place.
+ *
+ * Guarded by the pool's lock.
+ */
+#ifndef MEND_PHYSICAL_CHUNK_H
+#define MEND_PHYSICAL_CHUNK_H
+
+#include "base/slab.h"
+#include "base/tree.h"
+#include "driver/driver.h"
+
+typedef struct mend_chunk {
+    mend_tree_node by_address; /* in mapped, while address is not 0 */
+    mend_tree_node by_size;    /* in whole, while live_bytes is 0 */
+    mend_tree_node by_number;  /* in all */
+    mend_chunk_handle handle;
+    uint64_t size_bytes;
+    uint64_t address;    /* where it is mapped; 0: nowhere */
+    uint64_t live_bytes; /* bytes of live blocks in it */
+    uint64_t number;     /* order of creation */
+    uint64_t picked;     /* the plan that chose it last */
+    struct mend_chunk *next_picked;
+    int zone; /* of its address */
+} mend_chunk;
+
+typedef struct mend_chunks {
+    const mend_driver *driver;
+    mend_chunk_properties properties;
+    mend_tree mapped; /* by address */
+    mend_tree whole;  /* wholly free, by (size, number) */
+    mend_tree all;    /* by number */
+    mend_slab slab;
+    uint64_t reserved_bytes;
+    uint64_t whole_bytes;
+    uint64_t unmapped_bytes; /* in chunks mapped nowhere; part of whole_bytes */
+    uint64_t next_number;
+    uint64_t created;
+    uint64_t released;
+} mend_chunks;
+
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device);
+
+/* Frees the host's memory only; every chunk was released. */
+void mend_chunks_clear(mend_chunks *chunks);
+
+/* Creates a chunk, mapped nowhere and wholly free. The slab was reserved. Reaches the driver; on
+ * failure nothing changed. */
+mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
+
+/* Releases a chunk that is mapped nowhere. Reaches the driver; on failure nothing changed. */
+mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
+
+/* The indices follow when a chunk gets or loses its address, and when its live bytes change. */
+void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
+void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
+
+/* The mapped chunk that contains the address; NULL when none does. */
+mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
+
+/* The mapped chunk behind or at the address; NULL when none is. */
+mend_chunk *mend_chunk_next(const mend_chunk *chunk);
+
+static inline bool mend_chunk_is_whole(const mend_chunk *chunk)
+{
+    return chunk->live_bytes == 0;
+}
+
+/* Wholly free chunks in rising order of (size, number): the last not above (size_bytes, number),
+ * and the first not below. */
+mend_chunk *mend_chunk_whole_at_most(const mend_chunks *chunks, uint64_t size_bytes,
+                                     uint64_t number);
+mend_chunk *mend_chunk_whole_at_least(const mend_chunks *chunks, uint64_t size_bytes,
+                                      uint64_t number);
+mend_chunk *mend_chunk_whole_next(const mend_chunk *chunk);
+
+#endif

@@ -1,0 +1,133 @@
+#include "physical/waits.h"
+
+static void keep_later(mend_stamp *stamp, mend_stamp other)
+{
+    if (other.epoch > stamp->epoch) {
+        stamp->epoch = other.epoch;
+    }
+}
+
+void mend_waits_add(mend_wait_room room, mend_waits *waits, mend_stamp stamp)
+{
+    if (stamp.epoch == 0 || mend_stamp_has_passed(room.streams, stamp)) {
+        return;
+    }
+    if (waits->first.epoch == 0) {
+        waits->first = stamp;
+        return;
+    }
+    if (waits->first.stream == stamp.stream) {
+        keep_later(&waits->first, stamp);
+        return;
+    }
+    for (mend_wait *at = waits->others; at != NULL; at = at->next) {
+        if (at->stamp.stream == stamp.stream) {
+            keep_later(&at->stamp, stamp);
+            return;
+        }
+    }
+    mend_wait *node = mend_slab_take(room.nodes);
+    *node = (mend_wait){stamp, waits->others};
+    waits->others = node;
+}
+
+void mend_waits_add_all(mend_wait_room room, mend_waits *to, const mend_waits *from)
+{
+    mend_waits_add(room, to, from->first);
+    for (const mend_wait *at = from->others; at != NULL; at = at->next) {
+        mend_waits_add(room, to, at->stamp);
+    }
+}
+
+bool mend_waits_settle(mend_wait_room room, mend_waits *waits)
+{
+    for (mend_wait **link = &waits->others; *link != NULL;) {
+        mend_wait *node = *link;
+        if (mend_stamp_has_passed(room.streams, node->stamp)) {
+            *link = node->next;
+            mend_slab_give(room.nodes, node);
+        } else {
+            link = &node->next;
+        }
+    }
+    if (waits->first.epoch != 0 && mend_stamp_has_passed(room.streams, waits->first)) {
+        waits->first = (mend_stamp){0};
+        if (waits->others != NULL) {
+            mend_wait *node = waits->others;
+            waits->first = node->stamp;
+            waits->others = node->next;
+            mend_slab_give(room.nodes, node);
+        }
+    }
+    return waits->first.epoch == 0;
+}
+
+static bool stamp_is_ready(mend_wait_room room, mend_stamp stamp, uint32_t stream, bool behind_wait)
+{
+    return stamp.epoch == 0 || mend_stamp_is_ready(room.streams, stamp, stream) ||
+           (behind_wait && stamp.stream != MEND_STREAM_UNKNOWN);
+}
+
+bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
+                          bool behind_wait)
+{
+    if (!stamp_is_ready(room, waits->first, stream, behind_wait)) {
+        return false;
+    }
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        if (!stamp_is_ready(room, at->stamp, stream, behind_wait)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream)
+{
+    if (waits->first.epoch == 0) {
+        return MEND_OK;
+    }
+    mend_result result = mend_streams_make_wait(room.streams, stream, waits->first);
+    for (const mend_wait *at = waits->others; at != NULL && result == MEND_OK; at = at->next) {
+        result = mend_streams_make_wait(room.streams, stream, at->stamp);
+    }
+    return result;
+}
+
+static mend_result close_stamp(mend_wait_room room, mend_stamp stamp)
+{
+    bool is_open = stamp.epoch != 0 && stamp.epoch == room.streams->items[stamp.stream].open_epoch;
+    return is_open ? mend_streams_close_epoch(room.streams, stamp.stream) : MEND_OK;
+}
+
+mend_result mend_waits_close(mend_wait_room room, const mend_waits *waits)
+{
+    mend_result result = close_stamp(room, waits->first);
+    for (const mend_wait *at = waits->others; at != NULL && result == MEND_OK; at = at->next) {
+        result = close_stamp(room, at->stamp);
+    }
+    return result;
+}
+
+bool mend_waits_can_join(mend_wait_room room, const mend_waits *a, const mend_waits *b)
+{
+    if (a->others != NULL || b->others != NULL) {
+        return false;
+    }
+    bool a_idle = a->first.epoch == 0;
+    bool b_idle = b->first.epoch == 0;
+    if (a_idle != b_idle) {
+        return !mend_streams_are_several(room.streams);
+    }
+    return a_idle || a->first.stream == b->first.stream;
+}
+
+void mend_waits_clear(mend_wait_room room, mend_waits *waits)
+{
+    while (waits->others != NULL) {
+        mend_wait *node = waits->others;
+        waits->others = node->next;
+        mend_slab_give(room.nodes, node);
+    }
+    waits->first = (mend_stamp){0};
+}

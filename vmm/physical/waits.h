@@ -1,0 +1,55 @@
+/*
+ * What must pass before a stretch of memory is idle: one stamp almost always, a few when several
+ * streams used it. The further stamps are nodes of a slab; what adds one says how many to reserve.
+ */
+#ifndef MEND_PHYSICAL_WAITS_H
+#define MEND_PHYSICAL_WAITS_H
+
+#include "base/slab.h"
+#include "physical/stream.h"
+
+typedef struct mend_wait {
+    mend_stamp stamp;
+    struct mend_wait *next;
+} mend_wait;
+
+/* Idle when first.epoch is 0 and there are no others. At most one stamp a stream. */
+typedef struct mend_waits {
+    mend_stamp first;
+    mend_wait *others;
+} mend_waits;
+
+/* The rooms a stamp needs: the fences that tell whether it has passed, and nodes. */
+typedef struct mend_wait_room {
+    mend_streams *streams;
+    mend_slab *nodes;
+} mend_wait_room;
+
+/* Adds a stamp, unless it has passed or a later one of its stream stands there. One node. */
+void mend_waits_add(mend_wait_room room, mend_waits *waits, mend_stamp stamp);
+
+/* Adds all of `from` to `to`. As many nodes as there are streams. */
+void mend_waits_add_all(mend_wait_room room, mend_waits *to, const mend_waits *from);
+
+/* Drops what has passed; true when nothing is left. */
+bool mend_waits_settle(mend_wait_room room, mend_waits *waits);
+
+/* All stamps are ready for `stream`, or (behind_wait) can be made so by a wait on the device. */
+bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
+                          bool behind_wait);
+
+/* Makes `stream` wait on the device for whatever is not ready. Errors of mend_streams_make_wait. */
+mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream);
+
+/* Closes the epochs of all stamps, so that polling can see them pass. */
+mend_result mend_waits_close(mend_wait_room room, const mend_waits *waits);
+
+/* Two neighbours may be joined into one stretch: the same stream, or both idle. With only one
+ * stream in the pool idle memory joins with any, for there is nobody to whom it would make a
+ * difference. */
+bool mend_waits_can_join(mend_wait_room room, const mend_waits *a, const mend_waits *b);
+
+/* Gives the nodes back and leaves the waits idle. */
+void mend_waits_clear(mend_wait_room room, mend_waits *waits);
+
+#endif
