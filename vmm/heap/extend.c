@@ -148,7 +148,7 @@ static void retire_mapped(transaction *t)
     mend_space_take(&t->zone->space, t->address, t->mapped_bytes);
     for (mend_chunk *at = t->chunks; address < end; at = at->next_picked) {
         mend_waits idle = {0};
-        mend_retire_mapping(t->heap, t->zone_number, address, at->size_bytes, &idle);
+        mend_retire_mapping(t->heap, at, t->zone_number, address, &idle);
         address += at->size_bytes;
     }
 }
@@ -195,7 +195,7 @@ static void commit(transaction *t)
         }
         mend_layout_attach(heap, at, t->zone_number, address, &waits);
         if (old_address != 0) {
-            mend_retire_mapping(heap, old_zone, old_address, at->size_bytes, &waits);
+            mend_retire_mapping(heap, at, old_zone, old_address, &waits);
         }
         mend_waits_clear(room, &waits);
         address += at->size_bytes;

@@ -69,6 +69,7 @@ typedef struct mend_retired {
     mend_tree_node by_address;
     uint64_t address;
     uint64_t size_bytes;
+    mend_chunk_handle handle; /* the chunk behind it */
     int zone;
     mend_waits waits;
 } mend_retired;

@@ -20,17 +20,18 @@ bool mend_retire_reserve(mend_heap *heap, size_t count)
     return mend_slab_reserve(&heap->retired_slab, count);
 }
 
-void mend_retire_mapping(mend_heap *heap, int zone, uint64_t address, uint64_t size_bytes,
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, int zone, uint64_t address,
                          mend_waits *waits)
 {
     mend_retired *retired = mend_slab_take(&heap->retired_slab);
     retired->zone = zone;
     retired->address = address;
-    retired->size_bytes = size_bytes;
+    retired->size_bytes = chunk->size_bytes;
+    retired->handle = chunk->handle;
     retired->waits = *waits;
     *waits = (mend_waits){0};
     mend_tree_insert(&heap->retired, &retired->by_address);
-    heap->retired_bytes += size_bytes;
+    heap->retired_bytes += chunk->size_bytes;
 }
 
 static mend_retired *next_of(const mend_retired *retired)

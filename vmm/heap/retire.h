@@ -13,8 +13,8 @@ void mend_retire_init(mend_heap *heap);
 /* Nodes for `count` calls of mend_retire_mapping. False when malloc fails. */
 bool mend_retire_reserve(mend_heap *heap, size_t count);
 
-/* Puts a mapping aside; takes over the nodes of *waits. */
-void mend_retire_mapping(mend_heap *heap, int zone, uint64_t address, uint64_t size_bytes,
+/* Puts a mapping of a chunk aside; takes over the nodes of *waits. */
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, int zone, uint64_t address,
                          mend_waits *waits);
 
 /*

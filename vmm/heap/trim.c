@@ -44,7 +44,7 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
     int zone = chunk->zone;
     mend_waits waits = {0};
     mend_layout_detach(heap, chunk, &waits);
-    mend_retire_mapping(heap, zone, address, chunk->size_bytes, &waits);
+    mend_retire_mapping(heap, chunk, zone, address, &waits);
 }
 
 /* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
@@ -71,26 +71,35 @@ static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, mend_ch
     return MEND_OK;
 }
 
+/* A mapping that the driver would not give up yet holds the chunk's memory. */
+static bool is_still_mapped(const mend_heap *heap, mend_chunk_handle handle)
+{
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        if (MEND_CONTAINER_OF(at, mend_retired, by_address)->handle == handle) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Releases what was withdrawn. Only bytes of chunks that no mapping holds any more are counted. */
 static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
 {
     mend_result result = MEND_OK;
-    uint64_t retired_before = heap->retired_bytes;
     mend_retire_flush(heap);
-    uint64_t still_mapped = mend_min_u64(heap->retired_bytes, retired_before);
-    uint64_t bytes = 0;
+    *released_bytes = 0;
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->next_picked;
-        uint64_t size_bytes = withdrawn->size_bytes;
+        uint64_t bytes = is_still_mapped(heap, withdrawn->handle) ? 0 : withdrawn->size_bytes;
         mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
         if (status == MEND_DRIVER_OK) {
-            bytes += size_bytes;
+            *released_bytes += bytes;
         } else {
             result = mend_heap_driver_failed(heap, MEND_CALL_release, status);
         }
         withdrawn = next;
     }
-    *released_bytes = bytes > still_mapped ? bytes - still_mapped : 0;
     return result;
 }
 

@@ -269,6 +269,9 @@ static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t 
         state->passed_epoch = state->fences[i].epoch;
         keep_event(streams, state->fences[i].event);
     }
+    if (count == 0) {
+        return;
+    }
     state->fence_count -= count;
     memmove(state->fences, state->fences + count, state->fence_count * sizeof(mend_fence));
 }

@@ -10,6 +10,7 @@
 #include "driver/cuda.h"
 #include "heap/heap.h"
 #include "observe/statistics.h"
+#include "pool/pool.h"
 
 struct mend_pool {
     mend_mutex mutex;
@@ -307,4 +308,12 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     mend_observe_reset_peaks(&pool->heap);
     mend_mutex_unlock(&pool->mutex);
     return MEND_OK;
+}
+
+bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
+{
+    mend_mutex_lock(&pool->mutex);
+    bool is_right = mend_observe_audit(&pool->heap, finding);
+    mend_mutex_unlock(&pool->mutex);
+    return is_right;
 }

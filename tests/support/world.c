@@ -1,0 +1,95 @@
+#include "tests/support/world.h"
+
+#include "base/align.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+
+void mend_world_init(mend_world *world)
+{
+    *world = (mend_world){.sim_config = MEND_SIM_CONFIG_INIT, .pool_config = MEND_POOL_CONFIG_INIT};
+    world->sim_config.memory_bytes = 64 * MEND_MIB;
+    world->sim_config.page_bytes = 64 * MEND_KIB;
+    world->sim_config.content = MEND_SIM_CONTENT_BYTES;
+    world->pool_config.chunk_bytes = 1 * MEND_MIB;
+    world->pool_config.small_chunk_bytes = 256 * MEND_KIB;
+    world->pool_config.small_request_bytes = 32 * MEND_KIB;
+    world->pool_config.reserve_bytes = 1 * MEND_GIB;
+}
+
+bool mend_world_open(mend_world *world)
+{
+    mend_result result = mend_sim_create(&world->sim_config, &world->sim);
+    if (result != MEND_OK) {
+        mend_test_fail(__FILE__, __LINE__, "mend_sim_create: %s", mend_result_name(result));
+        return false;
+    }
+    world->pool_config.driver = mend_sim_driver(world->sim);
+    result = mend_pool_create(&world->pool_config, &world->pool);
+    if (result != MEND_OK) {
+        mend_test_fail(__FILE__, __LINE__, "mend_pool_create: %s", mend_result_name(result));
+        mend_sim_destroy(world->sim);
+        return false;
+    }
+    return true;
+}
+
+mend_stats mend_world_stats(mend_world *world)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_stats(world->pool, &stats));
+    return stats;
+}
+
+mend_sim_ledger mend_world_ledger(mend_world *world)
+{
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(world->sim, &ledger));
+    return ledger;
+}
+
+static bool device_is_well(mend_world *world, const mend_sim_ledger *ledger)
+{
+    if (ledger->violations > 0) {
+        mend_test_fail(__FILE__, __LINE__, "a rule of the driver was broken: %s",
+                       mend_sim_first_violation(world->sim));
+    }
+    if (ledger->content_errors > 0) {
+        mend_test_fail(__FILE__, __LINE__, "%llu granules hold wrong bytes",
+                       (unsigned long long)ledger->content_errors);
+    }
+    return ledger->violations == 0 && ledger->content_errors == 0;
+}
+
+bool mend_world_check(mend_world *world)
+{
+    char finding[MEND_AUDIT_FINDING_BYTES];
+    if (!mend_pool_audit(world->pool, finding)) {
+        mend_test_fail(__FILE__, __LINE__, "audit: %s", finding);
+        return false;
+    }
+    mend_stats stats = mend_world_stats(world);
+    mend_sim_ledger ledger = mend_world_ledger(world);
+    EXPECT_U64_EQ(stats.reserved_bytes, ledger.chunk_bytes);
+    EXPECT_U64_EQ(stats.chunks, ledger.chunks);
+    EXPECT_U64_EQ(stats.mappings, ledger.mappings);
+    EXPECT_U64_EQ(stats.mapped_bytes, ledger.mapped_bytes);
+    EXPECT_U64_EQ(stats.mapped_bytes, ledger.accessible_bytes);
+    EXPECT_U64_EQ(stats.address_bytes, ledger.address_bytes);
+    EXPECT_U64_EQ(stats.reserved_bytes, stats.live_bytes + stats.free_bytes);
+    EXPECT_U64_EQ(stats.free_bytes,
+                  stats.free_whole_bytes + stats.free_partial_bytes + stats.free_small_bytes);
+    return device_is_well(world, &ledger) && !mend_test_has_failed();
+}
+
+void mend_world_close(mend_world *world)
+{
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(world->pool));
+    mend_sim_ledger ledger = mend_world_ledger(world);
+    device_is_well(world, &ledger);
+    EXPECT_U64_EQ(0, ledger.chunks);
+    EXPECT_U64_EQ(0, ledger.mappings);
+    EXPECT_U64_EQ(0, ledger.reservations);
+    EXPECT_U64_EQ(0, ledger.events);
+    EXPECT_U64_EQ(0, ledger.contexts_open);
+    mend_sim_destroy(world->sim);
+}

@@ -1,0 +1,44 @@
+/* A small world for tests: a simulated device, a pool on it, and what must hold at any time. */
+#ifndef MEND_TESTS_SUPPORT_WORLD_H
+#define MEND_TESTS_SUPPORT_WORLD_H
+
+#include <stdbool.h>
+
+#include "mend/mend.h"
+#include "mend/mend_sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mend_world {
+    mend_sim_config sim_config;
+    mend_pool_config pool_config;
+    mend_sim *sim;
+    mend_pool *pool;
+} mend_world;
+
+/*
+ * Fills in the configs of a small world: 64 MiB in pages of 64 KiB, chunks of 1 MiB, real bytes.
+ * A test changes what it needs before mend_world_open.
+ */
+void mend_world_init(mend_world *world);
+
+/* Creates both. Failures are failures of the test; false then. */
+bool mend_world_open(mend_world *world);
+
+/* The audit holds, the device's ledger equals the pool's statistics, no rule was broken and no byte
+ * is wrong. Records a failure and returns false otherwise. */
+bool mend_world_check(mend_world *world);
+
+/* Destroys the pool, checks that nothing is left on the device, and destroys that. */
+void mend_world_close(mend_world *world);
+
+mend_stats mend_world_stats(mend_world *world);
+mend_sim_ledger mend_world_ledger(mend_world *world);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

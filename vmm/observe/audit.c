@@ -1,0 +1,269 @@
+#include "observe/audit.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define RUN_OF(node)         MEND_CONTAINER_OF(node, mend_run, by_address)
+#define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
+#define RETIRED_OF(node)     MEND_CONTAINER_OF(node, mend_retired, by_address)
+#define GAP_OF(node)         MEND_CONTAINER_OF(node, mend_gap, by_address)
+#define SEGMENT_OF(node)     MEND_CONTAINER_OF(node, mend_span, by_end)
+#define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
+
+typedef struct audit {
+    const mend_heap *heap;
+    char *finding;
+    uint64_t live_bytes;
+    uint64_t requested_bytes;
+    uint64_t live_blocks;
+    uint64_t spans;
+} audit;
+
+__attribute__((format(printf, 2, 3))) static bool broken(const audit *a, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(a->finding, MEND_AUDIT_FINDING_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+#define HEX(value) ((unsigned long long)(value))
+
+/* ---- spans and runs ----------------------------------------------------------------------------
+ */
+
+static bool run_is_right(const audit *a, const mend_zone *zone, const mend_span *first,
+                         const mend_span *last)
+{
+    uint64_t size_bytes = last->address + last->size_bytes - first->address;
+    const mend_run *run = first->run;
+    if (run == NULL || run != last->run || run->first != first || run->last != last ||
+        run->address != first->address || run->size_bytes != size_bytes) {
+        return broken(a, "the free spans from 0x%llx form no run", HEX(first->address));
+    }
+    if (run->extensible != (last->next == NULL)) {
+        return broken(a, "run 0x%llx: extensible is wrong", HEX(run->address));
+    }
+    mend_run key = {.address = run->address, .size_bytes = run->size_bytes};
+    bool in_growth =
+        mend_tree_at_or_after(&zone->runs_by_growth, &key.by_growth) == &run->by_growth;
+    if (mend_tree_at_or_after(&zone->runs_by_address, &key.by_address) != &run->by_address ||
+        mend_tree_at_or_after(&zone->runs_by_size, &key.by_size) != &run->by_size ||
+        in_growth != run->extensible) {
+        return broken(a, "run 0x%llx is not in its indices", HEX(run->address));
+    }
+    return true;
+}
+
+static bool span_is_right(audit *a, const mend_span *span, int zone)
+{
+    const mend_heap *heap = a->heap;
+    if (span->zone != zone || span->size_bytes == 0 ||
+        (span->address | span->size_bytes) % MEND_GRANULE_BYTES != 0) {
+        return broken(a, "span 0x%llx has a wrong zone, size or address", HEX(span->address));
+    }
+    if (span->next != NULL &&
+        (span->next->previous != span || span->address + span->size_bytes != span->next->address)) {
+        return broken(a, "span 0x%llx does not touch its neighbour", HEX(span->address));
+    }
+    bool in_map = mend_pointer_map_find(&heap->blocks, span->address) == span;
+    if (in_map != span->live) {
+        return broken(a, "span 0x%llx: live and the pointer map disagree", HEX(span->address));
+    }
+    if (span->live) {
+        a->live_bytes += span->size_bytes;
+        a->requested_bytes += span->requested_bytes;
+        a->live_blocks++;
+    }
+    a->spans++;
+    return true;
+}
+
+/* Walks a segment from its end; adds its runs and free bytes to the zone's totals. */
+static bool segment_is_right(audit *a, int zone_number, const mend_span *end, size_t *runs,
+                             uint64_t *free_bytes)
+{
+    const mend_zone *zone = &a->heap->zones[zone_number];
+    const mend_span *run_last = NULL;
+    if (end->next != NULL) {
+        return broken(a, "span 0x%llx is no segment's end", HEX(end->address));
+    }
+    for (const mend_span *span = end; span != NULL; span = span->previous) {
+        if (!span_is_right(a, span, zone_number)) {
+            return false;
+        }
+        if (span->live) {
+            continue;
+        }
+        *free_bytes += span->size_bytes;
+        run_last = run_last != NULL ? run_last : span;
+        if (span->previous == NULL || span->previous->live) {
+            if (!run_is_right(a, zone, span, run_last)) {
+                return false;
+            }
+            run_last = NULL;
+            (*runs)++;
+        }
+    }
+    return true;
+}
+
+static bool zone_is_right(audit *a, int zone_number)
+{
+    const mend_zone *zone = &a->heap->zones[zone_number];
+    size_t runs = 0;
+    uint64_t free_bytes = 0;
+    if (!mend_tree_is_valid(&zone->runs_by_address) || !mend_tree_is_valid(&zone->runs_by_size) ||
+        !mend_tree_is_valid(&zone->runs_by_growth) || !mend_tree_is_valid(&zone->segment_ends)) {
+        return broken(a, "a tree of zone %d is out of order", zone_number);
+    }
+    for (mend_tree_node *at = mend_tree_first(&zone->segment_ends); at != NULL;
+         at = mend_tree_next(at)) {
+        if (!segment_is_right(a, zone_number, SEGMENT_OF(at), &runs, &free_bytes)) {
+            return false;
+        }
+    }
+    if (runs != zone->runs_by_address.count || runs != zone->runs_by_size.count) {
+        return broken(a, "zone %d has %zu runs, its indices %zu and %zu", zone_number, runs,
+                      zone->runs_by_address.count, zone->runs_by_size.count);
+    }
+    if (free_bytes != zone->free_bytes) {
+        return broken(a, "zone %d: %llu bytes are free, %llu are counted", zone_number,
+                      HEX(free_bytes), HEX(zone->free_bytes));
+    }
+    return true;
+}
+
+/* ---- chunks -------------------------------------------------------------------------------------
+ */
+
+static bool chunk_is_right(const audit *a, const mend_chunk *chunk)
+{
+    const mend_heap *heap = a->heap;
+    uint64_t live_bytes = 0;
+    uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_span *span = mend_heap_span_at(heap, end - 1);
+    if (span == NULL) {
+        return broken(a, "chunk 0x%llx has no spans", HEX(chunk->address));
+    }
+    for (; span != NULL && span->address + span->size_bytes > chunk->address;
+         span = span->previous) {
+        uint64_t from = mend_max_u64(span->address, chunk->address);
+        uint64_t to = mend_min_u64(span->address + span->size_bytes, end);
+        live_bytes += span->live ? to - from : 0;
+        if (from == chunk->address) {
+            break;
+        }
+    }
+    if (live_bytes != chunk->live_bytes) {
+        return broken(a, "chunk 0x%llx: %llu bytes are live, %llu are counted", HEX(chunk->address),
+                      HEX(live_bytes), HEX(chunk->live_bytes));
+    }
+    return true;
+}
+
+static bool chunks_are_right(const audit *a)
+{
+    const mend_chunks *chunks = &a->heap->chunks;
+    uint64_t reserved_bytes = 0;
+    uint64_t whole_bytes = 0;
+    uint64_t unmapped_bytes = 0;
+    size_t whole = 0;
+    size_t mapped = 0;
+    if (!mend_tree_is_valid(&chunks->mapped) || !mend_tree_is_valid(&chunks->whole) ||
+        !mend_tree_is_valid(&chunks->all)) {
+        return broken(a, "a tree of chunks is out of order");
+    }
+    for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        reserved_bytes += chunk->size_bytes;
+        whole_bytes += chunk->live_bytes == 0 ? chunk->size_bytes : 0;
+        whole += chunk->live_bytes == 0;
+        mapped += chunk->address != 0;
+        unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
+        if (chunk->address != 0 && !chunk_is_right(a, chunk)) {
+            return false;
+        }
+    }
+    if (reserved_bytes != chunks->reserved_bytes || whole_bytes != chunks->whole_bytes ||
+        unmapped_bytes != chunks->unmapped_bytes || whole != chunks->whole.count ||
+        mapped != chunks->mapped.count) {
+        return broken(a, "the counts of chunks are wrong");
+    }
+    return true;
+}
+
+/* ---- addresses
+ * ------------------------------------------------------------------------------------ */
+
+/* What begins at an address: a gap, a mapped chunk or a retired mapping; 0 when nothing does. */
+static uint64_t piece_at(const audit *a, const mend_zone *zone, uint64_t address)
+{
+    const mend_heap *heap = a->heap;
+    uint64_t size_bytes = mend_space_room_at(&zone->space, address);
+    mend_chunk chunk_key = {.address = address};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &chunk_key.by_address);
+    if (at != NULL && CHUNK_OF(at)->address == address) {
+        size_bytes = size_bytes == 0 ? CHUNK_OF(at)->size_bytes : 0;
+    }
+    mend_retired retired_key = {.address = address};
+    at = mend_tree_at_or_after(&heap->retired, &retired_key.by_address);
+    if (at != NULL && RETIRED_OF(at)->address == address) {
+        size_bytes = size_bytes == 0 ? RETIRED_OF(at)->size_bytes : 0;
+    }
+    return size_bytes;
+}
+
+static bool space_is_right(const audit *a, int zone_number)
+{
+    const mend_zone *zone = &a->heap->zones[zone_number];
+    const mend_space *space = &zone->space;
+    uint64_t address_bytes = 0;
+    const mend_list *head = &space->reservations;
+    for (const mend_list *at = head->next; at != head; at = at->next) {
+        const mend_reservation *reservation = RESERVATION_OF(at);
+        uint64_t end = reservation->address + reservation->size_bytes - space->page_bytes;
+        address_bytes += reservation->size_bytes;
+        for (uint64_t address = reservation->address; address < end;) {
+            uint64_t size_bytes = piece_at(a, zone, address);
+            if (size_bytes == 0 || size_bytes > end - address) {
+                return broken(a, "zone %d: not exactly one of gap, chunk and retired at 0x%llx",
+                              zone_number, HEX(address));
+            }
+            address += size_bytes;
+        }
+    }
+    if (address_bytes != space->address_bytes) {
+        return broken(a, "zone %d: the bytes of reservations are wrong", zone_number);
+    }
+    return true;
+}
+
+bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
+{
+    audit a = {.heap = heap, .finding = finding};
+    finding[0] = '\0';
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        if (!zone_is_right(&a, zone) || !space_is_right(&a, zone)) {
+            return false;
+        }
+    }
+    if (!chunks_are_right(&a)) {
+        return false;
+    }
+    if (a.live_blocks != heap->blocks.count || a.live_blocks != heap->counters.live_blocks ||
+        a.live_bytes != heap->counters.live_bytes ||
+        a.requested_bytes != heap->counters.requested_bytes) {
+        return broken(&a, "the counts of live blocks are wrong");
+    }
+    if (a.spans != heap->span_slab.used_count) {
+        return broken(&a, "%llu spans are laid out, %zu exist", HEX(a.spans),
+                      heap->span_slab.used_count);
+    }
+    uint64_t free_bytes = heap->zones[0].free_bytes + heap->zones[1].free_bytes;
+    if (free_bytes + heap->chunks.unmapped_bytes + a.live_bytes != heap->chunks.reserved_bytes) {
+        return broken(&a, "live and free do not add up to reserved");
+    }
+    return true;
+}

@@ -1,0 +1,22 @@
+/* The audit: every invariant of the heap, checked from scratch against what the rooms keep. */
+#ifndef MEND_OBSERVE_AUDIT_H
+#define MEND_OBSERVE_AUDIT_H
+
+#include "heap/heap.h"
+
+enum { MEND_AUDIT_FINDING_BYTES = 256 };
+
+/*
+ * True when every invariant holds; otherwise `finding` says which is broken, and where. O(n log n),
+ * no driver call, allocates nothing; under the pool's lock.
+ *
+ *  - trees and indices are in order and hold what they should, no more;
+ *  - spans tile each segment; neighbouring free spans form one maximal run;
+ *  - a live span stands in the pointer map; its bytes lie in mapped chunks, whose live_bytes add
+ * up;
+ *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation;
+ *  - counters equal what is counted.
+ */
+bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES]);
+
+#endif
