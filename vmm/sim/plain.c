@@ -108,7 +108,7 @@ mend_status mend_sim_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream
 {
     mend_sim_stream *stream = NULL;
     mend_sim_mapping *mapping = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
     if (status == MEND_DRIVER_OK && stream->capture != MEND_CAPTURE_NONE) {
         status = MEND_DRIVER_NOT_SUPPORTED;
     }
@@ -125,7 +125,7 @@ mend_status mend_sim_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream
 mend_status mend_sim_async_free(mend_sim *sim, uint64_t address, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
     if (status != MEND_DRIVER_OK) {
         return status;
     }

@@ -317,6 +317,10 @@ mend_status mend_sim_stream_find_default(mend_sim *sim, mend_sim_thread *thread,
 /* The stream of a handle; default streams are those of the current context. Refuses an unknown
  * one. */
 mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_stream **stream);
+
+/* The same for calls that need a current context, whatever the stream. */
+mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
+                                          mend_sim_stream **stream);
 mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event);
 
 /* Raises the time at which all that is queued on the stream is done. */

@@ -57,6 +57,14 @@ mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_str
     return MEND_DRIVER_OK;
 }
 
+mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
+                                          mend_sim_stream **stream)
+{
+    int device = 0;
+    mend_status status = mend_sim_current_device(sim, &device);
+    return status == MEND_DRIVER_OK ? mend_sim_stream_find(sim, handle, stream) : status;
+}
+
 mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event)
 {
     *event = mend_sim_handles_find(&sim->event_handles, (uintptr_t)handle);

@@ -98,6 +98,10 @@ static mend_status check_kernel(mend_sim *sim, const mend_kernel *kernel)
     if (kernel->kind == MEND_KERNEL_SPIN) {
         return MEND_DRIVER_OK;
     }
+    if ((unsigned)kernel->kind > MEND_KERNEL_VERIFY) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE, "launch: there is no kernel %d",
+                               (int)kernel->kind);
+    }
     bool whole_words = kernel->granule_bytes % 4 == 0 && kernel->address % 4 == 0;
     bool in_order = kernel->granule_count <= 1 || kernel->stride_bytes >= kernel->granule_bytes;
     bool fits = kernel->granule_count == 0 || kernel->stride_bytes == 0 ||
@@ -120,7 +124,7 @@ mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend
         [MEND_KERNEL_VERIFY] = MEND_SIM_ITEM_VERIFY_WORDS,
     };
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
         status = check_kernel(sim, kernel);
     }
@@ -207,7 +211,7 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
                           mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
@@ -237,7 +241,7 @@ mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64
                           mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
         mend_sim_item item = {.kind = MEND_SIM_ITEM_FILL,
                               .address = address,

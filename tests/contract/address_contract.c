@@ -1,0 +1,65 @@
+/* Reservations of addresses. */
+#include "tests/contract/contract.h"
+
+CONTRACT_TEST(contract_address, reservations_are_aligned_and_apart)
+{
+    enum { COUNT = 8 };
+    uint64_t address[COUNT];
+    uint64_t size = 3 * c->page;
+    for (int i = 0; i < COUNT; i++) {
+        address[i] = contract_reserve(c, size);
+        EXPECT_U64_EQ(0, address[i] % c->page);
+        for (int j = 0; j < i; j++) {
+            EXPECT_TRUE(address[i] + size <= address[j] || address[j] + size <= address[i]);
+        }
+    }
+    for (int i = 0; i < COUNT; i++) {
+        EXPECT_OK(c->driver->address_free(c->driver, address[i], size));
+    }
+}
+
+CONTRACT_TEST(contract_address, alignment_is_kept)
+{
+    uint64_t alignment = 16 * c->page;
+    uint64_t address = 0;
+    EXPECT_OK(c->driver->reserve(c->driver, c->page, alignment, 0, &address));
+    EXPECT_U64_EQ(0, address % alignment);
+    EXPECT_OK(c->driver->address_free(c->driver, address, c->page));
+}
+
+CONTRACT_TEST(contract_address, takes_no_physical_memory)
+{
+    uint64_t before = contract_free_bytes(c);
+    uint64_t size = 64 * MEND_GIB;
+    uint64_t address = contract_reserve(c, size);
+    contract_expect_free(c, before);
+    EXPECT_OK(c->driver->address_free(c->driver, address, size));
+}
+
+CONTRACT_TEST(contract_address, size_zero_is_invalid)
+{
+    uint64_t address = 77;
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, c->driver->reserve(c->driver, 0, 0, 0, &address));
+    EXPECT_U64_EQ(77, address);
+}
+
+CONTRACT_TEST(contract_address, is_freed_as_it_was_made)
+{
+    uint64_t size = 4 * c->page;
+    uint64_t address = contract_reserve(c, size);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->address_free(c->driver, address, 2 * c->page));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->address_free(c->driver, address + c->page, size - c->page));
+    EXPECT_OK(c->driver->address_free(c->driver, address, size));
+}
+
+CONTRACT_TEST(contract_address, is_not_freed_while_mapped)
+{
+    uint64_t size = 4 * c->page;
+    uint64_t address = contract_reserve(c, size);
+    contract_map_new(c, address + c->page, c->page);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, c->driver->address_free(c->driver, address, size));
+    EXPECT_OK(c->driver->unmap(c->driver, address + c->page, c->page));
+    EXPECT_OK(c->driver->address_free(c->driver, address, size));
+}

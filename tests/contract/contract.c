@@ -1,0 +1,171 @@
+/* The device under test, and the few steps most tests are made of. */
+#include "tests/contract/contract.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/cuda.h"
+
+#define SIMULATED_BYTES  (256 * MEND_MIB)
+#define DRIVER_OWN_BYTES (8 * MEND_MIB)
+
+enum { KERNEL_GRANULE_BYTES = 512 };
+
+static bool open_driver(contract *c)
+{
+    const char *device = getenv("MEND_TEST_DEVICE");
+    if (device != NULL && strcmp(device, "cuda") == 0) {
+        return mend_cuda_driver(&c->driver) == MEND_OK;
+    }
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.memory_bytes = SIMULATED_BYTES;
+    config.content = MEND_SIM_CONTENT_BYTES;
+    if (mend_sim_create(&config, &c->sim) != MEND_OK) {
+        return false;
+    }
+    c->driver = mend_sim_driver(c->sim);
+    return true;
+}
+
+bool contract_begin(contract *c)
+{
+    *c = (contract){0};
+    bool open = open_driver(c) && c->driver->device_open(c->driver, 0, &c->info) == MEND_DRIVER_OK;
+    EXPECT_TRUE(open);
+    if (!open) {
+        mend_sim_destroy(c->sim);
+        return false;
+    }
+    c->page = c->info.granularity_bytes;
+    EXPECT_OK(c->driver->context_push(c->driver, c->info.context));
+    EXPECT_OK(c->driver->stream_create(c->driver, &c->stream));
+    return true;
+}
+
+static void expect_nothing_left(contract *c)
+{
+    mend_sim_ledger left = MEND_SIM_LEDGER_INIT;
+    ASSERT_RESULT(MEND_OK, mend_sim_get_ledger(c->sim, &left));
+    EXPECT_U64_EQ(0, left.chunks);
+    EXPECT_U64_EQ(0, left.handles);
+    EXPECT_U64_EQ(0, left.mappings);
+    EXPECT_U64_EQ(0, left.accessible_bytes);
+    EXPECT_U64_EQ(0, left.reservations);
+    EXPECT_U64_EQ(0, left.plain_allocations);
+    EXPECT_U64_EQ(0, left.events);
+    EXPECT_U64_EQ(0, left.streams);
+    EXPECT_U64_EQ(0, left.contexts_open);
+    EXPECT_U64_EQ(0, left.pending_work);
+    MEND_TEST_CHECK(left.violations == c->refused, (void)0,
+                    "%llu rules broken, %llu on purpose; the first: %s",
+                    (unsigned long long)left.violations, (unsigned long long)c->refused,
+                    mend_sim_first_violation(c->sim));
+}
+
+void contract_end(contract *c)
+{
+    EXPECT_OK(c->driver->context_synchronize(c->driver));
+    EXPECT_OK(c->driver->stream_destroy(c->driver, c->stream));
+    EXPECT_OK(c->driver->context_pop(c->driver));
+    EXPECT_OK(c->driver->device_close(c->driver, 0));
+    if (c->sim != NULL) {
+        expect_nothing_left(c);
+        mend_sim_destroy(c->sim);
+    }
+}
+
+uint64_t contract_reserve(contract *c, uint64_t size_bytes)
+{
+    uint64_t address = 0;
+    EXPECT_OK(c->driver->reserve(c->driver, size_bytes, 0, 0, &address));
+    return address;
+}
+
+mend_chunk_handle contract_create(contract *c, uint64_t size_bytes)
+{
+    const mend_chunk_properties properties = {0};
+    mend_chunk_handle handle = 0;
+    EXPECT_OK(c->driver->create(c->driver, size_bytes, &properties, &handle));
+    return handle;
+}
+
+void contract_allow(contract *c, uint64_t address, uint64_t size_bytes)
+{
+    const int device = 0;
+    EXPECT_OK(c->driver->set_access(c->driver, address, size_bytes, &device, 1));
+}
+
+void contract_map_new(contract *c, uint64_t address, uint64_t size_bytes)
+{
+    mend_chunk_handle handle = contract_create(c, size_bytes);
+    EXPECT_OK(c->driver->map(c->driver, address, size_bytes, 0, handle));
+    contract_allow(c, address, size_bytes);
+    EXPECT_OK(c->driver->release(c->driver, handle));
+}
+
+void contract_drop(contract *c, uint64_t address, uint64_t mapped_bytes, uint64_t reserved_bytes)
+{
+    EXPECT_OK(c->driver->unmap(c->driver, address, mapped_bytes));
+    EXPECT_OK(c->driver->address_free(c->driver, address, reserved_bytes));
+}
+
+uint64_t contract_free_bytes(contract *c)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    EXPECT_OK(c->driver->memory_info(c->driver, &free_bytes, &total_bytes));
+    return free_bytes;
+}
+
+void contract_expect_free(contract *c, uint64_t expected_bytes)
+{
+    uint64_t free_bytes = contract_free_bytes(c);
+    uint64_t slack = c->sim != NULL ? 0 : DRIVER_OWN_BYTES;
+    MEND_TEST_CHECK(free_bytes <= expected_bytes + slack && free_bytes + slack >= expected_bytes,
+                    (void)0, "%llu bytes are free, expected %llu", (unsigned long long)free_bytes,
+                    (unsigned long long)expected_bytes);
+}
+
+void contract_write(contract *c, mend_stream stream, uint64_t address, uint64_t size_bytes,
+                    uint32_t value, uint64_t duration_ns)
+{
+    const mend_kernel kernel = {
+        .kind = MEND_KERNEL_WRITE,
+        .value = value,
+        .duration_ns = duration_ns,
+        .address = address,
+        .granule_bytes = KERNEL_GRANULE_BYTES,
+        .stride_bytes = KERNEL_GRANULE_BYTES,
+        .granule_count = size_bytes / KERNEL_GRANULE_BYTES,
+    };
+    EXPECT_OK(c->driver->launch(c->driver, stream, &kernel));
+}
+
+void contract_spin(contract *c, mend_stream stream, uint64_t duration_ns)
+{
+    const mend_kernel kernel = {.kind = MEND_KERNEL_SPIN, .duration_ns = duration_ns};
+    EXPECT_OK(c->driver->launch(c->driver, stream, &kernel));
+}
+
+uint64_t contract_mismatches(contract *c, uint64_t address, uint64_t size_bytes, uint32_t value)
+{
+    uint64_t counter = 0;
+    uint64_t count = UINT64_MAX;
+    EXPECT_OK(c->driver->plain_alloc(c->driver, sizeof(count), &counter));
+    EXPECT_OK(c->driver->fill(c->driver, counter, 0, sizeof(count), c->stream));
+    const mend_kernel kernel = {
+        .kind = MEND_KERNEL_VERIFY,
+        .value = value,
+        .address = address,
+        .granule_bytes = KERNEL_GRANULE_BYTES,
+        .stride_bytes = KERNEL_GRANULE_BYTES,
+        .granule_count = size_bytes / KERNEL_GRANULE_BYTES,
+        .mismatches = counter,
+    };
+    EXPECT_OK(c->driver->launch(c->driver, c->stream, &kernel));
+    EXPECT_OK(
+        c->driver->copy(c->driver, (uint64_t)(uintptr_t)&count, counter, sizeof(count), c->stream));
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    EXPECT_OK(c->driver->plain_free(c->driver, counter));
+    return count;
+}

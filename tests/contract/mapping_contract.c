@@ -1,0 +1,223 @@
+/* Mappings: what can be mapped where, unmapped, and made accessible. */
+#include "tests/contract/contract.h"
+
+CONTRACT_TEST(contract_mapping, a_chunk_is_mapped_whole)
+{
+    uint64_t size = 4 * c->page;
+    uint64_t address = contract_reserve(c, 2 * size);
+    mend_chunk_handle handle = contract_create(c, size);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address, 2 * size, 0, handle));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address, size, c->page, handle));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address + c->page / 2, size, 0, handle));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address, size + 4096, 0, handle));
+    if (!c->info.partial_map) {
+        EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                       c->driver->map(c->driver, address, c->page, 0, handle));
+        EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                       c->driver->map(c->driver, address, c->page, c->page, handle));
+    }
+    EXPECT_OK(c->driver->map(c->driver, address, size, 0, handle));
+    EXPECT_OK(c->driver->release(c->driver, handle));
+    contract_drop(c, address, size, 2 * size);
+}
+
+CONTRACT_TEST(contract_mapping, lies_in_a_reservation)
+{
+    uint64_t size = 2 * c->page;
+    uint64_t address = contract_reserve(c, size);
+    mend_chunk_handle handle = contract_create(c, size);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address + c->page, size, 0, handle));
+    EXPECT_OK(c->driver->address_free(c->driver, address, size));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address, size, 0, handle));
+    EXPECT_OK(c->driver->release(c->driver, handle));
+}
+
+CONTRACT_TEST(contract_mapping, lies_over_no_other)
+{
+    uint64_t size = 4 * c->page;
+    uint64_t address = contract_reserve(c, 3 * size);
+    mend_chunk_handle handle = contract_create(c, size);
+    contract_map_new(c, address + size, size);
+    contract_write(c, c->stream, address + size, size, 0x11, 0);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address + size, size, 0, handle));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address + c->page, size, 0, handle));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address + 2 * size - c->page, size, 0, handle));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address + size, size, 0x11));
+    EXPECT_OK(c->driver->release(c->driver, handle));
+    EXPECT_OK(c->driver->unmap(c->driver, address + size, size));
+    EXPECT_OK(c->driver->address_free(c->driver, address, 3 * size));
+}
+
+CONTRACT_TEST(contract_mapping, one_unmap_spans_adjacent_mappings)
+{
+    uint64_t address = contract_reserve(c, 6 * c->page);
+    contract_map_new(c, address, c->page);
+    contract_map_new(c, address + c->page, 2 * c->page);
+    contract_map_new(c, address + 3 * c->page, 3 * c->page);
+    EXPECT_OK(c->driver->unmap(c->driver, address, 3 * c->page));
+    contract_map_new(c, address, 3 * c->page);
+    contract_drop(c, address, 6 * c->page, 6 * c->page);
+}
+
+CONTRACT_TEST(contract_mapping, unmap_crosses_no_hole)
+{
+    uint64_t address = contract_reserve(c, 6 * c->page);
+    contract_map_new(c, address, 2 * c->page);
+    contract_map_new(c, address + 4 * c->page, 2 * c->page);
+    contract_write(c, c->stream, address, 2 * c->page, 1, 0);
+    contract_write(c, c->stream, address + 4 * c->page, 2 * c->page, 2, 0);
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, c->driver->unmap(c->driver, address, 6 * c->page));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->unmap(c->driver, address + 2 * c->page, 2 * c->page));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->unmap(c->driver, address + 2 * c->page, 4 * c->page));
+    /* Nothing was unmapped by the calls refused. */
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, 2 * c->page, 1));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address + 4 * c->page, 2 * c->page, 2));
+    EXPECT_OK(c->driver->unmap(c->driver, address, 2 * c->page));
+    EXPECT_OK(c->driver->unmap(c->driver, address + 4 * c->page, 2 * c->page));
+    EXPECT_OK(c->driver->address_free(c->driver, address, 6 * c->page));
+}
+
+CONTRACT_TEST(contract_mapping, unmap_takes_whole_mappings)
+{
+    uint64_t size = 4 * c->page;
+    uint64_t address = contract_reserve(c, 2 * size);
+    contract_map_new(c, address, size);
+    contract_map_new(c, address + size, size);
+    contract_write(c, c->stream, address, 2 * size, 3, 0);
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE, c->driver->unmap(c->driver, address, c->page));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->unmap(c->driver, address + c->page, size - c->page));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->unmap(c->driver, address, size + c->page));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, 2 * size, 3));
+    contract_drop(c, address, 2 * size, 2 * size);
+}
+
+CONTRACT_TEST(contract_mapping, access_spans_mappings)
+{
+    uint64_t address = contract_reserve(c, 6 * c->page);
+    for (uint64_t i = 0; i < 3; i++) {
+        mend_chunk_handle handle = contract_create(c, 2 * c->page);
+        EXPECT_OK(c->driver->map(c->driver, address + i * 2 * c->page, 2 * c->page, 0, handle));
+        EXPECT_OK(c->driver->release(c->driver, handle));
+    }
+    contract_allow(c, address, 6 * c->page);
+    contract_write(c, c->stream, address, 6 * c->page, 0x77, 0);
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, 6 * c->page, 0x77));
+    contract_drop(c, address, 6 * c->page, 6 * c->page);
+}
+
+CONTRACT_TEST(contract_mapping, access_is_given_in_several_calls)
+{
+    uint64_t address = contract_reserve(c, 4 * c->page);
+    for (uint64_t i = 0; i < 4; i++) {
+        contract_map_new(c, address + i * c->page, c->page);
+    }
+    /* Giving it again changes nothing. */
+    contract_allow(c, address + c->page, 2 * c->page);
+    contract_write(c, c->stream, address, 4 * c->page, 0x78, 0);
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, 4 * c->page, 0x78));
+    contract_drop(c, address, 4 * c->page, 4 * c->page);
+}
+
+CONTRACT_TEST(contract_mapping, access_needs_a_range_wholly_mapped)
+{
+    const int device = 0;
+    uint64_t address = contract_reserve(c, 6 * c->page);
+    contract_map_new(c, address, 2 * c->page);
+    contract_map_new(c, address + 4 * c->page, 2 * c->page);
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->set_access(c->driver, address, 6 * c->page, &device, 1));
+    EXPECT_REFUSED(
+        c, MEND_DRIVER_INVALID_VALUE,
+        c->driver->set_access(c->driver, address + 2 * c->page, 2 * c->page, &device, 1));
+    EXPECT_OK(c->driver->unmap(c->driver, address, 2 * c->page));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->set_access(c->driver, address, 2 * c->page, &device, 1));
+    EXPECT_OK(c->driver->unmap(c->driver, address + 4 * c->page, 2 * c->page));
+    EXPECT_OK(c->driver->address_free(c->driver, address, 6 * c->page));
+}
+
+CONTRACT_TEST(contract_mapping, aliases_agree_between_operations)
+{
+    if (!c->info.aliasing) {
+        return;
+    }
+    uint64_t size = 2 * c->page;
+    uint64_t address = contract_reserve(c, 2 * size);
+    mend_chunk_handle handle = contract_create(c, size);
+    EXPECT_OK(c->driver->map(c->driver, address, size, 0, handle));
+    EXPECT_OK(c->driver->map(c->driver, address + size, size, 0, handle));
+    contract_allow(c, address, 2 * size);
+    for (uint32_t round = 1; round <= 4; round++) {
+        bool forth = round % 2 == 0;
+        uint64_t written = forth ? address : address + size;
+        uint64_t read = forth ? address + size : address;
+        contract_write(c, c->stream, written, size, round, 0);
+        EXPECT_U64_EQ(0, contract_mismatches(c, read, size, round));
+    }
+    /* Unmapping one leaves the other. */
+    EXPECT_OK(c->driver->unmap(c->driver, address, size));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address + size, size, 4));
+    EXPECT_OK(c->driver->unmap(c->driver, address + size, size));
+    EXPECT_OK(c->driver->release(c->driver, handle));
+    EXPECT_OK(c->driver->address_free(c->driver, address, 2 * size));
+}
+
+CONTRACT_TEST(contract_mapping, chunks_from_anywhere_make_one_range)
+{
+    enum { PIECES = 4 };
+    uint64_t scattered = contract_reserve(c, 2 * PIECES * c->page);
+    uint64_t whole = contract_reserve(c, PIECES * c->page);
+    mend_chunk_handle handle[PIECES];
+    for (uint64_t i = 0; i < PIECES; i++) {
+        uint64_t place = scattered + 2 * i * c->page;
+        handle[i] = contract_create(c, c->page);
+        EXPECT_OK(c->driver->map(c->driver, place, c->page, 0, handle[i]));
+        contract_allow(c, place, c->page);
+        contract_write(c, c->stream, place, c->page, 100 + (uint32_t)i, 0);
+    }
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    for (uint64_t i = 0; i < PIECES; i++) {
+        uint64_t place = whole + (PIECES - 1 - i) * c->page;
+        EXPECT_OK(c->driver->unmap(c->driver, scattered + 2 * i * c->page, c->page));
+        EXPECT_OK(c->driver->map(c->driver, place, c->page, 0, handle[i]));
+        EXPECT_OK(c->driver->release(c->driver, handle[i]));
+    }
+    contract_allow(c, whole, PIECES * c->page);
+    for (uint64_t i = 0; i < PIECES; i++) {
+        uint64_t place = whole + (PIECES - 1 - i) * c->page;
+        EXPECT_U64_EQ(0, contract_mismatches(c, place, c->page, 100 + (uint32_t)i));
+    }
+    contract_write(c, c->stream, whole, PIECES * c->page, 9, 0);
+    EXPECT_U64_EQ(0, contract_mismatches(c, whole, PIECES * c->page, 9));
+    contract_drop(c, whole, PIECES * c->page, PIECES * c->page);
+    EXPECT_OK(c->driver->address_free(c->driver, scattered, 2 * PIECES * c->page));
+}
+
+CONTRACT_TEST(contract_mapping, map_and_unmap_elsewhere_leave_running_work_alone)
+{
+    uint64_t size = 4 * c->page;
+    uint64_t address = contract_reserve(c, 2 * size);
+    contract_map_new(c, address, size);
+    contract_write(c, c->stream, address, size, 0xAA, CONTRACT_LONG_NS / 10);
+    for (int round = 0; round < 8; round++) {
+        contract_map_new(c, address + size, size);
+        EXPECT_OK(c->driver->unmap(c->driver, address + size, size));
+    }
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, size, 0xAA));
+    contract_drop(c, address, size, 2 * size);
+}

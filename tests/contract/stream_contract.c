@@ -1,0 +1,208 @@
+/* Streams, events, and the order they keep. */
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/contract/contract.h"
+
+static mend_event make_event(contract *c)
+{
+    mend_event event = NULL;
+    EXPECT_OK(c->driver->event_create(c->driver, &event));
+    return event;
+}
+
+static mend_stream make_stream(contract *c)
+{
+    mend_stream stream = NULL;
+    EXPECT_OK(c->driver->stream_create(c->driver, &stream));
+    return stream;
+}
+
+CONTRACT_TEST(contract_stream, an_event_never_recorded_is_complete)
+{
+    mend_event event = make_event(c);
+    EXPECT_OK(c->driver->event_query(c->driver, event));
+    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
+    EXPECT_OK(c->driver->stream_wait(c->driver, c->stream, event));
+    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
+CONTRACT_TEST(contract_stream, an_event_completes_with_the_work_before_it)
+{
+    mend_event event = make_event(c);
+    contract_spin(c, c->stream, CONTRACT_LONG_NS);
+    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, event));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
+    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
+    EXPECT_OK(c->driver->event_query(c->driver, event));
+    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
+CONTRACT_TEST(contract_stream, an_event_does_not_cover_later_work)
+{
+    mend_event event = make_event(c);
+    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    contract_spin(c, c->stream, CONTRACT_LONG_NS);
+    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
+    EXPECT_OK(c->driver->event_query(c->driver, event));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
+CONTRACT_TEST(contract_stream, recording_again_moves_the_mark)
+{
+    mend_event event = make_event(c);
+    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    contract_spin(c, c->stream, CONTRACT_LONG_NS);
+    EXPECT_OK(c->driver->event_record(c->driver, event, c->stream));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, event));
+    EXPECT_OK(c->driver->event_synchronize(c->driver, event));
+    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+    EXPECT_OK(c->driver->event_destroy(c->driver, event));
+}
+
+CONTRACT_TEST(contract_stream, streams_run_beside_each_other)
+{
+    mend_stream other = make_stream(c);
+    contract_spin(c, c->stream, CONTRACT_LONG_NS);
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, other));
+    EXPECT_OK(c->driver->stream_query(c->driver, other));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->stream_query(c->driver, c->stream));
+    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
+}
+
+CONTRACT_TEST(contract_stream, a_stream_waits_for_an_event_of_another)
+{
+    uint64_t address = contract_reserve(c, c->page);
+    contract_map_new(c, address, c->page);
+    mend_stream writer = make_stream(c);
+    mend_event written = make_event(c);
+    contract_write(c, c->stream, address, c->page, 1, 0);
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    contract_spin(c, writer, CONTRACT_LONG_NS / 4);
+    contract_write(c, writer, address, c->page, 2, 0);
+    EXPECT_OK(c->driver->event_record(c->driver, written, writer));
+    EXPECT_OK(c->driver->stream_wait(c->driver, c->stream, written));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, c->driver->event_query(c->driver, written));
+    /* The mark is taken at the call: the event may go. */
+    EXPECT_OK(c->driver->event_destroy(c->driver, written));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 2));
+    EXPECT_OK(c->driver->stream_destroy(c->driver, writer));
+    contract_drop(c, address, c->page, c->page);
+}
+
+CONTRACT_TEST(contract_stream, the_context_waits_for_all_its_streams)
+{
+    mend_stream other = make_stream(c);
+    contract_spin(c, c->stream, CONTRACT_LONG_NS / 4);
+    contract_spin(c, other, CONTRACT_LONG_NS / 8);
+    EXPECT_OK(c->driver->context_synchronize(c->driver));
+    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+    EXPECT_OK(c->driver->stream_query(c->driver, other));
+    EXPECT_OK(c->driver->stream_destroy(c->driver, other));
+}
+
+CONTRACT_TEST(contract_stream, freeing_plain_memory_waits_for_the_device)
+{
+    uint64_t address = 0;
+    EXPECT_OK(c->driver->plain_alloc(c->driver, c->page, &address));
+    contract_write(c, c->stream, address, c->page, 1, CONTRACT_LONG_NS / 4);
+    EXPECT_OK(c->driver->plain_free(c->driver, address));
+    EXPECT_OK(c->driver->stream_query(c->driver, c->stream));
+}
+
+CONTRACT_TEST(contract_stream, a_destroyed_stream_finishes_its_work)
+{
+    uint64_t address = contract_reserve(c, c->page);
+    contract_map_new(c, address, c->page);
+    mend_stream gone = make_stream(c);
+    contract_write(c, gone, address, c->page, 6, CONTRACT_LONG_NS / 4);
+    EXPECT_OK(c->driver->stream_destroy(c->driver, gone));
+    EXPECT_OK(c->driver->context_synchronize(c->driver));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 6));
+    contract_drop(c, address, c->page, c->page);
+}
+
+CONTRACT_TEST(contract_stream, ids_are_never_used_again)
+{
+    enum { ROUNDS = 16 };
+    uint64_t seen[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        mend_stream stream = make_stream(c);
+        mend_stream_info info = {0};
+        EXPECT_OK(c->driver->stream_get_info(c->driver, stream, &info));
+        EXPECT_PTR_EQ(c->info.context, info.context);
+        EXPECT_INT_EQ(MEND_CAPTURE_NONE, info.capture);
+        EXPECT_U64_EQ(0, info.capture_id);
+        for (int j = 0; j < i; j++) {
+            EXPECT_TRUE(info.id != seen[j]);
+        }
+        seen[i] = info.id;
+        EXPECT_OK(c->driver->stream_destroy(c->driver, stream));
+    }
+}
+
+typedef struct thread_stream {
+    contract *c;
+    uint64_t legacy_id;
+    uint64_t own_id;
+} thread_stream;
+
+static void *ask_ids(void *argument)
+{
+    thread_stream *asked = argument;
+    const mend_driver *driver = asked->c->driver;
+    mend_stream_info info = {0};
+    EXPECT_OK(driver->context_push(driver, asked->c->info.context));
+    EXPECT_OK(driver->stream_get_info(driver, MEND_STREAM_LEGACY, &info));
+    asked->legacy_id = info.id;
+    EXPECT_OK(driver->stream_get_info(driver, MEND_STREAM_PER_THREAD, &info));
+    asked->own_id = info.id;
+    EXPECT_OK(driver->context_pop(driver));
+    return NULL;
+}
+
+CONTRACT_TEST(contract_stream, default_streams_are_one_a_process_and_one_a_thread)
+{
+    thread_stream here = {c, 0, 0};
+    thread_stream there = {c, 0, 0};
+    mend_stream_info null_info = {0};
+    pthread_t thread;
+    ask_ids(&here);
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, ask_ids, &there));
+    pthread_join(thread, NULL);
+    EXPECT_OK(c->driver->stream_get_info(c->driver, NULL, &null_info));
+    EXPECT_U64_EQ(here.legacy_id, null_info.id);
+    EXPECT_U64_EQ(here.legacy_id, there.legacy_id);
+    EXPECT_TRUE(here.own_id != there.own_id);
+    EXPECT_TRUE(here.own_id != here.legacy_id);
+}
+
+CONTRACT_TEST(contract_stream, copies_and_fills_keep_stream_order)
+{
+    enum { COUNT = 4096 };
+    static uint8_t sent[COUNT];
+    static uint8_t received[COUNT];
+    uint64_t address = contract_reserve(c, 2 * c->page);
+    contract_map_new(c, address, c->page);
+    contract_map_new(c, address + c->page, c->page);
+    for (int i = 0; i < COUNT; i++) {
+        sent[i] = (uint8_t)(i * 7 + i / 256);
+    }
+    /* Across the seam of two chunks, then back to the host in pieces. */
+    uint64_t seam = address + c->page - COUNT / 2;
+    EXPECT_OK(c->driver->fill(c->driver, address, 0x5A, 2 * c->page, c->stream));
+    EXPECT_OK(c->driver->copy(c->driver, seam, (uint64_t)(uintptr_t)sent, COUNT, c->stream));
+    EXPECT_OK(c->driver->copy(c->driver, address, seam, COUNT, c->stream));
+    EXPECT_OK(c->driver->fill(c->driver, seam, 0x5A, COUNT, c->stream));
+    EXPECT_OK(c->driver->copy(c->driver, (uint64_t)(uintptr_t)received, address, COUNT, c->stream));
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    EXPECT_TRUE(memcmp(sent, received, COUNT) == 0);
+    EXPECT_U64_EQ(
+        0, contract_mismatches(c, address + COUNT, 2 * c->page - COUNT, UINT32_C(0x5A5A5A5A)));
+    contract_drop(c, address, 2 * c->page, 2 * c->page);
+}
