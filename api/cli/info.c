@@ -1,0 +1,254 @@
+/* The command: options, the device's description, and the measurements on request. */
+#include "cli/info.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "cli/capacity.h"
+#include "cli/info_measure.h"
+#include "driver/cuda.h"
+#include "mend/mend_sim.h"
+
+typedef struct info_options {
+    const char *device; /* "sim", "cuda", or NULL: what there is */
+    int ordinal;
+    bool prices;
+    const char *costs_path;
+    const char *json_path;
+} info_options;
+
+static int usage(FILE *out, int status)
+{
+    fprintf(out,
+            "usage: mend info [--device sim|cuda[:N]] [--prices [-o FILE] [--json FILE]]\n"
+            "  --device    the device to look at (default: the GPU, else the simulated one)\n"
+            "  --prices    measure what the driver's calls cost, and try what is not documented\n"
+            "  -o FILE     write a price list for `mend replay --costs`\n"
+            "  --json FILE write every measurement\n");
+    return status;
+}
+
+static bool parse_device(const char *text, info_options *options)
+{
+    options->device = text;
+    if (strncmp(text, "cuda:", 5) == 0) {
+        char *end = NULL;
+        long ordinal = strtol(text + 5, &end, 10);
+        options->device = "cuda";
+        options->ordinal = (int)ordinal;
+        return end != text + 5 && *end == '\0' && ordinal >= 0 && ordinal < 1024;
+    }
+    return strcmp(text, "sim") == 0 || strcmp(text, "cuda") == 0;
+}
+
+/* Where a failed measurement's files are not left behind. */
+static bool write_file(const mend_info_bench *bench, const char *path,
+                       void (*write)(const mend_info_bench *, FILE *))
+{
+    FILE *file = fopen(path, "w");
+    if (file == NULL) {
+        fprintf(stderr, "mend info: cannot write %s\n", path);
+        return false;
+    }
+    write(bench, file);
+    bool failed = ferror(file) != 0;
+    failed = fclose(file) != 0 || failed;
+    if (failed) {
+        fprintf(stderr, "mend info: cannot write %s\n", path);
+    }
+    return !failed;
+}
+
+static bool parse_options(int argc, char **argv, info_options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--prices") == 0) {
+            options->prices = true;
+            continue;
+        }
+        bool known = value != NULL;
+        if (known && strcmp(argv[i], "--device") == 0) {
+            known = parse_device(value, options);
+        } else if (known && strcmp(argv[i], "-o") == 0) {
+            options->costs_path = value;
+        } else if (known && strcmp(argv[i], "--json") == 0) {
+            options->json_path = value;
+        } else {
+            known = false;
+        }
+        if (!known) {
+            fprintf(stderr, "mend info: %s: unknown, or its value is missing or bad\n", argv[i]);
+            return false;
+        }
+        i++;
+    }
+    if (!options->prices && (options->costs_path != NULL || options->json_path != NULL)) {
+        fprintf(stderr, "mend info: -o and --json need --prices\n");
+        return false;
+    }
+    return true;
+}
+
+static void print_device(const mend_info_bench *bench, FILE *out)
+{
+    const mend_device_info *info = &bench->info;
+    char page[32];
+    char recommended[32];
+    char total[32];
+    char free_now[32] = "unknown";
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    mend_format_bytes(info->granularity_bytes, page, sizeof(page));
+    mend_format_bytes(info->recommended_bytes, recommended, sizeof(recommended));
+    mend_format_bytes(info->total_bytes, total, sizeof(total));
+    if (bench->driver->memory_info(bench->driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK) {
+        mend_format_bytes(free_bytes, free_now, sizeof(free_now));
+    }
+    fprintf(out, "device                 %d: %s\n", bench->device, info->name);
+    if (info->driver_version != 0) {
+        fprintf(out, "driver                 CUDA %d.%d\n", info->driver_version / 1000,
+                info->driver_version % 1000 / 10);
+        fprintf(out, "compute capability     %d.%d\n", info->compute_major, info->compute_minor);
+    }
+    fprintf(out, "memory                 %s, %s free\n", total, free_now);
+    fprintf(out, "virtual memory         %s (probed)\n", info->virtual_memory ? "yes" : "no");
+    if (info->virtual_memory) {
+        fprintf(out, "page                   %s, recommended %s\n", page, recommended);
+        fprintf(out, "aliases of a chunk     %s (probed)\n", info->aliasing ? "yes" : "no");
+        fprintf(out, "parts of a chunk       %s (probed)\n", info->partial_map ? "yes" : "no");
+    }
+    fprintf(out, "share: descriptor      %s\n", info->share_file_descriptor ? "yes" : "no");
+    fprintf(out, "share: fabric handle   %s\n", info->share_fabric ? "yes" : "no");
+    fprintf(out, "RDMA                   %s\n", info->rdma ? "yes" : "no");
+    fprintf(out, "multicast              %s\n", info->multicast ? "yes" : "no");
+}
+
+static int fail(const mend_info_bench *bench, const char *what, mend_status status)
+{
+    fprintf(stderr, "mend info: %s: %s\n", what, bench->driver->status_name(bench->driver, status));
+    return 1;
+}
+
+/* With both streams and a current context. */
+static int measure(mend_info_bench *bench, const info_options *options)
+{
+    if (!bench->info.virtual_memory) {
+        fprintf(stderr, "mend info: no prices without virtual memory\n");
+        return 1;
+    }
+    bench->series = calloc(MEND_INFO_MOST_SERIES, sizeof(*bench->series));
+    if (bench->series == NULL) {
+        fprintf(stderr, "mend info: out of memory\n");
+        return 1;
+    }
+    fputc('\n', stdout);
+    mend_status tried = mend_info_try(bench, stdout);
+    mend_status measured = tried == MEND_DRIVER_OK ? mend_info_measure(bench, stdout) : tried;
+    int exit_status = 0;
+    if (measured != MEND_DRIVER_OK) {
+        exit_status = fail(bench, "a measurement failed", measured);
+    } else {
+        mend_info_print_prices(bench, stdout);
+        bool written = (options->costs_path == NULL ||
+                        write_file(bench, options->costs_path, mend_info_write_costs)) &&
+                       (options->json_path == NULL ||
+                        write_file(bench, options->json_path, mend_info_write_json));
+        exit_status = written ? 0 : 1;
+    }
+    free(bench->series);
+    return exit_status;
+}
+
+static int measure_with_streams(mend_info_bench *bench, const info_options *options)
+{
+    const mend_driver *driver = bench->driver;
+    mend_status status = driver->stream_create(driver, &bench->work);
+    if (status != MEND_DRIVER_OK) {
+        return fail(bench, "a stream", status);
+    }
+    int exit_status = 1;
+    status = driver->stream_create(driver, &bench->other);
+    if (status != MEND_DRIVER_OK) {
+        fail(bench, "a stream", status);
+    } else {
+        exit_status = measure(bench, options);
+        driver->stream_destroy(driver, bench->other);
+    }
+    driver->stream_destroy(driver, bench->work);
+    return exit_status;
+}
+
+static int show(const mend_driver *driver, const info_options *options)
+{
+    mend_info_bench bench = {.driver = driver, .device = options->ordinal};
+    mend_status status = driver->device_open(driver, bench.device, &bench.info);
+    if (status != MEND_DRIVER_OK) {
+        fail(&bench, "the device cannot be opened", status);
+        return 2;
+    }
+    status = driver->context_push(driver, bench.info.context);
+    int exit_status = 1;
+    if (status != MEND_DRIVER_OK) {
+        fail(&bench, "the device's context", status);
+    } else {
+        print_device(&bench, stdout);
+        exit_status = options->prices ? measure_with_streams(&bench, options) : 0;
+        driver->context_pop(driver);
+    }
+    driver->device_close(driver, bench.device);
+    return exit_status;
+}
+
+/* A device whose clock moves by its prices, with real bytes for the trial of aliases. */
+static int show_simulated(const info_options *options)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.memory_bytes = 4 * MEND_GIB;
+    config.content = MEND_SIM_CONTENT_BYTES;
+    config.prices_advance_clock = 1;
+    mend_sim *sim = NULL;
+    mend_result result = mend_sim_create(&config, &sim);
+    if (result != MEND_OK) {
+        fprintf(stderr, "mend info: the simulated device: %s\n", mend_result_name(result));
+        return 1;
+    }
+    int exit_status = show(mend_sim_driver(sim), options);
+    mend_sim_destroy(sim);
+    return exit_status;
+}
+
+int mend_cli_info(int argc, char **argv)
+{
+    info_options options = {0};
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        return usage(stdout, 0);
+    }
+    if (!parse_options(argc, argv, &options)) {
+        return usage(stderr, 2);
+    }
+    if (options.device != NULL && strcmp(options.device, "sim") == 0) {
+        return show_simulated(&options);
+    }
+    const mend_driver *driver = NULL;
+    int device_count = 0;
+    mend_error error = MEND_ERROR_INIT;
+    if (mend_cuda_driver(&driver) != MEND_OK) {
+        mend_last_error(&error);
+    } else {
+        mend_status status = driver->device_count(driver, &device_count);
+        error.message =
+            status == MEND_DRIVER_OK ? "no device" : driver->status_name(driver, status);
+    }
+    if (device_count > options.ordinal) {
+        return show(driver, &options);
+    }
+    fprintf(stderr, "mend info: no GPU: %s\n", error.message);
+    if (options.device != NULL) {
+        return 2;
+    }
+    printf("no GPU; this is the simulated device, its prices those of the list `reference`\n\n");
+    return show_simulated(&options);
+}
