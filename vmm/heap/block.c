@@ -9,9 +9,10 @@
 #include "heap/place.h"
 #include "heap/plan.h"
 
-/* With several streams a fence is recorded once this part of a usual chunk has been freed on one,
- * so that other streams need not wait for later work. */
-enum { EPOCH_PARTS_OF_CHUNK = 4 };
+/* With several streams a fence is recorded once so many usual chunks have been freed on one, so
+ * that other streams need not wait for much later work. More often costs more events than it saves
+ * memory (docs/benchmarks.md). */
+enum { CHUNKS_OF_EPOCH = 8 };
 
 static const uint64_t largest_request_bytes = UINT64_C(1) << 60;
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
@@ -170,7 +171,7 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 static void close_full_epoch(mend_heap *heap, uint32_t stream)
 {
     const mend_stream_state *state = &heap->streams.items[stream];
-    uint64_t full_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) / EPOCH_PARTS_OF_CHUNK;
+    uint64_t full_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
     mend_door door;
     if (stream == MEND_STREAM_UNKNOWN || state->open_bytes < full_bytes ||
         !mend_streams_are_several(&heap->streams) || mend_heap_open_door(heap, &door) != MEND_OK) {
