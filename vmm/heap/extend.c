@@ -43,8 +43,9 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
     mend_result result = MEND_OK;
     if (t->plan->base != NULL) {
         mend_run *base = t->plan->base;
+        uint64_t start = mend_align_up(base->address, request->alignment_bytes);
         result =
-            mend_layout_make_ready(heap, base, base->address, base->size_bytes, request->stream);
+            mend_layout_make_ready(heap, base, start, mend_run_end(base) - start, request->stream);
     }
     for (mend_chunk *at = t->plan->picked; at != NULL && result == MEND_OK; at = at->next_picked) {
         if (at->address != 0) {

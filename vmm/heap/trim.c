@@ -83,7 +83,7 @@ static bool is_still_mapped(const mend_heap *heap, mend_chunk_handle handle)
     return false;
 }
 
-/* Releases what was withdrawn. Only bytes of chunks that no mapping holds any more are counted. */
+/* Releases what was withdrawn and is mapped nowhere any more. The rest stays, as free memory. */
 static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
 {
     mend_result result = MEND_OK;
@@ -91,10 +91,17 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     *released_bytes = 0;
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->next_picked;
-        uint64_t bytes = is_still_mapped(heap, withdrawn->handle) ? 0 : withdrawn->size_bytes;
+        uint64_t size_bytes = withdrawn->size_bytes;
+        if (is_still_mapped(heap, withdrawn->handle)) {
+            result =
+                mend_fail(MEND_ERROR_DRIVER, "a free chunk of %llu bytes could not be unmapped",
+                          (unsigned long long)size_bytes);
+            withdrawn = next;
+            continue;
+        }
         mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
         if (status == MEND_DRIVER_OK) {
-            *released_bytes += bytes;
+            *released_bytes += size_bytes;
         } else {
             result = mend_heap_driver_failed(heap, MEND_CALL_release, status);
         }

@@ -1,5 +1,6 @@
 #include "physical/stream.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,6 +317,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     if (mend_stamp_is_ready(streams, stamp, waiter)) {
         return MEND_OK;
     }
+    assert(stamp.stream != MEND_STREAM_UNKNOWN && "no device can wait for an unknown stream");
     mend_stream_state *freed_on = &streams->items[stamp.stream];
     if (stamp.epoch == freed_on->open_epoch) {
         mend_result result = mend_streams_close_epoch(streams, stamp.stream);
