@@ -151,7 +151,7 @@ static mend_result read_spec(const char *spec, uint64_t seed, const stress_workl
 
 mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace **trace)
 {
-    const stress_workload *workload;
+    const stress_workload *workload = NULL;
     uint64_t values[MAX_PARAMETERS];
     mend_result result = read_spec(spec, seed, &workload, values);
     if (result != MEND_OK) {

@@ -1,0 +1,72 @@
+/* mend: the program. Each subcommand is a function of its own, with an argv of its own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/info.h"
+#include "cli/replay_command.h"
+#include "mend/mend.h"
+
+__attribute__((weak)) int mend_cli_demo(int argc, char **argv);
+
+static int print_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    int version = mend_version();
+    printf("mend %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+    return 0;
+}
+
+static int print_help(int argc, char **argv);
+
+static const struct {
+    const char *name;
+    const char *what;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"demo", "shows in a minute what Mend does, and draws a page", mend_cli_demo},
+    {"info", "tells what device there is, and what its driver's calls cost", mend_cli_info},
+    {"replay", "runs recorded allocations through allocators", mend_cli_replay},
+    {"version", "prints the version", print_version},
+    {"help", "prints this", print_help},
+};
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(*commands) };
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: mend COMMAND [options]\n\n", out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
+    }
+    fputs("\nmend COMMAND --help tells more.\n", out);
+}
+
+static int print_help(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    print_usage(stdout);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        name = "help";
+    } else if (strcmp(name, "--version") == 0) {
+        name = "version";
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(name, commands[i].name) == 0 && commands[i].run != NULL) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "mend: no command \"%s\"\n", name);
+    print_usage(stderr);
+    return 2;
+}

@@ -1,0 +1,246 @@
+#include "cli/replay_arguments.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/costs.h"
+#include "peers/peer.h"
+
+const char mend_replay_usage[] =
+    "usage: mend replay [options] TRACE|WORKLOAD...\n"
+    "\n"
+    "Runs recorded or generated allocations through allocators, and tells what came of it.\n"
+    "TRACE is a log of RMM, plain or .gz; WORKLOAD is stress:NAME?parameter=value&...\n"
+    "\n"
+    "  --device sim|cuda        a simulated device (default), or the GPU\n"
+    "  --policy NAME[,...]      mend (default), caching, expandable; with cuda also\n"
+    "                           cuda-malloc, cuda-malloc-async\n"
+    "  --capacity SIZE[,...]    the device's memory: bytes, 16GiB, 1.05x (of what is live at\n"
+    "                           the peak), unlimited (default), fit (the least that is enough)\n"
+    "  --lag N                  rows after a free until the GPU is done with the block (64)\n"
+    "  --costs FILE             prices of driver calls, instead of the list \"reference\"\n"
+    "  --content none|check     check: write every block and compare it before it is freed\n"
+    "  --scale F                divide all sizes by F\n"
+    "  --threads N              replay with N threads\n"
+    "  --seed N                 seed of workloads that name none\n"
+    "  --json                   one JSON object a line\n"
+    "  --list                   print the workloads\n"
+    "\n"
+    "Exit status: 0 all completed, 1 some ran out of memory, 2 bad usage or input,\n"
+    "3 wrong content or a rule of the driver broken.\n";
+
+static bool fail(const char *reason, const char *text)
+{
+    fprintf(stderr, "mend replay: %s \"%s\"; see mend replay --help\n", reason, text);
+    return false;
+}
+
+static bool read_count(const char *text, uint64_t most, uint64_t *value)
+{
+    uint64_t count = 0;
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || text[digits] != 0 || digits > 18) {
+        return false;
+    }
+    for (size_t i = 0; i < digits; i++) {
+        count = count * 10 + (uint64_t)(text[i] - '0');
+    }
+    if (count > most) {
+        return false;
+    }
+    *value = count;
+    return true;
+}
+
+static bool read_scale(const char *text, double *scale)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != 0 || !(value > 0) || value > 1e12) {
+        return false;
+    }
+    *scale = value;
+    return true;
+}
+
+static bool read_policies(char *list, mend_replay_arguments *arguments)
+{
+    char *rest = NULL;
+    arguments->policy_count = 0;
+    for (char *name = strtok_r(list, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
+        if (mend_peer_find_policy(name) == NULL) {
+            return fail("no such policy:", name);
+        }
+        if (arguments->policy_count == MEND_REPLAY_MAX_LIST) {
+            return fail("too many policies at", name);
+        }
+        arguments->policies[arguments->policy_count++] = name;
+    }
+    return arguments->policy_count > 0 || fail("no policy in", list);
+}
+
+static bool read_capacities(char *list, mend_replay_arguments *arguments)
+{
+    char *rest = NULL;
+    arguments->capacity_count = 0;
+    for (char *text = strtok_r(list, ",", &rest); text != NULL; text = strtok_r(NULL, ",", &rest)) {
+        if (arguments->capacity_count == MEND_REPLAY_MAX_LIST) {
+            return fail("too many capacities at", text);
+        }
+        if (!mend_parse_capacity(text, &arguments->capacities[arguments->capacity_count++])) {
+            return fail("not a capacity:", text);
+        }
+    }
+    return arguments->capacity_count > 0 || fail("no capacity in", list);
+}
+
+/* One of two words. */
+static bool read_word(const char *text, const char *first, const char *second, bool *is_second)
+{
+    *is_second = strcmp(text, second) == 0;
+    return *is_second || strcmp(text, first) == 0 || fail("unknown word", text);
+}
+
+static bool read_costs(const char *path, mend_replay_arguments *arguments)
+{
+    if (mend_costs_read(path, &arguments->prices) != MEND_OK) {
+        mend_error error = MEND_ERROR_INIT;
+        mend_last_error(&error);
+        fprintf(stderr, "mend replay: %s\n", error.message);
+        return false;
+    }
+    arguments->options.prices = &arguments->prices;
+    arguments->options.costs_name = path;
+    return true;
+}
+
+enum {
+    OPTION_DEVICE = 256,
+    OPTION_POLICY,
+    OPTION_CAPACITY,
+    OPTION_LAG,
+    OPTION_COSTS,
+    OPTION_CONTENT,
+    OPTION_SCALE,
+    OPTION_THREADS,
+    OPTION_SEED,
+    OPTION_JSON,
+    OPTION_LIST,
+    OPTION_HELP
+};
+
+static const struct option long_options[] = {
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"policy", required_argument, NULL, OPTION_POLICY},
+    {"capacity", required_argument, NULL, OPTION_CAPACITY},
+    {"lag", required_argument, NULL, OPTION_LAG},
+    {"costs", required_argument, NULL, OPTION_COSTS},
+    {"content", required_argument, NULL, OPTION_CONTENT},
+    {"scale", required_argument, NULL, OPTION_SCALE},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"list", no_argument, NULL, OPTION_LIST},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static bool read_numeric(int option, const char *text, mend_replay_arguments *arguments)
+{
+    uint64_t threads;
+    switch (option) {
+    case OPTION_LAG:
+        return read_count(text, UINT64_C(1000000000), &arguments->options.lag_events) ||
+               fail("not a number of rows:", text);
+    case OPTION_SEED:
+        return read_count(text, UINT64_MAX, &arguments->seed) || fail("not a seed:", text);
+    case OPTION_SCALE:
+        return read_scale(text, &arguments->scale) || fail("not a scale:", text);
+    default:
+        if (!read_count(text, 1024, &threads) || threads == 0) {
+            return fail("not a number of threads:", text);
+        }
+        arguments->options.threads = (unsigned)threads;
+        return true;
+    }
+}
+
+static bool read_option(int option, char *text, mend_replay_arguments *arguments)
+{
+    bool is_second;
+    switch (option) {
+    case OPTION_DEVICE:
+        if (!read_word(text, "sim", "cuda", &is_second)) {
+            return false;
+        }
+        arguments->options.device = is_second ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
+        return true;
+    case OPTION_POLICY:
+        return read_policies(text, arguments);
+    case OPTION_CAPACITY:
+        return read_capacities(text, arguments);
+    case OPTION_COSTS:
+        return read_costs(text, arguments);
+    case OPTION_CONTENT:
+        return read_word(text, "none", "check", &arguments->options.check_content);
+    case OPTION_JSON:
+        arguments->json = true;
+        return true;
+    case OPTION_LIST:
+        arguments->list = true;
+        return true;
+    case OPTION_HELP:
+        arguments->help = true;
+        return true;
+    case '?':
+        fprintf(stderr, "see mend replay --help\n");
+        return false;
+    default:
+        return read_numeric(option, text, arguments);
+    }
+}
+
+static bool fits_together(const mend_replay_arguments *arguments)
+{
+    for (size_t i = 0; i < arguments->policy_count; i++) {
+        if (!mend_replay_knows_policy(arguments->policies[i], arguments->options.device)) {
+            return fail("only with --device cuda:", arguments->policies[i]);
+        }
+    }
+    if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.prices != NULL) {
+        return fail("only with --device sim:", "--costs");
+    }
+    if (arguments->input_count == 0 && !arguments->list && !arguments->help) {
+        fprintf(stderr, "mend replay: no trace and no workload\n%s", mend_replay_usage);
+        return false;
+    }
+    return true;
+}
+
+bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments)
+{
+    static char default_policy[] = "mend";
+    *arguments = (mend_replay_arguments){
+        .options = MEND_REPLAY_OPTIONS_INIT,
+        .policies = {default_policy},
+        .policy_count = 1,
+        .capacities = {{.kind = MEND_CAPACITY_UNLIMITED}},
+        .capacity_count = 1,
+        .scale = 1,
+    };
+    optind = 0;
+    for (;;) {
+        int option = getopt_long(argc, argv, "h", long_options, NULL);
+        if (option == -1) {
+            break;
+        }
+        if (!read_option(option == 'h' ? OPTION_HELP : option, optarg, arguments)) {
+            return false;
+        }
+    }
+    arguments->inputs = argv + optind;
+    arguments->input_count = (size_t)(argc - optind);
+    return fits_together(arguments);
+}

@@ -1,0 +1,31 @@
+/* The command line of `mend replay`, read into a structure. */
+#ifndef MEND_CLI_REPLAY_ARGUMENTS_H
+#define MEND_CLI_REPLAY_ARGUMENTS_H
+
+#include "cli/replay.h"
+
+enum { MEND_REPLAY_MAX_LIST = 64 };
+
+typedef struct mend_replay_arguments {
+    mend_replay_options options;
+    mend_sim_prices prices;
+    char *policies[MEND_REPLAY_MAX_LIST]; /* parts of the command line */
+    size_t policy_count;
+    mend_capacity capacities[MEND_REPLAY_MAX_LIST];
+    size_t capacity_count;
+    char **inputs; /* the rest of the command line */
+    size_t input_count;
+    double scale;
+    uint64_t seed; /* 0: each workload's own */
+    bool json;
+    bool list; /* print the workloads and end */
+    bool help;
+} mend_replay_arguments;
+
+/* argv[0] is "replay"; its strings are cut up and must outlive *arguments. False after an
+ * explanation on standard error. */
+bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments);
+
+extern const char mend_replay_usage[];
+
+#endif

@@ -1,0 +1,17 @@
+/* One run of a trace through a policy at one capacity. */
+#ifndef MEND_CLI_REPLAY_SESSION_H
+#define MEND_CLI_REPLAY_SESSION_H
+
+#include "cli/replay.h"
+#include "peers/peer.h"
+
+/*
+ * Fills everything in *result but fit_...; `capacity_bytes` 0: unlimited. A probe asks only whether
+ * the run completes and what it reserves: it takes no times of calls and no samples. `phase` is for
+ * the progress. Errors as mend_replay_run.
+ */
+mend_result mend_replay_session(const mend_trace *trace, const mend_peer_policy *policy,
+                                uint64_t capacity_bytes, const mend_replay_options *options,
+                                bool is_probe, const char *phase, mend_replay_result *result);
+
+#endif
