@@ -179,7 +179,7 @@ static void perform_checked(fault_run *run, const operation *op)
 }
 
 /* Runs a scenario with a fault at a position; false when the scenario makes fewer calls. */
-static bool run_with_fault(const scenario *scenario, uint64_t position, uint64_t count, int status)
+static bool run_with_fault(const scenario *story, uint64_t position, uint64_t count, int status)
 {
     static fault_run run;
     if (!open_run(&run)) {
@@ -192,8 +192,8 @@ static bool run_with_fault(const scenario *scenario, uint64_t position, uint64_t
     fault.status = status;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(run.world.sim, &fault));
     uint64_t first_call = mend_sim_call_count(run.world.sim);
-    for (size_t i = 0; i < scenario->count && !mend_test_has_failed(); i++) {
-        perform_checked(&run, &scenario->operations[i]);
+    for (size_t i = 0; i < story->count && !mend_test_has_failed(); i++) {
+        perform_checked(&run, &story->operations[i]);
     }
     bool reached = mend_sim_call_count(run.world.sim) - first_call > position;
     mend_sim_clear_faults(run.world.sim);
@@ -203,7 +203,7 @@ static bool run_with_fault(const scenario *scenario, uint64_t position, uint64_t
     }
     mend_world_close(&run.world);
     if (mend_test_has_failed()) {
-        mend_test_fail(__FILE__, __LINE__, "%s, call %llu, %s", scenario->name,
+        mend_test_fail(__FILE__, __LINE__, "%s, call %llu, %s", story->name,
                        (unsigned long long)position, count == 1 ? "once" : "for ever");
     }
     return reached;

@@ -1,0 +1,131 @@
+// The C++ side of test.h: hands the cases that C files registered to GoogleTest.
+#include "tests/support/test.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Case {
+    const char *suite;
+    const char *name;
+    const char *file;
+    int line;
+    mend_test_body body;
+};
+
+// Filled by constructors of C files, which may run before any constructor of this one.
+std::vector<Case> &cases()
+{
+    static std::vector<Case> registered;
+    return registered;
+}
+
+bool seed_was_used;
+
+class CTest : public testing::Test
+{
+  public:
+    explicit CTest(mend_test_body body) : body_(body) {}
+    void TestBody() override
+    {
+        seed_was_used = false;
+        body_();
+        if (HasFailure() && seed_was_used) {
+            std::printf("    to repeat: MEND_TEST_SEED=%llu\n",
+                        static_cast<unsigned long long>(mend_test_seed()));
+        }
+    }
+
+  private:
+    mend_test_body body_;
+};
+
+std::string format_message(const char *format, va_list arguments)
+{
+    char message[2048];
+    std::vsnprintf(message, sizeof(message), format, arguments);
+    return message;
+}
+
+bool skips_are_allowed() { return std::getenv("MEND_TEST_ALLOW_SKIP") != nullptr; }
+
+} // namespace
+
+extern "C" void mend_test_register(const char *suite, const char *name, const char *file, int line,
+                                   mend_test_body body)
+{
+    cases().push_back({suite, name, file, line, body});
+}
+
+extern "C" void mend_test_fail(const char *file, int line, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    std::string message = format_message(format, arguments);
+    va_end(arguments);
+    ADD_FAILURE_AT(file, line) << message;
+}
+
+extern "C" void mend_test_skip(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    std::string message = format_message(format, arguments);
+    va_end(arguments);
+    if (!skips_are_allowed()) {
+        ADD_FAILURE() << "a skip is a failure here: " << message;
+        return;
+    }
+    GTEST_SKIP() << message;
+}
+
+extern "C" bool mend_test_has_failed(void) { return testing::Test::HasFailure(); }
+
+extern "C" uint64_t mend_test_seed(void)
+{
+    seed_was_used = true;
+    if (const char *given = std::getenv("MEND_TEST_SEED")) {
+        return std::strtoull(given, nullptr, 0);
+    }
+    const testing::TestInfo *info = testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = std::string(info->test_suite_name()) + "." + info->name();
+    uint64_t hash = UINT64_C(1469598103934665603); // FNV-1a
+    for (unsigned char letter : name) {
+        hash = (hash ^ letter) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+extern "C" void mend_test_random_init(mend_test_random *random, uint64_t seed)
+{
+    random->state = seed;
+}
+
+extern "C" uint64_t mend_test_random_next(mend_test_random *random) // splitmix64
+{
+    uint64_t z = random->state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+extern "C" uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound)
+{
+    return mend_test_random_next(random) % bound;
+}
+
+int main(int argc, char **argv)
+{
+    testing::InitGoogleTest(&argc, argv);
+    for (const Case &c : cases()) {
+        testing::RegisterTest(c.suite, c.name, nullptr, nullptr, c.file, c.line,
+                              [body = c.body]() -> testing::Test * { return new CTest(body); });
+    }
+    return RUN_ALL_TESTS();
+}
