@@ -1,0 +1,187 @@
+/* The virtual clock: what moves it, and in which order work completes. */
+#include "tests/unit/sim_fixture.h"
+
+static void touch(sim_fixture *f, mend_stream stream, uint64_t finish_ns)
+{
+    sim_fixture_work(f, stream, MEND_SIM_WORK_TOUCH, 0, 0, 0, finish_ns);
+}
+
+SIM_TEST(sim_clock, stands_still_by_itself)
+{
+    (void)sim_fixture_map(f, f->page, f->page);
+    touch(f, f->stream, 100);
+    EXPECT_U64_EQ(0, mend_sim_now_ns(f->sim));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->stream_query(f->driver, f->stream));
+    mend_sim_advance(f->sim, 99);
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->stream_query(f->driver, f->stream));
+    mend_sim_advance(f->sim, 1);
+    EXPECT_OK(f->driver->stream_query(f->driver, f->stream));
+    EXPECT_U64_EQ(100, f->driver->clock_ns(f->driver));
+}
+
+SIM_TEST(sim_clock, work_of_a_stream_completes_in_order)
+{
+    mend_event event = NULL;
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    touch(f, f->stream, 500);
+    touch(f, f->stream, 100);
+    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    EXPECT_U64_EQ(2, sim_fixture_ledger(f).pending_work);
+    mend_sim_advance(f->sim, 499);
+    EXPECT_U64_EQ(2, sim_fixture_ledger(f).pending_work);
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->event_query(f->driver, event));
+    mend_sim_advance(f->sim, 1);
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).pending_work);
+    EXPECT_OK(f->driver->event_query(f->driver, event));
+}
+
+SIM_TEST(sim_clock, a_kernel_takes_its_time_after_its_predecessor)
+{
+    const mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 300};
+    EXPECT_OK(f->driver->launch(f->driver, f->stream, &spin));
+    EXPECT_OK(f->driver->launch(f->driver, f->stream, &spin));
+    EXPECT_OK(f->driver->stream_synchronize(f->driver, f->stream));
+    EXPECT_U64_EQ(600, mend_sim_now_ns(f->sim));
+}
+
+SIM_TEST(sim_clock, a_waiting_stream_starts_when_the_event_is_reached)
+{
+    mend_stream other = NULL;
+    mend_event event = NULL;
+    const mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 300};
+    EXPECT_OK(f->driver->stream_create(f->driver, &other));
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    touch(f, f->stream, 1000);
+    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    touch(f, f->stream, 5000);
+    EXPECT_OK(f->driver->stream_wait(f->driver, other, event));
+    EXPECT_OK(f->driver->launch(f->driver, other, &spin));
+    EXPECT_OK(f->driver->stream_synchronize(f->driver, other));
+    EXPECT_U64_EQ(1300, mend_sim_now_ns(f->sim));
+}
+
+SIM_TEST(sim_clock, host_waits_jump_to_what_they_wait_for_and_no_further)
+{
+    mend_stream other = NULL;
+    mend_event event = NULL;
+    EXPECT_OK(f->driver->stream_create(f->driver, &other));
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    touch(f, f->stream, 100);
+    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    touch(f, f->stream, 200);
+    touch(f, other, 300);
+    EXPECT_OK(f->driver->event_synchronize(f->driver, event));
+    EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim));
+    EXPECT_OK(f->driver->stream_synchronize(f->driver, f->stream));
+    EXPECT_U64_EQ(200, mend_sim_now_ns(f->sim));
+    EXPECT_OK(f->driver->context_synchronize(f->driver));
+    EXPECT_U64_EQ(300, mend_sim_now_ns(f->sim));
+    EXPECT_OK(f->driver->context_synchronize(f->driver));
+    EXPECT_U64_EQ(300, mend_sim_now_ns(f->sim));
+    EXPECT_U64_EQ(4, sim_fixture_ledger(f).host_syncs);
+}
+
+SIM_TEST(sim_clock, plain_free_waits_for_the_device)
+{
+    uint64_t address = 0;
+    EXPECT_OK(f->driver->plain_alloc(f->driver, 100, &address));
+    touch(f, f->stream, 100);
+    EXPECT_OK(f->driver->plain_free(f->driver, address));
+    EXPECT_U64_EQ(100, mend_sim_now_ns(f->sim));
+    EXPECT_U64_EQ(1, sim_fixture_ledger(f).host_syncs);
+}
+
+SIM_TEST(sim_clock, events_may_be_reported_late)
+{
+    mend_event event = NULL;
+    mend_stream other = NULL;
+    const mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 10};
+    EXPECT_OK(f->driver->stream_create(f->driver, &other));
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    mend_sim_set_event_delay(f->sim, 50);
+    EXPECT_OK(f->driver->event_query(f->driver, event));
+    touch(f, f->stream, 100);
+    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    mend_sim_advance(f->sim, 100);
+    /* The work is done and streams know it; only the report is late. */
+    EXPECT_OK(f->driver->stream_query(f->driver, f->stream));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->event_query(f->driver, event));
+    EXPECT_OK(f->driver->stream_wait(f->driver, other, event));
+    EXPECT_OK(f->driver->launch(f->driver, other, &spin));
+    EXPECT_OK(f->driver->stream_synchronize(f->driver, other));
+    EXPECT_U64_EQ(110, mend_sim_now_ns(f->sim));
+    EXPECT_OK(f->driver->event_synchronize(f->driver, event));
+    EXPECT_U64_EQ(150, mend_sim_now_ns(f->sim));
+    EXPECT_OK(f->driver->event_query(f->driver, event));
+}
+
+MEND_TEST(sim_clock, the_reference_list_is_frozen)
+{
+    mend_sim_prices p;
+    mend_sim_reference_prices(&p);
+    EXPECT_U64_EQ(20000, p.reserve.call_ns);
+    EXPECT_U64_EQ(40000, p.create.call_ns);
+    EXPECT_U64_EQ(1500, p.create.mib_ns);
+    EXPECT_U64_EQ(12000, p.set_access.call_ns);
+    EXPECT_U64_EQ(3000, p.set_access.mapping_ns);
+    EXPECT_U64_EQ(8000, p.unmap.call_ns);
+    EXPECT_U64_EQ(12000, p.unmap.mapping_ns);
+    EXPECT_U64_EQ(500, p.release.mib_ns);
+    EXPECT_U64_EQ(300, p.plain_alloc.mib_ns);
+    EXPECT_U64_EQ(200000, p.synchronize.call_ns);
+}
+
+/* The sum of what a small life of a mapping costs by the reference list. */
+static uint64_t run_priced_life(sim_fixture *f)
+{
+    uint64_t address = 0;
+    const int device = 0;
+    EXPECT_OK(f->driver->reserve(f->driver, MEND_MIB, 0, 0, &address));
+    for (uint64_t i = 0; i < 2; i++) {
+        mend_chunk_handle handle = sim_fixture_chunk(f, MEND_MIB / 2);
+        EXPECT_OK(f->driver->map(f->driver, address + i * MEND_MIB / 2, MEND_MIB / 2, 0, handle));
+        EXPECT_OK(f->driver->release(f->driver, handle));
+    }
+    EXPECT_OK(f->driver->set_access(f->driver, address, MEND_MIB, &device, 1));
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, address, f->page));
+    EXPECT_OK(f->driver->unmap(f->driver, address, MEND_MIB));
+    EXPECT_OK(f->driver->address_free(f->driver, address, MEND_MIB));
+    EXPECT_OK(f->driver->stream_synchronize(f->driver, f->stream));
+    return 20000 + 2 * (40000 + 750) + 2 * 2000 + 2 * (20000 + 250) + (12000 + 2 * 3000) +
+           (8000 + 2 * 12000) + 200000;
+}
+
+SIM_TEST(sim_clock, calls_have_prices_and_refused_ones_have_none)
+{
+    uint64_t expected = run_priced_life(f);
+    EXPECT_U64_EQ(expected, sim_fixture_ledger(f).driver_time_ns);
+    EXPECT_U64_EQ(0, mend_sim_now_ns(f->sim));
+    EXPECT_U64_EQ(1, f->heard);
+}
+
+MEND_TEST(sim_clock, prices_move_the_clock_where_asked_for)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.prices_advance_clock = 1;
+    sim_fixture f;
+    if (sim_fixture_open(&f, &config)) {
+        uint64_t expected = run_priced_life(&f);
+        EXPECT_U64_EQ(expected, mend_sim_now_ns(f.sim));
+        sim_fixture_close(&f);
+    }
+}
+
+MEND_TEST(sim_clock, another_list_can_be_given)
+{
+    mend_sim_prices prices = {.create = {.call_ns = 7, .mib_ns = 3},
+                              .synchronize = {.call_ns = 11}};
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.prices = &prices;
+    sim_fixture f;
+    if (sim_fixture_open(&f, &config)) {
+        (void)sim_fixture_chunk(&f, 5 * MEND_MIB / 2);
+        EXPECT_OK(f.driver->context_synchronize(f.driver));
+        EXPECT_U64_EQ(7 + 7 + 11, sim_fixture_ledger(&f).driver_time_ns);
+        sim_fixture_close(&f);
+    }
+}
