@@ -1,8 +1,10 @@
 /* Real bytes at real addresses: patterns, aliases, and strays that fault. */
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sim/sim.h"
 #include "tests/unit/sim_fixture.h"
 
 #define CONTENT_TEST(name)                                                                         \
@@ -146,6 +148,19 @@ CONTENT_TEST(a_released_chunk_leaves_no_bytes)
     sim_fixture_allow(f, address, f->page);
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_VERIFY, address, f->page, 7, 0);
     EXPECT_U64_EQ(f->page / 512, sim_fixture_ledger(f).content_errors);
+}
+
+CONTENT_TEST(released_memory_goes_back_to_the_host)
+{
+    struct stat file;
+    for (int round = 0; round < 8; round++) {
+        uint64_t address = sim_fixture_map(f, 16 * f->page, 16 * f->page);
+        EXPECT_OK(f->driver->fill(f->driver, address, 1, 16 * f->page, f->stream));
+        EXPECT_OK(f->driver->unmap(f->driver, address, 16 * f->page));
+        EXPECT_OK(f->driver->address_free(f->driver, address, 16 * f->page));
+    }
+    ASSERT_INT_EQ(0, fstat(f->sim->devices[0].memory_file, &file));
+    EXPECT_INT_EQ(0, file.st_blocks);
 }
 
 SIM_TEST(sim_content, without_content_only_access_is_verified)

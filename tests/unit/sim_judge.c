@@ -45,7 +45,8 @@ SIM_TEST(sim_judge, another_chunk_at_the_address_does_not_hide_the_unmap)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
     mend_chunk_handle other = sim_fixture_chunk(f, f->page);
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, LATER_NS);
+    mend_sim_advance(f->sim, LATER_NS);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 2 * LATER_NS);
     EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
     EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, other));
     sim_fixture_allow(f, address, f->page);
@@ -65,6 +66,41 @@ SIM_TEST(sim_judge, work_that_has_not_started_may_find_another_chunk)
     sim_fixture_allow(f, address, f->page);
     mend_sim_advance(f->sim, 2 * LATER_NS);
     EXPECT_U64_EQ(0, f->heard);
+}
+
+SIM_TEST(sim_judge, nothing_runs_after_the_context_is_lost)
+{
+    uint64_t address = sim_fixture_map(f, f->page, f->page);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, LATER_NS);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 2 * LATER_NS);
+    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
+    EXPECT_STATUS(MEND_DRIVER_ILLEGAL_ADDRESS, f->driver->stream_synchronize(f->driver, f->stream));
+    EXPECT_U64_EQ(1, f->heard);
+    expect_lost(f);
+}
+
+SIM_TEST(sim_judge, breaches_are_explained_with_what_is_there)
+{
+    uint64_t address = sim_fixture_map(f, 2 * f->page, 4 * f->page);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, address, f->page));
+    EXPECT_HEARD(f, 1, "is only part of the mapping [0x");
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
+                  f->driver->unmap(f->driver, address + f->page, f->page));
+    EXPECT_HEARD(f, 2, "(131072 bytes)");
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, address, 4 * f->page));
+    EXPECT_HEARD(f, 3, "has a hole: nothing is mapped at 0x");
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, address, 0));
+    EXPECT_HEARD(f, 4, "the range is empty");
+    mend_chunk_handle handle = sim_fixture_chunk(f, 2 * f->page);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
+                  f->driver->map(f->driver, address, 2 * f->page, 0, handle));
+    EXPECT_HEARD(f, 5, "lies over the mapping [0x");
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
+                  f->driver->map(f->driver, address + 2 * f->page, f->page, 0, handle));
+    EXPECT_HEARD(f, 6, "a chunk is mapped whole");
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
+                  f->driver->map(f->driver, address + 3 * f->page, 2 * f->page, 0, handle));
+    EXPECT_HEARD(f, 7, "does not lie in a reservation");
 }
 
 SIM_TEST(sim_judge, work_past_the_end_of_a_mapping_is_found)
