@@ -115,7 +115,7 @@ mend_status mend_cuda_device_close(const mend_driver *driver, int device)
     }
     mend_mutex_unlock(&cuda->mutex);
     if (!was_open) {
-        return MEND_DRIVER_INVALID_DEVICE;
+        return MEND_DRIVER_INVALID_CONTEXT;
     }
     unload_kernels(&cuda->functions, &closed);
     mend_cu_device ordinal = 0;

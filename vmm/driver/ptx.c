@@ -41,20 +41,28 @@
     "    mov.u32 %r3, %ntid.x;\n"                                                                  \
     "    mul.wide.u32 %rd8, %r3, 4;\n"
 
+/* clang-format off */
 /* Runs `body` with %rd10 at each word of this thread; the labels begin with `name`. */
 #define FOR_EACH_WORD(name, body)                                                                  \
     "    mov.u32 %r3, %ctaid.x;\n"                                                                 \
-    "    cvt.u64.u32 %rd5, %r3;\n" name "_granule:\n"                                              \
+    "    cvt.u64.u32 %rd5, %r3;\n"                                                                 \
+    name "_granule:\n"                                                                             \
     "    setp.ge.u64 %p1, %rd5, %rd4;\n"                                                           \
     "    @%p1 bra " name "_granules_done;\n"                                                       \
-    "    mov.u64 %rd9, %rd7;\n" name "_word:\n"                                                    \
+    "    mov.u64 %rd9, %rd7;\n"                                                                    \
+    name "_word:\n"                                                                                \
     "    setp.ge.u64 %p1, %rd9, %rd2;\n"                                                           \
     "    @%p1 bra " name "_words_done;\n"                                                          \
     "    mad.lo.u64 %rd10, %rd5, %rd3, %rd1;\n"                                                    \
-    "    add.u64 %rd10, %rd10, %rd9;\n" body "    add.u64 %rd9, %rd9, %rd8;\n"                     \
-    "    bra " name "_word;\n" name "_words_done:\n"                                               \
+    "    add.u64 %rd10, %rd10, %rd9;\n"                                                            \
+    body                                                                                           \
+    "    add.u64 %rd9, %rd9, %rd8;\n"                                                              \
+    "    bra " name "_word;\n"                                                                     \
+    name "_words_done:\n"                                                                          \
     "    add.u64 %rd5, %rd5, %rd6;\n"                                                              \
-    "    bra " name "_granule;\n" name "_granules_done:\n"
+    "    bra " name "_granule;\n"                                                                  \
+    name "_granules_done:\n"
+/* clang-format on */
 
 /* Jumps to `again` until the duration has passed since %rd11. */
 #define UNTIL_TIME_IS_OVER(again)                                                                  \
@@ -67,43 +75,51 @@
     "    ld.param.u64 %rd13, [p_duration_ns];\n"                                                   \
     "    mov.u64 %rd11, %globaltimer;\n"
 
-static const char
-    program[] = ".version 7.0\n"
-                ".target sm_52\n"
-                ".address_size 64\n"
-                "\n"
-                ".visible .entry mend_spin" PARAMETERS "{\n" REGISTERS START_CLOCK
-                "spin_wait:\n" UNTIL_TIME_IS_OVER(
-                    "spin_wait") "    ret;\n"
-                                 "}\n"
-                                 "\n"
-                                 ".visible .entry mend_write" PARAMETERS
-                                 "{\n" REGISTERS LOAD_PARAMETERS
-                                     START_CLOCK "write_pass:\n" FOR_EACH_WORD(
-                                         "write", "    st.global.u32 [%rd10], %r1;\n")
-                                         UNTIL_TIME_IS_OVER(
-                                             "write_pass") "    ret;\n"
-                                                           "}\n"
-                                                           "\n"
-                                                           ".visible .entry mend_verify" PARAMETERS
-                                                           "{\n" REGISTERS LOAD_PARAMETERS
-                                                           "    mov.u64 %rd14, 0;\n" FOR_EACH_WORD(
-                                                               "verify",
-                                                               "    ld.global.u32 %r2, [%rd10];\n"
-                                                               "    setp.ne.u32 %p1, %r2, %r1;\n"
-                                                               "    @%p1 add.u64 %rd14, %rd14, "
-                                                               "1;\n") "    setp.eq.u64 %p1, "
-                                                                       "%rd14, 0;\n"
-                                                                       "    @%p1 bra verify_done;\n"
-                                                                       "    ld.param.u64 %rd15, "
-                                                                       "[p_mismatches];\n"
-                                                                       "    cvta.to.global.u64 "
-                                                                       "%rd15, %rd15;\n"
-                                                                       "    red.global.add.u64 "
-                                                                       "[%rd15], %rd14;\n"
-                                                                       "verify_done:\n"
-                                                                       "    ret;\n"
-                                                                       "}\n";
+/* clang-format off */
+static const char program[] =
+    ".version 7.0\n"
+    ".target sm_52\n"
+    ".address_size 64\n"
+    "\n"
+    ".visible .entry mend_spin" PARAMETERS
+    "{\n"
+    REGISTERS
+    START_CLOCK
+    "spin_wait:\n"
+    UNTIL_TIME_IS_OVER("spin_wait")
+    "    ret;\n"
+    "}\n"
+    "\n"
+    ".visible .entry mend_write" PARAMETERS
+    "{\n"
+    REGISTERS
+    LOAD_PARAMETERS
+    START_CLOCK
+    "write_pass:\n"
+    FOR_EACH_WORD("write",
+    "    st.global.u32 [%rd10], %r1;\n")
+    UNTIL_TIME_IS_OVER("write_pass")
+    "    ret;\n"
+    "}\n"
+    "\n"
+    ".visible .entry mend_verify" PARAMETERS
+    "{\n"
+    REGISTERS
+    LOAD_PARAMETERS
+    "    mov.u64 %rd14, 0;\n"
+    FOR_EACH_WORD("verify",
+    "    ld.global.u32 %r2, [%rd10];\n"
+    "    setp.ne.u32 %p1, %r2, %r1;\n"
+    "    @%p1 add.u64 %rd14, %rd14, 1;\n")
+    "    setp.eq.u64 %p1, %rd14, 0;\n"
+    "    @%p1 bra verify_done;\n"
+    "    ld.param.u64 %rd15, [p_mismatches];\n"
+    "    cvta.to.global.u64 %rd15, %rd15;\n"
+    "    red.global.add.u64 [%rd15], %rd14;\n"
+    "verify_done:\n"
+    "    ret;\n"
+    "}\n";
+/* clang-format on */
 
 const char *mend_ptx_program(void)
 {

@@ -1,0 +1,334 @@
+/*
+ * The real driver's files on the fake libcuda: what the contract's tests, which run on it too, do
+ * not see. Opening a device under every refusal, each of them leaving nothing behind; symbols that
+ * are missing; identities of streams; the kernels' module. MEND_FAKE_CUDA tells the driver's age.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "driver/cuda.h"
+#include "driver/cuda_state.h"
+#include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/test.h"
+
+static bool is_old(void)
+{
+    const char *age = getenv("MEND_FAKE_CUDA");
+    return age != NULL && strcmp(age, "old") == 0;
+}
+
+/* The fake behind the entry points, its switches as at first; NULL, recorded, if it is not the
+ * library that is found. */
+static fake_cuda *find_fake(void)
+{
+    fake_cuda_find find = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *function = library != NULL ? dlsym(library, "fake_cuda_get") : NULL;
+    EXPECT_TRUE(function != NULL);
+    if (function == NULL) {
+        return NULL;
+    }
+    memcpy(&find, &function, sizeof(find));
+    fake_cuda *fake = find();
+    fake->switches =
+        (fake_cuda_switches){.virtual_memory_claimed = true, .everything_claimed = true};
+    return fake;
+}
+
+static mend_sim_ledger ledger_of(const fake_cuda *fake)
+{
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    mend_sim_get_ledger(fake->sim, &ledger);
+    return ledger;
+}
+
+static void expect_nothing_left(const fake_cuda *fake)
+{
+    mend_sim_ledger ledger = ledger_of(fake);
+    EXPECT_U64_EQ(0, ledger.chunks);
+    EXPECT_U64_EQ(0, ledger.mappings);
+    EXPECT_U64_EQ(0, ledger.reservations);
+    EXPECT_U64_EQ(0, ledger.streams);
+    EXPECT_U64_EQ(0, ledger.events);
+    EXPECT_U64_EQ(0, ledger.contexts_open);
+    EXPECT_U64_EQ(0, ledger.pending_work);
+    EXPECT_U64_EQ(0, fake->modules);
+}
+
+/* Both, or a failed test. */
+static bool find_both(fake_cuda **fake, const mend_driver **driver)
+{
+    *fake = find_fake();
+    bool found = *fake != NULL && mend_cuda_driver(driver) == MEND_OK;
+    EXPECT_TRUE(found);
+    return found;
+}
+
+MEND_TEST(fake_cuda, a_device_is_described_and_probed)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    EXPECT_STR_EQ("fake device 0", info.name);
+    EXPECT_INT_EQ(12080, info.driver_version);
+    EXPECT_INT_EQ(9, info.compute_major);
+    EXPECT_U64_EQ(UINT64_C(1) << 30, info.total_bytes);
+    EXPECT_U64_EQ(UINT64_C(2) << 20, info.granularity_bytes);
+    EXPECT_U64_EQ(UINT64_C(4) << 20, info.recommended_bytes);
+    EXPECT_TRUE(info.virtual_memory);
+    EXPECT_TRUE(info.aliasing);
+    EXPECT_TRUE(info.multicast);
+    EXPECT_FALSE(info.partial_map);
+    EXPECT_TRUE(info.share_file_descriptor);
+    EXPECT_FALSE(info.share_fabric); /* claimed, and refused by the simulated device */
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, driver->device_close(driver, 0));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, driver->device_open(driver, 1, &info));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, driver->device_open(driver, -1, &info));
+    expect_nothing_left(fake);
+}
+
+/* Opens and closes device 0 under the switches as they are. */
+static mend_status probe(const mend_driver *driver, mend_device_info *info)
+{
+    mend_status status = driver->device_open(driver, 0, info);
+    if (status == MEND_DRIVER_OK) {
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    }
+    return status;
+}
+
+typedef struct log_lines {
+    unsigned count;
+    char text[1024];
+} log_lines;
+
+static void keep_line(void *context, mend_log_level level, const char *line)
+{
+    log_lines *lines = context;
+    (void)level;
+    lines->count++;
+    strncat(lines->text, line, sizeof(lines->text) - strlen(lines->text) - 1);
+}
+
+MEND_TEST(fake_cuda, what_is_refused_is_dropped_with_a_log_line)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    log_lines lines = {0};
+    ASSERT_TRUE(find_both(&fake, &driver));
+    fake->switches.create_refusal = MEND_DRIVER_NOT_PERMITTED;
+    mend_log_set_sink(keep_line, &lines);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    mend_log_set_sink(NULL, NULL);
+    EXPECT_TRUE(info.virtual_memory);
+    EXPECT_FALSE(info.share_file_descriptor);
+    EXPECT_FALSE(info.share_fabric);
+    EXPECT_FALSE(info.rdma);
+    EXPECT_U64_EQ(4, lines.count); /* these and the parts of chunks */
+    EXPECT_TRUE(strstr(lines.text, "sharing by fabric handle: no (CUDA_ERROR_NOT_PERMITTED)"));
+    expect_nothing_left(fake);
+
+    fake->switches.create_refusal = MEND_DRIVER_OK;
+    fake->switches.larger_page_bytes = UINT64_C(32) << 20;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_FALSE(info.share_file_descriptor); /* one pool has pages of one size */
+    expect_nothing_left(fake);
+}
+
+MEND_TEST(fake_cuda, parts_of_chunks_are_seen_where_they_can_be_mapped)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    fake->switches.parts_can_be_mapped = true;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_TRUE(info.partial_map);
+    expect_nothing_left(fake);
+}
+
+MEND_TEST(fake_cuda, without_virtual_memory_a_device_still_opens)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    fake->switches.virtual_memory_claimed = false;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_FALSE(info.virtual_memory);
+    EXPECT_FALSE(info.aliasing);
+    EXPECT_FALSE(info.share_file_descriptor);
+
+    /* Claimed, but the calls fail. */
+    static const char *const calls[] = {"reserve", "create", "map", "set_access"};
+    fake->switches.virtual_memory_claimed = true;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+        fault.call = calls[i];
+        fault.status = MEND_DRIVER_NOT_SUPPORTED;
+        ASSERT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+        EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+        EXPECT_FALSE(info.virtual_memory);
+        EXPECT_FALSE(info.share_file_descriptor);
+        expect_nothing_left(fake);
+    }
+}
+
+/* Opens a device while call number `position` of this kind fails. False: there is no such call. */
+static bool probe_with_fault(fake_cuda *fake, const mend_driver *driver, const char *call,
+                             uint64_t position)
+{
+    mend_device_info info;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.after_calls = position;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+    memset(&info, 0x5a, sizeof(info));
+    mend_status status = probe(driver, &info);
+    mend_sim_clear_faults(fake->sim);
+    if (status == MEND_DRIVER_OK) {
+        return false;
+    }
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, status);
+    EXPECT_INT_EQ(0x5a, info.name[0]); /* untouched */
+    expect_nothing_left(fake);
+    return true;
+}
+
+/* Out of memory says nothing about the device: it is the answer, at every step. */
+MEND_TEST(fake_cuda, a_probe_that_runs_out_of_memory_fails_and_undoes_all)
+{
+    static const struct {
+        const char *call;
+        unsigned times; /* in one probe */
+    } steps[] = {{"device_open", 1},
+                 {"context_push", 1},
+                 {"exchange_capture_mode", 1},
+                 {"reserve", 1},
+                 {"create", 5},
+                 {"map", 3},
+                 {"set_access", 2},
+                 {"fill", 3},
+                 {"copy", 3},
+                 {"stream_create", 1},
+                 {"stream_synchronize", 3},
+                 {"export_handle", 1}};
+    fake_cuda *fake;
+    const mend_driver *driver;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        unsigned failures = 0;
+        while (failures < 20 && probe_with_fault(fake, driver, steps[i].call, failures)) {
+            failures++;
+        }
+        MEND_TEST_CHECK(failures == steps[i].times, (void)0, "%s failed %u times, expected %u",
+                        steps[i].call, failures, steps[i].times);
+    }
+}
+
+MEND_TEST(fake_cuda, a_missing_function_is_named)
+{
+    fake_cuda *fake = find_fake();
+    mend_cu_functions functions;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(fake != NULL);
+    ASSERT_RESULT(MEND_OK, mend_cuda_load(&functions));
+    EXPECT_TRUE((functions.cuStreamGetId == NULL) == is_old());
+    if (is_old()) {
+        return; /* without cuGetProcAddress the fake cannot hide a symbol */
+    }
+    fake->switches.missing_function = "cuMemSetAccess";
+    EXPECT_RESULT(MEND_ERROR_NO_DRIVER, mend_cuda_load(&functions));
+    ASSERT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "cuMemSetAccess") != NULL);
+    fake->switches.missing_function = "cuStreamGetId";
+    EXPECT_RESULT(MEND_OK, mend_cuda_load(&functions));
+    EXPECT_TRUE(functions.cuStreamGetId == NULL);
+}
+
+MEND_TEST(fake_cuda, streams_have_an_identity)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_stream stream = NULL;
+    mend_stream_info real;
+    mend_stream_info legacy;
+    mend_stream_info named;
+    mend_stream_info own;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->stream_create(driver, &stream));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, stream, &real));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &legacy));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, MEND_STREAM_LEGACY, &named));
+    EXPECT_U64_EQ(legacy.id, named.id);
+    EXPECT_TRUE(real.id != legacy.id);
+    EXPECT_PTR_EQ(info.context, real.context);
+    EXPECT_INT_EQ(MEND_CAPTURE_NONE, real.capture);
+    mend_status status = driver->stream_get_info(driver, MEND_STREAM_PER_THREAD, &own);
+    EXPECT_INT_EQ(is_old() ? MEND_DRIVER_NOT_SUPPORTED : MEND_DRIVER_OK, status);
+
+    /* While a blocking stream captures, the legacy stream may not be touched. */
+    fake->switches.legacy_capture = MEND_CU_CAPTURE_IMPLICIT;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &legacy));
+    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, legacy.capture);
+    EXPECT_U64_EQ(0, legacy.capture_id);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, stream));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    expect_nothing_left(fake);
+}
+
+MEND_TEST(fake_cuda, kernels_are_loaded_once_and_unloaded_with_the_device)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 10};
+    ASSERT_TRUE(find_both(&fake, &driver));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, driver->launch(driver, NULL, &spin));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
+    EXPECT_U64_EQ(0, fake->modules);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->launch(driver, NULL, &spin));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->launch(driver, NULL, &spin));
+    EXPECT_U64_EQ(1, fake->modules);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_synchronize(driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    EXPECT_U64_EQ(1, fake->modules); /* open once more */
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    expect_nothing_left(fake);
+}
+
+MEND_TEST(fake_cuda, a_chunk_passes_through_a_file_descriptor)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
+    mend_chunk_handle chunk = 0;
+    mend_chunk_handle imported = 0;
+    int descriptor = -1;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->create(driver, info.granularity_bytes, &shared, &chunk));
+    ASSERT_INT_EQ(MEND_DRIVER_OK,
+                  driver->export_handle(driver, chunk, MEND_SHARE_FILE_DESCRIPTOR, &descriptor));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->import_handle(driver, &descriptor,
+                                                        MEND_SHARE_FILE_DESCRIPTOR, &imported));
+    close(descriptor);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->release(driver, imported));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->release(driver, chunk));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    expect_nothing_left(fake);
+}

@@ -1,0 +1,34 @@
+/*
+ * A libcuda.so.1 for tests: the entry points of the CUDA driver over a table of the door, so that
+ * driver/cuda.c itself runs without a GPU. Tests find it by LD_LIBRARY_PATH, load it as Mend does,
+ * and look fake_cuda_get up with dlsym.
+ */
+#ifndef MEND_TESTS_FAKE_CUDA_H
+#define MEND_TESTS_FAKE_CUDA_H
+
+#include "driver/cuda_abi.h"
+#include "mend/mend_sim.h"
+
+/* What a test may turn off, to see Mend live with less; all on at first. */
+typedef struct fake_cuda_switches {
+    mend_status init_status;      /* of cuInit */
+    const char *missing_function; /* what cuGetProcAddress does not find; NULL: nothing */
+    bool virtual_memory_claimed;  /* the device's attribute */
+    bool everything_claimed;      /* the attributes of sharing, RDMA and multicast */
+    mend_status create_refusal; /* of cuMemCreate with share types or RDMA; 0: as the table does */
+    uint64_t larger_page_bytes; /* granularity of chunks with share types; 0: the same */
+    bool parts_can_be_mapped;   /* a smaller mapping of a chunk succeeds */
+    mend_status legacy_capture; /* of cuStreamGetCaptureInfo of the legacy stream */
+} fake_cuda_switches;
+
+typedef struct fake_cuda {
+    mend_sim *sim;             /* behind the entry points */
+    const mend_driver *driver; /* its table */
+    fake_cuda_switches switches;
+    uint64_t modules; /* loaded and not unloaded */
+} fake_cuda;
+
+/* The one object behind the entry points. Created at first use. */
+typedef fake_cuda *(*fake_cuda_find)(void);
+
+#endif
