@@ -97,9 +97,7 @@ static void step_alloc(model *m)
         mend_alloc_aligned(m->world.pool, size_bytes, alignment, m->streams[stream], &pointer);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         EXPECT_PTR_EQ(m, pointer);
-        if (alignment <= m->world.sim_config.page_bytes) {
-            check_refusal(m, size_bytes);
-        }
+        check_refusal(m, size_bytes);
         return;
     }
     ASSERT_RESULT(MEND_OK, result);

@@ -163,14 +163,16 @@ static mend_status reserve_more(mend_space *space, uint64_t least_bytes)
 
 /* The lowest gap with room for the size, the growth behind it, and the growth of whatever ends
  * where the gap begins; false when there is none. */
-static bool find_roomy(const mend_space *space, uint64_t size_bytes, uint64_t *address)
+static bool find_roomy(const mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
+                       uint64_t *address)
 {
     uint64_t growth = mend_max_u64(space->growth_bytes, size_bytes);
     for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
         const mend_gap *gap = GAP_OF(at);
         uint64_t lead = gap->address == gap->reservation->address ? 0 : growth;
-        if (gap->size_bytes >= lead + size_bytes + growth) {
-            *address = gap->address + lead;
+        uint64_t start = mend_align_up(gap->address + lead, alignment_bytes);
+        if (start - gap->address + size_bytes + growth <= gap->size_bytes) {
+            *address = start;
             return true;
         }
     }
@@ -178,7 +180,8 @@ static bool find_roomy(const mend_space *space, uint64_t size_bytes, uint64_t *a
 }
 
 /* The middle of the largest gap, if it holds the size at all. */
-static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t *address)
+static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
+                       uint64_t *address)
 {
     const mend_gap *largest = NULL;
     for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
@@ -189,26 +192,31 @@ static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t *a
     if (largest == NULL || largest->size_bytes < size_bytes) {
         return false;
     }
-    uint64_t slack = largest->size_bytes - size_bytes;
-    *address = largest->address + mend_align_down(slack / 2, space->page_bytes);
-    return true;
+    uint64_t end = largest->address + largest->size_bytes;
+    uint64_t middle = largest->address + (largest->size_bytes - size_bytes) / 2;
+    *address = mend_max_u64(mend_align_down(middle, alignment_bytes),
+                            mend_align_up(largest->address, alignment_bytes));
+    return *address + size_bytes <= end;
 }
 
-mend_status mend_space_place(mend_space *space, uint64_t size_bytes, uint64_t *address)
+mend_status mend_space_place(mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
+                             uint64_t *address)
 {
-    if (find_roomy(space, size_bytes, address)) {
+    alignment_bytes = mend_max_u64(alignment_bytes, space->page_bytes);
+    if (find_roomy(space, size_bytes, alignment_bytes, address)) {
         return MEND_DRIVER_OK;
     }
+    uint64_t needed_bytes = size_bytes + alignment_bytes;
     mend_status status =
-        reserve_more(space, size_bytes + mend_max_u64(space->growth_bytes, size_bytes));
-    if (status == MEND_DRIVER_OK && find_roomy(space, size_bytes, address)) {
+        reserve_more(space, needed_bytes + mend_max_u64(space->growth_bytes, size_bytes));
+    if (status == MEND_DRIVER_OK && find_roomy(space, size_bytes, alignment_bytes, address)) {
         return MEND_DRIVER_OK;
     }
-    if (find_tight(space, size_bytes, address)) {
+    if (find_tight(space, size_bytes, alignment_bytes, address)) {
         return MEND_DRIVER_OK;
     }
-    status = reserve_more(space, size_bytes);
-    return status != MEND_DRIVER_OK || find_tight(space, size_bytes, address)
+    status = reserve_more(space, needed_bytes);
+    return status != MEND_DRIVER_OK || find_tight(space, size_bytes, alignment_bytes, address)
                ? status
                : MEND_DRIVER_OUT_OF_MEMORY;
 }

@@ -55,11 +55,12 @@ bool mend_space_reserve_nodes(mend_space *space, size_t count);
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
 /*
- * Finds a place for `size_bytes` with room to grow behind it where possible, reserving more
- * addresses when there is none. Takes nothing yet. OK, or the driver's answer to the last reserve.
- * MEND_DRIVER_OUT_OF_MEMORY also when malloc fails.
+ * Finds a place for `size_bytes`, aligned to a page at least, with room to grow behind it where
+ * possible, reserving more addresses when there is none. Takes nothing yet. OK, or the driver's
+ * answer to the last reserve. MEND_DRIVER_OUT_OF_MEMORY also when malloc fails.
  */
-mend_status mend_space_place(mend_space *space, uint64_t size_bytes, uint64_t *address);
+mend_status mend_space_place(mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
+                             uint64_t *address);
 
 /* Takes the range out of the gap that contains it; gives it back. */
 void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes);

@@ -101,12 +101,11 @@ static mend_result choose_address(transaction *t, const mend_request *request)
         t->address = mend_run_end(t->plan->base);
         return MEND_OK;
     }
-    uint64_t page = t->heap->device.granularity_bytes;
-    if (t->zone_number == MEND_ZONE_SMALL && request->alignment_bytes <= page &&
-        find_tail(t, &t->address)) {
+    if (t->zone_number == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
         return MEND_OK;
     }
-    mend_status status = mend_space_place(&t->zone->space, t->total_bytes, &t->address);
+    mend_status status =
+        mend_space_place(&t->zone->space, t->total_bytes, request->alignment_bytes, &t->address);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         return mend_fail_driver(MEND_ERROR_OUT_OF_ADDRESSES, "cuMemAddressReserve", status,
                                 t->heap->driver->status_name(t->heap->driver, status),

@@ -179,10 +179,7 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
     }
     *plan = (mend_plan){0};
     heap->plan_number++;
-    /* A fresh place begins at a page: only a larger alignment costs addresses. */
-    uint64_t page = heap->device.granularity_bytes;
-    uint64_t slack = request->alignment_bytes > page ? request->alignment_bytes - page : 0;
-    return fill_plan(heap, request, rules, request->size_bytes + slack, plan);
+    return fill_plan(heap, request, rules, request->size_bytes, plan);
 }
 
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
