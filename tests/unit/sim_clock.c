@@ -159,6 +159,18 @@ SIM_TEST(sim_clock, calls_have_prices_and_refused_ones_have_none)
     EXPECT_U64_EQ(1, f->heard);
 }
 
+SIM_TEST(sim_clock, a_query_costs_the_same_whatever_it_answers)
+{
+    mend_event event = NULL;
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    touch(f, f->stream, 100);
+    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->event_query(f->driver, event));
+    mend_sim_advance(f->sim, 100);
+    EXPECT_OK(f->driver->event_query(f->driver, event));
+    EXPECT_U64_EQ(3 * 1000, sim_fixture_ledger(f).driver_time_ns);
+}
+
 MEND_TEST(sim_clock, prices_move_the_clock_where_asked_for)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;

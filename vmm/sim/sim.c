@@ -165,7 +165,8 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
 
 mend_status mend_sim_call_end(mend_sim *sim, mend_status status)
 {
-    if (status == MEND_DRIVER_OK || status == MEND_DRIVER_NOT_READY) {
+    bool not_ready_yet = status == MEND_DRIVER_NOT_READY && sim->call == MEND_CALL_event_query;
+    if (status == MEND_DRIVER_OK || not_ready_yet) {
         mend_sim_charge(sim);
     }
     mend_mutex_unlock(&sim->mutex);
@@ -258,5 +259,8 @@ mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger)
 
 const char *mend_sim_first_violation(mend_sim *sim)
 {
-    return sim->first_violation;
+    mend_mutex_lock(&sim->mutex);
+    const char *explanation = sim->ledger.violations != 0 ? sim->first_violation : "";
+    mend_mutex_unlock(&sim->mutex);
+    return explanation;
 }

@@ -96,13 +96,13 @@ MEND_API void mend_sim_destroy(mend_sim *sim);
 /* The table for mend_pool_config.driver; lives as long as the device. */
 MEND_API const mend_driver *mend_sim_driver(mend_sim *sim);
 
-/* ---- time and work
- * ------------------------------------------------------------------------------- */
+/* ---- time and work --------------------------------------------------------------------------- */
 
 /* The virtual clock, and letting it run: work whose time has come completes, in order. */
 MEND_API uint64_t mend_sim_now_ns(mend_sim *sim);
 MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 
+/* A stream of device 0; as those of the table, it runs beside the legacy stream. */
 MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
@@ -118,7 +118,8 @@ typedef enum mend_sim_work_kind {
     MEND_SIM_WORK_VERIFY /* compares with what WRITE of the same tag wrote; counts differences */
 } mend_sim_work_kind;
 
-/* Queues work on a stream: it starts when all work queued before it (and all events waited for) is
+/* Queues work on a stream (a default stream is that of the current context, or of device 0 where
+ * none is current): it starts when all work queued before it (and all events waited for) is
  * done, and completes at `finish_ns` of the virtual clock or when it can start, whichever is later.
  * Its range is judged, and its bytes are written or compared, when it completes. */
 typedef struct mend_sim_work {
@@ -130,8 +131,7 @@ typedef struct mend_sim_work {
 } mend_sim_work;
 MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work);
 
-/* ---- faults
- * --------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 typedef struct mend_sim_fault {
     size_t struct_size;
@@ -144,7 +144,8 @@ typedef struct mend_sim_fault {
                              ever with until_release */
     uint64_t above_bytes; /* only calls whose size is larger */
     int until_release;    /* 1: ends when any memory is released or freed */
-    int sticky;           /* 1: the context is broken from then on: every call answers `status` */
+    int sticky;           /* 1: every context is broken from then on: all calls but those that
+                             count devices, push, pop and close answer `status` */
 } mend_sim_fault;
 #define MEND_SIM_FAULT_INIT                                                                        \
     {                                                                                              \
@@ -167,8 +168,7 @@ MEND_API void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t byt
 /* Completes no event before `delay_ns` after its work: a slow report, not slow work. */
 MEND_API void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns);
 
-/* ---- the ledger
- * ------------------------------------------------------------------------------------ */
+/* ---- the ledger ------------------------------------------------------------------------------ */
 
 typedef struct mend_sim_ledger {
     size_t struct_size;
