@@ -1,9 +1,9 @@
 /* Measurements as a table for people, as a price list fitted to them, and as JSON. */
 #include <math.h>
-#include <string.h>
 
 #include "base/align.h"
 #include "cli/info_measure.h"
+#include "cli/json.h"
 #include "mend/mend_sim.h"
 
 static const char *member_name(mend_driver_call call)
@@ -167,40 +167,29 @@ void mend_info_write_costs(const mend_info_bench *bench, FILE *out)
 /* ---- JSON --------------------------------------------------------------------------------------
  */
 
-static void write_json_text(const char *text, FILE *out)
-{
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\') {
-            fprintf(out, "\\%c", *text);
-        } else if ((unsigned char)*text < 0x20) {
-            fprintf(out, "\\u%04x", (unsigned)(unsigned char)*text);
-        } else {
-            fputc(*text, out);
-        }
-    }
-    fputc('"', out);
-}
-
 void mend_info_write_json(const mend_info_bench *bench, FILE *out)
 {
-    fprintf(out, "{\"device\": ");
-    write_json_text(bench->info.name, out);
-    fprintf(out, ", \"driver\": ");
-    write_json_text(bench->driver->name, out);
-    fprintf(out, ", \"driver_version\": %d, \"granularity_bytes\": %llu, \"series\": [",
-            bench->info.driver_version, (unsigned long long)bench->info.granularity_bytes);
+    mend_json json = {.out = out};
+    mend_json_begin_object(&json, NULL);
+    mend_json_string(&json, "device", bench->info.name);
+    mend_json_string(&json, "driver", bench->driver->name);
+    mend_json_integer(&json, "driver_version", (uint64_t)bench->info.driver_version);
+    mend_json_integer(&json, "granularity_bytes", bench->info.granularity_bytes);
+    mend_json_begin_array(&json, "series");
     for (unsigned i = 0; i < bench->series_count; i++) {
         const mend_info_series *series = &bench->series[i];
-        fprintf(out,
-                "%s\n{\"call\": \"%s\", \"size_bytes\": %llu, \"mappings\": %llu, \"busy\": %s, "
-                "\"count\": %u, \"median_ns\": %llu, \"p99_ns\": %llu, \"max_ns\": %llu}",
-                i == 0 ? "" : ",", member_name(series->call),
-                (unsigned long long)series->size_bytes, (unsigned long long)series->mappings,
-                series->busy ? "true" : "false", series->sample_count,
-                (unsigned long long)mend_info_median_ns(series),
-                (unsigned long long)mend_info_p99_ns(series),
-                (unsigned long long)mend_info_max_ns(series));
+        mend_json_begin_object(&json, NULL);
+        mend_json_string(&json, "call", member_name(series->call));
+        mend_json_integer(&json, "size_bytes", series->size_bytes);
+        mend_json_integer(&json, "mappings", series->mappings);
+        mend_json_bool(&json, "busy", series->busy);
+        mend_json_integer(&json, "count", series->sample_count);
+        mend_json_integer(&json, "median_ns", mend_info_median_ns(series));
+        mend_json_integer(&json, "p99_ns", mend_info_p99_ns(series));
+        mend_json_integer(&json, "max_ns", mend_info_max_ns(series));
+        mend_json_end_object(&json);
     }
-    fprintf(out, "\n]}\n");
+    mend_json_end_array(&json);
+    mend_json_end_object(&json);
+    fputc('\n', out);
 }

@@ -42,6 +42,22 @@ static mend_status refuse_handle(checked_driver *checked, mend_driver_call call,
     return MEND_DRIVER_INVALID_HANDLE;
 }
 
+/* The end of a call that gave an address, or gave one back: the record goes with the outcome. */
+static mend_status entered(checked_driver *checked, mend_tree *tree, mend_checked_record *record,
+                           mend_status status, const uint64_t *address)
+{
+    bool done = status == MEND_DRIVER_OK;
+    mend_checked_enter(&checked->books, tree, record, done ? *address : 0, done);
+    return status;
+}
+
+static mend_status taken(checked_driver *checked, mend_tree *tree, mend_checked_record *record,
+                         mend_status status)
+{
+    mend_checked_taken(&checked->books, tree, record, status == MEND_DRIVER_OK);
+    return status;
+}
+
 /* ---- calls without a ledger's rule --------------------------------------------------------------
  */
 
@@ -106,30 +122,28 @@ static mend_status checked_exchange_capture_mode(const mend_driver *driver, mend
 static mend_status checked_reserve(const mend_driver *driver, uint64_t size_bytes,
                                    uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
 {
-    mend_checked_books *books = &checked_of(driver)->books;
+    checked_driver *checked = checked_of(driver);
     mend_checked_record *record = NULL;
-    const char *rule = mend_checked_reserve_begin(books, size_bytes, alignment_bytes, &record);
+    const char *rule =
+        mend_checked_reserve_begin(&checked->books, size_bytes, alignment_bytes, &record);
     if (rule != NULL) {
-        return refuse(checked_of(driver), MEND_CALL_reserve, rule);
+        return refuse(checked, MEND_CALL_reserve, rule);
     }
-    mend_status status = pass_reserve(driver, size_bytes, alignment_bytes, hint, address);
-    bool done = status == MEND_DRIVER_OK;
-    mend_checked_enter(books, &books->reservations, record, done ? *address : 0, done);
-    return status;
+    return entered(checked, &checked->books.reservations, record,
+                   pass_reserve(driver, size_bytes, alignment_bytes, hint, address), address);
 }
 
 static mend_status checked_address_free(const mend_driver *driver, uint64_t address,
                                         uint64_t size_bytes)
 {
-    mend_checked_books *books = &checked_of(driver)->books;
+    checked_driver *checked = checked_of(driver);
     mend_checked_record *record = NULL;
-    const char *rule = mend_checked_free_begin(books, address, size_bytes, &record);
+    const char *rule = mend_checked_free_begin(&checked->books, address, size_bytes, &record);
     if (rule != NULL) {
-        return refuse(checked_of(driver), MEND_CALL_address_free, rule);
+        return refuse(checked, MEND_CALL_address_free, rule);
     }
-    mend_status status = pass_address_free(driver, address, size_bytes);
-    mend_checked_taken(books, &books->reservations, record, status == MEND_DRIVER_OK);
-    return status;
+    return taken(checked, &checked->books.reservations, record,
+                 pass_address_free(driver, address, size_bytes));
 }
 
 static mend_status checked_create(const mend_driver *driver, uint64_t size_bytes,
@@ -233,66 +247,70 @@ static const char unknown_allocation[] = "only an address the driver allocated c
 static mend_status checked_plain_alloc(const mend_driver *driver, uint64_t size_bytes,
                                        uint64_t *address)
 {
-    mend_checked_books *books = &checked_of(driver)->books;
+    checked_driver *checked = checked_of(driver);
     mend_checked_record *record = NULL;
     const char *rule = mend_checked_allocate_begin(size_bytes, &record);
     if (rule != NULL) {
-        return refuse(checked_of(driver), MEND_CALL_plain_alloc, rule);
+        return refuse(checked, MEND_CALL_plain_alloc, rule);
     }
-    mend_status status = pass_plain_alloc(driver, size_bytes, address);
-    bool done = status == MEND_DRIVER_OK;
-    mend_checked_enter(books, &books->allocations, record, done ? *address : 0, done);
-    return status;
+    return entered(checked, &checked->books.allocations, record,
+                   pass_plain_alloc(driver, size_bytes, address), address);
 }
 
 static mend_status checked_plain_free(const mend_driver *driver, uint64_t address)
 {
-    mend_checked_books *books = &checked_of(driver)->books;
-    mend_checked_record *record = mend_checked_take(books, &books->allocations, address);
+    checked_driver *checked = checked_of(driver);
+    mend_tree *allocations = &checked->books.allocations;
+    mend_checked_record *record = mend_checked_take(&checked->books, allocations, address);
     if (record == NULL) {
-        return refuse(checked_of(driver), MEND_CALL_plain_free, unknown_allocation);
+        return refuse(checked, MEND_CALL_plain_free, unknown_allocation);
     }
-    mend_status status = pass_plain_free(driver, address);
-    mend_checked_taken(books, &books->allocations, record, status == MEND_DRIVER_OK);
-    return status;
+    return taken(checked, allocations, record, pass_plain_free(driver, address));
 }
 
 static mend_status checked_async_alloc(const mend_driver *driver, uint64_t size_bytes,
                                        mend_stream stream, uint64_t *address)
 {
-    mend_checked_books *books = &checked_of(driver)->books;
+    checked_driver *checked = checked_of(driver);
     mend_checked_record *record = NULL;
     if (stream == MEND_NO_STREAM) {
-        return refuse_handle(checked_of(driver), MEND_CALL_async_alloc, no_stream);
+        return refuse_handle(checked, MEND_CALL_async_alloc, no_stream);
     }
     const char *rule = mend_checked_allocate_begin(size_bytes, &record);
     if (rule != NULL) {
-        return refuse(checked_of(driver), MEND_CALL_async_alloc, rule);
+        return refuse(checked, MEND_CALL_async_alloc, rule);
     }
-    mend_status status = pass_async_alloc(driver, size_bytes, stream, address);
-    bool done = status == MEND_DRIVER_OK;
-    mend_checked_enter(books, &books->allocations, record, done ? *address : 0, done);
-    return status;
+    return entered(checked, &checked->books.allocations, record,
+                   pass_async_alloc(driver, size_bytes, stream, address), address);
 }
 
 static mend_status checked_async_free(const mend_driver *driver, uint64_t address,
                                       mend_stream stream)
 {
-    mend_checked_books *books = &checked_of(driver)->books;
+    checked_driver *checked = checked_of(driver);
+    mend_tree *allocations = &checked->books.allocations;
     if (stream == MEND_NO_STREAM) {
-        return refuse_handle(checked_of(driver), MEND_CALL_async_free, no_stream);
+        return refuse_handle(checked, MEND_CALL_async_free, no_stream);
     }
-    mend_checked_record *record = mend_checked_take(books, &books->allocations, address);
+    mend_checked_record *record = mend_checked_take(&checked->books, allocations, address);
     if (record == NULL) {
-        return refuse(checked_of(driver), MEND_CALL_async_free, unknown_allocation);
+        return refuse(checked, MEND_CALL_async_free, unknown_allocation);
     }
-    mend_status status = pass_async_free(driver, address, stream);
-    mend_checked_taken(books, &books->allocations, record, status == MEND_DRIVER_OK);
-    return status;
+    return taken(checked, allocations, record, pass_async_free(driver, address, stream));
 }
 
 /* ---- work and streams
  * ---------------------------------------------------------------------------- */
+
+/* OK, or the refusal of a call on a stream. */
+static mend_status judge(checked_driver *checked, mend_driver_call call, mend_stream stream,
+                         const char *rule)
+{
+    if (stream == MEND_NO_STREAM) {
+        return refuse_handle(checked, call, no_stream);
+    }
+    return rule != NULL ? refuse(checked, call, rule) : MEND_DRIVER_OK;
+}
 
 static mend_status checked_copy(const mend_driver *driver, uint64_t destination, uint64_t source,
                                 uint64_t size_bytes, mend_stream stream)
@@ -302,68 +320,58 @@ static mend_status checked_copy(const mend_driver *driver, uint64_t destination,
     if (rule == NULL) {
         rule = mend_checked_touch(&checked->books, source, size_bytes);
     }
-    if (stream == MEND_NO_STREAM) {
-        return refuse_handle(checked, MEND_CALL_copy, no_stream);
-    }
-    return rule != NULL ? refuse(checked, MEND_CALL_copy, rule)
-                        : pass_copy(driver, destination, source, size_bytes, stream);
+    mend_status status = judge(checked, MEND_CALL_copy, stream, rule);
+    return status != MEND_DRIVER_OK ? status
+                                    : pass_copy(driver, destination, source, size_bytes, stream);
 }
 
 static mend_status checked_fill(const mend_driver *driver, uint64_t address, uint8_t value,
                                 uint64_t size_bytes, mend_stream stream)
 {
     checked_driver *checked = checked_of(driver);
-    const char *rule = mend_checked_touch(&checked->books, address, size_bytes);
-    if (stream == MEND_NO_STREAM) {
-        return refuse_handle(checked, MEND_CALL_fill, no_stream);
-    }
-    return rule != NULL ? refuse(checked, MEND_CALL_fill, rule)
-                        : pass_fill(driver, address, value, size_bytes, stream);
+    mend_status status = judge(checked, MEND_CALL_fill, stream,
+                               mend_checked_touch(&checked->books, address, size_bytes));
+    return status != MEND_DRIVER_OK ? status
+                                    : pass_fill(driver, address, value, size_bytes, stream);
 }
 
 static mend_status checked_launch(const mend_driver *driver, mend_stream stream,
                                   const mend_kernel *kernel)
 {
     checked_driver *checked = checked_of(driver);
-    const char *rule = mend_checked_launch(&checked->books, kernel);
-    if (stream == MEND_NO_STREAM) {
-        return refuse_handle(checked, MEND_CALL_launch, no_stream);
-    }
-    return rule != NULL ? refuse(checked, MEND_CALL_launch, rule)
-                        : pass_launch(driver, stream, kernel);
+    mend_status status =
+        judge(checked, MEND_CALL_launch, stream, mend_checked_launch(&checked->books, kernel));
+    return status != MEND_DRIVER_OK ? status : pass_launch(driver, stream, kernel);
 }
 
 static mend_status checked_stream_destroy(const mend_driver *driver, mend_stream stream)
 {
+    checked_driver *checked = checked_of(driver);
     if (stream == NULL || stream == MEND_STREAM_LEGACY || stream == MEND_STREAM_PER_THREAD) {
-        return refuse_handle(checked_of(driver), MEND_CALL_stream_destroy,
+        return refuse_handle(checked, MEND_CALL_stream_destroy,
                              "the driver's own streams are not destroyed");
     }
-    return stream == MEND_NO_STREAM
-               ? refuse_handle(checked_of(driver), MEND_CALL_stream_destroy, no_stream)
-               : pass_stream_destroy(driver, stream);
+    mend_status status = judge(checked, MEND_CALL_stream_destroy, stream, NULL);
+    return status != MEND_DRIVER_OK ? status : pass_stream_destroy(driver, stream);
 }
 
 static mend_status checked_stream_query(const mend_driver *driver, mend_stream stream)
 {
-    return stream == MEND_NO_STREAM
-               ? refuse_handle(checked_of(driver), MEND_CALL_stream_query, no_stream)
-               : pass_stream_query(driver, stream);
+    mend_status status = judge(checked_of(driver), MEND_CALL_stream_query, stream, NULL);
+    return status != MEND_DRIVER_OK ? status : pass_stream_query(driver, stream);
 }
 
 static mend_status checked_stream_synchronize(const mend_driver *driver, mend_stream stream)
 {
-    return stream == MEND_NO_STREAM
-               ? refuse_handle(checked_of(driver), MEND_CALL_stream_synchronize, no_stream)
-               : pass_stream_synchronize(driver, stream);
+    mend_status status = judge(checked_of(driver), MEND_CALL_stream_synchronize, stream, NULL);
+    return status != MEND_DRIVER_OK ? status : pass_stream_synchronize(driver, stream);
 }
 
 static mend_status checked_stream_get_info(const mend_driver *driver, mend_stream stream,
                                            mend_stream_info *info)
 {
-    return stream == MEND_NO_STREAM
-               ? refuse_handle(checked_of(driver), MEND_CALL_stream_get_info, no_stream)
-               : pass_stream_get_info(driver, stream, info);
+    mend_status status = judge(checked_of(driver), MEND_CALL_stream_get_info, stream, NULL);
+    return status != MEND_DRIVER_OK ? status : pass_stream_get_info(driver, stream, info);
 }
 
 /* ---- events
@@ -371,20 +379,40 @@ static mend_status checked_stream_get_info(const mend_driver *driver, mend_strea
 
 static const char unknown_event[] = "an event is used between its creation and its destruction";
 
-static bool knows_event(checked_driver *checked, mend_event event)
+/* OK, or the refusal of a call on an event and a stream (any where the call has none). */
+static mend_status judge_event(checked_driver *checked, mend_driver_call call, mend_event event,
+                               mend_stream stream)
 {
-    return mend_checked_knows(&checked->books, &checked->books.events, (uintptr_t)event);
+    if (!mend_checked_knows(&checked->books, &checked->books.events, (uintptr_t)event)) {
+        return refuse_handle(checked, call, unknown_event);
+    }
+    return judge(checked, call, stream, NULL);
 }
 
 static mend_status checked_stream_wait(const mend_driver *driver, mend_stream stream,
                                        mend_event event)
 {
-    checked_driver *checked = checked_of(driver);
-    if (stream == MEND_NO_STREAM || !knows_event(checked, event)) {
-        return refuse_handle(checked, MEND_CALL_stream_wait,
-                             stream == MEND_NO_STREAM ? no_stream : unknown_event);
-    }
-    return pass_stream_wait(driver, stream, event);
+    mend_status status = judge_event(checked_of(driver), MEND_CALL_stream_wait, event, stream);
+    return status != MEND_DRIVER_OK ? status : pass_stream_wait(driver, stream, event);
+}
+
+static mend_status checked_event_record(const mend_driver *driver, mend_event event,
+                                        mend_stream stream)
+{
+    mend_status status = judge_event(checked_of(driver), MEND_CALL_event_record, event, stream);
+    return status != MEND_DRIVER_OK ? status : pass_event_record(driver, event, stream);
+}
+
+static mend_status checked_event_query(const mend_driver *driver, mend_event event)
+{
+    mend_status status = judge_event(checked_of(driver), MEND_CALL_event_query, event, NULL);
+    return status != MEND_DRIVER_OK ? status : pass_event_query(driver, event);
+}
+
+static mend_status checked_event_synchronize(const mend_driver *driver, mend_event event)
+{
+    mend_status status = judge_event(checked_of(driver), MEND_CALL_event_synchronize, event, NULL);
+    return status != MEND_DRIVER_OK ? status : pass_event_synchronize(driver, event);
 }
 
 static mend_status checked_event_create(const mend_driver *driver, mend_event *event)
@@ -401,43 +429,15 @@ static mend_status checked_event_create(const mend_driver *driver, mend_event *e
     return status;
 }
 
-static mend_status checked_event_record(const mend_driver *driver, mend_event event,
-                                        mend_stream stream)
-{
-    checked_driver *checked = checked_of(driver);
-    if (stream == MEND_NO_STREAM || !knows_event(checked, event)) {
-        return refuse_handle(checked, MEND_CALL_event_record,
-                             stream == MEND_NO_STREAM ? no_stream : unknown_event);
-    }
-    return pass_event_record(driver, event, stream);
-}
-
-static mend_status checked_event_query(const mend_driver *driver, mend_event event)
-{
-    checked_driver *checked = checked_of(driver);
-    return knows_event(checked, event)
-               ? pass_event_query(driver, event)
-               : refuse_handle(checked, MEND_CALL_event_query, unknown_event);
-}
-
-static mend_status checked_event_synchronize(const mend_driver *driver, mend_event event)
-{
-    checked_driver *checked = checked_of(driver);
-    return knows_event(checked, event)
-               ? pass_event_synchronize(driver, event)
-               : refuse_handle(checked, MEND_CALL_event_synchronize, unknown_event);
-}
-
 static mend_status checked_event_destroy(const mend_driver *driver, mend_event event)
 {
-    mend_checked_books *books = &checked_of(driver)->books;
-    mend_checked_record *record = mend_checked_take(books, &books->events, (uintptr_t)event);
+    checked_driver *checked = checked_of(driver);
+    mend_tree *events = &checked->books.events;
+    mend_checked_record *record = mend_checked_take(&checked->books, events, (uintptr_t)event);
     if (record == NULL) {
-        return refuse_handle(checked_of(driver), MEND_CALL_event_destroy, unknown_event);
+        return refuse_handle(checked, MEND_CALL_event_destroy, unknown_event);
     }
-    mend_status status = pass_event_destroy(driver, event);
-    mend_checked_taken(books, &books->events, record, status == MEND_DRIVER_OK);
-    return status;
+    return taken(checked, events, record, pass_event_destroy(driver, event));
 }
 
 /* ---- the table

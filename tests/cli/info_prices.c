@@ -1,0 +1,174 @@
+/* mend info measures: on a device whose clock moves by a list of prices, it finds that list. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "cli/costs.h"
+#include "cli/info_measure.h"
+#include "tests/support/test.h"
+
+typedef struct info_world {
+    mend_sim *sim;
+    mend_info_bench bench;
+} info_world;
+
+static bool open_world(info_world *world, const mend_sim_prices *prices)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.memory_bytes = 2 * MEND_GIB;
+    config.content = MEND_SIM_CONTENT_BYTES;
+    config.prices_advance_clock = 1;
+    config.prices = prices;
+    memset(world, 0, sizeof(*world));
+    bool created = mend_sim_create(&config, &world->sim) == MEND_OK;
+    EXPECT_TRUE(created);
+    if (!created) {
+        return false;
+    }
+    mend_info_bench *bench = &world->bench;
+    const mend_driver *driver = mend_sim_driver(world->sim);
+    bench->driver = driver;
+    bench->series = calloc(MEND_INFO_MOST_SERIES, sizeof(*bench->series));
+    bool open = bench->series != NULL &&
+                driver->device_open(driver, 0, &bench->info) == MEND_DRIVER_OK &&
+                driver->context_push(driver, bench->info.context) == MEND_DRIVER_OK &&
+                driver->stream_create(driver, &bench->work) == MEND_DRIVER_OK &&
+                driver->stream_create(driver, &bench->other) == MEND_DRIVER_OK;
+    EXPECT_TRUE(open);
+    return open;
+}
+
+static void close_world(info_world *world)
+{
+    const mend_driver *driver = world->bench.driver;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, world->bench.work));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, world->bench.other));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    mend_sim_ledger left = MEND_SIM_LEDGER_INIT;
+    EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(world->sim, &left));
+    EXPECT_U64_EQ(0, left.chunks + left.mappings + left.reservations + left.events + left.streams);
+    free(world->bench.series);
+    mend_sim_destroy(world->sim);
+}
+
+/* What `write` writes, read back as a price list. */
+static bool read_back(const mend_info_bench *bench, mend_sim_prices *prices)
+{
+    char path[] = "/tmp/mend-prices-XXXXXX";
+    int descriptor = mkstemp(path);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    if (file == NULL) {
+        return false;
+    }
+    mend_info_write_costs(bench, file);
+    bool read = fclose(file) == 0 && mend_costs_read(path, prices) == MEND_OK;
+    remove(path);
+    return read;
+}
+
+static void expect_close(const char *what, uint64_t expected, uint64_t is, uint64_t tolerance)
+{
+    uint64_t apart = expected > is ? expected - is : is - expected;
+    MEND_TEST_CHECK(apart <= tolerance, (void)0, "%s is %llu, expected %llu", what,
+                    (unsigned long long)is, (unsigned long long)expected);
+}
+
+static void expect_same_prices(const mend_sim_prices *expected, const mend_sim_prices *is)
+{
+    /* Durations are whole nanoseconds, so a fitted part may be one off. */
+#define X(call)                                                                                    \
+    expect_close(#call " call_ns", expected->call.call_ns, is->call.call_ns, 1);                   \
+    expect_close(#call " mapping_ns", expected->call.mapping_ns, is->call.mapping_ns, 1);          \
+    expect_close(#call " mib_ns", expected->call.mib_ns, is->call.mib_ns, 1);
+    MEND_SIM_PRICED_CALLS(X)
+#undef X
+}
+
+MEND_TEST(info_prices, the_reference_list_is_found_again)
+{
+    info_world world;
+    mend_sim_prices expected;
+    mend_sim_prices found;
+    mend_sim_reference_prices(&expected);
+    ASSERT_TRUE(open_world(&world, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(&world.bench, stderr));
+    ASSERT_TRUE(read_back(&world.bench, &found));
+    expect_same_prices(&expected, &found);
+    close_world(&world);
+}
+
+MEND_TEST(info_prices, any_list_is_found_again)
+{
+    info_world world;
+    mend_sim_prices expected;
+    mend_sim_prices found;
+    mend_test_random random;
+    mend_sim_reference_prices(&expected);
+    mend_test_random_init(&random, mend_test_seed());
+    mend_sim_price *mapped[] = {&expected.set_access, &expected.unmap};
+    for (size_t i = 0; i < 2; i++) {
+        mapped[i]->call_ns = mend_test_random_below(&random, 50000);
+        mapped[i]->mapping_ns = mend_test_random_below(&random, 20000);
+        mapped[i]->mib_ns = mend_test_random_below(&random, 2000);
+    }
+    expected.create.call_ns = mend_test_random_below(&random, 200000);
+    expected.create.mib_ns = mend_test_random_below(&random, 5000);
+    expected.map.call_ns = mend_test_random_below(&random, 3000);
+    ASSERT_TRUE(open_world(&world, &expected));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(&world.bench, stderr));
+    ASSERT_TRUE(read_back(&world.bench, &found));
+    expect_same_prices(&expected, &found);
+    close_world(&world);
+}
+
+MEND_TEST(info_prices, every_call_is_measured_alone_batched_and_next_to_a_kernel)
+{
+    static const mend_driver_call mapped[] = {MEND_CALL_set_access, MEND_CALL_unmap};
+    info_world world;
+    ASSERT_TRUE(open_world(&world, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(&world.bench, stderr));
+    for (size_t i = 0; i < 2; i++) {
+        unsigned alone[2] = {0};
+        unsigned batched[2] = {0};
+        for (unsigned j = 0; j < world.bench.series_count; j++) {
+            const mend_info_series *series = &world.bench.series[j];
+            if (series->call == mapped[i]) {
+                EXPECT_TRUE(series->sample_count >= 10);
+                unsigned *counts = series->mappings > 1 ? batched : alone;
+                counts[series->busy ? 1 : 0]++;
+            }
+        }
+        EXPECT_U64_EQ(6, alone[0]);
+        EXPECT_U64_EQ(6, alone[1]);
+        EXPECT_U64_EQ(4, batched[0]);
+        EXPECT_U64_EQ(4, batched[1]);
+    }
+    close_world(&world);
+}
+
+/* The simulated device keeps the rules as they are known; the trials must see them. */
+MEND_TEST(info_trials, the_questions_are_answered)
+{
+    static const char *const answers[] = {"mapped by size: no",
+                                          "mapped by offset: no",
+                                          "create waits for a running kernel: no",
+                                          "set_access waits for a running kernel: no",
+                                          "unmap waits for a running kernel: no",
+                                          "through two aliases stay correct: yes (0 of"};
+    info_world world;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    ASSERT_TRUE(out != NULL);
+    ASSERT_TRUE(open_world(&world, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_try(&world.bench, out));
+    fclose(out);
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        MEND_TEST_CHECK(strstr(text, answers[i]) != NULL, (void)0, "no \"%s\" in:\n%s", answers[i],
+                        text);
+    }
+    free(text);
+    close_world(&world);
+}

@@ -1,0 +1,227 @@
+/* Traces as files: what is read, and what is refused with file and line. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "tests/cli/fixture.h"
+#include "tests/support/test.h"
+
+MEND_TEST(trace, reads_columns_in_decimal_and_hexadecimal)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "1,10:00:00:1,allocate,0x7f00,1000,0x0\n"
+                                                 "1,10:00:00:2,allocate,5,0x400,7\r\n"
+                                                 " 2 , x , free , 32512 , 1000 , 0 \n");
+    ASSERT_TRUE(trace != NULL);
+    EXPECT_U64_EQ(3, trace->event_count);
+    EXPECT_U64_EQ(2, trace->block_count);
+    EXPECT_U64_EQ(2, trace->stream_count);
+    EXPECT_U64_EQ(0, trace->stream_names[0]);
+    EXPECT_U64_EQ(7, trace->stream_names[1]);
+    EXPECT_U64_EQ(2, trace->thread_count);
+    EXPECT_TRUE(trace->events[0].is_alloc);
+    EXPECT_U64_EQ(1000, trace->events[0].size_bytes);
+    EXPECT_U64_EQ(1024, trace->events[1].size_bytes);
+    EXPECT_U64_EQ(1, trace->events[1].stream);
+    EXPECT_FALSE(trace->events[2].is_alloc);
+    EXPECT_U64_EQ(0, trace->events[2].block);
+    EXPECT_U64_EQ(1, trace->events[2].thread);
+    EXPECT_U64_EQ(2048, trace->peak_live_bytes);
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(trace, failures_are_no_events)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate failure,(nil),99x,\n"
+                                                 "0,0,allocate,1,512,0\n"
+                                                 "\n"
+                                                 "0,0,allocate failure,0x0,1,0\n"
+                                                 "0,0,free,1,512,0");
+    ASSERT_TRUE(trace != NULL);
+    EXPECT_U64_EQ(2, trace->event_count);
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(trace, a_pointer_names_a_new_block_after_its_free)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,0,512,0\n"
+                                                 "0,0,free,0,512,0\n"
+                                                 "0,0,allocate,0,4096,0\n"
+                                                 "0,0,free,0,4096,0\n");
+    ASSERT_TRUE(trace != NULL);
+    EXPECT_U64_EQ(2, trace->block_count);
+    EXPECT_U64_EQ(1, trace->events[3].block);
+    EXPECT_U64_EQ(4096, trace->events[3].size_bytes);
+    EXPECT_U64_EQ(4096, trace->peak_live_bytes);
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(trace, reads_gzip_like_plain_text)
+{
+    fixture_file file =
+        fixture_write_gzip(".csv.gz", TRACE_HEAD "0,0,allocate,1,513,0\n0,0,free,1,513,0\n");
+    mend_trace *trace = NULL;
+    ASSERT_RESULT(MEND_OK, mend_trace_read(file.path, &trace));
+    EXPECT_U64_EQ(2, trace->event_count);
+    EXPECT_U64_EQ(1024, trace->peak_live_bytes);
+    char name[256];
+    mend_trace_short_name(trace, name, sizeof(name));
+    EXPECT_TRUE(strncmp(name, "mend-test-", 10) == 0 && strstr(name, ".csv") == NULL);
+    mend_trace_destroy(trace);
+    fixture_remove(&file);
+}
+
+MEND_TEST(trace, refuses_bad_lines_with_line_and_reason)
+{
+    static const struct {
+        const char *text;
+        const char *complaint;
+    } cases[] = {
+        {"", ":1: the file is empty"},
+        {"hello\n", ":1: not a known trace"},
+        {"Thread,Time,Action,Pointer,Size\n", ":1: not a known trace"},
+        {TRACE_HEAD, "no events"},
+        {TRACE_HEAD "0,0,free,9,1,0\n", ":2: free of 9"},
+        {TRACE_HEAD "0,0,allocate,9,1,0\n0,0,free,9,1,0\n0,0,free,9,1,0\n", ":4: free of 9"},
+        {TRACE_HEAD "0,0,allocate,9,1,0\n\n0,0,allocate,9,1,0\n", ":4: 9 is allocated again"},
+        {TRACE_HEAD "0,0,alloc,9,1,0\n", ":2: unknown action \"alloc\""},
+        {TRACE_HEAD "0,0,allocate,9,1\n", ":2: not 6 fields"},
+        {TRACE_HEAD "0,0,allocate,9,1,0,0\n", ":2: not 6 fields"},
+        {TRACE_HEAD "0,0,allocate,9,,0\n", ":2: Size \"\""},
+        {TRACE_HEAD "0,0,allocate,9,-1,0\n", ":2: Size \"-1\""},
+        {TRACE_HEAD "0,0,allocate,9,+1,0\n", ":2: Size \"+1\""},
+        {TRACE_HEAD "0,0,allocate,9,12x,0\n", ":2: Size \"12x\""},
+        {TRACE_HEAD "0,0,allocate,9,0x,0\n", ":2: Size \"0x\""},
+        {TRACE_HEAD "0,0,allocate,9,99999999999999999999,0\n", ":2: Size"},
+        {TRACE_HEAD "0,0,allocate,9,0x1000000000000001,0\n", "above 2^60"},
+        {TRACE_HEAD "0,0,allocate,zz,1,0\n", ":2: Pointer \"zz\""},
+        {TRACE_HEAD "0,0,allocate,0xffffffffffffffff,1,0\n", ":2: Pointer"},
+        {TRACE_HEAD "0,0,allocate,9,1,default\n", ":2: Stream \"default\""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char message[512] = "";
+        mend_trace *trace = fixture_read_trace(cases[i].text, message);
+        MEND_TEST_CHECK(trace == NULL && strstr(message, cases[i].complaint) != NULL, (void)0,
+                        "case %zu: \"%s\" does not say \"%s\"", i, message, cases[i].complaint);
+        mend_trace_destroy(trace);
+    }
+}
+
+MEND_TEST(trace, refuses_more_live_bytes_than_can_be_counted)
+{
+    char text[1024] = TRACE_HEAD;
+    for (int i = 0; i < 9; i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "0,0,allocate,%d,0x1000000000000000,0\n", i);
+        strcat(text, line);
+    }
+    char message[512] = "";
+    EXPECT_TRUE(fixture_read_trace(text, message) == NULL);
+    EXPECT_TRUE(strstr(message, "2^63") != NULL);
+}
+
+MEND_TEST(trace, refuses_what_is_no_text)
+{
+    char message[512] = "";
+    char *line = malloc(10000);
+    memset(line, 'a', 9999);
+    line[9999] = 0;
+    EXPECT_TRUE(fixture_read_trace(line, message) == NULL);
+    EXPECT_TRUE(strstr(message, ":1: the line is longer") != NULL);
+    free(line);
+    fixture_file zeros = fixture_write(".csv", "\0\0\0\0", 4);
+    mend_trace *trace = NULL;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read(zeros.path, &trace));
+    fixture_remove(&zeros);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read("/no/such/file.csv", &trace));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_read("/", &trace));
+    EXPECT_TRUE(trace == NULL);
+}
+
+/* The bytes of a good file, compressed. */
+static size_t read_bytes(const char *path, unsigned char *bytes, size_t room)
+{
+    FILE *in = fopen(path, "rb");
+    size_t size = in == NULL ? 0 : fread(bytes, 1, room, in);
+    if (in != NULL) {
+        fclose(in);
+    }
+    return size;
+}
+
+MEND_TEST(trace, a_compressed_file_cut_short_is_refused)
+{
+    fixture_file good = fixture_write_gzip(
+        ".csv.gz", TRACE_HEAD "0,0,allocate,1,513,0\n0,0,allocate,2,99,0\n0,0,free,1,513,0\n");
+    unsigned char bytes[4096];
+    size_t size = read_bytes(good.path, bytes, sizeof(bytes));
+    fixture_remove(&good);
+    ASSERT_TRUE(size > 20);
+    for (size_t cut = 2; cut < size; cut += 3) {
+        fixture_file file = fixture_write(".csv.gz", bytes, cut);
+        mend_trace *trace = NULL;
+        mend_result result = mend_trace_read(file.path, &trace);
+        MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT, (void)0, "cut at %zu of %zu: %s",
+                        cut, size, mend_result_name(result));
+        mend_trace_destroy(trace);
+        fixture_remove(&file);
+    }
+}
+
+/* Any change of some bytes is read or refused, and never does harm; sanitizers watch. */
+MEND_TEST(trace, survives_damage_of_any_kind)
+{
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    static const char good[] = TRACE_HEAD "0,0,allocate,0x10,4096,0\n0,1,allocate,0x20,512,1\n"
+                                          "0,2,free,0x10,4096,0\n0,3,allocate,0x10,1,1\n"
+                                          "0,4,free,0x20,512,0\n0,5,free,0x10,1,1\n";
+    static const char alphabet[] = "0123456789xXaf,,\n\r -+\x01\xff";
+    for (int round = 0; round < 400; round++) {
+        char text[sizeof(good)];
+        memcpy(text, good, sizeof(good));
+        for (uint64_t k = 1 + mend_test_random_below(&random, 4); k > 0; k--) {
+            text[mend_test_random_below(&random, sizeof(good) - 1)] =
+                alphabet[mend_test_random_below(&random, sizeof(alphabet))];
+        }
+        fixture_file file = fixture_write(".csv", text, sizeof(good) - 1);
+        mend_trace *trace = NULL;
+        mend_result result = mend_trace_read(file.path, &trace);
+        EXPECT_TRUE((result == MEND_OK) == (trace != NULL));
+        mend_trace_destroy(trace);
+        fixture_remove(&file);
+    }
+}
+
+MEND_TEST(trace, scaling_divides_sizes_and_the_peak)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,102400,0\n"
+                                                 "0,0,allocate,2,100,0\n"
+                                                 "0,0,free,1,102400,0\n");
+    ASSERT_TRUE(trace != NULL);
+    ASSERT_RESULT(MEND_OK, mend_trace_scale(trace, 100));
+    EXPECT_U64_EQ(1024, trace->events[0].size_bytes);
+    EXPECT_U64_EQ(512, trace->events[1].size_bytes);
+    EXPECT_U64_EQ(1024, trace->events[2].size_bytes);
+    EXPECT_U64_EQ(1536, trace->peak_live_bytes);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_scale(trace, 0));
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(trace, the_bundled_recordings_are_what_their_readme_says)
+{
+    static const struct {
+        const char *name;
+        uint64_t events, peak_mib, streams;
+    } recordings[] = {{"gpt2-medium-pretrain", 28266, 26573, 1},
+                      {"detector-varboxes", 40706, 5462, 1},
+                      {"fsdp-llama-2stream", 64086, 11762, 2}};
+    for (size_t i = 0; i < 3; i++) {
+        mend_trace *trace = fixture_recording(recordings[i].name);
+        ASSERT_TRUE(trace != NULL);
+        EXPECT_U64_EQ(recordings[i].events, trace->event_count);
+        EXPECT_U64_EQ(recordings[i].peak_mib, trace->peak_live_bytes >> 20);
+        EXPECT_U64_EQ(recordings[i].streams, trace->stream_count);
+        mend_trace_destroy(trace);
+    }
+}

@@ -1,0 +1,124 @@
+/* Built-in workloads: the same text gives the same trace, and every trace is a sound one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "workloads/workload.h"
+
+static const char *const names[] = {"checkerboard", "small-pins", "phase-shift",
+                                    "many-streams", "staircase",  "random-mix"};
+enum { NAME_COUNT = sizeof(names) / sizeof(*names) };
+
+static mend_trace *generate(const char *name, const char *parameters, uint64_t seed)
+{
+    char spec[256];
+    snprintf(spec, sizeof(spec), "stress:%s%s", name, parameters);
+    mend_trace *trace = NULL;
+    mend_result result = mend_workload_generate(spec, seed, &trace);
+    MEND_TEST_CHECK(result == MEND_OK, (void)0, "%s: %s", spec, mend_result_name(result));
+    return trace;
+}
+
+static bool same(const mend_trace *a, const mend_trace *b)
+{
+    if (a->event_count != b->event_count) {
+        return false;
+    }
+    for (size_t i = 0; i < a->event_count; i++) {
+        const mend_trace_event *left = &a->events[i];
+        const mend_trace_event *right = &b->events[i];
+        if (left->size_bytes != right->size_bytes || left->block != right->block ||
+            left->stream != right->stream || left->is_alloc != right->is_alloc) {
+            return false;
+        }
+    }
+    return true;
+}
+
+MEND_TEST(workload, the_seed_decides)
+{
+    for (size_t i = 0; i < NAME_COUNT; i++) {
+        mend_trace *first = generate(names[i], "", 0);
+        mend_trace *again = generate(names[i], "?seed=7", 3);
+        mend_trace *other = generate(names[i], "", 3);
+        ASSERT_TRUE(first != NULL && again != NULL && other != NULL);
+        EXPECT_TRUE(same(first, again));
+        EXPECT_FALSE(same(first, other));
+        mend_trace_destroy(first);
+        mend_trace_destroy(again);
+        mend_trace_destroy(other);
+    }
+}
+
+/* Each block is allocated once, before its one free; the peak is what the events say. */
+static void check_sound(const mend_trace *trace)
+{
+    char *state = calloc(trace->block_count, 1);
+    uint64_t live_bytes = 0;
+    uint64_t peak_bytes = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const mend_trace_event *event = &trace->events[i];
+        EXPECT_U64_EQ(0, event->size_bytes % MEND_GRANULE_BYTES);
+        EXPECT_INT_EQ(event->is_alloc ? 0 : 1, state[event->block]);
+        state[event->block]++;
+        live_bytes += event->is_alloc ? event->size_bytes : -event->size_bytes;
+        peak_bytes = mend_max_u64(peak_bytes, live_bytes);
+        if (mend_test_has_failed()) {
+            break;
+        }
+    }
+    EXPECT_U64_EQ(peak_bytes, trace->peak_live_bytes);
+    free(state);
+}
+
+MEND_TEST(workload, every_trace_is_sound)
+{
+    for (size_t i = 0; i < NAME_COUNT; i++) {
+        mend_trace *trace = generate(names[i], "", 0);
+        ASSERT_TRUE(trace != NULL);
+        check_sound(trace);
+        EXPECT_TRUE(trace->peak_live_bytes > 3 * MEND_GIB);
+        EXPECT_TRUE(trace->peak_live_bytes <= 8 * MEND_GIB);
+        mend_trace_destroy(trace);
+    }
+}
+
+MEND_TEST(workload, parameters_are_obeyed)
+{
+    mend_trace *trace = generate("checkerboard", "?lo=600KiB&hi=5MiB&live=512MiB&rounds=1", 0);
+    ASSERT_TRUE(trace != NULL);
+    EXPECT_TRUE(trace->peak_live_bytes <= 512 * MEND_MIB);
+    EXPECT_TRUE(trace->peak_live_bytes >= 500 * MEND_MIB);
+    EXPECT_TRUE(trace->events[0].size_bytes >= 600 * MEND_KIB);
+    EXPECT_TRUE(trace->events[0].size_bytes <= 5 * MEND_MIB + 512);
+    mend_trace_destroy(trace);
+    trace = generate("many-streams", "?streams=3&turns=6", 0);
+    ASSERT_TRUE(trace != NULL);
+    EXPECT_U64_EQ(3, trace->stream_count);
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(workload, bad_texts_are_refused)
+{
+    static const char *const bad[] = {"stress:",
+                                      "stress:chess",
+                                      "stress:checkerboard?lo",
+                                      "stress:checkerboard?lo=",
+                                      "stress:checkerboard?lo=0",
+                                      "stress:checkerboard?lo=-1",
+                                      "stress:checkerboard?lo=9TiB",
+                                      "stress:checkerboard?low=1MiB",
+                                      "stress:checkerboard?rounds=2MiB",
+                                      "stress:checkerboard?rounds=1.5",
+                                      "stress:checkerboard?lo=64GiB&hi=65GiB",
+                                      "random:checkerboard"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        mend_trace *trace = NULL;
+        mend_result result = mend_workload_generate(bad[i], 0, &trace);
+        MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT, (void)0, "%s: %s", bad[i],
+                        mend_result_name(result));
+        mend_trace_destroy(trace);
+    }
+}
