@@ -1,6 +1,7 @@
 /*
- * What no document tells, tried: whether a part of a chunk can be mapped, which calls wait for a
- * running kernel, and whether two kernels may write neighbouring granules through two aliases.
+ * What no document tells, tried: whether a part of a chunk can be mapped, whether one call covers
+ * two reservations, which calls wait for a running kernel, and whether two kernels may write
+ * neighbouring granules through two aliases.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -90,6 +91,86 @@ static mend_status try_part(const mend_info_bench *bench, const char *how, uint6
                 bench->driver->status_name(bench->driver, mapped));
     }
     trial_end(&trial);
+    return status;
+}
+
+/* ---- neighbouring reservations -----------------------------------------------------------------
+ */
+
+/* Two reservations of a page, side by side if the driver follows the hints. */
+static mend_status reserve_neighbours(const mend_info_bench *bench, uint64_t address[2])
+{
+    const mend_driver *driver = bench->driver;
+    uint64_t page_bytes = bench->info.granularity_bytes;
+    uint64_t both = 0;
+    mend_status status = driver->reserve(driver, 2 * page_bytes, 0, 0, &both);
+    if (status == MEND_DRIVER_OK) {
+        status = driver->address_free(driver, both, 2 * page_bytes);
+    }
+    for (unsigned i = 0; status == MEND_DRIVER_OK && i < 2; i++) {
+        status = driver->reserve(driver, page_bytes, 0, both + i * page_bytes, &address[i]);
+    }
+    return status;
+}
+
+/* One call over the range of both, and where that is refused, one for each. */
+static mend_status cover_both(const mend_info_bench *bench, const uint64_t address[2], bool unmap,
+                              FILE *out)
+{
+    const mend_driver *driver = bench->driver;
+    uint64_t page_bytes = bench->info.granularity_bytes;
+    mend_status status =
+        unmap ? driver->unmap(driver, address[0], 2 * page_bytes)
+              : driver->set_access(driver, address[0], 2 * page_bytes, &bench->device, 1);
+    fprintf(out, "one %s covers two neighbouring reservations: %s (%s)\n",
+            unmap ? "unmap" : "set_access", status == MEND_DRIVER_OK ? "yes" : "no",
+            driver->status_name(driver, status));
+    if (status == MEND_DRIVER_OK) {
+        return status;
+    }
+    status = MEND_DRIVER_OK;
+    for (unsigned i = 0; status == MEND_DRIVER_OK && i < 2; i++) {
+        status = unmap ? driver->unmap(driver, address[i], page_bytes)
+                       : driver->set_access(driver, address[i], page_bytes, &bench->device, 1);
+    }
+    return status;
+}
+
+static mend_status try_neighbours(const mend_info_bench *bench, FILE *out)
+{
+    const mend_driver *driver = bench->driver;
+    const uint64_t page_bytes = bench->info.granularity_bytes;
+    mend_chunk_properties properties = {.device = bench->device};
+    uint64_t address[2] = {0};
+    mend_chunk_handle chunk = 0;
+    unsigned mapped = 0;
+    mend_status status = reserve_neighbours(bench, address);
+    bool adjacent = status == MEND_DRIVER_OK && address[1] == address[0] + page_bytes;
+    if (status == MEND_DRIVER_OK && !adjacent) {
+        fprintf(out, "one call covers two neighbouring reservations: not tried (hints ignored)\n");
+    }
+    if (adjacent) {
+        status = driver->create(driver, page_bytes, &properties, &chunk);
+    }
+    while (adjacent && status == MEND_DRIVER_OK && mapped < 2) {
+        status = driver->map(driver, address[mapped], page_bytes, 0, chunk);
+        mapped += status == MEND_DRIVER_OK ? 1 : 0;
+    }
+    if (mapped == 2) {
+        mend_status allowed = cover_both(bench, address, false, out);
+        mend_status unmapped = cover_both(bench, address, true, out);
+        status = allowed != MEND_DRIVER_OK ? allowed : unmapped;
+    } else if (mapped == 1) {
+        driver->unmap(driver, address[0], page_bytes);
+    }
+    if (chunk != 0) {
+        driver->release(driver, chunk);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        if (address[i] != 0) {
+            driver->address_free(driver, address[i], page_bytes);
+        }
+    }
     return status;
 }
 
@@ -268,6 +349,9 @@ mend_status mend_info_try(const mend_info_bench *bench, FILE *out)
     mend_status status = try_part(bench, "size", 0, out);
     if (status == MEND_DRIVER_OK) {
         status = try_part(bench, "offset", 1, out);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = try_neighbours(bench, out);
     }
     for (int tried = 0; status == MEND_DRIVER_OK && tried < TRIED_COUNT; tried++) {
         status = try_wait(bench, (tried_call)tried, names[tried], out);
