@@ -281,6 +281,9 @@ struct mend_driver {
     /* Makes all later work of `stream` wait for the event, on the device. Never blocks the host. */
     mend_status (*stream_wait)(const mend_driver *, mend_stream stream, mend_event event);
 
+    /* What the stream is. A special handle is that of the current context, which it needs. The
+     * legacy stream while a blocking stream captures is ACTIVE with capture_id 0: not captured, but
+     * not to be touched. NOT_SUPPORTED for the per-thread stream of a driver before CUDA 12.0. */
     mend_status (*stream_get_info)(const mend_driver *, mend_stream stream, mend_stream_info *info);
 
     /* ---- events ---------------------------------------------------------------------------------
