@@ -11,12 +11,13 @@
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-/* A device nobody fills: what wastes most on the worst workload known wants 20 times the peak. */
+/* A device nobody fills: what wastes most on the worst workload known wants 20 times the peak.
+ * Where bytes are real, so are addresses, and both are scarcer. */
 static uint64_t unlimited_bytes(const mend_trace *trace, bool has_content)
 {
-    uint64_t least_bytes = has_content ? 64 * MEND_GIB : MEND_TIB;
     uint64_t peak_bytes = mend_min_u64(trace->peak_live_bytes, UINT64_C(1) << 54);
-    return mend_max_u64(least_bytes, 64 * peak_bytes);
+    return has_content ? mend_max_u64(4 * MEND_GIB, 32 * peak_bytes)
+                       : mend_max_u64(MEND_TIB, 64 * peak_bytes);
 }
 
 static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
@@ -325,6 +326,8 @@ static void judge_sim(mend_replay_rig *rig, mend_replay_result *result)
     result->mappings_peak = ledger.peak_mappings;
     result->content_errors = result->content_checked ? ledger.content_errors : 0;
     if (ledger.violations > 0) {
+        /* Whatever failed after it is a consequence. */
+        result->problem[0] = 0;
         mend_replay_note_problem(result, "a rule of the driver was broken: %s",
                                  mend_sim_first_violation(rig->sim));
     }
