@@ -65,7 +65,7 @@ static mend_result create_chunks(transaction *t)
     }
     uint64_t left_bytes = t->plan->create_bytes;
     while (left_bytes > 0) {
-        uint64_t size_bytes = mend_min_u64(left_bytes, t->plan->create_unit_bytes);
+        uint64_t size_bytes = mend_plan_next_chunk(t->plan, left_bytes);
         mend_chunk *chunk;
         mend_status status = mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
         if (status != MEND_DRIVER_OK) {

@@ -8,6 +8,10 @@ enum { BASE_TRIES = 16 };
 #define LARGEST_CHUNK_BYTES (128 * MEND_MIB)
 enum { CHUNKS_OF_LIMIT = 256 };
 
+/* Room is ample while so much of the limit is not reserved; then chunks shrink to this part of it.
+ */
+enum { AMPLE_ROOM_PERCENT = 60, TIGHT_CHUNKS_OF_LIMIT = 512 };
+
 uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone)
 {
     uint64_t page = heap->device.granularity_bytes;
@@ -90,6 +94,37 @@ static uint64_t pick_chunks(mend_heap *heap, const mend_request *request, mend_p
     return 0;
 }
 
+/* How chunks are sized for one creation. */
+typedef struct creation_sizes {
+    uint64_t least_bytes;   /* created in all, where the limit has room */
+    uint64_t largest_bytes; /* of one chunk */
+    bool lone_tail;         /* the last, partly needed page is a chunk of its own */
+} creation_sizes;
+
+/*
+ * While memory is ample, whole usual chunks: few calls. Once the limit comes near, exactly what a
+ * large request lacks, and its last page apart: the next block then begins in that small chunk, and
+ * no block keeps its neighbour's large chunk from being wholly free.
+ */
+static creation_sizes sizes_of_creation(const mend_heap *heap, const mend_request *request,
+                                        uint64_t room_bytes)
+{
+    uint64_t limit = heap->config.limit_bytes;
+    uint64_t page = heap->device.granularity_bytes;
+    uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
+    creation_sizes sizes = {.least_bytes = usual, .largest_bytes = usual};
+    if (request->zone == MEND_ZONE_SMALL || room_bytes > limit / 100 * AMPLE_ROOM_PERCENT) {
+        return sizes;
+    }
+    uint64_t part = mend_align_down(limit / TIGHT_CHUNKS_OF_LIMIT, page);
+    uint64_t tight = mend_max_u64(part, LEAST_CHUNK_BYTES);
+    tight = mend_min_u64(mend_min_u64(tight, LARGEST_CHUNK_BYTES), usual);
+    sizes.least_bytes = request->size_bytes >= tight / 2 ? page : tight;
+    sizes.largest_bytes = mend_min_u64(usual, 4 * tight);
+    sizes.lone_tail = request->size_bytes >= tight / 4;
+    return sizes;
+}
+
 /* Decides what to create for the missing bytes; false when the limit has no room for them. */
 static bool plan_creation(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
@@ -97,13 +132,17 @@ static bool plan_creation(const mend_heap *heap, const mend_request *request, me
     uint64_t limit = heap->config.limit_bytes;
     uint64_t reserved = heap->chunks.reserved_bytes;
     uint64_t room = limit > reserved ? limit - reserved : 0;
-    uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
-    uint64_t exact = mend_align_up(missing_bytes, heap->device.granularity_bytes);
+    uint64_t page = heap->device.granularity_bytes;
+    uint64_t exact = mend_align_up(missing_bytes, page);
     if (!rules.may_create || exact > room) {
         return false;
     }
-    plan->create_bytes = !rules.exact && exact < usual && usual <= room ? usual : exact;
-    plan->create_unit_bytes = usual;
+    creation_sizes sizes = sizes_of_creation(heap, request, room);
+    bool rounded_up = !rules.exact && exact < sizes.least_bytes && sizes.least_bytes <= room;
+    plan->create_bytes = rounded_up ? sizes.least_bytes : exact;
+    plan->create_unit_bytes = sizes.largest_bytes;
+    bool has_tail = sizes.lone_tail && !rounded_up && exact > page && missing_bytes % page != 0;
+    plan->create_tail_bytes = has_tail ? page : 0;
     return true;
 }
 
@@ -206,10 +245,18 @@ bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_pl
     return plan_creation(heap, request, rules, request->size_bytes, plan);
 }
 
+uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes)
+{
+    return left_bytes > plan->create_tail_bytes
+               ? mend_min_u64(left_bytes - plan->create_tail_bytes, plan->create_unit_bytes)
+               : left_bytes;
+}
+
 size_t mend_plan_create_count(const mend_plan *plan)
 {
-    if (plan->create_bytes == 0) {
-        return 0;
+    size_t count = 0;
+    for (uint64_t left = plan->create_bytes; left > 0; count++) {
+        left -= mend_plan_next_chunk(plan, left);
     }
-    return (size_t)((plan->create_bytes + plan->create_unit_bytes - 1) / plan->create_unit_bytes);
+    return count;
 }

@@ -14,6 +14,7 @@ typedef struct mend_plan {
     uint64_t picked_bytes;
     uint64_t create_bytes;      /* to be created behind them */
     uint64_t create_unit_bytes; /* in chunks of this size; the last may be smaller */
+    uint64_t create_tail_bytes; /* of these, the last bytes, in a chunk of their own */
 } mend_plan;
 
 /* What a plan may do. */
@@ -35,7 +36,9 @@ bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan);
 
-/* How many chunks a plan creates. */
+/* The size of the next chunk to create, when `left_bytes` of create_bytes are left; and how many
+ * there are in all. */
+uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
 size_t mend_plan_create_count(const mend_plan *plan);
 
 /* The usual size of a chunk of a zone under the limit now. */
