@@ -28,8 +28,7 @@ static const mend_info_series *busy_twin(const mend_info_bench *bench, const men
     return NULL;
 }
 
-/* ---- the table ---------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------- */
 
 static void print_durations(const mend_info_series *series, FILE *out)
 {
@@ -68,8 +67,7 @@ void mend_info_print_prices(const mend_info_bench *bench, FILE *out)
     }
 }
 
-/* ---- the price list ----------------------------------------------------------------------------
- */
+/* ---- the price list ---------------------------------------------------------------------- */
 
 /* cost = base + slope * x, with neither below 0, such that relative errors are small. */
 typedef struct line_fit {
@@ -164,8 +162,7 @@ void mend_info_write_costs(const mend_info_bench *bench, FILE *out)
 #undef X
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------
- */
+/* ---- JSON -------------------------------------------------------------------------------- */
 
 void mend_info_write_json(const mend_info_bench *bench, FILE *out)
 {

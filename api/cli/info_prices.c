@@ -11,8 +11,7 @@
 static const uint64_t sizes_mib[] = {2, 8, 32, 128, 512, 1024};
 static const unsigned batches[] = {4, 16, 64, MEND_INFO_MOST_BATCH};
 
-/* ---- samples -----------------------------------------------------------------------------------
- */
+/* ---- samples ----------------------------------------------------------------------------- */
 
 static mend_info_series *series_of(mend_info_bench *bench, mend_driver_call call,
                                    uint64_t size_bytes, uint64_t mappings, bool busy)
@@ -102,8 +101,7 @@ mend_status mend_info_spin(const mend_info_bench *bench, uint64_t duration_ns)
     return bench->driver->launch(bench->driver, bench->work, &kernel);
 }
 
-/* ---- virtual memory ----------------------------------------------------------------------------
- */
+/* ---- virtual memory ---------------------------------------------------------------------- */
 
 /* What one round holds; `unwind` gives it back. */
 typedef struct map_round {
@@ -195,8 +193,7 @@ static mend_status measure_mapping(mend_info_bench *bench, uint64_t chunk_bytes,
     return status != MEND_DRIVER_OK ? status : waited;
 }
 
-/* ---- the other calls ---------------------------------------------------------------------------
- */
+/* ---- the other calls --------------------------------------------------------------------- */
 
 static mend_status measure_allocators(mend_info_bench *bench, uint64_t size_bytes)
 {

@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- values
- * -------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 #define SAME_VALUE(ours, theirs)                                                                   \
     _Static_assert((long long)(ours) == (long long)(theirs), #ours " differs from " #theirs)
@@ -60,8 +59,7 @@ SAME_VALUE(MEND_CAPTURE_ACTIVE, CU_STREAM_CAPTURE_STATUS_ACTIVE);
 SAME_VALUE(MEND_CAPTURE_INVALIDATED, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 _Static_assert((CUdriverProcAddressQueryResult)0 == CU_GET_PROC_ADDRESS_SUCCESS, "symbol found");
 
-/* ---- types
- * --------------------------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------------------------- */
 
 #define SAME_TYPE(ours, theirs)                                                                    \
     _Static_assert(__builtin_types_compatible_p(ours, theirs), #ours " differs from " #theirs)
@@ -114,8 +112,7 @@ SAME_SIZE(mend_cu_access, CUmemAccessDesc);
 SAME_FIELD(mend_cu_access, location, CUmemAccessDesc, location);
 SAME_FIELD(mend_cu_access, flags, CUmemAccessDesc, flags);
 
-/* ---- functions
- * ----------------------------------------------------------------------------------- */
+/* ---- functions --------------------------------------------------------------------------- */
 
 /* What may follow a symbol in cuda.h: the newest version of a function is not always ours. */
 typedef struct symbol_names {

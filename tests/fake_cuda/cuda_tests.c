@@ -180,56 +180,65 @@ MEND_TEST(fake_cuda, without_virtual_memory_a_device_still_opens)
     }
 }
 
-/* Opens a device while call number `position` of this kind fails. False: there is no such call. */
-static bool probe_with_fault(fake_cuda *fake, const mend_driver *driver, const char *call,
-                             uint64_t position)
+/* Opens a device while call number `position` of this kind runs out of memory. */
+static mend_status probe_with_fault(fake_cuda *fake, const mend_driver *driver, const char *call,
+                                    uint64_t position, mend_device_info *info)
 {
-    mend_device_info info;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = call;
     fault.after_calls = position;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
-    memset(&info, 0x5a, sizeof(info));
-    mend_status status = probe(driver, &info);
+    memset(info, 0x5a, sizeof(*info));
+    mend_status status = probe(driver, info);
     mend_sim_clear_faults(fake->sim);
-    if (status == MEND_DRIVER_OK) {
-        return false;
-    }
-    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, status);
-    EXPECT_INT_EQ(0x5a, info.name[0]); /* untouched */
     expect_nothing_left(fake);
-    return true;
+    return status;
 }
 
-/* Out of memory says nothing about the device: it is the answer, at every step. */
+/* A lack of memory says nothing about the device: it is the answer, as long as the pool's own needs
+ * are tried. */
 MEND_TEST(fake_cuda, a_probe_that_runs_out_of_memory_fails_and_undoes_all)
 {
     static const struct {
         const char *call;
-        unsigned times; /* in one probe */
+        unsigned needed; /* calls of this kind until aliasing is known */
     } steps[] = {{"device_open", 1},
                  {"context_push", 1},
                  {"exchange_capture_mode", 1},
                  {"reserve", 1},
-                 {"create", 5},
-                 {"map", 3},
+                 {"create", 1},
+                 {"map", 2},
                  {"set_access", 2},
                  {"fill", 3},
                  {"copy", 3},
                  {"stream_create", 1},
-                 {"stream_synchronize", 3},
-                 {"export_handle", 1}};
+                 {"stream_synchronize", 3}};
     fake_cuda *fake;
     const mend_driver *driver;
+    mend_device_info info;
     ASSERT_TRUE(find_both(&fake, &driver));
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        unsigned failures = 0;
-        while (failures < 20 && probe_with_fault(fake, driver, steps[i].call, failures)) {
-            failures++;
+        for (unsigned position = 0; position < steps[i].needed; position++) {
+            EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY,
+                          probe_with_fault(fake, driver, steps[i].call, position, &info));
+            EXPECT_INT_EQ(0x5a, info.name[0]); /* untouched */
         }
-        MEND_TEST_CHECK(failures == steps[i].times, (void)0, "%s failed %u times, expected %u",
-                        steps[i].call, failures, steps[i].times);
     }
+}
+
+MEND_TEST(fake_cuda, what_is_not_needed_is_dropped_when_memory_is_short)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    /* The second chunk is that of the partial mapping, the third the one to share. */
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe_with_fault(fake, driver, "create", 2, &info));
+    EXPECT_TRUE(info.virtual_memory);
+    EXPECT_TRUE(info.aliasing);
+    EXPECT_FALSE(info.share_file_descriptor);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe_with_fault(fake, driver, "export_handle", 0, &info));
+    EXPECT_FALSE(info.share_file_descriptor);
 }
 
 MEND_TEST(fake_cuda, a_missing_function_is_named)

@@ -58,8 +58,7 @@ static mend_status taken(checked_driver *checked, mend_tree *tree, mend_checked_
     return status;
 }
 
-/* ---- calls without a ledger's rule --------------------------------------------------------------
- */
+/* ---- calls without a ledger's rule ------------------------------------------------------- */
 
 #define X(member, bytes, parameters, arguments)                                                    \
     static mend_status pass_##member parameters                                                    \
@@ -82,8 +81,7 @@ static const char *checked_status_name(const mend_driver *driver, mend_status st
     return inner->status_name(inner, status);
 }
 
-/* ---- devices
- * ------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 static mend_status checked_device_open(const mend_driver *driver, int device,
                                        mend_device_info *info)
@@ -116,8 +114,7 @@ static mend_status checked_exchange_capture_mode(const mend_driver *driver, mend
     return pass_exchange_capture_mode(driver, mode);
 }
 
-/* ---- addresses and chunks
- * ------------------------------------------------------------------------ */
+/* ---- addresses and chunks ---------------------------------------------------------------- */
 
 static mend_status checked_reserve(const mend_driver *driver, uint64_t size_bytes,
                                    uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
@@ -238,8 +235,7 @@ static mend_status checked_import_handle(const mend_driver *driver, const void *
     return status;
 }
 
-/* ---- the driver's own allocators
- * ----------------------------------------------------------------- */
+/* ---- the driver's own allocators --------------------------------------------------------- */
 
 static const char no_stream[] = "MEND_NO_STREAM is no stream";
 static const char unknown_allocation[] = "only an address the driver allocated can be freed";
@@ -299,8 +295,7 @@ static mend_status checked_async_free(const mend_driver *driver, uint64_t addres
     return taken(checked, allocations, record, pass_async_free(driver, address, stream));
 }
 
-/* ---- work and streams
- * ---------------------------------------------------------------------------- */
+/* ---- work and streams -------------------------------------------------------------------- */
 
 /* OK, or the refusal of a call on a stream. */
 static mend_status judge(checked_driver *checked, mend_driver_call call, mend_stream stream,
@@ -374,8 +369,7 @@ static mend_status checked_stream_get_info(const mend_driver *driver, mend_strea
     return status != MEND_DRIVER_OK ? status : pass_stream_get_info(driver, stream, info);
 }
 
-/* ---- events
- * -------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 static const char unknown_event[] = "an event is used between its creation and its destruction";
 
@@ -440,8 +434,7 @@ static mend_status checked_event_destroy(const mend_driver *driver, mend_event e
     return taken(checked, events, record, pass_event_destroy(driver, event));
 }
 
-/* ---- the table
- * ----------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define CHECKED_CALLS(X)                                                                           \

@@ -68,8 +68,7 @@ void mend_checked_count_breach(mend_checked_books *books)
     mend_mutex_unlock(&books->mutex);
 }
 
-/* ---- devices ----------------------------------------------------------------------------------
- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 static bool is_device(int device)
 {
@@ -107,8 +106,7 @@ void mend_checked_close_end(mend_checked_books *books, int device, bool done)
     mend_mutex_unlock(&books->mutex);
 }
 
-/* ---- records of one value -----------------------------------------------------------------------
- */
+/* ---- records of one value ---------------------------------------------------------------- */
 
 mend_checked_record *mend_checked_find(const mend_tree *tree, uint64_t key)
 {
@@ -248,8 +246,7 @@ bool mend_checked_knows(mend_checked_books *books, const mend_tree *tree, uint64
     return known;
 }
 
-/* ---- chunks ------------------------------------------------------------------------------------
- */
+/* ---- chunks ------------------------------------------------------------------------------ */
 
 void mend_checked_chunk_settle(mend_checked_books *books, mend_checked_chunk *chunk)
 {

@@ -59,15 +59,13 @@ void mend_checked_books_clear(mend_checked_books *books);
 void mend_checked_books_read(mend_checked_books *books, mend_checked_ledger *ledger);
 void mend_checked_count_breach(mend_checked_books *books);
 
-/* ---- devices ----------------------------------------------------------------------------------
- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 void mend_checked_opened(mend_checked_books *books, int device, const mend_device_info *info);
 const char *mend_checked_close_begin(mend_checked_books *books, int device);
 void mend_checked_close_end(mend_checked_books *books, int device, bool done);
 
-/* ---- records of one value: reservations, events, allocations ----------------------------------
- */
+/* ---- records of one value: reservations, events, allocations ----------------------------- */
 
 const char *mend_checked_reserve_begin(mend_checked_books *books, uint64_t size_bytes,
                                        uint64_t alignment_bytes, mend_checked_record **record);
@@ -87,8 +85,7 @@ void mend_checked_taken(mend_checked_books *books, mend_tree *tree, mend_checked
 
 bool mend_checked_knows(mend_checked_books *books, const mend_tree *tree, uint64_t key);
 
-/* ---- chunks ------------------------------------------------------------------------------------
- */
+/* ---- chunks ------------------------------------------------------------------------------ */
 
 const char *mend_checked_create_begin(mend_checked_books *books, uint64_t size_bytes,
                                       const mend_chunk_properties *properties,
@@ -103,8 +100,7 @@ void mend_checked_release_end(mend_checked_books *books, mend_checked_chunk *chu
 const char *mend_checked_export(mend_checked_books *books, mend_chunk_handle handle,
                                 int share_type);
 
-/* ---- mappings ----------------------------------------------------------------------------------
- */
+/* ---- mappings ---------------------------------------------------------------------------- */
 
 const char *mend_checked_map_begin(mend_checked_books *books, uint64_t address, uint64_t size_bytes,
                                    uint64_t offset_bytes, mend_chunk_handle handle,

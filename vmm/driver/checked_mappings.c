@@ -176,8 +176,7 @@ void mend_checked_access_end(mend_checked_books *books, uint64_t address, uint64
     mend_mutex_unlock(&books->mutex);
 }
 
-/* ---- work
- * ---------------------------------------------------------------------------------------- */
+/* ---- work -------------------------------------------------------------------------------- */
 
 static const char *touch_rule(const mend_checked_books *books, uint64_t address,
                               uint64_t size_bytes)

@@ -12,8 +12,7 @@
 #include "base/process.h"
 #include "driver/cuda_state.h"
 
-/* ---- devices and contexts ----------------------------------------------------------------------
- */
+/* ---- devices and contexts ---------------------------------------------------------------- */
 
 static mend_status cuda_device_count(const mend_driver *driver, int *count)
 {
@@ -63,8 +62,7 @@ static mend_status cuda_exchange_capture_mode(const mend_driver *driver, mend_ca
     return status;
 }
 
-/* ---- addresses and chunks ----------------------------------------------------------------------
- */
+/* ---- addresses and chunks ---------------------------------------------------------------- */
 
 static mend_status cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
                                 uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
@@ -164,8 +162,7 @@ static mend_status cuda_import_handle(const mend_driver *driver, const void *sha
     return status;
 }
 
-/* ---- the driver's own allocators ----------------------------------------------------------------
- */
+/* ---- the driver's own allocators --------------------------------------------------------- */
 
 static mend_status cuda_plain_alloc(const mend_driver *driver, uint64_t size_bytes,
                                     uint64_t *address)
@@ -200,8 +197,7 @@ static mend_status cuda_async_free(const mend_driver *driver, uint64_t address, 
     return mend_cuda_functions(driver)->cuMemFreeAsync(address, stream);
 }
 
-/* ---- work, streams and events -------------------------------------------------------------------
- */
+/* ---- work, streams and events ------------------------------------------------------------ */
 
 static mend_status cuda_copy(const mend_driver *driver, uint64_t destination, uint64_t source,
                              uint64_t size_bytes, mend_stream stream)
@@ -266,8 +262,7 @@ static mend_status cuda_event_destroy(const mend_driver *driver, mend_event even
     return mend_cuda_functions(driver)->cuEventDestroy(event);
 }
 
-/* ---- what cannot fail ---------------------------------------------------------------------------
- */
+/* ---- what cannot fail -------------------------------------------------------------------- */
 
 static uint64_t cuda_clock_ns(const mend_driver *driver)
 {

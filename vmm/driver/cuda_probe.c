@@ -20,11 +20,10 @@ typedef struct memory_probe {
     bool mapped[2]; /* the first page, the second */
 } memory_probe;
 
-/* Such a failure says nothing about what the device can do. */
-static bool is_inconclusive(mend_status status)
+/* The context is of no use any more, whatever was tried. */
+static bool is_broken(mend_status status)
 {
-    return status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY ||
-           status == MEND_DRIVER_DEINITIALIZED || status == MEND_DRIVER_ILLEGAL_ADDRESS ||
+    return status == MEND_DRIVER_DEINITIALIZED || status == MEND_DRIVER_ILLEGAL_ADDRESS ||
            status == MEND_DRIVER_LAUNCH_FAILED;
 }
 
@@ -33,12 +32,22 @@ static mend_status conclude(const memory_probe *probe, const char *what, mend_st
                             bool *works)
 {
     *works = status == MEND_DRIVER_OK;
-    if (*works || is_inconclusive(status)) {
-        return status == MEND_DRIVER_NOT_READY ? MEND_DRIVER_OUT_OF_MEMORY : status;
+    if (*works || is_broken(status)) {
+        return status;
     }
     mend_log(MEND_LOG_INFO, "%s: %s: no (%s)", probe->device_name, what,
              probe->driver->status_name(probe->driver, status));
     return MEND_DRIVER_OK;
+}
+
+/* The same for what a pool cannot do without: a lack of memory says nothing about the device. */
+static mend_status conclude_needed(const memory_probe *probe, const char *what, mend_status status,
+                                   bool *works)
+{
+    if (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    return conclude(probe, what, status, works);
 }
 
 static mend_status map_page(memory_probe *probe, int page, uint64_t size_bytes,
@@ -198,9 +207,9 @@ static mend_status probe_properties(memory_probe *probe, const char *what, int s
 static mend_status probe_all(memory_probe *probe, mend_device_info *info)
 {
     mend_status status =
-        conclude(probe, "virtual memory", try_mapping(probe), &info->virtual_memory);
+        conclude_needed(probe, "virtual memory", try_mapping(probe), &info->virtual_memory);
     if (status == MEND_DRIVER_OK && info->virtual_memory) {
-        status = conclude(probe, "aliasing", try_alias(probe), &info->aliasing);
+        status = conclude_needed(probe, "aliasing", try_alias(probe), &info->aliasing);
     }
     unmap_pages(probe);
     release_chunk(probe);

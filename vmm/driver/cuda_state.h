@@ -52,9 +52,8 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
 /*
  * Finds out by use what the memory of an open device can do, and fills granularity_bytes,
  * recommended_bytes, virtual_memory, aliasing, partial_map, rdma and share_...; whatever the driver
- * refuses is false and logged. Its context is current. OK, or a failure that says nothing about
- * what the device can do (OUT_OF_MEMORY, a broken context): *info is then of no use. Nothing is
- * left behind.
+ * refuses is false and logged. Its context is current. OK; OUT_OF_MEMORY where not even a page
+ * could be had, or the code of a broken context: *info is then of no use. Nothing is left behind.
  */
 mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info);
 

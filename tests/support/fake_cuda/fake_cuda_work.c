@@ -1,0 +1,208 @@
+/* The entry points of work, streams and events, and the one that finds them all. */
+#include <string.h>
+
+#include "tests/support/fake_cuda/entries.h"
+
+/* ---- work -------------------------------------------------------------------------------- */
+
+mend_status cuMemcpyAsync(mend_cu_address destination, mend_cu_address source, size_t bytes,
+                          mend_stream stream)
+{
+    return inner()->copy(inner(), destination, source, bytes, stream);
+}
+
+mend_status cuMemsetD8Async(mend_cu_address address, unsigned char value, size_t bytes,
+                            mend_stream stream)
+{
+    return inner()->fill(inner(), address, value, bytes, stream);
+}
+
+static const char *const entries[] = {"mend_spin", "mend_write", "mend_verify"};
+
+mend_status cuModuleLoadData(mend_cu_module *module, const void *image)
+{
+    if (strncmp(image, ".version ", strlen(".version ")) != 0) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    fake_cuda_get()->modules++;
+    *module = (mend_cu_module)(void *)fake_cuda_get();
+    return MEND_DRIVER_OK;
+}
+
+mend_status cuModuleUnload(mend_cu_module module)
+{
+    if ((void *)module != fake_cuda_get() || fake_cuda_get()->modules == 0) {
+        return MEND_DRIVER_INVALID_HANDLE;
+    }
+    fake_cuda_get()->modules--;
+    return MEND_DRIVER_OK;
+}
+
+/* A function is the number of its kernel, from 1. */
+mend_status cuModuleGetFunction(mend_cu_function *function, mend_cu_module module, const char *name)
+{
+    for (uintptr_t i = 0;
+         (void *)module == fake_cuda_get() && i < sizeof(entries) / sizeof(*entries); i++) {
+        if (strcmp(name, entries[i]) == 0) {
+            *function = (mend_cu_function)(i + 1);
+            return MEND_DRIVER_OK;
+        }
+    }
+    return MEND_DRIVER_NOT_FOUND;
+}
+
+/* Reads one parameter of a kernel. */
+static uint64_t parameter_u64(void **parameters, int index)
+{
+    uint64_t value;
+    memcpy(&value, parameters[index], sizeof(value));
+    return value;
+}
+
+mend_status cuLaunchKernel(mend_cu_function function, unsigned int grid_x, unsigned int grid_y,
+                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                           unsigned int block_z, unsigned int shared_bytes, mend_stream stream,
+                           void **parameters, void **extra)
+{
+    uintptr_t number = (uintptr_t)function;
+    if (number == 0 || number > sizeof(entries) / sizeof(*entries) || extra != NULL ||
+        shared_bytes != 0 || grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 ||
+        block_x > 1024 || block_y != 1 || block_z != 1) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    mend_kernel kernel = {.kind = (mend_kernel_kind)(number - 1),
+                          .address = parameter_u64(parameters, 0),
+                          .granule_bytes = parameter_u64(parameters, 1),
+                          .stride_bytes = parameter_u64(parameters, 2),
+                          .granule_count = parameter_u64(parameters, 3),
+                          .duration_ns = parameter_u64(parameters, 5),
+                          .mismatches = parameter_u64(parameters, 6)};
+    memcpy(&kernel.value, parameters[4], sizeof(kernel.value));
+    return inner()->launch(inner(), stream, &kernel);
+}
+
+/* ---- streams and events ------------------------------------------------------------------ */
+
+mend_status cuStreamCreate(mend_stream *stream, unsigned int flags)
+{
+    return flags != MEND_CU_STREAM_NON_BLOCKING ? MEND_DRIVER_INVALID_VALUE
+                                                : inner()->stream_create(inner(), stream);
+}
+
+mend_status cuStreamDestroy(mend_stream stream)
+{
+    return inner()->stream_destroy(inner(), stream);
+}
+
+mend_status cuStreamQuery(mend_stream stream)
+{
+    return inner()->stream_query(inner(), stream);
+}
+
+mend_status cuStreamSynchronize(mend_stream stream)
+{
+    return inner()->stream_synchronize(inner(), stream);
+}
+
+mend_status cuStreamWaitEvent(mend_stream stream, mend_event event, unsigned int flags)
+{
+    return flags != 0 ? MEND_DRIVER_INVALID_VALUE : inner()->stream_wait(inner(), stream, event);
+}
+
+mend_status cuStreamGetCtx(mend_stream stream, mend_context *context)
+{
+    mend_stream_info info = {0};
+    mend_status status = inner()->stream_get_info(inner(), stream, &info);
+    *context = info.context;
+    return status;
+}
+
+mend_status cuStreamGetCaptureInfo(mend_stream stream, mend_cu_capture_status *capture,
+                                   mend_cu_id *id, mend_cu_graph *graph,
+                                   const mend_cu_graph_node **dependencies,
+                                   size_t *dependency_count)
+{
+    mend_stream_info info = {0};
+    if (graph != NULL || dependencies != NULL || dependency_count != NULL) {
+        return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    if (stream == NULL && fake_cuda_get()->switches.legacy_capture != MEND_DRIVER_OK) {
+        return fake_cuda_get()->switches.legacy_capture;
+    }
+    mend_status status = inner()->stream_get_info(inner(), stream, &info);
+    *capture = (mend_cu_capture_status)info.capture;
+    *id = info.capture_id;
+    return status;
+}
+
+mend_status cuEventCreate(mend_event *event, unsigned int flags)
+{
+    return flags != MEND_CU_EVENT_NO_TIMING ? MEND_DRIVER_INVALID_VALUE
+                                            : inner()->event_create(inner(), event);
+}
+
+mend_status cuEventRecord(mend_event event, mend_stream stream)
+{
+    return inner()->event_record(inner(), event, stream);
+}
+
+mend_status cuEventQuery(mend_event event)
+{
+    return inner()->event_query(inner(), event);
+}
+
+mend_status cuEventSynchronize(mend_event event)
+{
+    return inner()->event_synchronize(inner(), event);
+}
+
+mend_status cuEventDestroy(mend_event event)
+{
+    return inner()->event_destroy(inner(), event);
+}
+
+/* ---- what came with CUDA 12.0 ------------------------------------------------------------ */
+
+#ifndef FAKE_CUDA_OLD
+mend_status cuStreamGetId(mend_stream stream, unsigned long long *id)
+{
+    mend_stream_info info = {0};
+    mend_status status = inner()->stream_get_info(inner(), stream, &info);
+    *id = info.id;
+    return status;
+}
+
+typedef void (*any_function)(void);
+
+/* Finds a function by its plain name, from the version on in which its type came. */
+MEND_API mend_status
+fake_get_proc_address(const char *symbol, void **function, int version, mend_cu_id flags,
+                      mend_cu_symbol_status *found) __asm__("cuGetProcAddress_v2");
+mend_status fake_get_proc_address(const char *symbol, void **function, int version,
+                                  mend_cu_id flags, mend_cu_symbol_status *found)
+{
+    static const struct {
+        const char *name;
+        int version;
+        any_function function;
+    } known[] = {
+#define X(name, version, suffix, parameters) {#name, version, (any_function)name},
+        MEND_CU_FUNCTIONS(X) MEND_CU_OPTIONAL_FUNCTIONS(X)
+#undef X
+    };
+    const char *missing = fake_cuda_get()->switches.missing_function;
+    *function = NULL;
+    *found = 1;
+    if (version > FAKE_DRIVER_VERSION || flags != MEND_CU_SYMBOLS_LEGACY_STREAM) {
+        return MEND_DRIVER_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        if (strcmp(symbol, known[i].name) == 0 && version >= known[i].version &&
+            (missing == NULL || strcmp(symbol, missing) != 0)) {
+            memcpy(function, &known[i].function, sizeof(*function));
+            *found = 0;
+        }
+    }
+    return MEND_DRIVER_OK;
+}
+#endif
