@@ -1,0 +1,335 @@
+/* The built program from outside: exit status, what goes to which stream, and JSON by contract. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "tests/cli/fixture.h"
+#include "tests/support/test.h"
+
+typedef struct ended_run {
+    int status;
+    char out[16384];
+    char err[16384];
+} ended_run;
+
+static void read_all(const char *path, char *text, size_t size)
+{
+    FILE *in = fopen(path, "r");
+    size_t length = in == NULL ? 0 : fread(text, 1, size - 1, in);
+    text[length] = 0;
+    if (in != NULL) {
+        fclose(in);
+    }
+}
+
+/* Runs `mend ARGUMENTS`, which go through the shell. */
+static ended_run run(const char *arguments)
+{
+    fixture_file out = fixture_write_text(".out", "");
+    fixture_file err = fixture_write_text(".err", "");
+    char command[2048];
+    snprintf(command, sizeof(command), "'%s' %s >%s 2>%s", MEND_PROGRAM, arguments, out.path,
+             err.path);
+    ended_run outcome = {0};
+    int status = system(command);
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    read_all(out.path, outcome.out, sizeof(outcome.out));
+    read_all(err.path, outcome.err, sizeof(outcome.err));
+    fixture_remove(&out);
+    fixture_remove(&err);
+    return outcome;
+}
+
+/* The same with the path of a trace at the end. */
+static ended_run run_on(const char *arguments, const char *trace_text)
+{
+    fixture_file trace = fixture_write_text(".csv", trace_text);
+    char whole[1024];
+    snprintf(whole, sizeof(whole), "%s %s", arguments, trace.path);
+    ended_run outcome = run(whole);
+    fixture_remove(&trace);
+    return outcome;
+}
+
+static const char small_trace[] = TRACE_HEAD "0,0,allocate,1,31457280,0\n"
+                                             "0,1,allocate,2,31457280,0\n"
+                                             "0,2,free,1,31457280,0\n"
+                                             "0,3,free,2,31457280,0\n";
+
+/* ---- a reader of JSON, just strict enough -----------------------------------------------------
+ */
+
+static const char *skip_value(const char *at);
+
+static const char *skip_blanks(const char *at)
+{
+    return at + strspn(at, " \t");
+}
+
+static const char *skip_string(const char *at)
+{
+    if (*at++ != '"') {
+        return NULL;
+    }
+    while (*at != '"') {
+        if (*at == 0 || (unsigned char)*at < 0x20) {
+            return NULL;
+        }
+        at += *at == '\\' ? 2 : 1;
+    }
+    return at + 1;
+}
+
+static const char *skip_members(const char *at, char end, bool has_keys)
+{
+    at = skip_blanks(at);
+    if (*at == end) {
+        return at + 1;
+    }
+    for (;;) {
+        if (has_keys) {
+            at = skip_string(skip_blanks(at));
+            at = at == NULL ? NULL : skip_blanks(at);
+            if (at == NULL || *at++ != ':') {
+                return NULL;
+            }
+        }
+        at = skip_value(skip_blanks(at));
+        if (at == NULL) {
+            return NULL;
+        }
+        at = skip_blanks(at);
+        if (*at == end) {
+            return at + 1;
+        }
+        if (*at++ != ',') {
+            return NULL;
+        }
+    }
+}
+
+static const char *skip_value(const char *at)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < 3; i++) {
+        if (strncmp(at, words[i], strlen(words[i])) == 0) {
+            return at + strlen(words[i]);
+        }
+    }
+    if (*at == '{' || *at == '[') {
+        return skip_members(at + 1, *at == '{' ? '}' : ']', *at == '{');
+    }
+    if (*at == '"') {
+        return skip_string(at);
+    }
+    size_t digits = strspn(at, "-0123456789.");
+    return digits > 0 ? at + digits : NULL;
+}
+
+static bool is_json_lines(const char *text, int lines)
+{
+    while (*text != 0) {
+        const char *end = *text == '{' ? skip_value(text) : NULL;
+        if (end == NULL || *end != '\n') {
+            return false;
+        }
+        text = end + 1;
+        lines--;
+    }
+    return lines == 0;
+}
+
+/* "key": value somewhere in the text. */
+static bool has(const char *text, const char *key, const char *value)
+{
+    char pair[256];
+    snprintf(pair, sizeof(pair), "\"%s\": %s", key, value);
+    const char *found = strstr(text, pair);
+    return found != NULL && strchr(",}", found[strlen(pair)]) != NULL;
+}
+
+#define EXPECT_STATUS(expected, outcome)                                                           \
+    MEND_TEST_CHECK((outcome).status == (expected), (void)0, "status %d, expected %d:\n%s%s",      \
+                    (outcome).status, expected, (outcome).out, (outcome).err)
+#define EXPECT_HAS(text, key, value)                                                               \
+    MEND_TEST_CHECK(has(text, key, value), (void)0, "no \"%s\": %s in\n%s", key, value, text)
+
+/* ---- the program ------------------------------------------------------------------------------
+ */
+
+MEND_TEST(program, knows_its_commands)
+{
+    ended_run version = run("version");
+    EXPECT_STATUS(0, version);
+    EXPECT_STR_EQ("mend 0.1.0\n", version.out);
+    ended_run help = run("help");
+    EXPECT_STATUS(0, help);
+    EXPECT_TRUE(strstr(help.out, "replay") != NULL);
+    ended_run nothing = run("");
+    EXPECT_STATUS(2, nothing);
+    EXPECT_STR_EQ("", nothing.out);
+    EXPECT_STATUS(2, run("fly"));
+}
+
+MEND_TEST(program, replays_to_json_by_the_contract)
+{
+    ended_run done = run_on("replay --json --policy caching --capacity 64MiB", small_trace);
+    EXPECT_STATUS(0, done);
+    EXPECT_STR_EQ("", done.err);
+    EXPECT_TRUE(is_json_lines(done.out, 1));
+    static const char *const pairs[][2] = {
+        {"policy", "\"caching\""},
+        {"device", "\"sim\""},
+        {"costs", "\"reference\""},
+        {"capacity_bytes", "67108864"},
+        {"completed", "true"},
+        {"failed_at_event", "null"},
+        {"events", "4"},
+        {"peak_live_bytes", "62914560"},
+        {"fit_factor", "null"},
+        {"peak_reserved_bytes", "62914560"},
+        {"host_syncs", "0"},
+        {"fit_capacity_bytes", "null"},
+        {"bytes_copied", "0"},
+        {"driver_time_us", "138.000"},
+        {"mappings_peak", "0"},
+        {"driver_time_second_half_us", "0.000"},
+        {"content_errors", "null"},
+        {"malloc", "2"},
+        {"set_access", "0"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        EXPECT_HAS(done.out, pairs[i][0], pairs[i][1]);
+    }
+    static const char *const objects[] = {"driver_calls", "driver_calls_second_half", "alloc_ns",
+                                          "free_ns"};
+    for (size_t i = 0; i < 4; i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "\"%s\": {", objects[i]);
+        EXPECT_TRUE(strstr(done.out, key) != NULL);
+    }
+}
+
+MEND_TEST(program, out_of_memory_is_status_1)
+{
+    ended_run out = run_on("replay --json --policy caching,mend --capacity 40MiB", small_trace);
+    EXPECT_STATUS(1, out);
+    EXPECT_TRUE(is_json_lines(out.out, 2));
+    EXPECT_HAS(out.out, "completed", "false");
+    EXPECT_HAS(out.out, "failed_at_event", "1");
+    EXPECT_HAS(out.out, "free_ns", "null");
+}
+
+MEND_TEST(program, rows_come_by_trace_policy_and_capacity)
+{
+    ended_run rows = run_on(
+        "replay --json --policy caching,expandable --capacity unlimited,1.2x stress:staircase",
+        small_trace);
+    EXPECT_STATUS(0, rows);
+    EXPECT_TRUE(is_json_lines(rows.out, 8));
+    EXPECT_HAS(rows.out, "capacity_bytes", "null");
+    EXPECT_TRUE(
+        strncmp(rows.out, "{\"trace\": \"stress:staircase\", \"policy\": \"caching\"", 45) == 0);
+}
+
+MEND_TEST(program, a_search_for_the_fit_does_not_count_as_failure)
+{
+    ended_run fit = run_on("replay --json --policy caching,mend --capacity fit", small_trace);
+    EXPECT_STATUS(0, fit);
+    EXPECT_TRUE(is_json_lines(fit.out, 2));
+    EXPECT_HAS(fit.out, "fit_factor", "1.000");
+    EXPECT_HAS(fit.out, "fit_capacity_bytes", "62914560");
+    EXPECT_HAS(fit.out, "capacity_bytes", "62914560");
+}
+
+MEND_TEST(program, bad_input_is_status_2_with_file_and_line)
+{
+    ended_run bad = run_on("replay --json", TRACE_HEAD "0,0,allocate,1,512,0\n0,0,free,2,512,0\n");
+    EXPECT_STATUS(2, bad);
+    EXPECT_STR_EQ("", bad.out);
+    EXPECT_TRUE(strstr(bad.err, ".csv:3: free of 2") != NULL);
+    /* Nothing runs when one of several inputs is bad. */
+    ended_run one = run_on("replay --json stress:staircase", "nonsense\n");
+    EXPECT_STATUS(2, one);
+    EXPECT_STR_EQ("", one.out);
+}
+
+MEND_TEST(program, bad_usage_is_status_2)
+{
+    static const char *const bad[] = {"",
+                                      "/no/such/file.csv",
+                                      "stress:chess",
+                                      "--policy magic stress:staircase",
+                                      "--policy , stress:staircase",
+                                      "--policy cuda-malloc stress:staircase",
+                                      "--capacity 12XB stress:staircase",
+                                      "--capacity 0 stress:staircase",
+                                      "--device tpu stress:staircase",
+                                      "--lag -1 stress:staircase",
+                                      "--lag x stress:staircase",
+                                      "--threads 0 stress:staircase",
+                                      "--scale 0 stress:staircase",
+                                      "--scale nan stress:staircase",
+                                      "--content maybe stress:staircase",
+                                      "--costs /no/such/file stress:staircase",
+                                      "--unknown stress:staircase",
+                                      "--seed"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof(arguments), "replay %s", bad[i]);
+        ended_run outcome = run(arguments);
+        MEND_TEST_CHECK(outcome.status == 2 && outcome.out[0] == 0 && outcome.err[0] != 0, (void)0,
+                        "mend %s: status %d, \"%s\", \"%s\"", arguments, outcome.status,
+                        outcome.out, outcome.err);
+    }
+}
+
+MEND_TEST(program, content_is_checked_when_asked)
+{
+    ended_run checked =
+        run_on("replay --json --content check --policy mend,expandable", small_trace);
+    EXPECT_STATUS(0, checked);
+    EXPECT_HAS(checked.out, "content_errors", "0");
+}
+
+MEND_TEST(program, prices_come_from_a_file)
+{
+    fixture_file costs = fixture_write_text(".txt", "plain_alloc 2000 0 0\n");
+    char arguments[512];
+    snprintf(arguments, sizeof(arguments), "replay --json --policy caching --costs %s", costs.path);
+    ended_run priced = run_on(arguments, small_trace);
+    EXPECT_STATUS(0, priced);
+    EXPECT_HAS(priced.out, "driver_time_us", "4.000");
+    EXPECT_TRUE(strstr(priced.out, costs.path) != NULL);
+    fixture_remove(&costs);
+}
+
+MEND_TEST(program, seed_and_scale_and_threads_are_heard)
+{
+    ended_run first = run("replay --json --seed 1 'stress:random-mix?allocations=50'");
+    ended_run again = run("replay --json 'stress:random-mix?allocations=50&seed=1'");
+    ended_run other = run("replay --json --seed 2 'stress:random-mix?allocations=50'");
+    const char *peak = strstr(first.out, "\"peak_live_bytes\"");
+    ASSERT_TRUE(peak != NULL && strstr(again.out, "\"peak_live_bytes\"") != NULL);
+    size_t length = strcspn(peak, ",");
+    EXPECT_TRUE(strncmp(peak, strstr(again.out, "\"peak_live_bytes\""), length) == 0);
+    EXPECT_FALSE(strncmp(peak, strstr(other.out, "\"peak_live_bytes\""), length) == 0);
+    ended_run scaled = run_on("replay --json --scale 10 --threads 2", small_trace);
+    EXPECT_STATUS(0, scaled);
+    EXPECT_HAS(scaled.out, "peak_live_bytes", "6291456");
+}
+
+MEND_TEST(program, tables_and_lists_are_for_people)
+{
+    ended_run table = run_on("replay --policy mend,caching", small_trace);
+    EXPECT_STATUS(0, table);
+    EXPECT_TRUE(strstr(table.out, "4 events, peak live 60.00 MiB") != NULL);
+    EXPECT_TRUE(strstr(table.out, "completes") != NULL);
+    ended_run list = run("replay --list");
+    EXPECT_STATUS(0, list);
+    EXPECT_TRUE(strstr(list.out, "stress:checkerboard\n") != NULL);
+    ended_run help = run("replay --help");
+    EXPECT_STATUS(0, help);
+    EXPECT_TRUE(strstr(help.out, "usage: mend replay") == help.out);
+}
