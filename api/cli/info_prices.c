@@ -9,6 +9,7 @@
 #include "cli/info_measure.h"
 
 static const uint64_t sizes_mib[] = {2, 8, 32, 128, 512, 1024};
+static const uint64_t spin_ns = 20 * UINT64_C(1000000);
 static const unsigned batches[] = {4, 16, 64, MEND_INFO_MOST_BATCH};
 
 /* ---- samples ----------------------------------------------------------------------------- */
@@ -41,9 +42,14 @@ typedef struct timed_call {
     uint64_t start_ns;
 } timed_call;
 
+/* A busy call begins while a kernel runs, however long the calls before it took. */
 static void call_began(timed_call *timed)
 {
-    timed->start_ns = timed->bench->driver->clock_ns(timed->bench->driver);
+    const mend_driver *driver = timed->bench->driver;
+    if (timed->busy && driver->stream_query(driver, timed->bench->work) == MEND_DRIVER_OK) {
+        mend_info_spin(timed->bench, spin_ns);
+    }
+    timed->start_ns = driver->clock_ns(driver);
 }
 
 static mend_status call_ended(timed_call *timed, mend_driver_call call, mend_status status)
@@ -177,19 +183,12 @@ static unsigned rounds(uint64_t total_bytes, bool busy)
 static mend_status measure_mapping(mend_info_bench *bench, uint64_t chunk_bytes, uint64_t count,
                                    bool busy)
 {
-    const uint64_t spin_ns = 20 * UINT64_C(1000000);
-    const mend_driver *driver = bench->driver;
     mend_status status = MEND_DRIVER_OK;
     unsigned most = rounds(chunk_bytes * count, busy);
     for (unsigned i = 0; status == MEND_DRIVER_OK && i < most; i++) {
-        if (busy && driver->stream_query(driver, bench->work) == MEND_DRIVER_OK) {
-            status = mend_info_spin(bench, spin_ns);
-        }
-        if (status == MEND_DRIVER_OK) {
-            status = measure_round(bench, chunk_bytes, count, busy);
-        }
+        status = measure_round(bench, chunk_bytes, count, busy);
     }
-    mend_status waited = driver->stream_synchronize(driver, bench->work);
+    mend_status waited = bench->driver->stream_synchronize(bench->driver, bench->work);
     return status != MEND_DRIVER_OK ? status : waited;
 }
 
