@@ -341,3 +341,23 @@ MEND_TEST(fake_cuda, a_chunk_passes_through_a_file_descriptor)
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
     expect_nothing_left(fake);
 }
+
+/* What a user does who names no driver. */
+MEND_TEST(fake_cuda, a_pool_runs_on_it_by_default)
+{
+    fake_cuda *fake = find_fake();
+    mend_pool *pool = NULL;
+    void *pointer[3] = {NULL};
+    const uint64_t mib = UINT64_C(1) << 20;
+    ASSERT_TRUE(fake != NULL);
+    ASSERT_RESULT(MEND_OK, mend_pool_create(NULL, &pool));
+    for (size_t i = 0; i < 3; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(pool, (10 + i) * mib, NULL, &pointer[i]));
+    }
+    EXPECT_RESULT(MEND_OK, mend_free(pool, pointer[1], NULL));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(pool, 2048 * mib, NULL, &pointer[1]));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, pointer[0], NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, pointer[2], NULL));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+    expect_nothing_left(fake);
+}
