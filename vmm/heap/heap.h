@@ -96,8 +96,8 @@ typedef struct mend_heap_config {
     int device;
     bool allow_stream_waits;
     uint64_t limit_bytes;
-    uint64_t chunk_bytes; /* 0: follows the limit */
-    uint64_t small_chunk_bytes;
+    uint64_t chunk_bytes;       /* 0: follows the limit */
+    uint64_t small_chunk_bytes; /* 0: follows the limit */
     uint64_t small_request_bytes;
     uint64_t reserve_bytes;
 } mend_heap_config;

@@ -3,10 +3,12 @@
 /* How many runs are tried as a base before a fresh place is taken. */
 enum { BASE_TRIES = 16 };
 
-/* A chunk of the large zone is a power of two near 1/256 of the limit, between these. */
-#define LEAST_CHUNK_BYTES   (16 * MEND_MIB)
+/* A chunk of the large zone is a power of two near 1/256 of the limit, up to this. */
 #define LARGEST_CHUNK_BYTES (128 * MEND_MIB)
 enum { CHUNKS_OF_LIMIT = 256 };
+
+/* The same for the small zone. */
+#define SMALL_CHUNK_BYTES (8 * MEND_MIB)
 
 /* Room is ample while so much of the limit is not reserved; then chunks shrink to this part of it.
  */
@@ -15,14 +17,14 @@ enum { AMPLE_ROOM_PERCENT = 60, TIGHT_CHUNKS_OF_LIMIT = 512 };
 uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone)
 {
     uint64_t page = heap->device.granularity_bytes;
-    if (zone == MEND_ZONE_SMALL) {
-        return mend_align_up(heap->config.small_chunk_bytes, page);
-    }
-    if (heap->config.chunk_bytes != 0) {
-        return mend_align_up(heap->config.chunk_bytes, page);
-    }
     uint64_t part = mend_power_of_two_floor(heap->config.limit_bytes / CHUNKS_OF_LIMIT + 1);
-    uint64_t bytes = mend_min_u64(mend_max_u64(part, LEAST_CHUNK_BYTES), LARGEST_CHUNK_BYTES);
+    uint64_t bytes = mend_min_u64(part, LARGEST_CHUNK_BYTES);
+    if (zone == MEND_ZONE_SMALL) {
+        uint64_t wanted = heap->config.small_chunk_bytes;
+        bytes = wanted != 0 ? wanted : mend_min_u64(bytes, SMALL_CHUNK_BYTES);
+    } else if (heap->config.chunk_bytes != 0) {
+        bytes = heap->config.chunk_bytes;
+    }
     return mend_align_up(bytes, page);
 }
 
@@ -117,8 +119,7 @@ static creation_sizes sizes_of_creation(const mend_heap *heap, const mend_reques
         return sizes;
     }
     uint64_t part = mend_align_down(limit / TIGHT_CHUNKS_OF_LIMIT, page);
-    uint64_t tight = mend_max_u64(part, LEAST_CHUNK_BYTES);
-    tight = mend_min_u64(mend_min_u64(tight, LARGEST_CHUNK_BYTES), usual);
+    uint64_t tight = mend_min_u64(mend_max_u64(part, page), usual);
     sizes.least_bytes = request->size_bytes >= tight / 2 ? page : tight;
     sizes.largest_bytes = mend_min_u64(usual, 4 * tight);
     sizes.lone_tail = request->size_bytes >= tight / 4;

@@ -19,8 +19,7 @@ struct mend_pool {
     mend_heap heap; /* guarded by mutex */
 };
 
-#define DEFAULT_SMALL_CHUNK_BYTES   (8 * MEND_MIB)
-#define DEFAULT_SMALL_REQUEST_BYTES (1 * MEND_MIB)
+#define DEFAULT_SMALL_REQUEST_BYTES MEND_MIB
 
 static mend_result invalid(const char *what)
 {
@@ -85,8 +84,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .allow_stream_waits = config->allow_stream_waits >= 0,
         .limit_bytes = limit == 0 ? info->total_bytes : mend_min_u64(limit, info->total_bytes),
         .chunk_bytes = config->chunk_bytes,
-        .small_chunk_bytes =
-            config->small_chunk_bytes ? config->small_chunk_bytes : DEFAULT_SMALL_CHUNK_BYTES,
+        .small_chunk_bytes = config->small_chunk_bytes,
         .small_request_bytes =
             config->small_request_bytes ? config->small_request_bytes : DEFAULT_SMALL_REQUEST_BYTES,
         .reserve_bytes = config->reserve_bytes,

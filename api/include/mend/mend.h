@@ -58,8 +58,7 @@ typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a s
     X(MEND_ERROR_FOREIGN_POINTER, 10, "the pointer is not one of this pool")                       \
     X(MEND_ERROR_INTERIOR_POINTER, 11, "the pointer lies inside a live block, not at its start")   \
     X(MEND_ERROR_DOUBLE_FREE, 12, "the pointer lies in memory that is free already")               \
-    X(MEND_ERROR_UNKNOWN_STREAM, 13, "the stream is not usable with this pool")                    \
-    X(MEND_ERROR_CAPTURING, 14, "not while a stream is being captured")
+    X(MEND_ERROR_UNKNOWN_STREAM, 13, "the stream is not usable with this pool")
 
 typedef enum mend_result {
 #define X(name, value, meaning) name = value,
@@ -119,7 +118,7 @@ typedef struct mend_pool_config {
     uint64_t limit_bytes;      /* most physical memory the pool may hold; 0: the device's */
     uint64_t chunk_bytes;      /* usual size of a chunk of the large zone; 0: chosen from the limit.
                                   Rounded up to a page */
-    uint64_t small_chunk_bytes;   /* the same for the small zone; 0: 8 MiB */
+    uint64_t small_chunk_bytes;   /* the same for the small zone; 0: 8 MiB, less for small limits */
     uint64_t small_request_bytes; /* requests up to this size go to the small zone; 0: 1 MiB */
     uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */
 } mend_pool_config;
