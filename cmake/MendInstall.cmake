@@ -12,12 +12,14 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/mend-config.cmake.in
   ${PROJECT_BINARY_DIR}/mend-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mend-config-version.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/mend-config.cmake ${PROJECT_BINARY_DIR}/mend-config-version.cmake
+install(FILES
+  ${PROJECT_BINARY_DIR}/mend-config.cmake ${PROJECT_BINARY_DIR}/mend-config-version.cmake
   DESTINATION ${package_dir})
 
 # Paths relative to the file itself, so that an installed tree may be moved.
 file(RELATIVE_PATH MEND_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 foreach(library mend mend_sim)
-  configure_file(${CMAKE_CURRENT_LIST_DIR}/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
+  configure_file(
+    ${CMAKE_CURRENT_LIST_DIR}/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()

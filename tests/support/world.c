@@ -16,21 +16,30 @@ void mend_world_init(mend_world *world)
     world->pool_config.reserve_bytes = 1 * MEND_GIB;
 }
 
-bool mend_world_open(mend_world *world)
+bool mend_world_open_device(mend_world *world)
 {
     mend_result result = mend_sim_create(&world->sim_config, &world->sim);
     if (result != MEND_OK) {
         mend_test_fail(__FILE__, __LINE__, "mend_sim_create: %s", mend_result_name(result));
-        return false;
     }
-    world->pool_config.driver = mend_sim_driver(world->sim);
-    result = mend_pool_create(&world->pool_config, &world->pool);
+    return result == MEND_OK;
+}
+
+bool mend_world_open_pool(mend_world *world, const mend_driver *driver)
+{
+    world->pool_config.driver = driver;
+    mend_result result = mend_pool_create(&world->pool_config, &world->pool);
     if (result != MEND_OK) {
         mend_test_fail(__FILE__, __LINE__, "mend_pool_create: %s", mend_result_name(result));
         mend_sim_destroy(world->sim);
-        return false;
     }
-    return true;
+    return result == MEND_OK;
+}
+
+bool mend_world_open(mend_world *world)
+{
+    return mend_world_open_device(world) &&
+           mend_world_open_pool(world, mend_sim_driver(world->sim));
 }
 
 mend_stats mend_world_stats(mend_world *world)

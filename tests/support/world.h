@@ -27,6 +27,10 @@ void mend_world_init(mend_world *world);
 /* Creates both. Failures are failures of the test; false then. */
 bool mend_world_open(mend_world *world);
 
+/* The same in two steps, for a test that puts a driver of its own in front of the device's. */
+bool mend_world_open_device(mend_world *world);
+bool mend_world_open_pool(mend_world *world, const mend_driver *driver);
+
 /* The audit holds, the device's ledger equals the pool's statistics, no rule was broken and no byte
  * is wrong. Records a failure and returns false otherwise. */
 bool mend_world_check(mend_world *world);

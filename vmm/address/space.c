@@ -45,7 +45,8 @@ mend_status mend_space_clear(mend_space *space)
 
 bool mend_space_reserve_nodes(mend_space *space, size_t count)
 {
-    return mend_slab_reserve(&space->gap_slab, count);
+    return mend_slab_reserve(&space->gap_slab, count + 1) &&
+           mend_slab_reserve(&space->reservation_slab, 1);
 }
 
 /* The gap that contains the address, or ends right before it. */
@@ -131,10 +132,6 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 /* Reserves more addresses, fewer when the driver refuses many, but at least `least_bytes`. */
 static mend_status reserve_more(mend_space *space, uint64_t least_bytes)
 {
-    if (!mend_slab_reserve(&space->reservation_slab, 1) ||
-        !mend_slab_reserve(&space->gap_slab, 1)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
     /* The last page is never used: so no two reservations touch, and no range crosses from one into
      * another. */
     least_bytes += space->page_bytes;

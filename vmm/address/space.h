@@ -48,7 +48,7 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
  * refuses, and returns its first answer. */
 mend_status mend_space_clear(mend_space *space);
 
-/* The next `count` calls of take or give cannot fail. False when malloc fails. */
+/* The next place and `count` calls of take or give need no malloc. False when that fails. */
 bool mend_space_reserve_nodes(mend_space *space, size_t count);
 
 /* Unmapped, usable bytes that begin exactly at `address`; 0 when none do. */
@@ -56,8 +56,8 @@ uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
 /*
  * Finds a place for `size_bytes`, aligned to a page at least, with room to grow behind it where
- * possible, reserving more addresses when there is none. Takes nothing yet. OK, or the driver's
- * answer to the last reserve. MEND_DRIVER_OUT_OF_MEMORY also when malloc fails.
+ * possible, reserving more addresses when there is none. Takes nothing yet; nodes were reserved.
+ * OK, or the driver's answer to the last reserve.
  */
 mend_status mend_space_place(mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
                              uint64_t *address);

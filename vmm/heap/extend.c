@@ -219,10 +219,6 @@ static mend_result perform(transaction *t, const mend_request *request)
     if (result == MEND_OK) {
         result = choose_address(t, request);
     }
-    /* A new reservation may have taken the node. */
-    if (result == MEND_OK && !mend_space_reserve_nodes(&t->zone->space, 1)) {
-        result = no_host_memory();
-    }
     return result == MEND_OK ? map_chunks(t) : result;
 }
 

@@ -1,0 +1,60 @@
+/*
+ * Stories for fault sweeps: a program's calls of Mend, one after the other, on a small world, with
+ * GPU work that writes each block and reads it back.
+ */
+#ifndef MEND_TESTS_FAULT_STORY_H
+#define MEND_TESTS_FAULT_STORY_H
+
+#include "base/align.h"
+#include "tests/support/world.h"
+
+enum { STORY_SLOTS = 512, STORY_STREAMS = 2 };
+
+typedef enum story_action { ALLOC, FREE, FREE_ANYWHERE, SHARE, TRIM, LIMIT, FORGET, WAIT } action;
+
+typedef struct operation {
+    action action;
+    int slot;       /* ALLOC, FREE..., SHARE */
+    int stream;     /* by number */
+    uint64_t bytes; /* ALLOC: size; TRIM: what is kept; LIMIT: the limit */
+} operation;
+
+typedef struct story {
+    const char *name;
+    const operation *operations;
+    size_t count;
+} story;
+
+/* One request is covered by an extension with moved chunks, one by a fresh place, one by creation
+ * at the limit. */
+extern const story story_of_room;
+
+/* Memory crosses from one stream to the other, behind fences and waits. */
+extern const story story_of_streams;
+
+typedef struct slot {
+    void *pointer;
+    uint64_t bytes;
+    uint64_t tag;
+} slot;
+
+typedef struct story_run {
+    mend_world world;
+    mend_stream streams[STORY_STREAMS];
+    slot slots[STORY_SLOTS];
+    uint64_t next_tag;
+} story_run;
+
+/* Creates the streams of a run whose world is open, and destroys them, the pool and the device. */
+void story_begin(story_run *run);
+void story_end(story_run *run);
+
+/* The one call of Mend an operation consists of, and then, if it succeeded, the work on the GPU. */
+mend_result story_call(story_run *run, const operation *op);
+void story_use(story_run *run, const operation *op);
+
+/* What a failed operation must not have changed; and that mend_last_error tells of it. */
+void story_expect_unchanged(const mend_stats *before, const mend_stats *after);
+void story_expect_explained(mend_result result);
+
+#endif

@@ -1,0 +1,115 @@
+#include "tests/support/host_memory.h"
+
+#include <stdlib.h>
+
+#include "driver/forward.h"
+
+typedef struct watch {
+    bool on;
+    uint64_t successes;
+    uint64_t failures;
+    uint64_t failed;
+} watch;
+
+static _Thread_local watch current;
+
+void mend_test_fail_host_memory_after(uint64_t successes, uint64_t failures)
+{
+    current.successes = successes;
+    current.failures = failures;
+    current.failed = 0;
+}
+
+void mend_test_heal_host_memory(void)
+{
+    current.failures = 0;
+}
+
+uint64_t mend_test_failed_host_allocations(void)
+{
+    return current.failed;
+}
+
+void mend_test_watch_host_memory(bool on)
+{
+    current.on = on;
+}
+
+static bool fails(void)
+{
+    if (!current.on || current.failures == 0) {
+        return false;
+    }
+    if (current.successes > 0) {
+        current.successes--;
+        return false;
+    }
+    current.failures--;
+    current.failed++;
+    return true;
+}
+
+/* The linker's names for the functions that --wrap put these in front of. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+#define X(member, call_bytes, parameters, arguments)                                               \
+    static mend_status unwatched_##member parameters                                               \
+    {                                                                                              \
+        const mend_driver *inner = ((const mend_unwatched_driver *)driver->state)->inner;          \
+        bool was_on = current.on;                                                                  \
+        current.on = false;                                                                        \
+        mend_status status = inner->member arguments;                                              \
+        current.on = was_on;                                                                       \
+        return status;                                                                             \
+    }
+MEND_DRIVER_SIGNATURES(X)
+#undef X
+
+static uint64_t unwatched_clock_ns(const mend_driver *driver)
+{
+    const mend_driver *inner = ((const mend_unwatched_driver *)driver->state)->inner;
+    return inner->clock_ns(inner);
+}
+
+static const char *unwatched_status_name(const mend_driver *driver, mend_status status)
+{
+    const mend_driver *inner = ((const mend_unwatched_driver *)driver->state)->inner;
+    return inner->status_name(inner, status);
+}
+
+void mend_unwatched_driver_init(mend_unwatched_driver *driver, const mend_driver *inner)
+{
+    *driver = (mend_unwatched_driver){
+        .table =
+            {
+#define X(member, call_bytes, parameters, arguments) .member = unwatched_##member,
+                MEND_DRIVER_SIGNATURES(X)
+#undef X
+                    .clock_ns = unwatched_clock_ns,
+                .status_name = unwatched_status_name,
+                .name = inner->name,
+                .state = driver,
+            },
+        .inner = inner,
+    };
+}

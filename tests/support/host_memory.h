@@ -1,0 +1,37 @@
+/*
+ * Host memory that runs out where a test says. Programs that use it are linked with --wrap for
+ * malloc, calloc and realloc, so that it works under sanitizers too.
+ *
+ * Only watched allocations count and fail: those of the calling thread while it watches, without
+ * those made inside a driver that is kept out of it. So a test watches during one call of Mend, and
+ * the simulated device beneath goes on working.
+ */
+#ifndef MEND_TESTS_SUPPORT_HOST_MEMORY_H
+#define MEND_TESTS_SUPPORT_HOST_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/driver.h"
+
+/* After `successes` more watched allocations the next `failures` return NULL. Per thread. */
+void mend_test_fail_host_memory_after(uint64_t successes, uint64_t failures);
+
+/* From now on none fails. */
+void mend_test_heal_host_memory(void);
+
+/* How many have failed since mend_test_fail_host_memory_after. */
+uint64_t mend_test_failed_host_allocations(void);
+
+/* Starts or stops watching the calling thread's allocations. */
+void mend_test_watch_host_memory(bool on);
+
+/* A driver whose calls go to `inner` unwatched. */
+typedef struct mend_unwatched_driver {
+    mend_driver table;
+    const mend_driver *inner;
+} mend_unwatched_driver;
+
+void mend_unwatched_driver_init(mend_unwatched_driver *driver, const mend_driver *inner);
+
+#endif

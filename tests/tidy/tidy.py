@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Rules of the code that no compiler knows: which room may include which, how long files,
+functions and lines are, what the library must not call. Each rule is tried on samples first.
+
+Usage: tidy.py ROOT
+"""
+import os
+import re
+import sys
+
+LINES_OF_A_FILE = 500
+LINES_OF_A_FUNCTION = 70
+COLUMNS = 100
+
+# Room -> the rooms it may include; public headers ("mend") are open to all.
+BELOW_HEAP = {"address", "physical", "driver", "base"}
+ROOMS = {
+    "base": {"base"},
+    "driver": {"driver", "base"},
+    "sim": {"sim", "driver", "base"},
+    "address": {"address", "driver", "base"},
+    "physical": {"physical", "driver", "base"},
+    "heap": {"heap"} | BELOW_HEAP,
+    "observe": {"observe", "heap"} | BELOW_HEAP,
+    "pool": {"pool", "observe", "heap"} | BELOW_HEAP,
+    "mend": set(),
+}
+
+BANNED_CALLS = re.compile(
+    r"(?<![\w.>])(abort|_?exit|quick_exit|v?f?printf|v?dprintf|f?puts|f?putc|putchar|fwrite|"
+    r"perror|psignal|(?:secure_)?getenv|s?rand(?:om)?(?:_r)?|[dm]rand48|getrandom|time|clock|"
+    r"clock_gettime|gettimeofday|nanosleep|u?sleep|system)\s*\(")
+MAY_READ_THE_CLOCK = re.compile(r"vmm/driver/cuda\w*\.c$")
+
+# Files that may keep variables of static lifetime, and why.
+STATIC_STATE = {
+    "vmm/base/process.c": "the one holder of process-wide state",
+    "vmm/sim/contexts.c": "a thread's number, by which simulated contexts are current",
+}
+
+UNFINISHED = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "X" "XX", "HA" "CK"]) + r")\b")
+
+
+def spaces_for(match):
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def code_of(text):
+    """The text with comments and the insides of strings blanked; lines stay where they are."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+    def blank(match):
+        token = match.group(0)
+        if token[0] in "\"'":
+            return token[0] + " " * (len(token) - 2) + token[0]
+        return spaces_for(match)
+
+    return pattern.sub(blank, text)
+
+
+def is_c(path):
+    return path.endswith((".c", ".h", ".cpp"))
+
+
+def room_of(path):
+    parts = path.split("/")
+    if parts[0] == "vmm" and len(parts) > 2:
+        return parts[1]
+    return "mend" if path.startswith("api/include/mend/") else None
+
+
+def check_includes(path, text):
+    room = room_of(path)
+    for number, line in enumerate(text.split("\n"), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if not match:
+            continue
+        target = match.group(2)
+        if re.match(r"cuda|nv\w*\.h", target) and not path.startswith("tests/abi/"):
+            yield number, f"{target}: nothing but tests/abi may include the CUDA toolkit"
+        if room is None or match.group(1) == "<":
+            continue
+        into = target.split("/")[0]
+        if target == "mend/mend_sim.h" and room not in ("sim", "mend"):
+            yield number, f"{room} includes {target}: the library knows no simulated device"
+        elif into != "mend" and into not in ROOMS[room]:
+            yield number, f"{room} includes {target}: includes point one way"
+
+
+def check_file_length(path, text):
+    count = text.count("\n")
+    if is_c(path) and count > LINES_OF_A_FILE:
+        yield count, f"{count} lines, {LINES_OF_A_FILE} are allowed"
+
+
+def check_line_length(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > COLUMNS and not path.endswith(".md"):
+            yield number, f"{len(line)} columns, {COLUMNS} are allowed"
+
+
+def check_function_length(path, text):
+    """Relies on the layout clang-format makes: a function's braces stand alone at the margin."""
+    if not is_c(path):
+        return
+    before, start = "", None
+    for number, line in enumerate(code_of(text).split("\n"), 1):
+        if line.startswith("{") and re.search(r"\)(\s*(const|noexcept|override))?$", before):
+            start = number
+        elif line.startswith("}") and start is not None:
+            length = number - start + 1
+            if length > LINES_OF_A_FUNCTION:
+                yield start, f"a function of {length} lines, {LINES_OF_A_FUNCTION} are allowed"
+            start = None
+        before = line.rstrip() or before
+
+
+def check_calls(path, text):
+    if not (is_c(path) and path.startswith("vmm/")):
+        return
+    for number, line in enumerate(code_of(text).split("\n"), 1):
+        for match in BANNED_CALLS.finditer(line):
+            name = match.group(1)
+            if not (name == "clock_gettime" and MAY_READ_THE_CLOCK.match(path)):
+                yield number, f"{name}: the library does not end, print, read the environment or" \
+                    " the clock, or draw lots"
+
+
+def is_mutable(declaration):
+    """Of `static T name`, without what follows the name."""
+    if "*" in declaration:
+        return "const" not in declaration.rsplit("*", 1)[1]
+    return "const" not in declaration
+
+
+def check_static_state(path, text):
+    if not path.startswith("vmm/") or not path.endswith((".c", ".h")) or path in STATIC_STATE:
+        return
+    code = code_of(text)
+    code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", spaces_for, code, flags=re.M)
+    for match in re.finditer(r"^[ \t]*(static\b|_Thread_local\b)[^;={]*[;={]", code, re.M):
+        declaration = match.group(0)[:-1]
+        is_function = "(" in declaration and not re.match(r"[^(]*\(\*", declaration)
+        if not is_function and "inline" not in declaration and is_mutable(declaration):
+            number = code.count("\n", 0, match.start()) + 1
+            yield number, "a variable of static lifetime that changes: state belongs to a pool"
+    depth_zero = r"^(?!static|typedef|extern|struct \w+;|union|enum|return|goto|_Static|_Thread)" \
+        r"[A-Za-z_][\w ]*[ *]+\w+(?:\[[^\]]*\])?\s*(?:=[^;]*)?;"
+    for match in re.finditer(depth_zero, code, re.M):
+        if is_mutable(match.group(0).split("=")[0]):
+            number = code.count("\n", 0, match.start()) + 1
+            yield number, "a global variable"
+
+
+def check_unfinished(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        for match in UNFINISHED.finditer(line):
+            yield number, f"{match.group(0)}: finish it, or write down why not"
+
+
+def check_opening_comment(path, text):
+    if is_c(path) and path.startswith(("vmm/", "api/")) and not re.match(r"/[/*]", text):
+        # The header says what a source of the same name is about.
+        header = '#include "' + re.sub(r"^(vmm|api)/", "", re.sub(r"\.c$", ".h", path)) + '"'
+        if not (path.endswith(".c") and text.startswith(header)):
+            yield 1, "does not open with a comment that states its one idea"
+
+
+def lines(count, text="int x;"):
+    return (text + "\n") * count
+
+
+# Rule, path, text, the lines it must flag.
+SAMPLES = [
+    (check_includes, "vmm/base/a.c", '#include "base/b.h"\n#include "driver/driver.h"\n', [2]),
+    (check_includes, "vmm/address/a.c", '#include "mend/mend.h"\n#include "physical/a.h"\n', [2]),
+    (check_includes, "vmm/physical/a.c", '#include "address/space.h"\n', [1]),
+    (check_includes, "vmm/heap/a.c", '#include "address/a.h"\n#include "observe/audit.h"\n', [2]),
+    (check_includes, "vmm/observe/a.c", '#include "heap/heap.h"\n#include "pool/pool.h"\n', [2]),
+    (check_includes, "vmm/pool/a.c", '#include "observe/a.h"\n#include "sim/sim.h"\n', [2]),
+    (check_includes, "vmm/heap/a.c", '#include "mend/mend_sim.h"\n', [1]),
+    (check_includes, "vmm/sim/a.c", '#include "mend/mend_sim.h"\n#include "heap/heap.h"\n', [2]),
+    (check_includes, "vmm/pool/a.c", '#include "cli/json.h"\n#include "tests/test.h"\n', [1, 2]),
+    (check_includes, "api/include/mend/a.h", '#include <stdint.h>\n#include "base/list.h"\n', [2]),
+    (check_includes, "api/include/mend/a.h", '#include "mend/mend.h"\n', []),
+    (check_includes, "api/cli/a.c", '#include "pool/pool.h"\n#include <cuda.h>\n', [2]),
+    (check_includes, "vmm/driver/a.c", '#  include <cuda_runtime.h>\n', [1]),
+    (check_includes, "tests/abi/a.c", "#include <cudaTypedefs.h>\n", []),
+    (check_file_length, "vmm/a/a.c", lines(LINES_OF_A_FILE + 1), [LINES_OF_A_FILE + 1]),
+    (check_file_length, "vmm/a/a.c", lines(LINES_OF_A_FILE), []),
+    (check_line_length, "run", "\n" + "x" * (COLUMNS + 1) + "\n", [2]),
+    (check_line_length, "run", "x" * COLUMNS + "\n", []),
+    (check_function_length, "vmm/a/a.c",
+     "static int f(void)\n{\n" + lines(LINES_OF_A_FUNCTION - 1) + "}\n", [2]),
+    (check_function_length, "vmm/a/a.c",
+     "static int f(void)\n{\n" + lines(LINES_OF_A_FUNCTION - 2) + "}\n", []),
+    (check_function_length, "a.cpp", "namespace\n{\n" + lines(LINES_OF_A_FUNCTION) + "}\n", []),
+    (check_calls, "vmm/heap/a.c",
+     '/* exit(1) */\n    abort();\n    f("exit(1)");\n    x = getenv ("A");\n', [2, 4]),
+    (check_calls, "vmm/sim/a.c", "    fprintf(stderr, s);\n    snprintf(b, 1, s);\n"
+     "    driver->time(driver);\n    finish_time(1);\n    t = time(0);\n    rand();\n", [1, 5, 6]),
+    (check_calls, "vmm/driver/cuda_x.c", "clock_gettime(a, b);\nnanosleep(a, b);\n", [2]),
+    (check_calls, "vmm/driver/traced.c", "    clock_gettime(a, b);\n", [1]),
+    (check_calls, "api/cli/main.c", "    exit(1);\n", []),
+    (check_static_state, "vmm/heap/a.c",
+     "static int count;\nstatic const int a = 1;\nstatic int f(void);\nint g(void)\n{\n"
+     "    static unsigned calls = 0;\n    int local;\n}\n", [1, 6]),
+    (check_static_state, "vmm/heap/a.c", "static const char *name = 0;\n"
+     "static const char *const names[] = {0};\nstatic _Thread_local int x;\n"
+     "static void f(void (*call)(int))\n{\n", [1, 3]),
+    (check_static_state, "vmm/heap/a.c", "static int (*hook)(void);\nint shared_by_all = 3;\n"
+     "const int fixed = 3;\ntypedef int number;\n", [1, 2]),
+    (check_static_state, "vmm/base/process.c", "static int count;\n", []),
+    (check_unfinished, "README.md", "a\n// " + "TO" "DO: b\n", [2]),
+    (check_unfinished, "vmm/a.c", "/* a " + "HA" "CK */\nint fixmexx;\n", [1]),
+    (check_opening_comment, "vmm/a/a.h", "#ifndef A\n", [1]),
+    (check_opening_comment, "vmm/a/a.c", '#include "a/a.h"\n', []),
+    (check_opening_comment, "vmm/a/a.c", '#include "a/b.h"\n', [1]),
+    (check_opening_comment, "api/cli/a.c", "/* Draws. */\n", []),
+]
+
+RULES = [check_includes, check_file_length, check_line_length, check_function_length, check_calls,
+         check_static_state, check_unfinished, check_opening_comment]
+
+
+def samples_that_failed():
+    failed = 0
+    for rule, path, text, expected in SAMPLES:
+        found = [number for number, _ in rule(path, text)]
+        if found != expected:
+            print(f"{rule.__name__} flags lines {found}, not {expected}, of\n{text[:300]}")
+            failed += 1
+    unproven = [r.__name__ for r in RULES if not any(s[0] is r and s[3] for s in SAMPLES)]
+    if unproven:
+        print("rules without a sample they flag:", ", ".join(unproven))
+    return failed + len(unproven)
+
+
+def files_under(root):
+    kinds = (".c", ".h", ".cpp", ".md", ".py", ".sh", ".cmake", ".json", ".yml", "CMakeLists.txt")
+    for folder, folders, names in os.walk(root):
+        at_top = folder == root
+        folders[:] = sorted(f for f in folders
+                            if f != ".git" and f != "__pycache__" and not (at_top and f == "build"))
+        for name in sorted(names):
+            if name.endswith(kinds) or (at_top and name == "run"):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def main():
+    if samples_that_failed():
+        return 1
+    root = sys.argv[1]
+    files = findings = 0
+    for path in files_under(root):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            text = file.read()
+        files += 1
+        for rule in RULES:
+            for number, message in rule(path, text):
+                print(f"{path}:{number}: {message}")
+                findings += 1
+    print(f"{len(SAMPLES)} samples, {files} files, {findings} findings")
+    return 0 if files > 0 and findings == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
