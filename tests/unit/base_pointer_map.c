@@ -1,0 +1,105 @@
+/* The hash table, against an array with a place for every key. */
+#include "base/pointer_map.h"
+
+#include "base/align.h"
+#include "tests/support/test.h"
+
+enum { KEYS = 2000, STEPS = 40000 };
+
+static char values[KEYS]; /* only their addresses count */
+
+typedef struct world {
+    mend_pointer_map map;
+    void *model[KEYS]; /* NULL: not in the map */
+    size_t count;
+} world;
+
+/* Keys as the heap uses them: addresses in rows, with a few far away. */
+static uint64_t key_of(size_t number)
+{
+    uint64_t row = number % 7 == 0 ? UINT64_C(1) << 46 : UINT64_C(0x7f0000000000);
+    return row + number * MEND_GRANULE_BYTES;
+}
+
+static void put(world *w, size_t number)
+{
+    ASSERT_TRUE(mend_pointer_map_reserve(&w->map));
+    mend_pointer_map_insert(&w->map, key_of(number), &values[number]);
+    w->model[number] = &values[number];
+    w->count++;
+}
+
+static void drop(world *w, size_t number)
+{
+    EXPECT_PTR_EQ(w->model[number], mend_pointer_map_remove(&w->map, key_of(number)));
+    w->count -= w->model[number] != NULL;
+    w->model[number] = NULL;
+}
+
+static void expect_same(const world *w)
+{
+    EXPECT_U64_EQ(w->count, w->map.count);
+    for (size_t i = 0; i < KEYS; i++) {
+        EXPECT_PTR_EQ(w->model[i], mend_pointer_map_find(&w->map, key_of(i)));
+    }
+}
+
+MEND_TEST(base_pointer_map, finds_nothing_while_empty)
+{
+    mend_pointer_map map;
+    mend_pointer_map_init(&map);
+    EXPECT_PTR_EQ(NULL, mend_pointer_map_find(&map, 512));
+    EXPECT_PTR_EQ(NULL, mend_pointer_map_remove(&map, 512));
+    mend_pointer_map_clear(&map);
+}
+
+MEND_TEST(base_pointer_map, does_not_take_zero_for_an_empty_place)
+{
+    mend_pointer_map map;
+    mend_pointer_map_init(&map);
+    ASSERT_TRUE(mend_pointer_map_reserve(&map));
+    EXPECT_PTR_EQ(NULL, mend_pointer_map_find(&map, 0));
+    EXPECT_PTR_EQ(NULL, mend_pointer_map_remove(&map, 0));
+    EXPECT_U64_EQ(0, map.count);
+    mend_pointer_map_clear(&map);
+}
+
+MEND_TEST(base_pointer_map, answers_as_an_array_does)
+{
+    static world w;
+    w = (world){0};
+    mend_pointer_map_init(&w.map);
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
+        /* Fills up, then empties again, so that long clusters are met both ways. */
+        bool filling = step / (STEPS / 4) % 2 == 0;
+        size_t number = (size_t)mend_test_random_below(&random, KEYS);
+        if (w.model[number] == NULL && (filling || mend_test_random_below(&random, 3) == 0)) {
+            put(&w, number);
+        } else if (!filling || mend_test_random_below(&random, 3) == 0) {
+            drop(&w, number);
+        }
+        EXPECT_PTR_EQ(w.model[number], mend_pointer_map_find(&w.map, key_of(number)));
+        if (step % 1000 == 0) {
+            expect_same(&w);
+        }
+    }
+    expect_same(&w);
+    mend_pointer_map_clear(&w.map);
+    EXPECT_U64_EQ(0, w.map.count);
+    EXPECT_PTR_EQ(NULL, mend_pointer_map_find(&w.map, key_of(1)));
+}
+
+MEND_TEST(base_pointer_map, stays_at_most_half_full)
+{
+    static world w;
+    w = (world){0};
+    mend_pointer_map_init(&w.map);
+    for (size_t i = 0; i < KEYS; i++) {
+        put(&w, i);
+        ASSERT_TRUE(w.map.count * 2 <= w.map.capacity);
+    }
+    expect_same(&w);
+    mend_pointer_map_clear(&w.map);
+}
