@@ -55,10 +55,21 @@ static uint64_t step_that_holds(const fit_search *search, uint64_t bytes)
 }
 
 /*
- * Scans from *step downward and stops at the first point that fails. A policy that feels the limit
- * only where it is refused memory does the same at every capacity from what it reserved at most up
- * to the one it was tried at: those points need no run.
+ * The lowest point that a completed run at `step` speaks for. Points of the same capacity in pages
+ * are the same device. And a policy that feels the limit only where it is refused memory does the
+ * same at every capacity from what it reserved at most up to the one it was tried at.
  */
+static uint64_t proven_step(const fit_search *search, uint64_t step,
+                            const mend_replay_result *result)
+{
+    uint64_t least_bytes = result->capacity_bytes - result->page_bytes + 1;
+    if (search->policy->limit_only_refuses) {
+        least_bytes = mend_min_u64(least_bytes, result->peak_reserved_bytes);
+    }
+    return mend_min_u64(step, step_that_holds(search, least_bytes));
+}
+
+/* Scans from `top` downward and stops at the first point that fails. */
 static mend_result scan(const fit_search *search, uint64_t top, bool *found, uint64_t *best)
 {
     *found = false;
@@ -68,9 +79,7 @@ static mend_result scan(const fit_search *search, uint64_t top, bool *found, uin
         if (outcome != MEND_OK || !result.completed || result.problem[0] != 0) {
             return outcome;
         }
-        if (search->policy->limit_only_refuses) {
-            step = mend_min_u64(step, step_that_holds(search, result.peak_reserved_bytes));
-        }
+        step = proven_step(search, step, &result);
         *found = true;
         *best = step;
         if (step == 0) {
@@ -81,6 +90,9 @@ static mend_result scan(const fit_search *search, uint64_t top, bool *found, uin
 
 static mend_result run_fitted(const fit_search *search, mend_replay_result *result)
 {
+    if (search->trace->peak_live_bytes == 0) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "nothing to fit: no byte is ever live");
+    }
     mend_replay_result unlimited;
     mend_result outcome = probe(search, 0, 0, &unlimited);
     if (outcome != MEND_OK) {

@@ -82,6 +82,7 @@ typedef struct mend_replay_result {
     bool completed;
     bool limited;             /* capacity_bytes applies */
     uint64_t capacity_bytes;  /* rounded up to a page */
+    uint64_t page_bytes;      /* of the device */
     uint64_t failed_at_event; /* applies when not completed */
     uint64_t events;          /* of the trace */
     uint64_t peak_live_bytes; /* of the trace */

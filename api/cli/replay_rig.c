@@ -105,8 +105,8 @@ static mend_result open_device(mend_replay_rig *rig, const mend_trace *trace)
     if (result != MEND_OK) {
         return result;
     }
-    uint64_t page_bytes = mend_max_u64(rig->info.granularity_bytes, MEND_GRANULE_BYTES);
-    rig->capacity_bytes = mend_align_up(rig->capacity_bytes, page_bytes);
+    rig->page_bytes = mend_max_u64(rig->info.granularity_bytes, MEND_GRANULE_BYTES);
+    rig->capacity_bytes = mend_align_up(rig->capacity_bytes, rig->page_bytes);
     result = mend_replay_rig_enter(rig);
     if (result == MEND_OK) {
         result = create_streams(rig, trace);

@@ -18,6 +18,7 @@ typedef struct mend_replay_rig {
     const mend_driver *inner; /* what the rig itself calls: not counted */
     mend_driver *driver;      /* what the policy calls */
     mend_device_info info;
+    uint64_t page_bytes;
     uint64_t capacity_bytes; /* rounded up to a page; 0: unlimited */
     mend_stream *streams;    /* by index of the trace */
     size_t stream_count;

@@ -399,6 +399,7 @@ static mend_result run(replay_session *session, const mend_peer_policy *policy,
     figures->completed = true;
     figures->limited = capacity_bytes != 0;
     figures->capacity_bytes = session->rig.capacity_bytes;
+    figures->page_bytes = session->rig.page_bytes;
     figures->events = session->trace->event_count;
     figures->peak_live_bytes = session->trace->peak_live_bytes;
     mend_peer_config config = {.driver = session->rig.driver,

@@ -197,19 +197,38 @@ MEND_TEST(peer_caching, blocks_are_cut_and_joined)
     scene_close(&scene);
 }
 
-/* A large rest of at most 1 MiB stays with the block; a small one of 512 bytes does not. */
+/* A rest of at most 1 MiB stays with a large block, so it cannot join what is freed behind it. */
 MEND_TEST(peer_caching, small_rests_of_large_blocks_are_not_cut_off)
+{
+    static const struct {
+        uint64_t rest_bytes;
+        bool is_cut_off;
+    } cases[] = {{MEND_MIB, false}, {MEND_MIB + 512, true}};
+    for (size_t i = 0; i < 2; i++) {
+        peer_scene scene;
+        ASSERT_TRUE(scene_open(&scene, "caching", MEND_GIB));
+        uint64_t hole = take(&scene, 4 * MEND_MIB, NULL);
+        uint64_t behind = take(&scene, 6 * MEND_MIB, NULL);
+        take(&scene, 9 * MEND_MIB, NULL);
+        give(&scene, hole, NULL);
+        uint64_t kept_bytes = 4 * MEND_MIB - cases[i].rest_bytes;
+        EXPECT_U64_EQ(hole, take(&scene, kept_bytes, NULL));
+        give(&scene, behind, NULL);
+        uint64_t placed = take(&scene, 6 * MEND_MIB + cases[i].rest_bytes, NULL);
+        EXPECT_INT_EQ(cases[i].is_cut_off, placed == hole + kept_bytes);
+        EXPECT_U64_EQ(cases[i].is_cut_off ? 1 : 2, calls_of(&scene, MEND_CALL_plain_alloc));
+        scene_close(&scene);
+    }
+}
+
+MEND_TEST(peer_caching, small_blocks_are_cut_to_the_granule)
 {
     peer_scene scene;
     ASSERT_TRUE(scene_open(&scene, "caching", MEND_GIB));
-    uint64_t large = take(&scene, 12 * MEND_MIB, NULL);
-    give(&scene, large, NULL);
-    EXPECT_U64_EQ(large, take(&scene, 11 * MEND_MIB, NULL));
-    take(&scene, MEND_MIB + 512, NULL);
-    EXPECT_U64_EQ(2, calls_of(&scene, MEND_CALL_plain_alloc));
     uint64_t small = take(&scene, MEND_MIB, NULL);
     EXPECT_U64_EQ(small + MEND_MIB, take(&scene, MEND_MIB - 512, NULL));
     EXPECT_U64_EQ(small + 2 * MEND_MIB - 512, take(&scene, 512, NULL));
+    EXPECT_U64_EQ(1, calls_of(&scene, MEND_CALL_plain_alloc));
     scene_close(&scene);
 }
 

@@ -54,7 +54,6 @@ MEND_TEST(replay, counts_calls_prices_and_peaks)
     EXPECT_U64_EQ(92 * MEND_MIB, result.peak_reserved_bytes);
     EXPECT_U64_EQ(3, result.calls.malloc_calls);
     EXPECT_U64_EQ(0, result.calls.create_calls);
-    /* The second half begins with event 2: the third allocation is in it. */
     EXPECT_U64_EQ(1, result.calls_second_half.malloc_calls);
     EXPECT_TRUE(fabs(result.driver_time_us - (3 * 60 + 92 * 0.3)) < 0.01);
     EXPECT_TRUE(fabs(result.driver_time_second_half_us - (60 + 32 * 0.3)) < 0.01);
@@ -62,6 +61,20 @@ MEND_TEST(replay, counts_calls_prices_and_peaks)
     EXPECT_U64_EQ(2, result.free_ns.calls);
     EXPECT_U64_EQ(0, result.host_syncs);
     EXPECT_FALSE(result.content_checked);
+    mend_replay_result_clear(&result);
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(replay, the_second_half_begins_with_the_event_in_the_middle)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,31457280,0\n"
+                                                 "0,1,allocate,2,31457280,0\n"
+                                                 "0,2,allocate,3,31457280,0\n"
+                                                 "0,3,allocate,4,31457280,0\n");
+    mend_replay_options options = default_options();
+    mend_replay_result result = replay(trace, "caching", "unlimited", &options);
+    EXPECT_U64_EQ(4, result.calls.malloc_calls);
+    EXPECT_U64_EQ(2, result.calls_second_half.malloc_calls);
     mend_replay_result_clear(&result);
     mend_trace_destroy(trace);
 }
@@ -219,6 +232,33 @@ MEND_TEST(replay, fit_is_what_a_scan_of_the_whole_grid_finds)
     compare_fit("stress:checkerboard?live=512MiB", "expandable");
     compare_fit("stress:many-streams?live=512MiB&streams=4&turns=8", "caching");
     compare_fit("stress:many-streams?live=512MiB&streams=4&turns=8", "expandable");
+}
+
+/* A small trace on a device of large pages: every point of the grid is the same device. */
+MEND_TEST(replay, fit_of_a_small_trace_takes_no_more_runs_than_there_are_pages)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,512,0\n0,1,free,1,512,0\n");
+    static const char *const policies[] = {"mend", "caching", "expandable"};
+    for (size_t i = 0; i < 3; i++) {
+        mend_replay_options options = default_options();
+        mend_replay_result fit = replay(trace, policies[i], "fit", &options);
+        EXPECT_TRUE(fit.fitted);
+        EXPECT_TRUE(fit.fit_factor == 1);
+        EXPECT_U64_EQ(2 * MEND_MIB, fit.fit_capacity_bytes);
+        mend_replay_result_clear(&fit);
+    }
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(replay, nothing_live_has_no_fit)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1,0,0\n");
+    mend_replay_options options = default_options();
+    mend_capacity capacity = {.kind = MEND_CAPACITY_FIT};
+    mend_replay_result result = {0};
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_replay_run(trace, "mend", &capacity, &options, &result));
+    mend_trace_destroy(trace);
 }
 
 /* ---- threads ----------------------------------------------------------------------------------
