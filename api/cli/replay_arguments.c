@@ -15,7 +15,7 @@ const char mend_replay_usage[] =
     "TRACE is a log of RMM, plain or .gz; WORKLOAD is stress:NAME?parameter=value&...\n"
     "\n"
     "  --device sim|cuda        a simulated device (default), or the GPU\n"
-    "  --policy NAME[,...]      mend (default), caching, expandable; with cuda also\n"
+    "  --policy NAME[,...]      mend (default), caching, expandable, bfc; with cuda also\n"
     "                           cuda-malloc, cuda-malloc-async\n"
     "  --capacity SIZE[,...]    the device's memory: bytes, 16GiB, 1.05x (of what is live at\n"
     "                           the peak), unlimited (default), fit (the least that is enough)\n"

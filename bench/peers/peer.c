@@ -9,6 +9,8 @@ const mend_peer_policy mend_peer_policies[] = {
      mend_peer_create_caching},
     {"expandable", "model of PyTorch's expandable segments", false, true,
      mend_peer_create_expandable},
+    {"bfc", "model of the BFC arena of TensorFlow, JAX and ONNX Runtime", false, false,
+     mend_peer_create_bfc},
     {"cuda-malloc", "cudaMalloc for each block", true, true, mend_peer_create_cuda_malloc},
     {"cuda-malloc-async", "cudaMallocAsync, the driver's pool", true, false,
      mend_peer_create_cuda_malloc_async},

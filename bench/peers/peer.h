@@ -61,6 +61,7 @@ const mend_peer_policy *mend_peer_find_policy(const char *name);
 mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_caching(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_expandable(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_bfc(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_cuda_malloc(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_cuda_malloc_async(const mend_peer_config *config, mend_peer **peer);
 
