@@ -1,0 +1,128 @@
+/*
+ * One pool, many threads, each with a stream of its own: no block is handed out twice, no byte is
+ * lost, and blocks freed by other threads than those that allocated them are accounted as well.
+ */
+#include <pthread.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { THREADS = 4, ROUNDS = 400, KEPT = 8, SHARED = 16 };
+
+typedef struct shared_block {
+    void *pointer;
+    uint64_t size_bytes;
+    uint64_t tag;
+    mend_stream stream;
+} shared_block;
+
+typedef struct arena {
+    mend_world world;
+    pthread_mutex_t mutex;
+    shared_block slots[SHARED]; /* guarded by mutex: blocks on their way to another thread */
+    uint64_t refused;           /* guarded by mutex */
+} arena;
+
+typedef struct worker {
+    arena *shared;
+    mend_stream stream;
+    uint64_t seed;
+    uint64_t next_tag;
+} worker;
+
+static void launch(const worker *w, const shared_block *block, mend_sim_work_kind kind)
+{
+    mend_sim_work work = {.kind = kind,
+                          .address = (uint64_t)(uintptr_t)block->pointer,
+                          .size_bytes = block->size_bytes,
+                          .tag = block->tag};
+    mend_sim_launch(w->shared->world.sim, block->stream, &work);
+}
+
+/* Swaps a block with the slot, so that it is freed by whoever comes by later. */
+static void hand_over(worker *w, shared_block *block, uint64_t slot)
+{
+    pthread_mutex_lock(&w->shared->mutex);
+    shared_block other = w->shared->slots[slot];
+    w->shared->slots[slot] = *block;
+    pthread_mutex_unlock(&w->shared->mutex);
+    *block = other;
+}
+
+static void release(worker *w, shared_block *block)
+{
+    if (block->pointer == NULL) {
+        return;
+    }
+    launch(w, block, MEND_SIM_WORK_VERIFY);
+    if (mend_free(w->shared->world.pool, block->pointer, block->stream) != MEND_OK) {
+        pthread_mutex_lock(&w->shared->mutex);
+        w->shared->refused++;
+        pthread_mutex_unlock(&w->shared->mutex);
+    }
+    *block = (shared_block){0};
+}
+
+static void *work_on(void *argument)
+{
+    worker *w = argument;
+    mend_test_random random;
+    mend_test_random_init(&random, w->seed);
+    shared_block kept[KEPT] = {0};
+    for (int i = 0; i < ROUNDS; i++) {
+        shared_block *block = &kept[mend_test_random_below(&random, KEPT)];
+        release(w, block);
+        uint64_t size_bytes = 512 * (1 + mend_test_random_below(&random, 2048));
+        void *pointer = NULL;
+        if (mend_alloc(w->shared->world.pool, size_bytes, w->stream, &pointer) == MEND_OK) {
+            *block = (shared_block){pointer, size_bytes, w->seed + ++w->next_tag, w->stream};
+            launch(w, block, MEND_SIM_WORK_WRITE);
+        }
+        if (i % 4 == 0) {
+            hand_over(w, block, mend_test_random_below(&random, SHARED));
+        }
+        if (i % 64 == 0) {
+            mend_trim(w->shared->world.pool, 8 * MEND_MIB, NULL);
+        }
+        mend_sim_advance(w->shared->world.sim, 10);
+    }
+    for (int i = 0; i < KEPT; i++) {
+        release(w, &kept[i]);
+    }
+    return NULL;
+}
+
+MEND_TEST(pool_threads, blocks_pass_between_threads_and_streams)
+{
+    static arena shared;
+    shared = (arena){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    mend_world_init(&shared.world);
+    ASSERT_TRUE(mend_world_open(&shared.world));
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    uint64_t seed = mend_test_seed();
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.shared = &shared, .seed = seed + (uint64_t)i * 1000000};
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(shared.world.sim, &workers[i].stream));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, work_on, &workers[i]));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (int i = 0; i < SHARED; i++) {
+        release(&workers[0], &shared.slots[i]);
+    }
+    mend_sim_advance(shared.world.sim, 1000);
+    EXPECT_U64_EQ(0, shared.refused);
+    EXPECT_U64_EQ(0, mend_world_stats(&shared.world).live_blocks);
+    EXPECT_TRUE(mend_world_stats(&shared.world).allocations > THREADS * ROUNDS / 2);
+    mend_world_check(&shared.world);
+    for (int i = 0; i < THREADS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.world.pool, workers[i].stream));
+        mend_sim_stream_destroy(shared.world.sim, workers[i].stream);
+    }
+    mend_world_close(&shared.world);
+}
