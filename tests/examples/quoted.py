@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Documents tell the truth about files: a block of code under `<!-- FILE -->` is that file, word
+for word, and every relative link leads to something.
+
+Usage: quoted.py ROOT
+"""
+import os
+import re
+import sys
+
+QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+
+
+def documents(root):
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders if f not in (".git", "build")]
+        for name in sorted(names):
+            if name.endswith(".md"):
+                yield os.path.join(folder, name)
+
+
+def findings_in(root, document, text):
+    for name, quoted in QUOTE.findall(text):
+        path = os.path.join(root, name)
+        if not os.path.isfile(path):
+            yield f"quotes {name}, which is not there"
+        elif open(path, encoding="utf-8").read() != quoted:
+            yield f"quotes {name}, but not as it is"
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    for target in LINK.findall(prose):
+        path = os.path.join(os.path.dirname(document), target)
+        if "://" not in target and not os.path.exists(path):
+            yield f"links to {target}, which is not there"
+
+
+def main():
+    root = sys.argv[1]
+    count = findings = quotes = 0
+    for document in documents(root):
+        with open(document, encoding="utf-8") as file:
+            text = file.read()
+        count += 1
+        quotes += len(QUOTE.findall(text))
+        for finding in findings_in(root, document, text):
+            print(f"{os.path.relpath(document, root)} {finding}")
+            findings += 1
+    print(f"{count} documents, {quotes} quotes, {findings} findings")
+    return 0 if quotes > 0 and findings == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

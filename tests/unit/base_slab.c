@@ -1,0 +1,104 @@
+/* Objects of one size: room promised is room given, and no two objects share a byte. */
+#include "base/slab.h"
+
+#include <stdalign.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/test.h"
+
+enum { OBJECT_BYTES = 40, MOST = 400, STEPS = 4000 };
+
+static bool all_bytes_are(const unsigned char *object, unsigned char value)
+{
+    for (size_t i = 0; i < OBJECT_BYTES; i++) {
+        if (object[i] != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+MEND_TEST(base_slab, gives_what_was_reserved_without_asking_the_host)
+{
+    mend_slab slab;
+    mend_slab_init(&slab, OBJECT_BYTES);
+    ASSERT_TRUE(mend_slab_reserve(&slab, MOST));
+    EXPECT_TRUE(slab.free_count >= MOST);
+    mend_test_watch_host_memory(true);
+    mend_test_fail_host_memory_after(0, UINT64_MAX);
+    void *objects[MOST];
+    for (size_t i = 0; i < MOST; i++) {
+        objects[i] = mend_slab_take(&slab);
+    }
+    bool kept = mend_slab_reserve(&slab, slab.free_count);
+    mend_test_heal_host_memory();
+    mend_test_watch_host_memory(false);
+    EXPECT_TRUE(kept);
+    EXPECT_U64_EQ(0, mend_test_failed_host_allocations());
+    EXPECT_U64_EQ(MOST, slab.used_count);
+    for (size_t i = 0; i < MOST; i++) {
+        mend_slab_give(&slab, objects[i]);
+    }
+    EXPECT_U64_EQ(0, slab.used_count);
+    mend_slab_clear(&slab);
+}
+
+MEND_TEST(base_slab, is_unchanged_when_the_host_has_no_memory)
+{
+    mend_slab slab;
+    mend_slab_init(&slab, OBJECT_BYTES);
+    ASSERT_TRUE(mend_slab_reserve(&slab, 1));
+    const mend_slab before = slab;
+    mend_test_watch_host_memory(true);
+    mend_test_fail_host_memory_after(0, 1);
+    bool reserved = mend_slab_reserve(&slab, before.free_count + 1);
+    mend_test_watch_host_memory(false);
+    EXPECT_FALSE(reserved);
+    EXPECT_U64_EQ(1, mend_test_failed_host_allocations());
+    EXPECT_TRUE(memcmp(&before, &slab, sizeof(slab)) == 0);
+    EXPECT_TRUE(mend_slab_reserve(&slab, before.free_count + 1));
+    mend_slab_clear(&slab);
+}
+
+/* Every object is zero when taken, keeps its own pattern until it is given back, and is aligned. */
+MEND_TEST(base_slab, objects_share_no_byte)
+{
+    mend_slab slab;
+    mend_slab_init(&slab, OBJECT_BYTES);
+    unsigned char *objects[MOST] = {NULL};
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
+        size_t i = (size_t)mend_test_random_below(&random, MOST);
+        unsigned char pattern = (unsigned char)(1 + i % 255);
+        if (objects[i] != NULL) {
+            EXPECT_TRUE(all_bytes_are(objects[i], pattern));
+            mend_slab_give(&slab, objects[i]);
+            objects[i] = NULL;
+            continue;
+        }
+        ASSERT_TRUE(mend_slab_reserve(&slab, 1));
+        objects[i] = mend_slab_take(&slab);
+        EXPECT_U64_EQ(0, (uintptr_t)objects[i] % alignof(max_align_t));
+        EXPECT_TRUE(all_bytes_are(objects[i], 0));
+        memset(objects[i], pattern, OBJECT_BYTES);
+    }
+    mend_slab_clear(&slab);
+    EXPECT_U64_EQ(0, slab.free_count);
+    EXPECT_U64_EQ(0, slab.used_count);
+}
+
+MEND_TEST(base_slab, holds_objects_smaller_than_a_pointer)
+{
+    mend_slab slab;
+    mend_slab_init(&slab, 1);
+    ASSERT_TRUE(mend_slab_reserve(&slab, 2));
+    char *a = mend_slab_take(&slab);
+    char *b = mend_slab_take(&slab);
+    EXPECT_TRUE(a != b);
+    mend_slab_give(&slab, a);
+    mend_slab_give(&slab, b);
+    mend_slab_clear(&slab);
+}
