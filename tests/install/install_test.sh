@@ -17,7 +17,6 @@ cmake --build "$prefix/consumer"
 
 libraries=$(dirname "$(find "$prefix/installed" -name libmend.so)")
 export PKG_CONFIG_PATH="$libraries/pkgconfig"
-# Flags are words.
-# shellcheck disable=SC2046
-"$compiler" -o "$prefix/by_pkg_config" "$consumer/main.c" $(pkg-config --cflags --libs mend mend_sim)
+flags=$(pkg-config --cflags --libs mend mend_sim)
+"$compiler" -o "$prefix/by_pkg_config" "$consumer/main.c" $flags
 LD_LIBRARY_PATH="$libraries" "$prefix/by_pkg_config"
