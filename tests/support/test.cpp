@@ -96,8 +96,8 @@ extern "C" uint64_t mend_test_seed(void)
     const testing::TestInfo *info = testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string(info->test_suite_name()) + "." + info->name();
     uint64_t hash = UINT64_C(1469598103934665603); // FNV-1a
-    for (unsigned char letter : name) {
-        hash = (hash ^ letter) * UINT64_C(1099511628211);
+    for (char letter : name) {
+        hash = (hash ^ static_cast<unsigned char>(letter)) * UINT64_C(1099511628211);
     }
     return hash;
 }
