@@ -14,6 +14,7 @@ typedef struct model_block {
     uint64_t requested_bytes;
     uint64_t tag;
     int stream;
+    bool untouched; /* nobody has used it */
 } model_block;
 
 typedef struct model {
@@ -106,10 +107,34 @@ static void step_alloc(model *m)
     EXPECT_U64_EQ(0, address % mend_max_u64(alignment, 512));
     EXPECT_FALSE(overlaps_any(m, address, rounded));
     model_block *block = &m->blocks[m->block_count++];
-    *block = (model_block){address, rounded, size_bytes, ++m->next_tag, stream};
+    *block = (model_block){.address = address,
+                           .size_bytes = rounded,
+                           .requested_bytes = size_bytes,
+                           .tag = ++m->next_tag,
+                           .stream = stream,
+                           .untouched = below(m, 8) == 0};
     m->live_bytes += rounded;
     m->peak_live_bytes = mend_max_u64(m->peak_live_bytes, m->live_bytes);
-    use_block(m, block, MEND_SIM_WORK_WRITE, stream);
+    if (!block->untouched) {
+        use_block(m, block, MEND_SIM_WORK_WRITE, stream);
+    }
+}
+
+/* A block in use is freed behind its last use; one that nobody has used, on any stream. */
+static mend_stream last_use(model *m, const model_block *block, void *pointer)
+{
+    if (block->untouched) {
+        return m->streams[below(m, (uint64_t)m->stream_count)];
+    }
+    use_block(m, block, MEND_SIM_WORK_VERIFY, block->stream);
+    if (m->stream_count > 1 && below(m, 4) == 0) {
+        /* Another stream reads as well, after an event of the first that the test need not model:
+         * it only reads what has been written by then. */
+        int user = (int)below(m, (uint64_t)m->stream_count);
+        EXPECT_RESULT(MEND_OK, mend_record_stream(m->world.pool, pointer, m->streams[user]));
+        use_block(m, block, MEND_SIM_WORK_TOUCH, user);
+    }
+    return m->streams[block->stream];
 }
 
 static void step_free(model *m)
@@ -119,17 +144,8 @@ static void step_free(model *m)
     }
     int at = (int)below(m, (uint64_t)m->block_count);
     model_block block = m->blocks[at];
-    int stream = block.stream;
     void *pointer = (void *)(uintptr_t)block.address;
-    use_block(m, &block, MEND_SIM_WORK_VERIFY, stream);
-    mend_stream freed_on = m->streams[stream];
-    if (m->stream_count > 1 && below(m, 4) == 0) {
-        /* Another stream reads as well, after an event of the first that the test need not model:
-         * it only reads what has been written by then. */
-        int user = (int)below(m, (uint64_t)m->stream_count);
-        EXPECT_RESULT(MEND_OK, mend_record_stream(m->world.pool, pointer, m->streams[user]));
-        use_block(m, &block, MEND_SIM_WORK_TOUCH, user);
-    }
+    mend_stream freed_on = last_use(m, &block, pointer);
     if (below(m, 16) == 0) {
         freed_on = MEND_NO_STREAM;
     }

@@ -147,22 +147,28 @@ static mend_result find_block(const mend_heap *heap, uint64_t address, mend_span
     return *span != NULL ? MEND_OK : explain_pointer(heap, address);
 }
 
-/* Turns the users declared for a block into stamps of this moment. */
+/* Turns the users declared for a block into stamps of this moment. What the memory waited for when
+ * the block was taken stays, unless the stream is behind it: it need not know of the work of the
+ * stream the block was allocated for. */
 static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_streams *streams = &heap->streams;
+    mend_stamp inherited = span->waits.first;
     span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
     for (mend_wait **link = &span->waits.others; *link != NULL;) {
         mend_wait *user = *link;
         if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
             user->stamp = mend_streams_stamp(streams, user->stamp.stream, span->size_bytes);
         }
-        if (user->stamp.stream == freed_on || mend_stamp_has_passed(streams, user->stamp)) {
+        if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
             *link = user->next;
             mend_slab_give(&heap->wait_slab, user);
         } else {
             link = &user->next;
         }
+    }
+    if (!mend_stamp_is_ready(streams, inherited, freed_on)) {
+        mend_waits_add(mend_heap_wait_room(heap), &span->waits, inherited);
     }
 }
 

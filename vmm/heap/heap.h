@@ -35,8 +35,9 @@ typedef struct mend_span {
     bool live;
 
     struct mend_run *run; /* free: right for the first and the last span of a run only */
-    mend_waits waits;     /* free: what must pass before it is idle. Live: the users declared by
-                             record_stream; an epoch of 0 in a node means "when it is freed" */
+    mend_waits waits;     /* free: what must pass before it is idle. Live: what its memory still
+                             waited for when it was taken, and the users declared by record_stream;
+                             an epoch of 0 in a node means "when it is freed" */
 
     uint64_t requested_bytes; /* live */
     mend_stream stream;       /* live: the stream it was allocated for */
@@ -60,8 +61,7 @@ typedef struct mend_zone {
     mend_tree runs_by_size;
     mend_tree runs_by_growth;
     mend_tree segment_ends; /* the last span of each segment, by address */
-    uint64_t usual_chunk_bytes;
-    uint64_t free_bytes; /* in free spans */
+    uint64_t free_bytes;    /* in free spans */
 } mend_zone;
 
 /* A mapping that is used no more and is unmapped when its fences have passed. */

@@ -53,7 +53,7 @@ bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
 {
     size_t splits = 2 + 2 * chunk_count;
     size_t waits = mend_streams_are_several(&heap->streams)
-                       ? (splits + 2 * chunk_count) * heap->streams.count
+                       ? (splits + 1 + 2 * chunk_count) * heap->streams.count
                        : heap->streams.count;
     return mend_slab_reserve(&heap->span_slab, splits + chunk_count) &&
            mend_slab_reserve(&heap->run_slab, 2 + 2 * chunk_count) &&
@@ -141,8 +141,8 @@ static void join_left(mend_heap *heap, mend_span *span)
 }
 
 /*
- * Cuts [address, address + size) out of a run, into one span that belongs to no run. What its
- * memory waits for is added to *waits, where the caller wants to know.
+ * Cuts [address, address + size) out of a run, into one span that belongs to no run and waits for
+ * nothing. What its memory waits for is added to *waits.
  */
 static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                         mend_waits *waits)
@@ -167,9 +167,7 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         if (span_end(span) > end) {
             span = split_left(heap, span, end);
         }
-        if (waits != NULL) {
-            mend_waits_add_all(room, waits, &span->waits);
-        }
+        mend_waits_add_all(room, waits, &span->waits);
         mend_waits_clear(room, &span->waits);
         if (span_end(span) == end) {
             break;
@@ -264,7 +262,9 @@ static void account(mend_heap *heap, uint64_t address, uint64_t size_bytes,
 
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
 {
-    mend_span *span = carve(heap, run, address, size_bytes, NULL);
+    mend_waits waits = {0};
+    mend_span *span = carve(heap, run, address, size_bytes, &waits);
+    span->waits = waits;
     span->live = true;
     account(heap, address, size_bytes, mend_chunk_add_live);
     return span;
@@ -383,8 +383,8 @@ static void tidy_run(mend_heap *heap, mend_run *run)
 {
     mend_wait_room room = mend_heap_wait_room(heap);
     mend_waits_settle(room, &run->first->waits);
-    for (mend_span *span = run->first; span != run->last; span = span->next) {
-        mend_span *next = span->next;
+    for (mend_span *span = run->first, *next; span != run->last; span = next) {
+        next = span->next;
         mend_waits_settle(room, &next->waits);
         if (mend_waits_can_join(room, &span->waits, &next->waits)) {
             run->first = run->first == span ? next : run->first;

@@ -12,13 +12,14 @@ void mend_layout_init_zone(mend_zone *zone);
 /* Nodes for one take and `chunk_count` attaches and detaches. False when malloc fails. */
 bool mend_layout_reserve(mend_heap *heap, size_t chunk_count);
 
-/* Makes [address, address + size) of a run live; the caller fills in what a block knows. */
+/* Makes [address, address + size) of a run live; the caller fills in what a block knows. The span
+ * remembers what its memory waits for, which binds whoever frees it on another stream. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
 
 /* Makes a live span free; its waits say when it is idle. The span may be joined into another. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
-/* Lays out a chunk that has just been mapped at `address`, free, idle after `waits` (moved). */
+/* Lays out a chunk that has just been mapped at `address`, free, idle after `waits` (copied). */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address,
                         const mend_waits *waits);
 
