@@ -259,14 +259,14 @@ static void fix_users(mend_heap *heap, uint32_t stream, mend_stamp stamp)
 mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
 {
     uint32_t index;
-    bool seen = stream == MEND_STREAM_PER_THREAD
-                    ? find_stream(heap, stream, &index) == MEND_OK
-                    : mend_streams_lookup(&heap->streams, stream, &index);
-    if (!seen) {
+    mend_result result = MEND_OK;
+    if (stream == MEND_STREAM_PER_THREAD) {
+        result = find_stream(heap, stream, &index);
+    } else if (!mend_streams_lookup(&heap->streams, stream, &index)) {
         return MEND_OK;
     }
     mend_door door;
-    mend_result result = mend_heap_open_door(heap, &door);
+    result = result == MEND_OK ? mend_heap_open_door(heap, &door) : result;
     if (result != MEND_OK) {
         return result;
     }

@@ -213,6 +213,13 @@ bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t
            stamp.epoch <= state->waited_epochs[stamp.stream];
 }
 
+bool mend_stamp_can_be_waited_for(const mend_streams *streams, mend_stamp stamp)
+{
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    return stamp.stream != MEND_STREAM_UNKNOWN &&
+           (stamp.epoch < state->open_epoch || state->handle != MEND_STREAM_PER_THREAD);
+}
+
 static mend_result take_event(mend_streams *streams, mend_event *event)
 {
     if (streams->spare_count > 0) {
@@ -237,10 +244,21 @@ static void keep_event(mend_streams *streams, mend_event event)
     streams->spare_events[streams->spare_count++] = event;
 }
 
+/* The per-thread streams of all threads share one handle, which means that of the calling thread:
+ * nobody else can record on a stream of this thread. */
+static bool is_within_reach(const mend_streams *streams, const mend_stream_state *state)
+{
+    mend_stream_info info = {0};
+    return state->handle != MEND_STREAM_PER_THREAD ||
+           (streams->driver->stream_get_info(streams->driver, state->handle, &info) ==
+                MEND_DRIVER_OK &&
+            info.id == state->id);
+}
+
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
 {
     mend_stream_state *state = &streams->items[stream];
-    if (!state->open || stream == MEND_STREAM_UNKNOWN) {
+    if (!state->open || stream == MEND_STREAM_UNKNOWN || !is_within_reach(streams, state)) {
         return MEND_OK;
     }
     if (!grow(&state->fences, &state->fence_capacity, state->fence_count + 1, sizeof(mend_fence))) {
@@ -317,7 +335,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     if (mend_stamp_is_ready(streams, stamp, waiter)) {
         return MEND_OK;
     }
-    assert(stamp.stream != MEND_STREAM_UNKNOWN && "no device can wait for an unknown stream");
+    assert(mend_stamp_can_be_waited_for(streams, stamp));
     mend_stream_state *freed_on = &streams->items[stamp.stream];
     if (stamp.epoch == freed_on->open_epoch) {
         mend_result result = mend_streams_close_epoch(streams, stamp.stream);
@@ -362,6 +380,7 @@ static mend_result wait_context(mend_streams *streams)
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, bool *waited)
 {
     mend_stream_state *oldest = NULL;
+    bool left_open = streams->items[MEND_STREAM_UNKNOWN].open;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         if (i == except) {
             continue;
@@ -371,13 +390,14 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, boo
             return result;
         }
         mend_stream_state *state = &streams->items[i];
+        left_open = left_open || state->open;
         /* Streams have no common time; the longest queue is the best guess at the oldest work. */
         if (state->fence_count > 0 &&
             (oldest == NULL || state->fence_count > oldest->fence_count)) {
             oldest = state;
         }
     }
-    *waited = oldest != NULL || streams->items[MEND_STREAM_UNKNOWN].open;
+    *waited = oldest != NULL || left_open;
     if (oldest == NULL) {
         return *waited ? wait_context(streams) : MEND_OK;
     }

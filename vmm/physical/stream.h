@@ -88,20 +88,27 @@ bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp);
 /* `stream` may use the memory now: its own, done, or behind a wait made earlier. */
 bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t stream);
 
-/* Records the event of the open epoch, if anything is stamped with it. Reaches the driver.
+/* A stream can be made to wait for the stamp on the device: not for memory freed without a stream,
+ * nor for what a per-thread stream has in its open epoch, which its own thread alone can close. */
+bool mend_stamp_can_be_waited_for(const mend_streams *streams, mend_stamp stamp);
+
+/* Records the event of the open epoch, if anything is stamped with it. Does nothing for the
+ * per-thread stream of another thread. Reaches the driver.
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
 
 /* Asks the oldest events whether they have passed. True when any has. Reaches the driver. */
 bool mend_streams_poll(mend_streams *streams);
 
-/* Makes `waiter` wait, on the device, for the stamp. Reaches the driver. Errors as close_epoch. */
+/* Makes `waiter` wait, on the device, for the stamp, which can be waited for. Reaches the driver.
+ * Errors as close_epoch. */
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
 
 /*
  * Waits on the host for the oldest fence of any stream but `except`, closing epochs first; for the
- * whole context when only memory freed without a stream is left. *waited is false when there was
- * nothing to wait for. Errors as close_epoch.
+ * whole context when only memory is left for which no event can be recorded (freed without a
+ * stream, or on the per-thread stream of another thread). *waited is false when there was nothing
+ * to wait for. Errors as close_epoch.
  */
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, bool *waited);
 

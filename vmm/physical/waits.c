@@ -65,7 +65,7 @@ bool mend_waits_settle(mend_wait_room room, mend_waits *waits)
 static bool stamp_is_ready(mend_wait_room room, mend_stamp stamp, uint32_t stream, bool behind_wait)
 {
     return stamp.epoch == 0 || mend_stamp_is_ready(room.streams, stamp, stream) ||
-           (behind_wait && stamp.stream != MEND_STREAM_UNKNOWN);
+           (behind_wait && mend_stamp_can_be_waited_for(room.streams, stamp));
 }
 
 bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,

@@ -132,7 +132,7 @@ typedef struct mend_pool_config {
  * context of the device; takes no physical memory yet.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
  * MEND_ERROR_NOT_SUPPORTED (no virtual memory management); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_DRIVER. The caller owns the pool.
+ * MEND_ERROR_DRIVER. The caller owns the pool.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 
@@ -172,25 +172,30 @@ MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
  * whole context, made only when the memory is needed. NULL succeeds and does nothing.
  * May record an event; never waits.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_INTERIOR_POINTER;
- * MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY. After any error
- * the block is as it was.
+ * MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_DRIVER (a stream not seen before could not be looked at); MEND_ERROR_DEVICE_LOST.
+ * After any error the block is as it was.
  */
 MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream);
 
 /*
  * Declares that `stream` uses the block too, up to the moment it is freed: the memory is handed on
- * only after the work queued on `stream` at mend_free. Idempotent. No driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM included); the pointer errors of mend_free;
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * only after the work queued on `stream` at mend_free. Idempotent. No driver call but to get to
+ * know a stream: one the pool has not seen, or the per-thread stream. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM included); the pointer errors of mend_free;
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
 
 /*
  * To be called before a stream is destroyed: records what the pool still waits for on it, so that
  * its memory can be handed on later. A stream the pool has not seen succeeds. Blocks that were
- * allocated on it stay valid and are freed on another stream.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DRIVER (the event could not be recorded: call
- * again before destroying the stream).
+ * allocated on it stay valid and are freed on another stream. A thread that used its per-thread
+ * stream calls this before it ends: nobody else can record an event there, so that its memory would
+ * be held until the whole context has been waited for.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DRIVER, MEND_ERROR_OUT_OF_HOST_MEMORY (the event
+ * could not be recorded: call again before destroying the stream); MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_forget_stream(mend_pool *pool, mend_stream stream);
 
@@ -220,7 +225,7 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
  * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, the largest
  * first. Never waits for the GPU: what is still in flight stays. *released_bytes (may
  * be NULL) counts only memory no mapping holds any more. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
