@@ -9,10 +9,13 @@
 #include "heap/place.h"
 #include "heap/plan.h"
 
-/* With several streams a fence is recorded once so many usual chunks have been freed on one, so
- * that other streams need not wait for much later work. More often costs more events than it saves
- * memory (docs/benchmarks.md). */
-enum { CHUNKS_OF_EPOCH = 8 };
+/*
+ * With several streams a fence is recorded once so many usual chunks have been freed on one, so
+ * that other streams need not wait for much later work; but only so often after the last request
+ * that needed effort, so that the steady state makes no driver call (docs/benchmarks.md has the
+ * figures).
+ */
+enum { CHUNKS_OF_EPOCH = 4, EARLY_FENCES_AFTER_EFFORT = 64 };
 
 static const uint64_t largest_request_bytes = UINT64_C(1) << 60;
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
@@ -61,6 +64,7 @@ static mend_result place_with_effort(mend_heap *heap, const mend_request *reques
 {
     mend_door door;
     mend_result result = mend_heap_open_door(heap, &door);
+    heap->early_fences_left = EARLY_FENCES_AFTER_EFFORT;
     if (result == MEND_OK) {
         result = mend_place_with_effort(heap, request, span);
         mend_heap_close_door(heap, &door);
@@ -179,10 +183,12 @@ static void close_full_epoch(mend_heap *heap, uint32_t stream)
     const mend_stream_state *state = &heap->streams.items[stream];
     uint64_t full_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
     mend_door door;
-    if (stream == MEND_STREAM_UNKNOWN || state->open_bytes < full_bytes ||
-        !mend_streams_are_several(&heap->streams) || mend_heap_open_door(heap, &door) != MEND_OK) {
+    if (stream == MEND_STREAM_UNKNOWN || heap->early_fences_left == 0 ||
+        state->open_bytes < full_bytes || !mend_streams_are_several(&heap->streams) ||
+        mend_heap_open_door(heap, &door) != MEND_OK) {
         return;
     }
+    heap->early_fences_left--;
     if (mend_streams_close_epoch(&heap->streams, stream) != MEND_OK) {
         heap->counters.driver_failures++;
     }

@@ -113,6 +113,7 @@ typedef struct mend_heap {
     mend_tree retired;       /* by address */
     uint64_t retired_bytes;
     uint64_t plan_number;
+    uint32_t early_fences_left; /* fences that frees may still record, see block.c */
     mend_slab span_slab;
     mend_slab run_slab;
     mend_slab retired_slab;
