@@ -153,16 +153,18 @@ static void retire_mapped(transaction *t)
     }
 }
 
-/* Takes back every step done. What the driver will not take back is kept, and stays usable: chunks
- * as free memory, mappings as retired ones. */
-static void undo(transaction *t)
+static void note_peaks(mend_heap *heap)
+{
+    mend_heap_counters *counters = &heap->counters;
+    counters->peak_reserved_bytes =
+        mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
+    counters->peak_mappings =
+        mend_max_u64(counters->peak_mappings, heap->chunks.mapped.count + heap->retired.count);
+}
+
+static void release_created(transaction *t)
 {
     mend_heap *heap = t->heap;
-    if (t->mapped_bytes > 0 &&
-        heap->driver->unmap(heap->driver, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-        retire_mapped(t);
-    }
     for (mend_chunk *at = t->created; at != NULL;) {
         mend_chunk *next = at->next_picked;
         if (mend_chunk_release(&heap->chunks, at) != MEND_DRIVER_OK) {
@@ -173,7 +175,22 @@ static void undo(transaction *t)
         }
         at = next;
     }
+}
+
+/* Takes back every step done. What the driver will not take back is kept, and stays usable: chunks
+ * as free memory, mappings as retired ones, and with these the chunks whose memory they hold. */
+static void undo(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    if (t->mapped_bytes > 0 &&
+        heap->driver->unmap(heap->driver, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        retire_mapped(t);
+    } else {
+        release_created(t);
+    }
     mend_space_trim(&t->zone->space, t->reservations_before);
+    note_peaks(heap);
 }
 
 /* From here on nothing fails: the chunks change places, and their old mappings retire. */
@@ -183,10 +200,8 @@ static void commit(transaction *t)
     mend_wait_room room = mend_heap_wait_room(heap);
     uint64_t address = t->address;
     mend_space_take(&t->zone->space, address, t->total_bytes);
-    bool is_new = false;
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
         mend_waits waits = {0};
-        is_new = is_new || at == t->created;
         uint64_t old_address = at->address;
         int old_zone = at->zone;
         if (old_address != 0) {
@@ -200,11 +215,7 @@ static void commit(transaction *t)
         mend_waits_clear(room, &waits);
         address += at->size_bytes;
     }
-    mend_heap_counters *counters = &heap->counters;
-    counters->peak_reserved_bytes =
-        mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    counters->peak_mappings =
-        mend_max_u64(counters->peak_mappings, heap->chunks.mapped.count + heap->retired.count);
+    note_peaks(heap);
 }
 
 static mend_result perform(transaction *t, const mend_request *request)

@@ -39,19 +39,20 @@ static mend_retired *next_of(const mend_retired *retired)
     return RETIRED_OF(mend_tree_next(&retired->by_address));
 }
 
-/* Unmaps the neighbours from `first` up to `end` (not included) by one call. */
-static bool unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
+/* Unmaps the neighbours from `first` up to `end` (not included) by one call. What the driver
+ * refuses stays. */
+static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
                         uint64_t size_bytes)
 {
     mend_space *space = &heap->zones[first->zone].space;
     if (!mend_space_reserve_nodes(space, 1)) {
-        return false;
+        return;
     }
     mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
     if (status != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
         heap->broken = mend_status_is_fatal(status) ? status : heap->broken;
-        return false;
+        return;
     }
     mend_space_give(space, first->address, size_bytes);
     heap->retired_bytes -= size_bytes;
@@ -61,7 +62,6 @@ static bool unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
         mend_slab_give(&heap->retired_slab, first);
         first = next;
     }
-    return true;
 }
 
 /* Records events for what still waits on an open epoch. */

@@ -4,7 +4,8 @@
 
 #include "heap/heap.h"
 
-/* Fills every figure; struct_size is left alone. O(1), no driver call; under the pool's lock. */
+/* Fills every figure; struct_size is left alone. O(wholly free chunks), no driver call; under the
+ * pool's lock. */
 void mend_observe_statistics(const mend_heap *heap, mend_stats *stats);
 
 /* Sets every peak to its current value. */
