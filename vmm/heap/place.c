@@ -121,7 +121,7 @@ static mend_result create_small(mend_heap *heap, const mend_request *request, me
 }
 
 /* The ways of a small request: a small chunk that is free, a new one, any run of the large zone,
- * any chunk that is free. */
+ * any chunks that are free. */
 static mend_result place_small(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     uint64_t usual = mend_plan_usual_chunk(heap, MEND_ZONE_SMALL);
@@ -138,7 +138,7 @@ static mend_result place_small(mend_heap *heap, const mend_request *request, men
         mend_result fit = best_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span);
         result = fit != MEND_OK || *span != NULL ? fit : result;
     }
-    return result == MEND_ERROR_OUT_OF_MEMORY ? try_small_plan(heap, request, UINT64_MAX, span)
+    return result == MEND_ERROR_OUT_OF_MEMORY ? try_plan(heap, request, create_afresh_exactly, span)
                                               : result;
 }
 
