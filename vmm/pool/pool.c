@@ -21,6 +21,9 @@ struct mend_pool {
 
 #define DEFAULT_SMALL_REQUEST_BYTES MEND_MIB
 
+/* Sizes of a config above this are mistakes, and their sums would overflow. */
+#define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
+
 static mend_result invalid(const char *what)
 {
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s", what);
@@ -45,6 +48,11 @@ static mend_result read_config(const mend_pool_config *given, mend_pool_config *
     }
     if (config->allow_stream_waits < -1 || config->allow_stream_waits > 1) {
         return invalid("mend_pool_config.allow_stream_waits is not -1, 0 or 1");
+    }
+    if (config->chunk_bytes > LARGEST_CONFIG_BYTES ||
+        config->small_chunk_bytes > LARGEST_CONFIG_BYTES ||
+        config->reserve_bytes > LARGEST_CONFIG_BYTES) {
+        return invalid("mend_pool_config: a size of chunks or of reservations is above 2^60");
     }
     return MEND_OK;
 }

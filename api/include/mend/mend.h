@@ -117,7 +117,8 @@ typedef struct mend_pool_config {
     const mend_driver *driver; /* NULL: CUDA. Borrowed; must outlive the pool */
     uint64_t limit_bytes;      /* most physical memory the pool may hold; 0: the device's */
     uint64_t chunk_bytes;      /* usual size of a chunk of the large zone; 0: chosen from the limit.
-                                  Rounded up to a page */
+                                  Rounded up to a page. Sizes of chunks and of reserve_bytes: at
+                                  most 2^60 */
     uint64_t small_chunk_bytes;   /* the same for the small zone; 0: 8 MiB, less for small limits */
     uint64_t small_request_bytes; /* requests up to this size go to the small zone; 0: 1 MiB */
     uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */

@@ -1,0 +1,179 @@
+/* Corners of the pool: absurd configs, undo that is itself refused, peaks after a failure. */
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+static void fail_calls(mend_world *world, const char *call, uint64_t after_calls, uint64_t count)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.after_calls = after_calls;
+    fault.count = count;
+    fault.status = 999;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+}
+
+MEND_TEST(pool_corners, absurd_sizes_in_a_config_are_refused)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_pool *pool = NULL;
+    mend_pool_config config = world.pool_config;
+    config.chunk_bytes = UINT64_MAX;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
+    config = world.pool_config;
+    config.small_chunk_bytes = UINT64_MAX - 7;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
+    config = world.pool_config;
+    config.reserve_bytes = UINT64_MAX;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
+    EXPECT_PTR_EQ(NULL, pool);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_corners, the_largest_sizes_of_a_config_work)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.pool_config.chunk_bytes = UINT64_C(1) << 60;
+    world.pool_config.small_chunk_bytes = UINT64_C(1) << 60;
+    world.pool_config.small_request_bytes = UINT64_MAX;
+    world.pool_config.reserve_bytes = UINT64_C(1) << 60;
+    world.pool_config.limit_bytes = UINT64_MAX;
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    fail_calls(&world, "set_access", 0, 1);
+    fail_calls(&world, "unmap", 0, 1);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_world_check(&world);
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_world_check(&world);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, pointer, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_corners, peaks_know_what_a_failed_call_left_behind)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    fail_calls(&world, "set_access", 0, 1);
+    fail_calls(&world, "unmap", 0, 1);
+    fail_calls(&world, "release", 0, UINT64_MAX);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_stats stats = mend_world_stats(&world);
+    EXPECT_TRUE(stats.reserved_bytes > 0);
+    EXPECT_U64_EQ(stats.reserved_bytes, stats.peak_reserved_bytes);
+    EXPECT_U64_EQ(stats.mappings, stats.peak_mappings);
+    mend_sim_clear_faults(world.sim);
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* Small requests above a page, and free chunks of a page each that lie apart. */
+MEND_TEST(pool_corners, small_requests_join_free_chunks_too)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 4 * MEND_MIB;
+    world.pool_config.small_chunk_bytes = 64 * MEND_KIB;
+    world.pool_config.small_request_bytes = 512 * MEND_KIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    void *blocks[64];
+    for (int i = 0; i < 64; i++) {
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 64 * MEND_KIB, NULL, &blocks[i]));
+    }
+    for (int i = 0; i < 64; i += 2) {
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+    }
+    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&world).free_whole_bytes);
+    void *joined;
+    for (int i = 0; i < 4; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512 * MEND_KIB, NULL, &joined));
+    }
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* Polling one stream after the other can see the later fence pass before the earlier one. */
+MEND_TEST(pool_corners, trim_leaves_what_is_in_flight_without_a_word)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 8 * MEND_MIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_stream first;
+    mend_stream second;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &first));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &second));
+    void *block;
+    void *keep;
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, first, &keep));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 5 * MEND_MIB, first, &block));
+    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                          .address = (uint64_t)(uintptr_t)block,
+                          .size_bytes = 5 * MEND_MIB,
+                          .finish_ns = 1000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, first, &work));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, first));
+    ASSERT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, 5 * MEND_MIB, MEND_GIB, second, &block));
+    EXPECT_TRUE(mend_world_stats(&world).retired_bytes > 0);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, second));
+    uint64_t released = 1;
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
+    mend_world_check(&world);
+    mend_sim_advance(world.sim, 1000);
+    /* The first stream's event is asked, and its answer does not arrive. */
+    fail_calls(&world, "event_query", 0, 3);
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
+    mend_world_check(&world);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, first));
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, second));
+    mend_sim_stream_destroy(world.sim, first);
+    mend_sim_stream_destroy(world.sim, second);
+    mend_world_close(&world);
+}
+
+/* Nobody asks for another stream's memory, so that nobody would poll. */
+MEND_TEST(pool_corners, a_steady_state_on_two_streams_holds_few_events)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.content = MEND_SIM_CONTENT_NONE;
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_stream streams[2];
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &streams[i]));
+    }
+    for (int round = 0; round < 3000; round++) {
+        void *blocks[2];
+        for (int i = 0; i < 2; i++) {
+            ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, streams[i], &blocks[i]));
+        }
+        for (int i = 0; i < 2; i++) {
+            EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], streams[i]));
+        }
+        mend_sim_advance(world.sim, 10);
+    }
+    EXPECT_TRUE(mend_world_ledger(&world).events <= 2 * 1100);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, streams[i]));
+        mend_sim_stream_destroy(world.sim, streams[i]);
+    }
+    mend_world_close(&world);
+}
