@@ -138,9 +138,14 @@ MEND_TEST(pool_corners, trim_leaves_what_is_in_flight_without_a_word)
     EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
     mend_world_check(&world);
     mend_sim_advance(world.sim, 1000);
-    /* The first stream's event is asked, and its answer does not arrive. */
-    fail_calls(&world, "event_query", 0, 3);
+    /* The first stream's event is asked three times, and only the second stream's answers. */
+    fail_calls(&world, "event_query", 0, 1);
+    fail_calls(&world, "event_query", 1, 2);
     EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
+    EXPECT_U64_EQ(0, released);
+    mend_world_check(&world);
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
+    EXPECT_U64_EQ(5 * MEND_MIB, released);
     mend_world_check(&world);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, first));
     EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, second));

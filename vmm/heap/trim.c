@@ -71,16 +71,18 @@ static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, mend_ch
     return MEND_OK;
 }
 
-/* A mapping that the driver would not give up yet holds the chunk's memory. */
-static bool is_still_mapped(const mend_heap *heap, mend_chunk_handle handle)
+/* A mapping that still holds the chunk's memory: its fence has not been seen to pass, or the driver
+ * would not give it up. NULL when there is none. */
+static mend_retired *mapping_left(const mend_heap *heap, mend_chunk_handle handle)
 {
     for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
          at = mend_tree_next(at)) {
-        if (MEND_CONTAINER_OF(at, mend_retired, by_address)->handle == handle) {
-            return true;
+        mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
+        if (retired->handle == handle) {
+            return retired;
         }
     }
-    return false;
+    return NULL;
 }
 
 /* Releases what was withdrawn and is mapped nowhere any more. The rest stays, as free memory. */
@@ -92,18 +94,18 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->next_picked;
         uint64_t size_bytes = withdrawn->size_bytes;
-        if (is_still_mapped(heap, withdrawn->handle)) {
+        mend_retired *left = mapping_left(heap, withdrawn->handle);
+        if (left == NULL) {
+            mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
+            if (status == MEND_DRIVER_OK) {
+                *released_bytes += size_bytes;
+            } else {
+                result = mend_heap_driver_failed(heap, MEND_CALL_release, status);
+            }
+        } else if (mend_waits_settle(mend_heap_wait_room(heap), &left->waits)) {
             result =
                 mend_fail(MEND_ERROR_DRIVER, "a free chunk of %llu bytes could not be unmapped",
                           (unsigned long long)size_bytes);
-            withdrawn = next;
-            continue;
-        }
-        mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
-        if (status == MEND_DRIVER_OK) {
-            *released_bytes += size_bytes;
-        } else {
-            result = mend_heap_driver_failed(heap, MEND_CALL_release, status);
         }
         withdrawn = next;
     }
