@@ -10,6 +10,8 @@
 #define SEGMENT_OF(node)     MEND_CONTAINER_OF(node, mend_span, by_end)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
 
+#define HEX(value)           ((unsigned long long)(value))
+
 typedef struct audit {
     const mend_heap *heap;
     char *finding;
@@ -17,6 +19,8 @@ typedef struct audit {
     uint64_t requested_bytes;
     uint64_t live_blocks;
     uint64_t spans;
+    uint64_t runs;
+    uint64_t wait_nodes;
 } audit;
 
 __attribute__((format(printf, 2, 3))) static bool broken(const audit *a, const char *format, ...)
@@ -28,7 +32,56 @@ __attribute__((format(printf, 2, 3))) static bool broken(const audit *a, const c
     return false;
 }
 
-#define HEX(value) ((unsigned long long)(value))
+/* ---- waits --------------------------------------------------------------------------------------
+ */
+
+/* Work that is not known to be done has an event, or is in the epoch that will get one. A user
+ * declared for a live block has no epoch yet. */
+static bool stamp_is_right(const audit *a, mend_stamp stamp, bool may_be_user)
+{
+    const mend_streams *streams = &a->heap->streams;
+    if (stamp.stream >= streams->count) {
+        return false;
+    }
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    if (stamp.epoch == 0) {
+        return !may_be_user || state->known;
+    }
+    return stamp.epoch <= state->passed_epoch || stamp.epoch < state->open_epoch ||
+           (stamp.epoch == state->open_epoch && state->open);
+}
+
+static bool waits_are_right(audit *a, const mend_waits *waits, uint64_t address)
+{
+    bool are_right = stamp_is_right(a, waits->first, false);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        are_right = are_right && stamp_is_right(a, at->stamp, true);
+        a->wait_nodes++;
+    }
+    return are_right || broken(a, "0x%llx waits for what never comes", HEX(address));
+}
+
+/* Fences stand in order, from behind what has passed up to the open epoch. */
+static bool streams_are_right(const audit *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    uint64_t events = streams->spare_count;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        uint64_t epoch = state->passed_epoch;
+        for (size_t k = 0; k < state->fence_count; k++) {
+            if (state->fences[k].epoch != ++epoch) {
+                return broken(a, "stream %u: a fence is missing before epoch %llu", i,
+                              HEX(state->fences[k].epoch));
+            }
+        }
+        if (state->open_epoch != epoch + 1) {
+            return broken(a, "stream %u: epoch %llu has no fence", i, HEX(epoch + 1));
+        }
+        events += state->fence_count;
+    }
+    return events == streams->events_held || broken(a, "the counts of events are wrong");
+}
 
 /* ---- spans and runs ----------------------------------------------------------------------------
  */
@@ -70,6 +123,9 @@ static bool span_is_right(audit *a, const mend_span *span, int zone)
     bool in_map = mend_pointer_map_find(&heap->blocks, span->address) == span;
     if (in_map != span->live) {
         return broken(a, "span 0x%llx: live and the pointer map disagree", HEX(span->address));
+    }
+    if (!waits_are_right(a, &span->waits, span->address)) {
+        return false;
     }
     if (span->live) {
         a->live_bytes += span->size_bytes;
@@ -128,6 +184,7 @@ static bool zone_is_right(audit *a, int zone_number)
         return broken(a, "zone %d has %zu runs, its indices %zu and %zu", zone_number, runs,
                       zone->runs_by_address.count, zone->runs_by_size.count);
     }
+    a->runs += runs;
     if (free_bytes != zone->free_bytes) {
         return broken(a, "zone %d: %llu bytes are free, %llu are counted", zone_number,
                       HEX(free_bytes), HEX(zone->free_bytes));
@@ -240,6 +297,36 @@ static bool space_is_right(const audit *a, int zone_number)
     return true;
 }
 
+static bool retired_are_right(audit *a)
+{
+    const mend_heap *heap = a->heap;
+    uint64_t retired_bytes = 0;
+    if (!mend_tree_is_valid(&heap->retired)) {
+        return broken(a, "the tree of retired mappings is out of order");
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_retired *retired = RETIRED_OF(at);
+        retired_bytes += retired->size_bytes;
+        if (!waits_are_right(a, &retired->waits, retired->address)) {
+            return false;
+        }
+    }
+    return retired_bytes == heap->retired_bytes ||
+           broken(a, "the bytes of retired mappings are wrong");
+}
+
+/* Every node that was taken stands somewhere. */
+static bool nodes_are_right(const audit *a)
+{
+    const mend_heap *heap = a->heap;
+    return (a->spans == heap->span_slab.used_count && a->runs == heap->run_slab.used_count &&
+            a->wait_nodes == heap->wait_slab.used_count &&
+            heap->retired.count == heap->retired_slab.used_count &&
+            heap->chunks.all.count == heap->chunks.slab.used_count) ||
+           broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
+}
+
 bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
 {
     audit a = {.heap = heap, .finding = finding};
@@ -249,17 +336,14 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
             return false;
         }
     }
-    if (!chunks_are_right(&a)) {
+    if (!chunks_are_right(&a) || !retired_are_right(&a) || !streams_are_right(&a) ||
+        !nodes_are_right(&a)) {
         return false;
     }
     if (a.live_blocks != heap->blocks.count || a.live_blocks != heap->counters.live_blocks ||
         a.live_bytes != heap->counters.live_bytes ||
         a.requested_bytes != heap->counters.requested_bytes) {
         return broken(&a, "the counts of live blocks are wrong");
-    }
-    if (a.spans != heap->span_slab.used_count) {
-        return broken(&a, "%llu spans are laid out, %zu exist", HEX(a.spans),
-                      heap->span_slab.used_count);
     }
     uint64_t free_bytes = heap->zones[0].free_bytes + heap->zones[1].free_bytes;
     if (free_bytes + heap->chunks.unmapped_bytes + a.live_bytes != heap->chunks.reserved_bytes) {

@@ -15,7 +15,8 @@ enum { MEND_AUDIT_FINDING_BYTES = 256 };
  *  - a live span stands in the pointer map; its bytes lie in mapped chunks, whose live_bytes add
  * up;
  *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation;
- *  - counters equal what is counted.
+ *  - every wait is for an epoch that has passed, has a fence or is open; fences have no gap;
+ *  - counters equal what is counted, and no node is lost.
  */
 bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES]);
 
