@@ -48,7 +48,7 @@ mend_result mend_trace_scale(mend_trace *trace, double factor)
     if (!(factor > 0)) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "a scale is a number above 0");
     }
-    double most_granules = (double)(MEND_TRACE_MAX_SIZE_BYTES / MEND_GRANULE_BYTES);
+    double most_granules = (double)MEND_TRACE_MAX_SIZE_BYTES / (double)MEND_GRANULE_BYTES;
     uint64_t live_bytes = 0;
     uint64_t peak_bytes = 0;
     for (size_t i = 0; i < trace->event_count; i++) {

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace
+{
 
 struct Case {
     const char *suite;
@@ -53,7 +54,10 @@ std::string format_message(const char *format, va_list arguments)
     return message;
 }
 
-bool skips_are_allowed() { return std::getenv("MEND_TEST_ALLOW_SKIP") != nullptr; }
+bool skips_are_allowed()
+{
+    return std::getenv("MEND_TEST_ALLOW_SKIP") != nullptr;
+}
 
 } // namespace
 
@@ -85,7 +89,10 @@ extern "C" void mend_test_skip(const char *format, ...)
     GTEST_SKIP() << message;
 }
 
-extern "C" bool mend_test_has_failed(void) { return testing::Test::HasFailure(); }
+extern "C" bool mend_test_has_failed(void)
+{
+    return testing::Test::HasFailure();
+}
 
 extern "C" uint64_t mend_test_seed(void)
 {
