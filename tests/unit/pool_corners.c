@@ -1,5 +1,8 @@
 /* Corners of the pool: absurd configs, undo that is itself refused, peaks after a failure. */
+#include <stddef.h>
+
 #include "base/align.h"
+#include "physical/stream.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -181,4 +184,58 @@ MEND_TEST(pool_corners, a_steady_state_on_two_streams_holds_few_events)
         mend_sim_stream_destroy(world.sim, streams[i]);
     }
     mend_world_close(&world);
+}
+
+/* A program built against an older header knows a shorter struct, one built against a newer a
+ * longer one: what both know is filled, and nothing else is touched. */
+MEND_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 1000, NULL, &pointer));
+
+    mend_stats stats = MEND_STATS_INIT;
+    stats.struct_size = offsetof(mend_stats, requested_bytes);
+    stats.requested_bytes = 77;
+    EXPECT_RESULT(MEND_OK, mend_get_stats(world.pool, &stats));
+    EXPECT_U64_EQ(1024, stats.live_bytes);
+    EXPECT_U64_EQ(77, stats.requested_bytes);
+    struct {
+        mend_stats stats;
+        uint64_t later;
+    } newer = {.stats = {.struct_size = sizeof(newer)}, .later = 77};
+    EXPECT_RESULT(MEND_OK, mend_get_stats(world.pool, &newer.stats));
+    EXPECT_U64_EQ(1000, newer.stats.requested_bytes);
+    EXPECT_U64_EQ(77, newer.later);
+
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    info.struct_size = offsetof(mend_block_info, stream);
+    info.pool = NULL;
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(world.pool, pointer, &info));
+    EXPECT_U64_EQ(1000, info.requested_bytes);
+    EXPECT_PTR_EQ(NULL, info.pool);
+    info.struct_size = 0;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_block_info(world.pool, pointer, &info));
+
+    mend_error error = MEND_ERROR_INIT;
+    error.struct_size = offsetof(mend_error, message);
+    error.message = "mine";
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    EXPECT_STR_EQ("mine", error.message);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_corners, a_lost_context_is_told_from_a_refusal)
+{
+    static const int fatal[] = {4, 214, 700, 702, 709, 710, 716, 719};
+    static const int passing[] = {0, 1, 2, 201, 600, 701, 703, 704, 708, 712, 720, 900, 999};
+    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+        EXPECT_TRUE(mend_status_is_fatal(fatal[i]));
+    }
+    for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++) {
+        EXPECT_FALSE(mend_status_is_fatal(passing[i]));
+    }
 }

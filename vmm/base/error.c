@@ -2,7 +2,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/align.h"
 #include "base/process.h"
 
 mend_result mend_fail(mend_result result, const char *format, ...)
@@ -48,15 +50,17 @@ const char *mend_result_name(mend_result result)
 
 mend_result mend_last_error(mend_error *error)
 {
-    if (error == NULL || error->struct_size < sizeof(mend_error)) {
+    if (error == NULL || error->struct_size == 0) {
         return MEND_ERROR_INVALID_ARGUMENT; /* the last error stays readable */
     }
     const mend_thread_error *last = mend_process_error();
-    error->result = last->result;
-    error->driver_status = last->driver_status;
-    error->driver_name = last->driver_name != NULL ? last->driver_name : "";
-    error->driver_call = last->driver_call != NULL ? last->driver_call : "";
-    error->message = last->message;
+    mend_error all = {.struct_size = error->struct_size,
+                      .result = last->result,
+                      .driver_status = last->driver_status,
+                      .driver_name = last->driver_name != NULL ? last->driver_name : "",
+                      .driver_call = last->driver_call != NULL ? last->driver_call : "",
+                      .message = last->message};
+    memcpy(error, &all, mend_min_u64(error->struct_size, sizeof(all)));
     return MEND_OK;
 }
 

@@ -10,10 +10,27 @@ enum { FIRST_CAPACITY = 8 };
 
 bool mend_status_is_fatal(mend_status status)
 {
-    /* 700-720: errors of kernels, after which the context answers nothing else. */
-    return status == MEND_DRIVER_DEINITIALIZED ||
-           (status >= MEND_DRIVER_ILLEGAL_ADDRESS && status <= 720 && status != 704 &&
-            status != 705 && status != 708 && status != 709 && status != 712 && status != 713);
+    static const mend_status fatal[] = {
+        MEND_DRIVER_DEINITIALIZED,
+        214, /* an ECC error that could not be corrected */
+        220, /* an NVLink error that could not be corrected */
+        MEND_DRIVER_ILLEGAL_ADDRESS,
+        702, /* a kernel ran too long */
+        709, /* the context was destroyed, or reset */
+        710, /* an assertion of a kernel */
+        714, /* an error of the hardware's stack */
+        715, /* an illegal instruction */
+        716, /* a misaligned address */
+        717, /* a wrong address space */
+        718, /* a wrong program counter */
+        MEND_DRIVER_LAUNCH_FAILED,
+    };
+    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+        if (status == fatal[i]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static mend_result driver_failed(mend_streams *streams, mend_driver_call call, mend_status status)

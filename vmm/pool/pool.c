@@ -242,8 +242,8 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     if (pool == NULL || pointer == NULL || info == NULL) {
         return invalid("mend_get_block_info: pool, pointer or info is NULL");
     }
-    if (info->struct_size < sizeof(*info)) {
-        return invalid("mend_block_info.struct_size: start from MEND_BLOCK_INFO_INIT");
+    if (info->struct_size == 0) {
+        return invalid("mend_block_info.struct_size is 0: start from MEND_BLOCK_INFO_INIT");
     }
     mend_mutex_lock(&pool->mutex);
     const mend_span *span = mend_heap_span_at(&pool->heap, (uint64_t)(uintptr_t)pointer);
@@ -254,11 +254,13 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     if (!span->live) {
         return leave(pool, mend_fail(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer));
     }
-    info->base = (void *)(uintptr_t)span->address;
-    info->requested_bytes = span->requested_bytes;
-    info->usable_bytes = span->size_bytes;
-    info->stream = span->stream;
-    info->pool = pool;
+    mend_block_info all = {.struct_size = info->struct_size,
+                           .base = (void *)(uintptr_t)span->address,
+                           .requested_bytes = span->requested_bytes,
+                           .usable_bytes = span->size_bytes,
+                           .stream = span->stream,
+                           .pool = pool};
+    memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
     return leave(pool, MEND_OK);
 }
 
@@ -294,14 +296,14 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
         return invalid("mend_get_stats: pool or stats is NULL");
     }
     size_t struct_size = stats->struct_size;
-    if (struct_size == 0 || struct_size > sizeof(*stats)) {
-        return invalid("mend_stats.struct_size: start from MEND_STATS_INIT");
+    if (struct_size == 0) {
+        return invalid("mend_stats.struct_size is 0: start from MEND_STATS_INIT");
     }
     mend_stats all = {.struct_size = struct_size};
     mend_mutex_lock(&pool->mutex);
     mend_observe_statistics(&pool->heap, &all);
     mend_mutex_unlock(&pool->mutex);
-    memcpy(stats, &all, struct_size);
+    memcpy(stats, &all, mend_min_u64(struct_size, sizeof(all)));
     return MEND_OK;
 }
 

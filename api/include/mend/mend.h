@@ -9,7 +9,9 @@
  * untouched, the pool is as it was before the call, and mend_last_error() says why. No function
  * aborts, exits or prints. Every call is thread-safe, except create and destroy of the same pool.
  * Structs that may grow begin with `size_t struct_size`, set by their MEND_..._INIT macro: a
- * struct_size of 0 is an error, 0 in any other field means the documented default.
+ * struct_size of 0 is an error, 0 in any other field means the documented default. A struct to be
+ * filled is filled as far as caller and library both know it; a config of a newer version than the
+ * library is refused.
  */
 #ifndef MEND_MEND_H
 #define MEND_MEND_H
