@@ -2,10 +2,8 @@
 
 #include "base/error.h"
 #include "heap/extend.h"
+#include "heap/fit.h"
 #include "heap/retire.h"
-
-/* How many runs that fit are looked at for one the stream may use. */
-enum { FIT_TRIES = 24 };
 
 /* Small requests may live in fragments of the large zone up to this size. */
 #define LENT_RUN_BYTES (2 * MEND_MIB)
@@ -17,41 +15,31 @@ static const mend_plan_rules extend_and_create_exactly = {
     .may_extend = true, .may_create = true, .exact = true};
 static const mend_plan_rules create_afresh_exactly = {.may_create = true, .exact = true};
 
-/* Best fit in one zone among runs not above `largest_bytes`. */
-static mend_result best_fit(mend_heap *heap, const mend_request *request, int zone_number,
+/* Takes the best place in one zone among runs not above `largest_bytes`, if there is any. */
+static mend_result take_fit(mend_heap *heap, const mend_request *request, int zone_number,
                             uint64_t largest_bytes, mend_span **span)
 {
-    const mend_zone *zone = &heap->zones[zone_number];
-    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
-    for (int tries = 0; run != NULL && tries < FIT_TRIES; tries++) {
-        if (run->size_bytes > largest_bytes) {
-            break;
-        }
-        uint64_t start = mend_align_up(run->address, request->alignment_bytes);
-        if (start + request->size_bytes <= mend_run_end(run) &&
-            mend_layout_is_ready(heap, run, start, request->size_bytes, request->stream,
-                                 request->behind_wait)) {
-            mend_result result = MEND_OK;
-            if (request->behind_wait) {
-                result =
-                    mend_layout_make_ready(heap, run, start, request->size_bytes, request->stream);
-            }
-            if (result == MEND_OK) {
-                *span = mend_layout_take(heap, run, start, request->size_bytes);
-                heap->counters.placed_in_run++;
-            }
-            return result;
-        }
-        run = mend_layout_run_larger(run);
+    mend_fit fit = mend_fit_find(heap, request, zone_number, largest_bytes);
+    if (fit.run == NULL) {
+        return MEND_OK;
     }
-    return MEND_OK;
+    mend_result result = MEND_OK;
+    if (request->behind_wait) {
+        result = mend_layout_make_ready(heap, fit.run, fit.address, request->size_bytes,
+                                        request->stream);
+    }
+    if (result == MEND_OK) {
+        *span = mend_layout_take(heap, fit.run, fit.address, request->size_bytes);
+        heap->counters.placed_in_run++;
+    }
+    return result;
 }
 
 mend_result mend_place_in_run(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_result result = best_fit(heap, request, request->zone, UINT64_MAX, span);
+    mend_result result = take_fit(heap, request, request->zone, UINT64_MAX, span);
     if (result == MEND_OK && *span == NULL && request->zone == MEND_ZONE_SMALL) {
-        result = best_fit(heap, request, MEND_ZONE_LARGE, LENT_RUN_BYTES, span);
+        result = take_fit(heap, request, MEND_ZONE_LARGE, LENT_RUN_BYTES, span);
     }
     return result;
 }
@@ -135,7 +123,7 @@ static mend_result place_small(mend_heap *heap, const mend_request *request, men
         result = create_small(heap, request, create_afresh_exactly, span);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        mend_result fit = best_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span);
+        mend_result fit = take_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span);
         result = fit != MEND_OK || *span != NULL ? fit : result;
     }
     return result == MEND_ERROR_OUT_OF_MEMORY ? try_plan(heap, request, create_afresh_exactly, span)

@@ -96,6 +96,18 @@ static uint64_t pick_chunks(mend_heap *heap, const mend_request *request, mend_p
     return 0;
 }
 
+static uint64_t room_under_limit(const mend_heap *heap)
+{
+    uint64_t limit = heap->config.limit_bytes;
+    uint64_t reserved = heap->chunks.reserved_bytes;
+    return limit > reserved ? limit - reserved : 0;
+}
+
+bool mend_plan_room_is_ample(const mend_heap *heap)
+{
+    return room_under_limit(heap) > heap->config.limit_bytes / 100 * AMPLE_ROOM_PERCENT;
+}
+
 /* How chunks are sized for one creation. */
 typedef struct creation_sizes {
     uint64_t least_bytes;   /* created in all, where the limit has room */
@@ -108,14 +120,13 @@ typedef struct creation_sizes {
  * large request lacks, and its last page apart: the next block then begins in that small chunk, and
  * no block keeps its neighbour's large chunk from being wholly free.
  */
-static creation_sizes sizes_of_creation(const mend_heap *heap, const mend_request *request,
-                                        uint64_t room_bytes)
+static creation_sizes sizes_of_creation(const mend_heap *heap, const mend_request *request)
 {
     uint64_t limit = heap->config.limit_bytes;
     uint64_t page = heap->device.granularity_bytes;
     uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
     creation_sizes sizes = {.least_bytes = usual, .largest_bytes = usual};
-    if (request->zone == MEND_ZONE_SMALL || room_bytes > limit / 100 * AMPLE_ROOM_PERCENT) {
+    if (request->zone == MEND_ZONE_SMALL || mend_plan_room_is_ample(heap)) {
         return sizes;
     }
     uint64_t part = mend_align_down(limit / TIGHT_CHUNKS_OF_LIMIT, page);
@@ -130,15 +141,13 @@ static creation_sizes sizes_of_creation(const mend_heap *heap, const mend_reques
 static bool plan_creation(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
 {
-    uint64_t limit = heap->config.limit_bytes;
-    uint64_t reserved = heap->chunks.reserved_bytes;
-    uint64_t room = limit > reserved ? limit - reserved : 0;
+    uint64_t room = room_under_limit(heap);
     uint64_t page = heap->device.granularity_bytes;
     uint64_t exact = mend_align_up(missing_bytes, page);
     if (!rules.may_create || exact > room) {
         return false;
     }
-    creation_sizes sizes = sizes_of_creation(heap, request, room);
+    creation_sizes sizes = sizes_of_creation(heap, request);
     bool rounded_up = !rules.exact && exact < sizes.least_bytes && sizes.least_bytes <= room;
     plan->create_bytes = rounded_up ? sizes.least_bytes : exact;
     plan->create_unit_bytes = sizes.largest_bytes;

@@ -41,6 +41,9 @@ bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_pl
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
 size_t mend_plan_create_count(const mend_plan *plan);
 
+/* The limit is far: speed counts. Else memory does. */
+bool mend_plan_room_is_ample(const mend_heap *heap);
+
 /* The usual size of a chunk of a zone under the limit now. */
 uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone);
 

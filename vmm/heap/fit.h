@@ -1,0 +1,20 @@
+/*
+ * Fitting: where in the free memory that is mapped already a request goes. Best fit while memory is
+ * ample; when the limit comes near, the place among those that fit that leaves most chunks whole.
+ */
+#ifndef MEND_HEAP_FIT_H
+#define MEND_HEAP_FIT_H
+
+#include "heap/layout.h"
+
+typedef struct mend_fit {
+    mend_run *run; /* NULL: nothing fits */
+    uint64_t address;
+} mend_fit;
+
+/* Looks in one zone among runs not above `largest_bytes` which the request's stream may use.
+ * Changes nothing but joins idle spans; no driver call. */
+mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
+                       uint64_t largest_bytes);
+
+#endif
