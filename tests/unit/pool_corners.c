@@ -178,7 +178,7 @@ MEND_TEST(pool_corners, a_steady_state_on_two_streams_holds_few_events)
         }
         mend_sim_advance(world.sim, 10);
     }
-    EXPECT_TRUE(mend_world_ledger(&world).events <= 2 * 1100);
+    EXPECT_TRUE(mend_world_ledger(&world).events <= 200);
     for (int i = 0; i < 2; i++) {
         EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, streams[i]));
         mend_sim_stream_destroy(world.sim, streams[i]);

@@ -197,3 +197,70 @@ MEND_TEST(pool_waits, a_forgotten_per_thread_stream_needs_no_wait_for_the_contex
     EXPECT_U64_EQ(0, mend_world_stats(&world).host_waits);
     finish(&world);
 }
+
+/* Whoever captures a stream is not disturbed by what others allocate meanwhile. */
+MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
+{
+    mend_world world;
+    ASSERT_TRUE(open_small(&world, 0));
+    mend_stream captured = new_stream(&world);
+    mend_stream other = new_stream(&world);
+    void *block = allocate(&world, captured);
+    use(&world, captured, block, 1, 1000);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, captured));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured));
+    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM, mend_forget_stream(world.pool, captured));
+    void *small = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, other, &small));
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, captured));
+    block = allocate(&world, other);
+    use(&world, other, block, 2, 10);
+    EXPECT_U64_EQ(1, mend_world_stats(&world).stream_waits);
+    mend_sim_advance(world.sim, 5000);
+    close_stream(&world, captured);
+    close_stream(&world, other);
+    finish(&world);
+}
+
+/* A stream that cannot be recorded on cannot wait either. */
+MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
+{
+    mend_world world;
+    ASSERT_TRUE(open_small(&world, 0));
+    mend_stream captured = new_stream(&world);
+    mend_stream other = new_stream(&world);
+    void *block = allocate(&world, other);
+    use(&world, other, block, 1, 1000);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, other));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, captured, &block));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured));
+    allocate(&world, captured);
+    EXPECT_U64_EQ(0, mend_world_stats(&world).stream_waits);
+    EXPECT_U64_EQ(1, mend_world_stats(&world).host_waits);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, captured));
+    close_stream(&world, captured);
+    close_stream(&world, other);
+    finish(&world);
+}
+
+/* A handle that comes back without mend_forget_stream stands for a stream of other work. */
+MEND_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memory)
+{
+    mend_world world;
+    ASSERT_TRUE(open_small(&world, 0));
+    mend_stream gone = new_stream(&world);
+    void *block = allocate(&world, gone);
+    use(&world, gone, block, 1, 1000);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, gone));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(world.sim, gone));
+    mend_stream later = new_stream(&world);
+    if (later == gone) {
+        block = allocate(&world, NULL);
+        use(&world, NULL, block, 2, 10);
+    }
+    EXPECT_TRUE(later == gone);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, later));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(world.sim, later));
+    finish(&world);
+}

@@ -17,9 +17,6 @@
  */
 enum { CHUNKS_OF_EPOCH = 4, EARLY_FENCES_AFTER_EFFORT = 64 };
 
-/* So many fences of a stream may wait for somebody to ask whether they have passed. */
-enum { MOST_FENCES = 1024 };
-
 static const uint64_t largest_request_bytes = UINT64_C(1) << 60;
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
 
@@ -194,10 +191,6 @@ static void close_full_epoch(mend_heap *heap, uint32_t stream)
     heap->early_fences_left--;
     if (mend_streams_close_epoch(&heap->streams, stream) != MEND_OK) {
         heap->counters.driver_failures++;
-    }
-    if (state->fence_count > MOST_FENCES) {
-        mend_streams_poll(
-            &heap->streams); /* gives their events back, so that they do not pile up */
     }
     mend_heap_close_door(heap, &door);
 }

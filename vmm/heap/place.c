@@ -178,6 +178,23 @@ static mend_result out_of_memory(mend_heap *heap, const mend_request *request)
             : "The device itself has no memory left: another process may hold it.");
 }
 
+/* With the memory of other streams, whose last use the stream is made to wait for. */
+static mend_result place_behind_waits(mend_heap *heap, const mend_request *request,
+                                      mend_span **span)
+{
+    if (!heap->config.allow_stream_waits || !mend_streams_are_several(&heap->streams)) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    mend_reach reach = MEND_REACH_GONE;
+    mend_result result = mend_streams_reach(&heap->streams, request->stream, &reach);
+    if (result != MEND_OK || reach != MEND_REACH_OPEN) {
+        return result != MEND_OK ? result : MEND_ERROR_OUT_OF_MEMORY;
+    }
+    mend_request behind = *request;
+    behind.behind_wait = true;
+    return place_anywhere(heap, &behind, span);
+}
+
 mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_retire_flush(heap);
@@ -185,11 +202,8 @@ mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request,
     if (result == MEND_OK) {
         result = place_anywhere(heap, request, span);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY && heap->config.allow_stream_waits &&
-        mend_streams_are_several(&heap->streams)) {
-        mend_request behind = *request;
-        behind.behind_wait = true;
-        result = place_anywhere(heap, &behind, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = place_behind_waits(heap, request, span);
     }
     bool waited = true;
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {

@@ -232,9 +232,8 @@ bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t
 
 bool mend_stamp_can_be_waited_for(const mend_streams *streams, mend_stamp stamp)
 {
-    const mend_stream_state *state = &streams->items[stamp.stream];
     return stamp.stream != MEND_STREAM_UNKNOWN &&
-           (stamp.epoch < state->open_epoch || state->handle != MEND_STREAM_PER_THREAD);
+           stamp.epoch < streams->items[stamp.stream].open_epoch;
 }
 
 static mend_result take_event(mend_streams *streams, mend_event *event)
@@ -261,28 +260,38 @@ static void keep_event(mend_streams *streams, mend_event event)
     streams->spare_events[streams->spare_count++] = event;
 }
 
-/* The per-thread streams of all threads share one handle, which means that of the calling thread:
- * nobody else can record on a stream of this thread. */
-static bool is_within_reach(const mend_streams *streams, const mend_stream_state *state)
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {
+    const mend_stream_state *state = &streams->items[stream];
     mend_stream_info info = {0};
-    return state->handle != MEND_STREAM_PER_THREAD ||
-           (streams->driver->stream_get_info(streams->driver, state->handle, &info) ==
-                MEND_DRIVER_OK &&
-            info.id == state->id);
+    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
+    if (status != MEND_DRIVER_OK) {
+        return driver_failed(streams, MEND_CALL_stream_get_info, status);
+    }
+    if (info.id != state->id) {
+        *reach = MEND_REACH_GONE;
+    } else {
+        *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
+    }
+    return MEND_OK;
 }
 
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
 {
     mend_stream_state *state = &streams->items[stream];
-    if (!state->open || stream == MEND_STREAM_UNKNOWN || !is_within_reach(streams, state)) {
+    if (!state->open || stream == MEND_STREAM_UNKNOWN) {
         return MEND_OK;
+    }
+    mend_reach reach = MEND_REACH_GONE;
+    mend_result result = mend_streams_reach(streams, stream, &reach);
+    if (result != MEND_OK || reach != MEND_REACH_OPEN) {
+        return result;
     }
     if (!grow(&state->fences, &state->fence_capacity, state->fence_count + 1, sizeof(mend_fence))) {
         return no_host_memory();
     }
     mend_event event;
-    mend_result result = take_event(streams, &event);
+    result = take_event(streams, &event);
     if (result != MEND_OK) {
         return result;
     }
@@ -353,13 +362,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
         return MEND_OK;
     }
     assert(mend_stamp_can_be_waited_for(streams, stamp));
-    mend_stream_state *freed_on = &streams->items[stamp.stream];
-    if (stamp.epoch == freed_on->open_epoch) {
-        mend_result result = mend_streams_close_epoch(streams, stamp.stream);
-        if (result != MEND_OK) {
-            return result;
-        }
-    }
+    const mend_stream_state *freed_on = &streams->items[stamp.stream];
     mend_stream_state *state = &streams->items[waiter];
     if (!grow(&state->waited_epochs, &state->waited_capacity, streams->count, sizeof(uint64_t))) {
         return no_host_memory();
@@ -435,6 +438,15 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
         return result;
     }
     mend_stream_state *state = &streams->items[stream];
+    mend_reach reach = MEND_REACH_OPEN;
+    result = state->open ? mend_streams_reach(streams, stream, &reach) : MEND_OK;
+    if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
+        result = mend_fail(MEND_ERROR_UNKNOWN_STREAM, "the stream %p is being captured",
+                           (void *)state->handle);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
     state->known = false;
     state->handle = NULL;
     return MEND_OK;

@@ -88,12 +88,22 @@ bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp);
 /* `stream` may use the memory now: its own, done, or behind a wait made earlier. */
 bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t stream);
 
-/* A stream can be made to wait for the stamp on the device: not for memory freed without a stream,
- * nor for what a per-thread stream has in its open epoch, which its own thread alone can close. */
+/* A stream can be made to wait for the stamp on the device: its epoch is closed. */
 bool mend_stamp_can_be_waited_for(const mend_streams *streams, mend_stamp stamp);
 
-/* Records the event of the open epoch, if anything is stamped with it. Does nothing for the
- * per-thread stream of another thread. Reaches the driver.
+/* Whether events can be recorded on a stream, and waits queued. */
+typedef enum mend_reach {
+    MEND_REACH_OPEN,
+    MEND_REACH_CAPTURED, /* work queued now would end up in a graph */
+    MEND_REACH_GONE      /* its handle means another stream: it is the per-thread stream of another
+                            thread, or was destroyed without a word */
+} mend_reach;
+
+/* Reaches the driver. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
+
+/* Records the event of the open epoch, if anything is stamped with it. Does nothing for a stream
+ * out of reach: its memory waits for the context then. Reaches the driver.
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
 
@@ -107,12 +117,13 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
 /*
  * Waits on the host for the oldest fence of any stream but `except`, closing epochs first; for the
  * whole context when only memory is left for which no event can be recorded (freed without a
- * stream, or on the per-thread stream of another thread). *waited is false when there was nothing
+ * stream, or on one out of reach). *waited is false when there was nothing
  * to wait for. Errors as close_epoch.
  */
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, bool *waited);
 
-/* Records what is pending and gives up the handle. Errors as close_epoch: nothing changed then. */
+/* Records what is pending and gives up the handle. Errors as close_epoch,
+ * MEND_ERROR_UNKNOWN_STREAM: nothing changed then. */
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
 
 /* A status after which every call of the context fails. */

@@ -197,8 +197,9 @@ MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_str
  * allocated on it stay valid and are freed on another stream. A thread that used its per-thread
  * stream calls this before it ends: nobody else can record an event there, so that its memory would
  * be held until the whole context has been waited for.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_DRIVER, MEND_ERROR_OUT_OF_HOST_MEMORY (the event
- * could not be recorded: call again before destroying the stream); MEND_ERROR_DEVICE_LOST.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_UNKNOWN_STREAM (it is being captured),
+ * MEND_ERROR_DRIVER, MEND_ERROR_OUT_OF_HOST_MEMORY (the event could not be recorded: call again
+ * before destroying the stream); MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_forget_stream(mend_pool *pool, mend_stream stream);
 
