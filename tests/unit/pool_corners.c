@@ -16,6 +16,16 @@ static void fail_calls(mend_world *world, const char *call, uint64_t after_calls
     EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
 }
 
+/* A passing lack of memory in disguise. */
+static void answer_not_ready(mend_world *world, const char *call, uint64_t count)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.count = count;
+    fault.status = 600;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+}
+
 MEND_TEST(pool_corners, absurd_sizes_in_a_config_are_refused)
 {
     mend_world world;
@@ -238,4 +248,52 @@ MEND_TEST(pool_corners, a_lost_context_is_told_from_a_refusal)
     for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++) {
         EXPECT_FALSE(mend_status_is_fatal(passing[i]));
     }
+}
+
+MEND_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    answer_not_ready(&world, "map", 3);
+    answer_not_ready(&world, "set_access", 3);
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    answer_not_ready(&world, "set_access", UINT64_MAX);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_sim_clear_faults(world.sim);
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *blocks[3];
+    fail_calls(&world, "set_access", 0, 1);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &blocks[0]));
+    EXPECT_U64_EQ(0, mend_world_stats(&world).chunks_created);
+    EXPECT_U64_EQ(0, mend_world_stats(&world).chunks_released);
+    EXPECT_U64_EQ(0, mend_world_stats(&world).peak_reserved_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&world).driver_failures);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &blocks[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+    }
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
+    mend_stats stats = mend_world_stats(&world);
+    EXPECT_U64_EQ(3, stats.peak_live_blocks);
+    EXPECT_U64_EQ(9 * MEND_MIB, stats.peak_reserved_bytes);
+    EXPECT_U64_EQ(9, stats.chunks_created);
+    EXPECT_U64_EQ(9, stats.chunks_released);
+    EXPECT_U64_EQ(9, stats.peak_mappings);
+    /* Addresses are kept: the next request reserves none. */
+    EXPECT_TRUE(stats.address_bytes > 0);
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &blocks[0]));
+    EXPECT_U64_EQ(stats.address_bytes, mend_world_stats(&world).address_bytes);
+    mend_world_close(&world);
 }

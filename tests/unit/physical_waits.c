@@ -1,0 +1,106 @@
+/* What memory waits for: stamps are added, merged and dropped, and never lost. */
+#include "physical/waits.h"
+
+#include <string.h>
+
+#include "tests/support/test.h"
+
+enum { STREAMS = 4, OPEN_EPOCH = 10 };
+
+typedef struct rig {
+    mend_stream_state states[STREAMS];
+    mend_streams streams;
+    mend_slab nodes;
+    mend_wait_room room;
+} rig;
+
+static void open_rig(rig *r)
+{
+    memset(r, 0, sizeof(*r));
+    for (int i = 0; i < STREAMS; i++) {
+        r->states[i] = (mend_stream_state){.known = true, .open = true, .open_epoch = OPEN_EPOCH};
+    }
+    r->streams = (mend_streams){.items = r->states, .count = STREAMS, .capacity = STREAMS};
+    mend_slab_init(&r->nodes, sizeof(mend_wait));
+    EXPECT_TRUE(mend_slab_reserve(&r->nodes, 32));
+    r->room = (mend_wait_room){&r->streams, &r->nodes};
+}
+
+static void close_rig(rig *r)
+{
+    EXPECT_U64_EQ(0, r->nodes.used_count);
+    mend_slab_clear(&r->nodes);
+}
+
+static mend_waits waits_of(rig *r, mend_stamp first, mend_stamp second)
+{
+    mend_waits waits = {0};
+    mend_waits_add(r->room, &waits, first);
+    mend_waits_add(r->room, &waits, second);
+    return waits;
+}
+
+MEND_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
+{
+    rig r;
+    open_rig(&r);
+    mend_waits waits = {0};
+    static const mend_stamp stamps[] = {{5, 1}, {7, 2}, {3, 1}, {9, 2}, {6, 1}, {8, 2}};
+    for (size_t i = 0; i < sizeof(stamps) / sizeof(stamps[0]); i++) {
+        mend_waits_add(r.room, &waits, stamps[i]);
+    }
+    EXPECT_U64_EQ(1, r.nodes.used_count);
+    r.states[1].passed_epoch = 5;
+    r.states[2].passed_epoch = 8;
+    EXPECT_FALSE(mend_waits_settle(r.room, &waits));
+    r.states[1].passed_epoch = 6; /* the first stamp goes, the other takes its place */
+    EXPECT_FALSE(mend_waits_settle(r.room, &waits));
+    EXPECT_U64_EQ(0, r.nodes.used_count);
+    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 1, false));
+    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 2, false));
+    r.states[2].passed_epoch = 9;
+    EXPECT_TRUE(mend_waits_settle(r.room, &waits));
+    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, MEND_STREAM_UNKNOWN, false));
+    close_rig(&r);
+}
+
+MEND_TEST(physical_waits, every_stamp_must_be_ready)
+{
+    rig r;
+    open_rig(&r);
+    mend_waits waits = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
+    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 1, false));
+    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 2, false));
+    /* A closed epoch can be waited for, an open one has no event yet. */
+    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 2, true));
+    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 3, true));
+    r.states[2].open_epoch++;
+    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 3, true));
+    mend_waits_add(r.room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
+    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 3, true));
+    mend_waits_clear(r.room, &waits);
+    close_rig(&r);
+}
+
+MEND_TEST(physical_waits, join_only_what_waits_for_the_same_stream)
+{
+    rig r;
+    open_rig(&r);
+    mend_waits idle = {0};
+    mend_waits first = {.first = {5, 1}};
+    mend_waits later = {.first = {8, 1}};
+    mend_waits second = {.first = {5, 2}};
+    mend_waits both = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){5, 2});
+    EXPECT_TRUE(mend_waits_can_join(r.room, &idle, &idle));
+    EXPECT_TRUE(mend_waits_can_join(r.room, &first, &later));
+    EXPECT_FALSE(mend_waits_can_join(r.room, &first, &second));
+    EXPECT_FALSE(mend_waits_can_join(r.room, &first, &both));
+    EXPECT_FALSE(mend_waits_can_join(r.room, &both, &first));
+    EXPECT_FALSE(mend_waits_can_join(r.room, &idle, &first));
+    r.streams.count = 2; /* one stream: nobody to whom it would make a difference */
+    r.states[MEND_STREAM_UNKNOWN].open = false;
+    EXPECT_TRUE(mend_waits_can_join(r.room, &idle, &first));
+    EXPECT_TRUE(mend_waits_can_join(r.room, &first, &idle));
+    mend_waits_clear(r.room, &both);
+    close_rig(&r);
+}
