@@ -264,3 +264,21 @@ MEND_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memor
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(world.sim, later));
     finish(&world);
 }
+
+MEND_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
+{
+    mend_world world;
+    ASSERT_TRUE(open_small(&world, 0));
+    mend_stream stream = new_stream(&world);
+    void *block = allocate(&world, stream);
+    use(&world, stream, block, 1, 1000);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
+    EXPECT_U64_EQ(BLOCK_BYTES, mend_world_stats(&world).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&world).retired_bytes);
+    block = allocate(&world, NULL);
+    use(&world, NULL, block, 2, 10);
+    EXPECT_U64_EQ(1, mend_world_stats(&world).host_waits);
+    close_stream(&world, stream);
+    finish(&world);
+}
