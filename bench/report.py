@@ -3,8 +3,8 @@
 
     bench/report.py --mend build/release/api/cli/mend [--json rows.json] TRACE|WORKLOAD...
 
-For each: fit factor, reserved over live, host waits, driver time and driver calls, of Mend and of the
-models of PyTorch's two allocators, on the simulated device with the reference prices.
+For each: fit factor, reserved over live, host waits, driver time and driver calls, of Mend and of
+the models of PyTorch's two allocators, on the simulated device with the reference prices.
 """
 import argparse
 import json
