@@ -276,3 +276,27 @@ MEND_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees)
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(world.pool));
     mend_sim_destroy(world.sim);
 }
+
+MEND_TEST(pool_api, a_hopeless_request_waits_for_nothing)
+{
+    mend_world world;
+    ASSERT_TRUE(open_world(&world));
+    mend_stream streams[2];
+    void *blocks[2];
+    for (int i = 0; i < 2; i++) {
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &streams[i]));
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, streams[i], &blocks[i]));
+    }
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[0], streams[0]));
+    void *pointer;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(world.pool, 64 * MEND_MIB, streams[1], &pointer));
+    expect_message("Only fewer live bytes");
+    EXPECT_U64_EQ(0, mend_world_stats(&world).host_waits);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 2 * MEND_MIB));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(world.pool, 2 * MEND_MIB, streams[1], &pointer));
+    expect_message("A higher limit");
+    mend_world_check(&world);
+    mend_world_close(&world);
+}

@@ -120,6 +120,13 @@ mend_result mend_heap_destroy(mend_heap *heap)
                             "the driver refused to take back what the pool held");
 }
 
+/* The calls that make memory usable may find that there is none; NOT_READY says so in disguise. */
+static bool is_lack_of_memory(mend_driver_call call, mend_status status)
+{
+    return (call == MEND_CALL_create || call == MEND_CALL_map || call == MEND_CALL_set_access) &&
+           (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY);
+}
+
 mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status)
 {
     mend_result result = MEND_ERROR_DRIVER;
@@ -127,7 +134,7 @@ mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend
     if (mend_status_is_fatal(status)) {
         heap->broken = status;
         result = MEND_ERROR_DEVICE_LOST;
-    } else if (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY) {
+    } else if (is_lack_of_memory(call, status)) {
         result = MEND_ERROR_OUT_OF_MEMORY;
     }
     const char *name = mend_driver_call_name(call);

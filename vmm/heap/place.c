@@ -160,6 +160,28 @@ static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
     return MEND_OK;
 }
 
+/* Even with all that is free joined into one, the request would be too large. */
+static bool is_hopeless(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes);
+    return request->size_bytes > most_bytes - heap->counters.live_bytes;
+}
+
+static const char *what_would_help(const mend_heap *heap, const mend_request *request)
+{
+    bool can_raise = heap->config.limit_bytes < heap->device.total_bytes;
+    if (is_hopeless(heap, request)) {
+        return can_raise ? "A higher limit, or fewer live bytes, would help."
+                         : "Only fewer live bytes would help: the limit is the whole device.";
+    }
+    uint64_t page = heap->device.granularity_bytes;
+    if (heap->chunks.reserved_bytes + page <= heap->config.limit_bytes) {
+        return "The device itself has no memory left: another process may hold it.";
+    }
+    return can_raise ? "What is free lies beside live blocks: a higher limit would help."
+                     : "What is free lies beside live blocks: freeing some of them would help.";
+}
+
 static mend_result out_of_memory(mend_heap *heap, const mend_request *request)
 {
     uint64_t whole_bytes = heap->chunks.whole_bytes;
@@ -173,9 +195,7 @@ static mend_result out_of_memory(mend_heap *heap, const mend_request *request)
         (unsigned long long)heap->chunks.reserved_bytes,
         (unsigned long long)heap->counters.live_bytes, (unsigned long long)free_bytes,
         (unsigned long long)whole_bytes, (unsigned long long)(free_bytes - whole_bytes),
-        heap->chunks.reserved_bytes + request->size_bytes > heap->config.limit_bytes
-            ? "A higher limit, or fewer live bytes, would help."
-            : "The device itself has no memory left: another process may hold it.");
+        what_would_help(heap, request));
 }
 
 /* With the memory of other streams, whose last use the stream is made to wait for. */
@@ -205,7 +225,7 @@ mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request,
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         result = place_behind_waits(heap, request, span);
     }
-    bool waited = true;
+    bool waited = !is_hopeless(heap, request);
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
         mend_result wait_result =
             mend_streams_wait_oldest(&heap->streams, request->stream, &waited);
