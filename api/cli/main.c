@@ -2,11 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/demo.h"
 #include "cli/info.h"
 #include "cli/replay_command.h"
 #include "mend/mend.h"
-
-__attribute__((weak)) int mend_cli_demo(int argc, char **argv);
 
 static int print_version(int argc, char **argv)
 {
@@ -62,7 +61,7 @@ int main(int argc, char **argv)
         name = "version";
     }
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(name, commands[i].name) == 0 && commands[i].run != NULL) {
+        if (strcmp(name, commands[i].name) == 0) {
             return commands[i].run(argc - 1, argv + 1);
         }
     }

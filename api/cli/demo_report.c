@@ -1,0 +1,105 @@
+#include "cli/demo_report.h"
+
+#include "base/align.h"
+
+const mend_demo_allocator mend_demo_allocators[MEND_DEMO_ALLOCATORS] = {
+    {"caching", "PyTorch caching", "model of PyTorch's native caching allocator"},
+    {"expandable", "PyTorch expandable", "model of PyTorch's expandable segments"},
+    {"mend", "Mend", "this library"},
+};
+
+size_t mend_demo_completed(const mend_demo_report *report, size_t allocator)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->act_count; i++) {
+        count += report->acts[i].runs[allocator].result.completed;
+    }
+    return count;
+}
+
+double mend_demo_reached_percent(const mend_demo_run *run)
+{
+    const mend_replay_result *result = &run->result;
+    uint64_t reached = result->completed ? result->events : result->failed_at_event;
+    return 100 * (double)reached / (double)mend_max_u64(result->events, 1);
+}
+
+uint64_t mend_demo_calls(const mend_demo_run *run)
+{
+    uint64_t sum = 0;
+#define X(call) sum += run->result.calls.call##_calls;
+    MEND_REPLAY_CALLS(X)
+#undef X
+    return sum;
+}
+
+static void print_head(FILE *out, const mend_demo_act *act)
+{
+    char capacity[32];
+    char peak[32];
+    mend_format_bytes(act->capacity_bytes, capacity, sizeof(capacity));
+    mend_format_bytes(act->peak_live_bytes, peak, sizeof(peak));
+    fprintf(out, "\n%s (%s)\n%s with %s, %.3fx of the %s that are live at the peak\n",
+            act->scene->title, act->scene->source, act->on_gpu ? "GPU" : "simulated device",
+            capacity, act->scene->factor, peak);
+    fprintf(out, "  %-18s  %-35s  %8s  %10s  %11s  %12s  %6s  %8s\n", "allocator", "result",
+            "reserved", "host waits", "driver time", "driver calls", "copies", "needs");
+}
+
+static void format_outcome(const mend_replay_result *result, char *text, size_t size)
+{
+    if (result->completed) {
+        snprintf(text, size, "completed");
+    } else {
+        snprintf(text, size, "out of memory at event %llu, %.0f %%",
+                 (unsigned long long)result->failed_at_event,
+                 100 * (double)result->failed_at_event / (double)mend_max_u64(result->events, 1));
+    }
+}
+
+static void print_run(FILE *out, const mend_demo_act *act, size_t allocator)
+{
+    const mend_demo_run *run = &act->runs[allocator];
+    const mend_replay_result *result = &run->result;
+    char outcome[64];
+    char copies[32] = "none";
+    char needs[16] = "-";
+    format_outcome(result, outcome, sizeof(outcome));
+    if (result->bytes_copied > 0) {
+        mend_format_bytes(result->bytes_copied, copies, sizeof(copies));
+    }
+    if (run->fit_factor != 0) {
+        snprintf(needs, sizeof(needs), "%.3fx", run->fit_factor);
+    }
+    fprintf(out, "  %-18s  %-35s  %7.3fx  %10llu  %8.1f ms  %12llu  %6s  %8s\n",
+            mend_demo_allocators[allocator].title, outcome,
+            (double)result->peak_reserved_bytes / (double)mend_max_u64(act->peak_live_bytes, 1),
+            (unsigned long long)result->host_syncs, result->driver_time_us / 1000,
+            (unsigned long long)mend_demo_calls(run), copies, needs);
+}
+
+void mend_demo_print(FILE *out, const mend_demo_report *report)
+{
+    for (size_t i = 0; i < report->act_count; i++) {
+        print_head(out, &report->acts[i]);
+        for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+            print_run(out, &report->acts[i], a);
+        }
+    }
+    fputs("\nThe PyTorch rows are models of its allocators, not PyTorch itself. Figures of a run "
+          "that failed\ncount up to there. reserved: the most physical memory held; needs: the "
+          "least device memory from\nwhich on the allocator always completes, searched for in "
+          "steps of 0.2 %; both as multiples of the\nmost that is live. Driver times of the "
+          "simulated device are sums of the price list `reference`.\n",
+          out);
+}
+
+void mend_demo_report_clear(mend_demo_report *report)
+{
+    for (size_t i = 0; i < report->act_count; i++) {
+        for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+            mend_replay_result_clear(&report->acts[i].runs[a].result);
+        }
+    }
+    *report = (mend_demo_report){0};
+}

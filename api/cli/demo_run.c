@@ -1,0 +1,162 @@
+#include "cli/demo_run.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "base/error.h"
+#include "driver/cuda.h"
+
+/* The part of a GPU's free memory a workload may ask for: programs besides its blocks need some. */
+enum { USABLE_PERCENT = 90 };
+
+typedef struct progress_line {
+    const char *title;
+    bool is_terminal;
+} progress_line;
+
+static void show_progress(void *context, const char *phase, uint64_t done_events,
+                          uint64_t all_events)
+{
+    static const char bar[] = "##############################";
+    enum { WIDTH = sizeof(bar) - 1 };
+    const progress_line *line = context;
+    if (line->is_terminal) {
+        int filled = (int)(done_events * WIDTH / mend_max_u64(all_events, 1));
+        fprintf(stderr, "\r  %-18s [%-*.*s] %s\033[K", line->title, WIDTH, filled, bar, phase);
+    }
+}
+
+static void tell_outcome(const progress_line *line, const mend_demo_run *run)
+{
+    if (line->is_terminal) {
+        fputs("\r\033[K", stderr);
+    }
+    if (run->result.completed) {
+        fprintf(stderr, "  %-18s completed\n", line->title);
+    } else {
+        fprintf(stderr, "  %-18s out of memory at %.0f %%\n", line->title,
+                mend_demo_reached_percent(run));
+    }
+}
+
+/* What was asked for when the run ended, and what was not in use then. */
+static void explain_failure(const mend_trace *trace, mend_demo_run *run)
+{
+    const mend_replay_result *result = &run->result;
+    if (result->completed) {
+        return;
+    }
+    uint64_t live_bytes = 0;
+    if (result->sample_count > 0) {
+        live_bytes = result->samples[result->sample_count - 1].live_bytes;
+    }
+    run->wanted_bytes = trace->events[result->failed_at_event].size_bytes;
+    run->unused_bytes = result->capacity_bytes - mend_min_u64(live_bytes, result->capacity_bytes);
+}
+
+/* The least size an allocator needs. It is searched for on the simulated device, which can be
+ * larger than any GPU and is quick. */
+static mend_result find_fit(const mend_trace *trace, const char *policy, progress_line *line,
+                            double *fit_factor)
+{
+    mend_capacity fit = {.kind = MEND_CAPACITY_FIT};
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    options.progress = show_progress;
+    options.progress_context = line;
+    mend_replay_result result;
+    mend_result outcome = mend_replay_run(trace, policy, &fit, &options, &result);
+    if (outcome == MEND_OK) {
+        *fit_factor = result.fitted ? result.fit_factor : 0;
+        mend_replay_result_clear(&result);
+    }
+    return outcome;
+}
+
+static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t allocator)
+{
+    progress_line line = {mend_demo_allocators[allocator].title, isatty(STDERR_FILENO) != 0};
+    const char *policy = mend_demo_allocators[allocator].policy;
+    mend_capacity capacity = {.kind = MEND_CAPACITY_FACTOR, .factor = act->scene->factor};
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    options.device = act->on_gpu ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
+    options.sample_limit = trace->event_count + 1; /* every event: peaks are short */
+    options.progress = show_progress;
+    options.progress_context = &line;
+    mend_demo_run *run = &act->runs[allocator];
+    mend_result result = mend_replay_run(trace, policy, &capacity, &options, &run->result);
+    if (result != MEND_OK) {
+        return result;
+    }
+    act->capacity_bytes = run->result.capacity_bytes;
+    explain_failure(trace, run);
+    result = find_fit(trace, policy, &line, &run->fit_factor);
+    tell_outcome(&line, run);
+    return result;
+}
+
+/* Device 0 of the CUDA driver: its name, and the memory that is free now; 0 when there is none. */
+static uint64_t find_gpu(char *name, size_t size)
+{
+    const mend_driver *driver;
+    int count = 0;
+    mend_device_info info = {0};
+    if (mend_cuda_driver(&driver) != MEND_OK ||
+        driver->device_count(driver, &count) != MEND_DRIVER_OK || count == 0 ||
+        driver->device_open(driver, 0, &info) != MEND_DRIVER_OK) {
+        return 0;
+    }
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    if (info.virtual_memory && driver->context_push(driver, info.context) == MEND_DRIVER_OK) {
+        if (driver->memory_info(driver, &free_bytes, &total_bytes) != MEND_DRIVER_OK) {
+            free_bytes = 0;
+        }
+        driver->context_pop(driver);
+        snprintf(name, size, "%s", info.name);
+    }
+    driver->device_close(driver, 0);
+    return free_bytes;
+}
+
+static mend_result run_act(const mend_demo_scene *scene, const char *folder,
+                           mend_demo_device device, uint64_t gpu_bytes, mend_demo_act *act)
+{
+    mend_trace *trace;
+    mend_result result = mend_demo_load(scene, folder, &trace);
+    if (result != MEND_OK) {
+        return result;
+    }
+    act->scene = scene;
+    act->event_count = trace->event_count;
+    act->peak_live_bytes = trace->peak_live_bytes;
+    uint64_t needed_bytes = (uint64_t)((double)trace->peak_live_bytes * scene->factor);
+    act->on_gpu = needed_bytes <= gpu_bytes / 100 * USABLE_PERCENT;
+    fprintf(stderr, "%s, %zu events, on %s\n", scene->title, trace->event_count,
+            act->on_gpu ? "the GPU" : "the simulated device");
+    if (device == MEND_DEMO_CUDA && !act->on_gpu) {
+        result = mend_fail(MEND_ERROR_NO_DEVICE, "no GPU with %llu bytes of free memory to use",
+                           (unsigned long long)needed_bytes);
+    }
+    for (size_t i = 0; i < MEND_DEMO_ALLOCATORS && result == MEND_OK; i++) {
+        result = run_one(trace, act, i);
+    }
+    mend_trace_destroy(trace);
+    return result;
+}
+
+mend_result mend_demo_run_all(mend_demo_device device, const char *folder, mend_demo_report *report)
+{
+    *report = (mend_demo_report){0};
+    char gpu[sizeof(report->gpu)] = "";
+    uint64_t gpu_bytes = device == MEND_DEMO_SIM ? 0 : find_gpu(gpu, sizeof(gpu));
+    mend_result result = MEND_OK;
+    for (size_t i = 0; i < MEND_DEMO_SCENES && result == MEND_OK; i++) {
+        mend_demo_act *act = &report->acts[report->act_count++];
+        result = run_act(&mend_demo_scenes[i], folder, device, gpu_bytes, act);
+        if (act->on_gpu) {
+            snprintf(report->gpu, sizeof(report->gpu), "%s", gpu);
+        }
+    }
+    return result;
+}

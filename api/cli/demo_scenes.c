@@ -1,0 +1,78 @@
+#include "cli/demo_scenes.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "workloads/workload.h"
+
+/* Sizes at which the models of today's allocators run out of memory and Mend does not:
+ *     mend replay --policy caching,expandable,mend --capacity fit SOURCE
+ * tells from which size on each of them completes. */
+const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES] = {
+    {"detector-varboxes.csv.gz", "Object detector",
+     "Training on images of any size with any number of regions: hardly two requests are alike.",
+     1.016},
+    {"fsdp-llama-2stream.csv.gz", "Sharded training",
+     "A language model whose weights are gathered on a second stream: memory crosses streams.",
+     1.018},
+    {"stress:many-streams", "Many streams",
+     "A made-up stress test: the demand for memory wanders between twelve streams.", 1.15},
+};
+
+static const char *const trace_folders[] = {"bench/traces", "share/mend/traces"};
+enum { TRACE_FOLDERS = sizeof(trace_folders) / sizeof(*trace_folders) };
+
+/* The folder in which the first recording lies below `root`. */
+static bool find_below(const char *root, char *folder, size_t size)
+{
+    for (size_t i = 0; i < TRACE_FOLDERS; i++) {
+        char path[PATH_MAX];
+        int length = snprintf(path, sizeof(path), "%s/%s/%s", root, trace_folders[i],
+                              mend_demo_scenes[0].source);
+        if (length < 0 || (size_t)length >= sizeof(path) || access(path, R_OK) != 0) {
+            continue;
+        }
+        *strrchr(path, '/') = '\0';
+        if (strlen(path) >= size) {
+            continue;
+        }
+        strcpy(folder, path);
+        return true;
+    }
+    return false;
+}
+
+bool mend_demo_find_traces(char *folder, size_t size)
+{
+    char root[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", root, sizeof(root) - 1);
+    root[length > 0 ? length : 0] = '\0';
+    for (char *end = strrchr(root, '/'); end != NULL; end = strrchr(root, '/')) {
+        *end = '\0';
+        if (find_below(root, folder, size)) {
+            return true;
+        }
+    }
+    return find_below(".", folder, size);
+}
+
+bool mend_demo_source_is_recording(const mend_demo_scene *scene)
+{
+    return !mend_workload_is_spec(scene->source);
+}
+
+mend_result mend_demo_load(const mend_demo_scene *scene, const char *folder, mend_trace **trace)
+{
+    if (!mend_demo_source_is_recording(scene)) {
+        return mend_workload_generate(scene->source, 0, trace);
+    }
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof(path), "%s/%s", folder, scene->source);
+    if (length < 0 || (size_t)length >= sizeof(path)) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "the path of %s is too long", scene->source);
+    }
+    return mend_trace_read(path, trace);
+}

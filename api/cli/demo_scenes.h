@@ -1,0 +1,33 @@
+/* The workloads of the demo, and where their recordings lie. */
+#ifndef MEND_CLI_DEMO_SCENES_H
+#define MEND_CLI_DEMO_SCENES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/trace.h"
+
+typedef struct mend_demo_scene {
+    const char *source; /* the file name of a recording, or a built-in workload */
+    const char *title;
+    const char *what; /* one sentence for people who do not know it */
+    double factor;    /* the device's memory, as a multiple of what is live at the peak */
+} mend_demo_scene;
+
+enum { MEND_DEMO_SCENES = 3 };
+extern const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES];
+
+/*
+ * Finds the folder of the recordings: bench/traces or share/mend/traces, in a folder above the
+ * program or in the current one. False, and *folder untouched, when there is none.
+ */
+bool mend_demo_find_traces(char *folder, size_t size);
+
+/* The scene is a recording, not a workload made up. */
+bool mend_demo_source_is_recording(const mend_demo_scene *scene);
+
+/* Reads or generates a scene's workload; the caller destroys *trace. Errors of mend_trace_read and
+ * mend_workload_generate. */
+mend_result mend_demo_load(const mend_demo_scene *scene, const char *folder, mend_trace **trace);
+
+#endif

@@ -1,0 +1,157 @@
+#include "cli/page.h"
+
+#include <string.h>
+
+#include "base/align.h"
+#include "cli/page_parts.h"
+
+void mend_page_text(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        switch (*text) {
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(*text, out);
+        }
+    }
+}
+
+void mend_page_count(FILE *out, uint64_t count)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) {
+            fputc(',', out);
+        }
+        fputc(digits[i], out);
+    }
+}
+
+void mend_page_bytes(FILE *out, uint64_t bytes)
+{
+    char text[32];
+    mend_format_bytes(bytes, text, sizeof(text));
+    mend_page_text(out, text);
+}
+
+/* In the words of what happened: a demo that does not show its point must not claim it. */
+static void write_headline(FILE *out, const mend_demo_report *report)
+{
+    size_t by_mend = mend_demo_completed(report, MEND_DEMO_MEND);
+    size_t by_others = 0;
+    for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+        by_others += a == MEND_DEMO_MEND ? 0 : mend_demo_completed(report, a);
+    }
+    fputs("<h1>", out);
+    if (by_mend == report->act_count && by_others == 0) {
+        fputs("Same program, same memory: today\xe2\x80\x99s allocators run out. Mend finishes.",
+              out);
+    } else {
+        fprintf(out, "Mend finishes %zu of %zu workloads in barely more memory than they use.",
+                by_mend, report->act_count);
+    }
+    fputs("</h1>\n<p class=\"lead\">GPU programs allocate and free memory all the time. The free "
+          "memory ends up in pieces, and a request fails although enough is free in sum: that is "
+          "<b>fragmentation</b>. Mend joins the free pieces, wherever they lie, without moving "
+          "any data.</p>\n",
+          out);
+}
+
+static void write_scores(FILE *out, const mend_demo_report *report)
+{
+    fputs("<div class=\"three scores\">\n", out);
+    for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+        size_t completed = mend_demo_completed(report, a);
+        fprintf(out, "<div class=\"card score %s\"><span>",
+                completed == report->act_count ? "good" : "bad");
+        mend_page_text(out, mend_demo_allocators[a].title);
+        fprintf(out,
+                "</span><b>%zu of %zu</b><span class=\"soft\">workloads finished</span></div>\n",
+                completed, report->act_count);
+    }
+    fputs("</div>\n", out);
+}
+
+/* What happened, in a mark and a sentence. */
+static void write_outcome(FILE *out, const mend_demo_run *run)
+{
+    const mend_replay_result *result = &run->result;
+    if (result->completed) {
+        fputs("<div><span class=\"mark good\">\xe2\x9c\x93 finished</span></div>\n"
+              "<p class=\"note\">Held at most ",
+              out);
+        mend_page_bytes(out, result->peak_reserved_bytes);
+        if (result->host_syncs == 0) {
+            fputs(" and never made the program wait for the GPU.</p>\n", out);
+        } else {
+            fputs(" and made the program wait for the GPU ", out);
+            mend_page_count(out, result->host_syncs);
+            fputs(" times.</p>\n", out);
+        }
+        return;
+    }
+    fprintf(
+        out,
+        "<div><span class=\"mark bad\">\xe2\x9c\x95 out of memory at %.0f&nbsp;%%</span></div>\n"
+        "<p class=\"note\">Asked for ",
+        mend_demo_reached_percent(run));
+    mend_page_bytes(out, run->wanted_bytes);
+    fputs(" while ", out);
+    mend_page_bytes(out, run->unused_bytes);
+    fputs(" were not in use, but not in one piece it could use.</p>\n", out);
+}
+
+static void write_act(FILE *out, const mend_demo_act *act)
+{
+    fputs("<section>\n<h2>", out);
+    mend_page_text(out, act->scene->title);
+    fputs("</h2>\n<p>", out);
+    mend_page_text(out, act->scene->what);
+    fputs(" <span class=\"soft\">It has at most ", out);
+    mend_page_bytes(out, act->peak_live_bytes);
+    fputs(" in use; the device has ", out);
+    mend_page_bytes(out, act->capacity_bytes);
+    fprintf(out, " (%.3f times that).</span></p>\n<div class=\"three\">\n", act->scene->factor);
+    for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+        fputs("<div class=\"card\"><h3>", out);
+        mend_page_text(out, mend_demo_allocators[a].title);
+        fputs("</h3>\n", out);
+        write_outcome(out, &act->runs[a]);
+        mend_page_chart(out, act, a);
+        fputs("</div>\n", out);
+    }
+    fputs("</div>\n<p class=\"soft keys\"><span><i class=\"key live\"></i>in use by the "
+          "program</span> <span><i class=\"key held\"></i>held by the allocator, free</span> "
+          "<span><i class=\"key limit\"></i>memory of the device</span></p>\n</section>\n",
+          out);
+}
+
+void mend_page_write(FILE *out, const mend_demo_report *report)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+          "<title>Mend: the same memory, without fragmentation</title>\n<style>\n",
+          out);
+    fputs(mend_page_style, out);
+    fputs("</style>\n</head>\n<body>\n<main>\n", out);
+    write_headline(out, report);
+    write_scores(out, report);
+    for (size_t i = 0; i < report->act_count; i++) {
+        write_act(out, &report->acts[i]);
+    }
+    mend_page_table(out, report);
+    mend_page_explain(out, report);
+    fputs("</main>\n</body>\n</html>\n", out);
+}

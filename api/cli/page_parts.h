@@ -1,0 +1,30 @@
+/* The parts the demo's page is made of. Each writes HTML to `out`. */
+#ifndef MEND_CLI_PAGE_PARTS_H
+#define MEND_CLI_PAGE_PARTS_H
+
+#include <stdio.h>
+
+#include "cli/demo_report.h"
+
+/* The style sheet: light and dark, wide and narrow. */
+extern const char mend_page_style[];
+
+/* Text, with what HTML would take for markup escaped. */
+void mend_page_text(FILE *out, const char *text);
+
+/* 40,706 */
+void mend_page_count(FILE *out, uint64_t count);
+
+/* 5.42 GiB */
+void mend_page_bytes(FILE *out, uint64_t bytes);
+
+/* Live and reserved memory over time of one run, as an SVG. */
+void mend_page_chart(FILE *out, const mend_demo_act *act, size_t allocator);
+
+/* All figures of all runs. */
+void mend_page_table(FILE *out, const mend_demo_report *report);
+
+/* What fragmentation is and what Mend does, with a drawing; what is simulated and what is not. */
+void mend_page_explain(FILE *out, const mend_demo_report *report);
+
+#endif

@@ -1,0 +1,69 @@
+/* The table of the page: all figures of all runs. */
+#include "base/align.h"
+#include "cli/page_parts.h"
+
+static void write_result(FILE *out, const mend_replay_result *result)
+{
+    if (result->completed) {
+        fputs("<td class=\"good\">completed</td>", out);
+        return;
+    }
+    fputs("<td class=\"bad\">out of memory at event ", out);
+    mend_page_count(out, result->failed_at_event);
+    fputs("</td>", out);
+}
+
+static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
+{
+    const mend_demo_run *run = &act->runs[allocator];
+    const mend_replay_result *result = &run->result;
+    fputs(allocator == MEND_DEMO_MEND ? "<tr class=\"mend\"><td>" : "<tr><td>", out);
+    mend_page_text(out, mend_demo_allocators[allocator].title);
+    fputs("</td>", out);
+    write_result(out, result);
+    if (run->fit_factor != 0) {
+        fprintf(out, "<td>%.3f\xc3\x97</td>", run->fit_factor);
+    } else {
+        fputs("<td>\xe2\x80\x93</td>", out);
+    }
+    fprintf(out, "<td>%.3f\xc3\x97</td><td>",
+            (double)result->peak_reserved_bytes / (double)mend_max_u64(act->peak_live_bytes, 1));
+    mend_page_count(out, result->host_syncs);
+    fprintf(out, "</td><td>%.1f ms</td><td>", result->driver_time_us / 1000);
+    mend_page_count(out, mend_demo_calls(run));
+    fputs("</td><td>", out);
+    if (result->bytes_copied > 0) {
+        mend_page_bytes(out, result->bytes_copied);
+    } else {
+        fputs("none", out);
+    }
+    fputs("</td></tr>\n", out);
+}
+
+void mend_page_table(FILE *out, const mend_demo_report *report)
+{
+    fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\">\n<table>\n"
+          "<tr><th>allocator</th><th>result</th><th>least device<br>that is enough</th>"
+          "<th>most memory<br>held</th><th>waits of<br>the host</th><th>driver<br>time</th>"
+          "<th>driver<br>calls</th><th>data<br>copied</th></tr>\n",
+          out);
+    for (size_t i = 0; i < report->act_count; i++) {
+        const mend_demo_act *act = &report->acts[i];
+        fputs("<tr class=\"act\"><th colspan=\"8\">", out);
+        mend_page_text(out, act->scene->title);
+        fputs(" <span class=\"soft\">(", out);
+        mend_page_text(out, act->scene->source);
+        fprintf(out, ", on %s of ", act->on_gpu ? "the GPU, limited to" : "a simulated device");
+        mend_page_bytes(out, act->capacity_bytes);
+        fputs(")</span></th></tr>\n", out);
+        for (size_t a = 0; a < MEND_DEMO_ALLOCATORS; a++) {
+            write_run(out, act, a);
+        }
+    }
+    fputs("</table>\n</div>\n<p class=\"soft\">The first two columns of multiples are relative to "
+          "the most memory the program has in use at once; 1.000\xc3\x97 is the physical limit. "
+          "Figures of a run that failed count up to its end. The least device is the one from "
+          "which on every larger one is enough too, searched for in steps of "
+          "0.2&nbsp;%.</p>\n</section>\n",
+          out);
+}
