@@ -16,8 +16,7 @@ class Device
   public:
     Device()
     {
-        mend_sim_config config = {};
-        config.struct_size = sizeof(config);
+        mend_sim_config config = MEND_SIM_CONFIG_INIT;
         mend_sim_create(&config, &sim_);
         mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
         pool_config.driver = mend_sim_driver(sim_);

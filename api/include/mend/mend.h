@@ -282,9 +282,10 @@ typedef struct mend_stats {
     MEND_STATS(X)
 #undef X
 } mend_stats;
+#define MEND_STATS_ZERO(field, unit, meaning) , 0
 #define MEND_STATS_INIT                                                                            \
     {                                                                                              \
-        .struct_size = sizeof(mend_stats)                                                          \
+        sizeof(mend_stats) MEND_STATS(MEND_STATS_ZERO)                                             \
     }
 
 /* Fills *stats with one consistent picture. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. No driver call.

@@ -83,7 +83,7 @@ typedef struct mend_sim_config {
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
-        .struct_size = sizeof(mend_sim_config)                                                     \
+        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL            \
     }
 
 /* MEND_OK, MEND_ERROR_INVALID_ARGUMENT, MEND_ERROR_OUT_OF_HOST_MEMORY. */
@@ -149,7 +149,7 @@ typedef struct mend_sim_fault {
 } mend_sim_fault;
 #define MEND_SIM_FAULT_INIT                                                                        \
     {                                                                                              \
-        .struct_size = sizeof(mend_sim_fault)                                                      \
+        sizeof(mend_sim_fault), NULL, 0, 0, 0, 0, 0, 0                                             \
     }
 
 /* Adds a fault; several may stand at once. A call asks them in the order they were added: one that
@@ -195,7 +195,7 @@ typedef struct mend_sim_ledger {
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
-        .struct_size = sizeof(mend_sim_ledger)                                                     \
+        sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0        \
     }
 
 /* MEND_OK, MEND_ERROR_INVALID_ARGUMENT. */
