@@ -5,13 +5,15 @@
 #define MEND_BASE_MUTEX_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 /* From the outermost lock to the innermost. */
 typedef enum mend_lock_rank {
     MEND_RANK_PROCESS = 1, /* the list of pools, the loaded driver */
-    MEND_RANK_POOL = 2,    /* one pool's heap and statistics */
-    MEND_RANK_DRIVER = 3,  /* decorators and the simulated device */
-    MEND_RANK_LOG = 4
+    MEND_RANK_MAKING = 2,  /* one pool's right to make room, held across slow driver calls */
+    MEND_RANK_POOL = 3,    /* one pool's heap and statistics; let go around slow driver calls */
+    MEND_RANK_DRIVER = 4,  /* decorators and the simulated device */
+    MEND_RANK_LOG = 5
 } mend_lock_rank;
 
 typedef struct mend_mutex {
@@ -28,5 +30,20 @@ void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank);
 void mend_mutex_destroy(mend_mutex *mutex);
 void mend_mutex_lock(mend_mutex *mutex);
 void mend_mutex_unlock(mend_mutex *mutex);
+
+/* Takes the lock if nobody holds it; never waits, so that any order of ranks is fine. */
+bool mend_mutex_try_lock(mend_mutex *mutex);
+
+/* For a change that another thread makes under the mutex. Waking without one is possible. */
+typedef struct mend_condition {
+    pthread_cond_t condition;
+} mend_condition;
+
+void mend_condition_init(mend_condition *condition);
+void mend_condition_destroy(mend_condition *condition);
+
+/* Lets go of the mutex, which the caller holds as its innermost one, and takes it again. */
+void mend_condition_wait(mend_condition *condition, mend_mutex *mutex);
+void mend_condition_wake_all(mend_condition *condition);
 
 #endif

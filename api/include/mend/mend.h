@@ -39,7 +39,11 @@ typedef struct CUstream_st *mend_stream;
 /* "Freed, but no stream is known after which the block is idle." See mend_free. */
 #define MEND_NO_STREAM ((mend_stream)(uintptr_t)-1)
 
+/* For mend_group_begin: whatever the stream. */
+#define MEND_EVERY_STREAM ((mend_stream)(uintptr_t)-2)
+
 typedef struct mend_pool mend_pool;     /* one allocator on one device */
+typedef struct mend_group mend_group;   /* blocks that belong to captured graphs */
 typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a simulated device */
 
 /* ---- results ----------------------------------------------------------------------------------
@@ -60,7 +64,10 @@ typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a s
     X(MEND_ERROR_FOREIGN_POINTER, 10, "the pointer is not one of this pool")                       \
     X(MEND_ERROR_INTERIOR_POINTER, 11, "the pointer lies inside a live block, not at its start")   \
     X(MEND_ERROR_DOUBLE_FREE, 12, "the pointer lies in memory that is free already")               \
-    X(MEND_ERROR_UNKNOWN_STREAM, 13, "the stream is not usable with this pool")
+    X(MEND_ERROR_UNKNOWN_STREAM, 13, "the stream is not usable with this pool")                    \
+    X(MEND_ERROR_CAPTURING, 14, "a stream is being captured, which forbids the call")              \
+    X(MEND_ERROR_FORKED, 15, "the pool was inherited through fork; make one in this process")      \
+    X(MEND_ERROR_INVARIANT, 16, "the pool contradicts itself: an error of Mend")
 
 typedef enum mend_result {
 #define X(name, value, meaning) name = value,
@@ -124,10 +131,18 @@ typedef struct mend_pool_config {
     uint64_t small_chunk_bytes;   /* the same for the small zone; 0: 8 MiB, less for small limits */
     uint64_t small_request_bytes; /* requests up to this size go to the small zone; 0: 1 MiB */
     uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */
+    int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. The pool asks
+                               the driver at each call whether a handle still means the stream it
+                               knows, and records an event at each free. 0: off */
+    int knows_all_streams;  /* 1: every stream that uses the pool's memory is told to the pool, so
+                               that MEND_NO_STREAM waits for the fences of those it knows instead
+                               of the whole context. 0: off */
+    int audit_level; /* debug builds of the library only. 1: the sums are checked after each call
+                        that changed the pool, 2: every invariant. 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0                                        \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0                               \
     }
 
 /*
@@ -238,6 +253,62 @@ MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *r
  */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
+/*
+ * Called when an allocation would run out of memory, before it waits on the host for the GPU: the
+ * callback frees what it can do without, on any pool. `needed_bytes` is the size asked for. Returns
+ * whether it freed anything. No lock is held; the callback may call the pool, except to destroy it,
+ * and may be called by several threads at once. It must not wait for another thread that allocates
+ * from the pool. An allocation made inside a callback calls no callbacks.
+ */
+typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes);
+
+/* Adds a callback; they are asked in the order they were added, until room is found. The same pair
+ * of callback and context may be added once. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED. */
+MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
+                                                void *context);
+
+/* Removes it. When this returns, the callback is not running and will not be called any more,
+ * unless it is this thread that runs it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was not added);
+ * MEND_ERROR_FORKED. */
+MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
+                                                   void *context);
+
+/* ---- groups: memory of captured graphs
+ * ------------------------------------------------------------------------------------------- */
+
+/*
+ * A captured graph uses its blocks at every replay, long after they were freed in its capture, and
+ * perhaps on another stream. So blocks allocated for a capture belong to a group: they are made
+ * only of memory that is idle, of new chunks, or of what was freed on the same stream in the same
+ * group; what is freed stays with the group and stays mapped, until the group is released. A group
+ * may serve several captures, whose graphs are then to be replayed in the order of their captures.
+ */
+
+/* MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; the errors of every call.
+ * The group ends with its release, or with the pool. No driver call. */
+MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
+
+/* From now on allocations and frees on `stream` (MEND_EVERY_STREAM: on all) belong to the group;
+ * call it before the capture begins. Frees of blocks of the group only: other blocks are freed as
+ * ever. Of several groups that take the same stream the one begun last is used. No driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM). */
+MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
+
+/* No more allocations belong to the group. MEND_ERROR_INVALID_ARGUMENT: it was not begun. */
+MEND_API mend_result mend_group_end(mend_group *group);
+
+/*
+ * Gives the group's memory back and frees the group. The caller asserts that no graph which uses it
+ * will be launched any more, and that all launches precede this point of `stream` (MEND_NO_STREAM:
+ * the memory is held until a synchronisation of the whole context). Blocks still live stay so, and
+ * are freed as ever. May record an event; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is
+ * begun); MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. The group is as it was
+ * after an error.
+ */
+MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
+
 /* ---- observe
  * ----------------------------------------------------------------------------------------- */
 
@@ -263,6 +334,7 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
     X(mappings, "1", "mappings held, retired ones included")                                       \
     X(peak_mappings, "1", "largest mappings")                                                      \
     X(streams, "1", "streams the pool knows")                                                      \
+    X(groups, "1", "groups created and not released")                                              \
     X(allocations, "1", "successful mend_alloc")                                                   \
     X(frees, "1", "successful mend_free of a block")                                               \
     X(out_of_memory, "1", "mend_alloc that ended in out of memory")                                \
@@ -274,6 +346,8 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
     X(chunks_released, "1", "physical allocations given back")                                     \
     X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
     X(host_waits, "1", "times the host waited for the GPU")                                        \
+    X(pressure_calls, "1", "pressure callbacks called")                                            \
+    X(sibling_trims, "1", "times other pools of the device were asked to give memory back")        \
     X(driver_failures, "1", "driver calls that failed and were undone or worked around")
 
 typedef struct mend_stats {
@@ -294,6 +368,14 @@ MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
 /* Sets every peak_... to its current value. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
+
+/*
+ * Checks every invariant of the pool from scratch, in a time proportional to all it holds; waits
+ * for another thread that is making room. For tests and for hunting errors. On
+ * MEND_ERROR_INVARIANT mend_last_error says what is wrong. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_FORKED. No driver call.
+ */
+MEND_API mend_result mend_audit(mend_pool *pool);
 
 #ifdef __cplusplus
 }
