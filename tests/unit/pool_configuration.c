@@ -1,0 +1,278 @@
+/* MEND_CONF: every key, every kind of value, and each way to write it wrong. */
+#include "pool/configuration.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "base/process.h"
+#include "tests/support/test.h"
+
+static bool are_same(const mend_pool_config *a, const mend_pool_config *b)
+{
+#define X(key, field, kind, fallback, meaning) a->field == b->field &&
+    return MEND_CONFIGURATION(X) a->struct_size == b->struct_size && a->device == b->device &&
+           a->driver == b->driver;
+#undef X
+}
+
+static mend_pool_config read_ok(const char *text)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    EXPECT_RESULT(MEND_OK, mend_configuration_read(text, &config));
+    return config;
+}
+
+/* The text is refused with a message that contains each of `words` (up to a NULL), and the config
+ * is untouched. */
+static void expect_refused(const char *text, const char *const *words)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    mend_pool_config before = config;
+    MEND_TEST_CHECK(mend_configuration_read(text, &config) == MEND_ERROR_INVALID_ARGUMENT, (void)0,
+                    "\"%s\" was not refused", text);
+    EXPECT_TRUE(are_same(&before, &config));
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    for (; *words != NULL; words++) {
+        MEND_TEST_CHECK(strstr(error.message, *words) != NULL, (void)0,
+                        "the message on \"%s\" lacks \"%s\":\n  %s", text, *words, error.message);
+    }
+}
+#define EXPECT_REFUSED(text, ...) expect_refused(text, (const char *const[]){__VA_ARGS__, NULL})
+
+MEND_TEST(pool_configuration, nothing_changes_nothing)
+{
+    mend_pool_config expected = MEND_POOL_CONFIG_INIT;
+    mend_pool_config config = read_ok(NULL);
+    EXPECT_TRUE(are_same(&expected, &config));
+    config = read_ok("");
+    EXPECT_TRUE(are_same(&expected, &config));
+}
+
+MEND_TEST(pool_configuration, every_key_sets_its_field)
+{
+    mend_pool_config config =
+        read_ok("limit:64GiB,chunk:128MiB,small_chunk:8MiB,small_request:1024KiB,reserve:1TiB,"
+                "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,audit:2");
+    EXPECT_U64_EQ(64 * MEND_GIB, config.limit_bytes);
+    EXPECT_U64_EQ(128 * MEND_MIB, config.chunk_bytes);
+    EXPECT_U64_EQ(8 * MEND_MIB, config.small_chunk_bytes);
+    EXPECT_U64_EQ(MEND_MIB, config.small_request_bytes);
+    EXPECT_U64_EQ(MEND_TIB, config.reserve_bytes);
+    EXPECT_INT_EQ(-1, config.allow_stream_waits);
+    EXPECT_INT_EQ(1, config.streams_may_vanish);
+    EXPECT_INT_EQ(1, config.knows_all_streams);
+    EXPECT_INT_EQ(2, config.audit_level);
+    EXPECT_INT_EQ(0, config.device);
+    EXPECT_PTR_EQ(NULL, config.driver);
+    EXPECT_U64_EQ(sizeof(config), config.struct_size);
+}
+
+MEND_TEST(pool_configuration, one_item_leaves_the_other_fields)
+{
+    mend_pool_config expected = MEND_POOL_CONFIG_INIT;
+    expected.chunk_bytes = 4096;
+    mend_pool_config config = read_ok("chunk:4096");
+    EXPECT_TRUE(are_same(&expected, &config));
+}
+
+MEND_TEST(pool_configuration, bytes_are_whole_numbers_with_a_unit_or_none)
+{
+    EXPECT_U64_EQ(0, read_ok("limit:0").limit_bytes);
+    EXPECT_U64_EQ(0, read_ok("limit:0TiB").limit_bytes);
+    EXPECT_U64_EQ(1, read_ok("limit:1").limit_bytes);
+    EXPECT_U64_EQ(12, read_ok("limit:0012").limit_bytes);
+    EXPECT_U64_EQ(3 * MEND_KIB, read_ok("limit:3KiB").limit_bytes);
+    EXPECT_U64_EQ(UINT64_C(1) << 60, read_ok("limit:1048576TiB").limit_bytes);
+    EXPECT_U64_EQ(UINT64_C(1) << 60, read_ok("limit:1152921504606846976").limit_bytes);
+}
+
+MEND_TEST(pool_configuration, switches_are_on_or_off)
+{
+    EXPECT_INT_EQ(1, read_ok("stream_waits:on").allow_stream_waits);
+    EXPECT_INT_EQ(-1, read_ok("stream_waits:off").allow_stream_waits);
+    EXPECT_INT_EQ(1, read_ok("streams_may_vanish:on").streams_may_vanish);
+    EXPECT_INT_EQ(0, read_ok("streams_may_vanish:off").streams_may_vanish);
+    EXPECT_INT_EQ(0, read_ok("knows_all_streams:off").knows_all_streams);
+}
+
+MEND_TEST(pool_configuration, levels_are_small)
+{
+    EXPECT_INT_EQ(0, read_ok("audit:0").audit_level);
+    EXPECT_INT_EQ(1, read_ok("audit:1").audit_level);
+    EXPECT_INT_EQ(2, read_ok("audit:2").audit_level);
+    EXPECT_REFUSED("audit:3", "audit", "\"3\"", "0, 1 or 2");
+    EXPECT_REFUSED("audit:-1", "audit", "\"-1\"");
+    EXPECT_REFUSED("audit:1x", "audit", "\"1x\"");
+    EXPECT_REFUSED("audit:4294967297", "audit", "\"4294967297\"");
+}
+
+MEND_TEST(pool_configuration, what_the_program_set_stays)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.limit_bytes = 7;
+    config.allow_stream_waits = 1;
+    config.streams_may_vanish = 1;
+    EXPECT_RESULT(MEND_OK, mend_configuration_read(
+                               "limit:9,chunk:9,stream_waits:off,streams_may_vanish:off", &config));
+    EXPECT_U64_EQ(7, config.limit_bytes);
+    EXPECT_U64_EQ(9, config.chunk_bytes);
+    EXPECT_INT_EQ(1, config.allow_stream_waits);
+    EXPECT_INT_EQ(1, config.streams_may_vanish);
+}
+
+MEND_TEST(pool_configuration, wrong_items_are_refused_for_fields_that_would_stay)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.limit_bytes = 7;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_configuration_read("limit:lots", &config));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_configuration_read("limit:1,limit:1", &config));
+    EXPECT_U64_EQ(7, config.limit_bytes);
+}
+
+MEND_TEST(pool_configuration, unknown_keys_are_named_beside_the_known)
+{
+#define X(key, field, kind, fallback, meaning) " " #key,
+    EXPECT_REFUSED("lmit:1", "\"lmit\"", MEND_CONFIGURATION(X) "MEND_CONF");
+#undef X
+    EXPECT_REFUSED("Limit:1", "\"Limit\"");
+    EXPECT_REFUSED("limit_bytes:1", "\"limit_bytes\"");
+    EXPECT_REFUSED("lim:1", "\"lim\"");
+    EXPECT_REFUSED(":1", "\"\"");
+}
+
+MEND_TEST(pool_configuration, keys_stand_once)
+{
+    EXPECT_REFUSED("limit:1,chunk:2,limit:3", "limit", "twice", "\"3\"");
+    EXPECT_REFUSED("limit:0,limit:0", "limit", "twice");
+    EXPECT_REFUSED("streams_may_vanish:off,streams_may_vanish:off", "streams_may_vanish", "twice");
+}
+
+MEND_TEST(pool_configuration, empty_items_are_refused)
+{
+    EXPECT_REFUSED(",", "empty item", "key:value");
+    EXPECT_REFUSED("limit:1,", "empty item");
+    EXPECT_REFUSED(",limit:1", "empty item");
+    EXPECT_REFUSED("limit:1,,chunk:1", "empty item");
+}
+
+MEND_TEST(pool_configuration, items_have_a_value)
+{
+    EXPECT_REFUSED("limit", "\"limit\"", "key:value");
+    EXPECT_REFUSED("limit=1GiB", "\"limit=1GiB\"", "key:value");
+    EXPECT_REFUSED("limit:", "limit is \"\"", "GiB");
+    EXPECT_REFUSED("limit:1:2", "limit is \"1:2\"");
+}
+
+MEND_TEST(pool_configuration, white_space_is_refused)
+{
+    EXPECT_REFUSED(" ", "white space");
+    EXPECT_REFUSED("limit:1, chunk:2", "white space", "\" chunk:2\"");
+    EXPECT_REFUSED("limit: 1", "white space", "\"limit: 1\"");
+    EXPECT_REFUSED("limit:1 GiB", "white space");
+    EXPECT_REFUSED("limit:1\n", "white space");
+    EXPECT_REFUSED("limit\t:1", "white space");
+}
+
+MEND_TEST(pool_configuration, other_sizes_are_refused)
+{
+    static const char *const wrong[] = {
+        "-1",
+        "+1",
+        "1.5GiB",
+        ".5",
+        "1GB",
+        "1G",
+        "1gib",
+        "1B",
+        "GiB",
+        "0x10",
+        "1e9",
+        "1GiBs",
+        "1Gi",
+        "1048577TiB",
+        "1152921504606846977",
+        "on",
+        "all",
+        "1/2",
+        "50%",
+        "18446744073709551616",
+        "1,5GiB...",
+        "99999999999999999999999999999",
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        char text[64] = "limit:";
+        strcat(text, wrong[i]);
+        EXPECT_REFUSED(text, "MEND_CONF");
+    }
+    EXPECT_REFUSED("chunk:1GB", "chunk", "\"1GB\"", "KiB", "MiB", "GiB", "TiB", "2^60");
+}
+
+MEND_TEST(pool_configuration, other_switches_are_refused)
+{
+    EXPECT_REFUSED("stream_waits:yes", "stream_waits", "\"yes\"", "on or off");
+    EXPECT_REFUSED("knows_all_streams:1", "knows_all_streams", "\"1\"", "on or off");
+    EXPECT_REFUSED("streams_may_vanish:ON", "streams_may_vanish", "\"ON\"", "on or off");
+    EXPECT_REFUSED("stream_waits:", "stream_waits", "\"\"", "on or off");
+    EXPECT_REFUSED("stream_waits:onn", "\"onn\"");
+    EXPECT_REFUSED("stream_waits:o", "\"o\"");
+}
+
+MEND_TEST(pool_configuration, the_first_wrong_item_leaves_all_untouched)
+{
+    EXPECT_REFUSED("limit:1GiB,chunk:2MiB,audit:7", "audit", "\"7\"");
+}
+
+MEND_TEST(pool_configuration, messages_hold_long_texts)
+{
+    char text[4096];
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = 0;
+    EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
+    text[100] = ':';
+    EXPECT_REFUSED(text, "\"xxx", "knows_all_streams audit");
+    memcpy(text, "limit:", 6);
+    EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
+}
+
+/* The seed's random bytes: whatever stands there, an error leaves the config alone. */
+MEND_TEST(pool_configuration, random_texts_are_read_or_refused)
+{
+    static const char *const pieces[] = {"limit",   ":", ",", "1", "GiB",   "chunk", "on",
+                                         "off",     "0", "2", "-", "audit", " ",     "stream_waits",
+                                         "reserve", "K", ".", "9"};
+    enum { PIECES = sizeof(pieces) / sizeof(*pieces) };
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    unsigned accepted = 0;
+    for (unsigned round = 0; round < 20000; round++) {
+        char text[256] = "";
+        uint64_t count = mend_test_random_below(&random, 12);
+        for (uint64_t i = 0; i < count; i++) {
+            strcat(text, pieces[mend_test_random_below(&random, PIECES)]);
+        }
+        mend_pool_config config = MEND_POOL_CONFIG_INIT;
+        mend_pool_config before = config;
+        mend_result result = mend_configuration_read(text, &config);
+        accepted += result == MEND_OK && text[0] != 0;
+        MEND_TEST_CHECK(result == MEND_OK || are_same(&before, &config), return,
+                        "refused, but changed the config: \"%s\"", text);
+    }
+    EXPECT_TRUE(accepted > 0);
+}
+
+MEND_TEST(pool_configuration, comes_from_the_environment)
+{
+    const char *outside = getenv("MEND_CONF");
+    char *saved = outside != NULL ? strdup(outside) : NULL;
+    setenv("MEND_CONF", "limit:3GiB", 1);
+    EXPECT_U64_EQ(3 * MEND_GIB, read_ok(mend_process_configuration()).limit_bytes);
+    unsetenv("MEND_CONF");
+    EXPECT_PTR_EQ(NULL, mend_process_configuration());
+    if (saved != NULL) {
+        setenv("MEND_CONF", saved, 1);
+        free(saved);
+    }
+}

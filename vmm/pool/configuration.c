@@ -1,0 +1,216 @@
+#include "pool/configuration.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "base/error.h"
+
+#define LARGEST_BYTES (UINT64_C(1) << 60)
+#define LARGEST_LEVEL 2
+
+typedef enum configuration_kind { KIND_BYTES, KIND_ON, KIND_OFF, KIND_LEVEL } configuration_kind;
+
+typedef enum configuration_key {
+#define X(key, field, kind, fallback, meaning) KEY_##key,
+    MEND_CONFIGURATION(X)
+#undef X
+        KEY_COUNT
+} configuration_key;
+
+static const struct {
+    const char *name;
+    configuration_kind kind;
+} keys[KEY_COUNT] = {
+#define X(key, field, kind, fallback, meaning) {#key, KIND_##kind},
+    MEND_CONFIGURATION(X)
+#undef X
+};
+
+/* " limit chunk ...", for messages. */
+#define X(key, field, kind, fallback, meaning) " " #key
+static const char all_keys[] = MEND_CONFIGURATION(X);
+#undef X
+
+static const char *const kind_takes[] = {
+    [KIND_BYTES] = "a whole number of bytes up to 2^60, alone or with KiB, MiB, GiB or TiB (64GiB)",
+    [KIND_ON] = "on or off",
+    [KIND_OFF] = "on or off",
+    [KIND_LEVEL] = "0, 1 or 2",
+};
+
+static const struct {
+    const char *name;
+    uint64_t bytes;
+} units[] = {{"", 1}, {"KiB", MEND_KIB}, {"MiB", MEND_MIB}, {"GiB", MEND_GIB}, {"TiB", MEND_TIB}};
+enum { UNIT_COUNT = sizeof(units) / sizeof(*units) };
+
+/* A part of the text. */
+typedef struct slice {
+    const char *text;
+    size_t length;
+} slice;
+
+/* The arguments of %.*s: no more than a message has room for. */
+#define SHOWN(part) (int)mend_min_u64((part).length, 60), (part).text
+
+static bool is(slice part, const char *word)
+{
+    return strlen(word) == part.length && memcmp(part.text, word, part.length) == 0;
+}
+
+static slice behind(slice part, size_t length)
+{
+    return (slice){part.text + length, part.length - length};
+}
+
+/* The number a part begins with, and how many digits it has; none when it is above `largest`. */
+static size_t read_number(slice part, uint64_t largest, uint64_t *number)
+{
+    uint64_t read = 0;
+    size_t digits = 0;
+    for (; digits < part.length && isdigit((unsigned char)part.text[digits]); digits++) {
+        uint64_t digit = (uint64_t)(part.text[digits] - '0');
+        if (digit > largest || read > (largest - digit) / 10) {
+            return 0;
+        }
+        read = read * 10 + digit;
+    }
+    *number = read;
+    return digits;
+}
+
+static bool read_bytes(slice value, int64_t *read)
+{
+    uint64_t number = 0;
+    size_t digits = read_number(value, LARGEST_BYTES, &number);
+    for (size_t i = 0; digits > 0 && i < UNIT_COUNT; i++) {
+        if (is(behind(value, digits), units[i].name) && number <= LARGEST_BYTES / units[i].bytes) {
+            *read = (int64_t)(number * units[i].bytes);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_switch(slice value, int64_t off, int64_t *read)
+{
+    *read = is(value, "on") ? 1 : off;
+    return is(value, "on") || is(value, "off");
+}
+
+static bool read_level(slice value, int64_t *read)
+{
+    uint64_t number = 0;
+    size_t digits = read_number(value, LARGEST_LEVEL, &number);
+    *read = (int64_t)number;
+    return digits > 0 && digits == value.length;
+}
+
+static bool read_value(configuration_kind kind, slice value, int64_t *read)
+{
+    switch (kind) {
+    case KIND_BYTES:
+        return read_bytes(value, read);
+    case KIND_ON:
+        return read_switch(value, -1, read);
+    case KIND_OFF:
+        return read_switch(value, 0, read);
+    case KIND_LEVEL:
+        return read_level(value, read);
+    }
+    return false;
+}
+
+/* What the program has set stays. */
+static void set_field(configuration_key key, int64_t value, mend_pool_config *config)
+{
+    switch (key) {
+#define X(key, field, kind, fallback, meaning)                                                     \
+    case KEY_##key:                                                                                \
+        config->field = config->field != 0 ? config->field : (__typeof__(config->field))value;     \
+        break;
+        MEND_CONFIGURATION(X)
+#undef X
+    case KEY_COUNT:
+        break;
+    }
+}
+
+static bool has_white_space(slice part)
+{
+    for (size_t i = 0; i < part.length; i++) {
+        if (isspace((unsigned char)part.text[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static configuration_key find_key(slice name)
+{
+    configuration_key key = 0;
+    while (key < KEY_COUNT && !is(name, keys[key].name)) {
+        key++;
+    }
+    return key;
+}
+
+static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config *config)
+{
+    mend_result wrong = MEND_ERROR_INVALID_ARGUMENT;
+    if (item.length == 0) {
+        return mend_fail(wrong, "MEND_CONF has an empty item; it is written key:value,key:value");
+    }
+    if (has_white_space(item)) {
+        return mend_fail(wrong, "MEND_CONF has white space in \"%.*s\"; it takes none",
+                         SHOWN(item));
+    }
+    const char *colon = memchr(item.text, ':', item.length);
+    if (colon == NULL) {
+        return mend_fail(wrong, "MEND_CONF: \"%.*s\" has no value; an item is written key:value",
+                         SHOWN(item));
+    }
+    slice name = {item.text, (size_t)(colon - item.text)};
+    slice value = behind(item, name.length + 1);
+    configuration_key key = find_key(name);
+    if (key == KEY_COUNT) {
+        return mend_fail(wrong, "MEND_CONF: there is no key \"%.*s\"; the keys are%s", SHOWN(name),
+                         all_keys);
+    }
+    if (seen[key]) {
+        return mend_fail(wrong, "MEND_CONF: %s stands twice, again with \"%.*s\"; once is possible",
+                         keys[key].name, SHOWN(value));
+    }
+    int64_t read = 0;
+    if (!read_value(keys[key].kind, value, &read)) {
+        return mend_fail(wrong, "MEND_CONF: %s is \"%.*s\"; it takes %s", keys[key].name,
+                         SHOWN(value), kind_takes[keys[key].kind]);
+    }
+    seen[key] = true;
+    set_field(key, read, config);
+    return MEND_OK;
+}
+
+mend_result mend_configuration_read(const char *text, mend_pool_config *config)
+{
+    if (text == NULL || text[0] == 0) {
+        return MEND_OK;
+    }
+    mend_pool_config read = *config;
+    bool seen[KEY_COUNT] = {false};
+    for (const char *rest = text;; rest++) {
+        slice item = {rest, strcspn(rest, ",")};
+        mend_result result = read_item(item, seen, &read);
+        if (result != MEND_OK) {
+            return result;
+        }
+        rest += item.length;
+        if (*rest == 0) {
+            break;
+        }
+    }
+    *config = read;
+    return MEND_OK;
+}

@@ -1,0 +1,51 @@
+/*
+ * Settings for programs that cannot be edited: MEND_CONF="limit:64GiB,stream_waits:off" in the
+ * environment fills the fields of a mend_pool_config that the program left at their default.
+ */
+#ifndef MEND_POOL_CONFIGURATION_H
+#define MEND_POOL_CONFIGURATION_H
+
+#include "mend/mend.h"
+
+/*
+ * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
+ * docs/configuration.md shows this table. The kinds:
+ *
+ * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB
+ * ON       a switch that is on by default: on is 1, off is -1
+ * OFF      a switch that is off by default: on is 1, off is 0
+ * LEVEL    0, 1 or 2
+ */
+#define MEND_CONFIGURATION(X)                                                                      \
+    X(limit, limit_bytes, BYTES, "the device's memory", "most physical memory a pool may hold")    \
+    X(chunk, chunk_bytes, BYTES, "chosen from the limit",                                          \
+      "usual size of the physical allocations that hold large blocks")                             \
+    X(small_chunk, small_chunk_bytes, BYTES, "8MiB, less for small limits",                        \
+      "the same for small blocks")                                                                 \
+    X(small_request, small_request_bytes, BYTES, "1MiB", "largest request that is a small block")  \
+    X(reserve, reserve_bytes, BYTES, "chosen from the device's memory",                            \
+      "addresses reserved at a time")                                                              \
+    X(stream_waits, allow_stream_waits, ON, "on",                                                  \
+      "one stream may be made to wait for another on the device; off for kernels that spin on "    \
+      "each other")                                                                                \
+    X(streams_may_vanish, streams_may_vanish, OFF, "off",                                          \
+      "the program destroys streams without telling Mend; costs a question to the driver at each " \
+      "call")                                                                                      \
+    X(knows_all_streams, knows_all_streams, OFF, "off",                                            \
+      "the program tells Mend every stream that uses its memory, so that a free without a stream " \
+      "need not wait for the whole context")                                                       \
+    X(audit, audit_level, LEVEL, "0",                                                              \
+      "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
+      "the sums, 2 every invariant")
+
+/*
+ * Reads "key:value,..." and sets those fields that are 0: what the program itself has set stays. A
+ * text that is NULL or "" changes nothing. `config` is the library's own copy, of full size. On an
+ * error it is untouched, even where the wrong item names a field that would have stayed.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an unknown or repeated key, a value its kind does not know,
+ * an empty item (a comma at the end makes one), white space anywhere. The detail of mend_last_error
+ * names the key, the value and what is possible.
+ */
+mend_result mend_configuration_read(const char *text, mend_pool_config *config);
+
+#endif
