@@ -4,6 +4,42 @@
 
 #include "base/process.h"
 
+#ifdef NDEBUG
+
+static void count_taken(mend_lock_rank rank)
+{
+    (void)rank;
+}
+
+static void count_let_go(mend_lock_rank rank)
+{
+    (void)rank;
+}
+
+#else
+
+enum { BITS_A_RANK = 4 };
+
+/* How many locks of each rank the thread holds, that of `rank` in the lowest bits. */
+static unsigned held_from(mend_lock_rank rank)
+{
+    return *mend_process_held_ranks() >> (BITS_A_RANK * rank);
+}
+
+static void count_taken(mend_lock_rank rank)
+{
+    *mend_process_held_ranks() += 1u << (BITS_A_RANK * rank);
+}
+
+static void count_let_go(mend_lock_rank rank)
+{
+    if (held_from(rank) % (1u << BITS_A_RANK) > 0) { /* else it was taken before a fork */
+        *mend_process_held_ranks() -= 1u << (BITS_A_RANK * rank);
+    }
+}
+
+#endif
+
 void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank)
 {
     pthread_mutex_init(&mutex->mutex, NULL);
@@ -17,20 +53,16 @@ void mend_mutex_destroy(mend_mutex *mutex)
 
 void mend_mutex_lock(mend_mutex *mutex)
 {
-#ifndef NDEBUG
-    unsigned *held = mend_process_held_ranks();
-    assert((*held >> mutex->rank) == 0 && "locks are taken in rising order of rank");
-    *held |= 1u << mutex->rank;
-#endif
+    assert(held_from(mutex->rank) == 0 && "locks are taken in rising order of rank");
     pthread_mutex_lock(&mutex->mutex);
+    count_taken(mutex->rank);
 }
 
 void mend_mutex_unlock(mend_mutex *mutex)
 {
+    mend_lock_rank rank = mutex->rank; /* whoever takes it next may destroy it */
     pthread_mutex_unlock(&mutex->mutex);
-#ifndef NDEBUG
-    *mend_process_held_ranks() &= ~(1u << mutex->rank);
-#endif
+    count_let_go(rank);
 }
 
 bool mend_mutex_try_lock(mend_mutex *mutex)
@@ -38,9 +70,7 @@ bool mend_mutex_try_lock(mend_mutex *mutex)
     if (pthread_mutex_trylock(&mutex->mutex) != 0) {
         return false;
     }
-#ifndef NDEBUG
-    *mend_process_held_ranks() |= 1u << mutex->rank;
-#endif
+    count_taken(mutex->rank);
     return true;
 }
 
@@ -56,15 +86,10 @@ void mend_condition_destroy(mend_condition *condition)
 
 void mend_condition_wait(mend_condition *condition, mend_mutex *mutex)
 {
-#ifndef NDEBUG
-    unsigned *held = mend_process_held_ranks();
-    assert((*held >> mutex->rank) == 1 && "only the innermost lock can be let go in a wait");
-    *held &= ~(1u << mutex->rank);
-#endif
+    assert(held_from(mutex->rank) == 1 && "only the innermost lock can be let go in a wait");
+    count_let_go(mutex->rank);
     pthread_cond_wait(&condition->condition, &mutex->mutex);
-#ifndef NDEBUG
-    *held |= 1u << mutex->rank;
-#endif
+    count_taken(mutex->rank);
 }
 
 void mend_condition_wake_all(mend_condition *condition)

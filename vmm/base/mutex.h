@@ -1,5 +1,6 @@
 /*
- * A lock with a rank. A thread takes locks only in rising order of rank; debug builds assert it.
+ * A lock with a rank. A thread waits for a lock only while it holds none of the same or of a higher
+ * rank; debug builds assert it. In which order locks are let go does not matter.
  */
 #ifndef MEND_BASE_MUTEX_H
 #define MEND_BASE_MUTEX_H
@@ -31,13 +32,19 @@ void mend_mutex_destroy(mend_mutex *mutex);
 void mend_mutex_lock(mend_mutex *mutex);
 void mend_mutex_unlock(mend_mutex *mutex);
 
-/* Takes the lock if nobody holds it; never waits, so that any order of ranks is fine. */
+/* Takes the lock if nobody holds it; never waits, so that any order of ranks is fine. From then on
+ * it counts like any other. */
 bool mend_mutex_try_lock(mend_mutex *mutex);
 
 /* For a change that another thread makes under the mutex. Waking without one is possible. */
 typedef struct mend_condition {
     pthread_cond_t condition;
 } mend_condition;
+
+#define MEND_CONDITION_INITIALIZER                                                                 \
+    {                                                                                              \
+        PTHREAD_COND_INITIALIZER                                                                   \
+    }
 
 void mend_condition_init(mend_condition *condition);
 void mend_condition_destroy(mend_condition *condition);

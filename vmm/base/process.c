@@ -1,26 +1,165 @@
 #include "base/process.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/align.h"
 #include "base/mutex.h"
 
-static _Thread_local mend_thread_error thread_error;
-static _Thread_local unsigned thread_held_ranks;
+#define LOG_MUTEX_INITIALIZER     MEND_MUTEX_INITIALIZER(MEND_RANK_LOG)
+#define PROCESS_MUTEX_INITIALIZER MEND_MUTEX_INITIALIZER(MEND_RANK_PROCESS)
 
-static mend_mutex log_mutex = MEND_MUTEX_INITIALIZER(MEND_RANK_LOG);
+static _Atomic uint64_t generation = 1;
+static atomic_bool is_prepared;
+
+static mend_mutex log_mutex = LOG_MUTEX_INITIALIZER;
 static mend_log_sink log_sink;
 static void *log_context;
 
-static mend_mutex driver_mutex = MEND_MUTEX_INITIALIZER(MEND_RANK_PROCESS);
+static mend_mutex driver_mutex = PROCESS_MUTEX_INITIALIZER;
 static const mend_driver *cuda_driver;
+
+static mend_mutex member_mutex = PROCESS_MUTEX_INITIALIZER;
+static mend_condition visit_ended = MEND_CONDITION_INITIALIZER;
+static mend_list members = {&members, &members}; /* in the order of their numbers */
+static uint64_t last_number;
+
+typedef struct thread_state {
+    uint64_t generation; /* of the process in which the rest was written */
+    mend_thread_error error;
+    unsigned held_ranks;
+} thread_state;
+
+static _Thread_local thread_state this_thread;
+static _Thread_local unsigned pressing_depth;
+
+/* ---- fork -------------------------------------------------------------------------------------
+ */
+
+/*
+ * In the child. Other threads of the parent may have been anywhere, so nothing inherited is read,
+ * freed or unlocked: stores only, which is also all that a child of a threaded process may do. The
+ * sink goes, for it may need a lock that one of those threads held; the driver's table, too.
+ */
+static void start_anew(void)
+{
+    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    log_mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
+    log_sink = NULL;
+    log_context = NULL;
+    driver_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    cuda_driver = NULL;
+    member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
+    mend_list_init(&members);
+}
+
+/* Two threads may both register: twice does no harm, and a lock here could be held at a fork before
+ * anything would free it in the child. */
+mend_result mend_process_prepare(void)
+{
+    if (atomic_load_explicit(&is_prepared, memory_order_acquire)) {
+        return MEND_OK;
+    }
+    if (pthread_atfork(NULL, NULL, start_anew) != 0) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    atomic_store_explicit(&is_prepared, true, memory_order_release);
+    return MEND_OK;
+}
+
+uint64_t mend_process_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+void mend_process_join(mend_process_member *member)
+{
+    mend_mutex_lock(&member_mutex);
+    member->visitors = 0;
+    member->number = ++last_number;
+    mend_list_append(&members, &member->link);
+    mend_mutex_unlock(&member_mutex);
+}
+
+void mend_process_leave(mend_process_member *member)
+{
+    mend_mutex_lock(&member_mutex);
+    mend_list_remove(&member->link);
+    while (member->visitors > 0) {
+        mend_condition_wait(&visit_ended, &member_mutex);
+    }
+    mend_mutex_unlock(&member_mutex);
+}
+
+/* Under member_mutex. */
+static mend_process_member *member_after(uint64_t number, const void *domain, int device)
+{
+    for (mend_list *at = members.next; at != &members; at = at->next) {
+        mend_process_member *member = MEND_CONTAINER_OF(at, mend_process_member, link);
+        if (member->number > number && member->domain == domain && member->device == device) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor)
+{
+    mend_mutex_lock(&member_mutex);
+    mend_process_member *member = member_after(*cursor, domain, device);
+    if (member != NULL) {
+        member->visitors++;
+        *cursor = member->number;
+    }
+    mend_mutex_unlock(&member_mutex);
+    return member;
+}
+
+void mend_process_visit_end(mend_process_member *member)
+{
+    mend_mutex_lock(&member_mutex);
+    member->visitors--;
+    if (member->visitors == 0) {
+        mend_condition_wake_all(&visit_ended);
+    }
+    mend_mutex_unlock(&member_mutex);
+}
+
+/* ---- threads ----------------------------------------------------------------------------------
+ */
+
+/* Put back on the first use in a child of fork rather than in start_anew: a thread's first touch of
+ * its variables may allocate. */
+static thread_state *state_of_this_thread(void)
+{
+    uint64_t now = mend_process_generation();
+    if (this_thread.generation != now) {
+        this_thread = (thread_state){.generation = now};
+    }
+    return &this_thread;
+}
 
 mend_thread_error *mend_process_error(void)
 {
-    return &thread_error;
+    return &state_of_this_thread()->error;
 }
 
 unsigned *mend_process_held_ranks(void)
 {
-    return &thread_held_ranks;
+    return &state_of_this_thread()->held_ranks;
 }
+
+unsigned *mend_process_pressing_depth(void)
+{
+    return &pressing_depth;
+}
+
+/* ---- log and driver ---------------------------------------------------------------------------
+ */
 
 void mend_process_get_log_sink(mend_log_sink *sink, void **context)
 {
@@ -32,6 +171,7 @@ void mend_process_get_log_sink(mend_log_sink *sink, void **context)
 
 void mend_process_set_log_sink(mend_log_sink sink, void *context)
 {
+    (void)mend_process_prepare(); /* without it a child of fork would keep the sink, no more */
     mend_mutex_lock(&log_mutex);
     log_sink = sink;
     log_context = context;

@@ -1,12 +1,68 @@
 /*
  * All state that belongs to the process or to a thread rather than to a pool: the log's sink, each
- * thread's last error and lock ranks, the CUDA driver once it is loaded. Nothing else in the
- * library has a variable of static lifetime that changes.
+ * thread's last error and lock ranks, the CUDA driver once it is loaded, and who is a member of the
+ * process (the pools). Nothing else in the library has a variable of static lifetime that changes.
+ *
+ * A child of fork starts anew: without members, log sink, driver and last errors, and with locks
+ * that nobody holds, whatever other threads of the parent were doing at the fork. What it inherits
+ * inside a member is the member's matter: see mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
 
+#include "base/list.h"
 #include "mend/mend.h"
+
+/* ---- fork -------------------------------------------------------------------------------------
+ */
+
+/*
+ * To be called before anything whose state a child of fork must not inherit; from then on forks are
+ * noticed, those of fork(2) in libc, not a raw system call. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY
+ * (the thread's last error is not set; call again). Thread-safe; cheap once it has succeeded.
+ */
+mend_result mend_process_prepare(void);
+
+/*
+ * A number, never 0, that a process shares with none of its ancestors. What was made under another
+ * one was inherited through fork and may not be touched, not even its locks, which a thread that
+ * the child does not have may hold. No system call, no lock.
+ */
+uint64_t mend_process_generation(void);
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+/* Part of whatever wants to be found by others of its kind. The owner fills in domain and device
+ * before it joins; the rest belongs to the functions below. */
+typedef struct mend_process_member {
+    mend_list link;
+    const void *domain; /* devices of the same number in another domain are others */
+    int device;
+    unsigned visitors;
+    uint64_t number; /* grows with every member that joins */
+} mend_process_member;
+
+/* None of these may be called with a lock held, and none is for members inherited through fork. */
+
+/* From now on visitors may come, from other threads. */
+void mend_process_join(mend_process_member *member);
+
+/* When this returns nobody visits the member, nor will; waits for those who do. Not to be called by
+ * a visitor of the same member. */
+void mend_process_leave(mend_process_member *member);
+
+/*
+ * The next member of a domain and device, NULL when there is none any more. *cursor is 0 at first.
+ * The member cannot leave until mend_process_visit_end; no lock is held meanwhile. Members that
+ * come and go between two calls disturb nothing: who stays is met exactly once, who joins later
+ * too, the visitor's own member among them.
+ */
+mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor);
+void mend_process_visit_end(mend_process_member *member);
+
+/* ---- threads ----------------------------------------------------------------------------------
+ */
 
 enum { MEND_MESSAGE_BYTES = 512 };
 
@@ -18,16 +74,25 @@ typedef struct mend_thread_error {
     char message[MEND_MESSAGE_BYTES];
 } mend_thread_error;
 
-/* The calling thread's last failure. */
+/* The calling thread's last failure in this process. */
 mend_thread_error *mend_process_error(void);
 
-/* Bit n: the calling thread holds a lock of rank n. Debug builds only. */
+/* How many locks of each rank the calling thread holds, four bits a rank; none in a child of fork.
+ * Debug builds only. */
 unsigned *mend_process_held_ranks(void);
+
+/* How many pressure callbacks the calling thread is inside of. A child of fork is inside of them as
+ * the thread was that forked. */
+unsigned *mend_process_pressing_depth(void);
+
+/* ---- log and driver ---------------------------------------------------------------------------
+ */
 
 void mend_process_get_log_sink(mend_log_sink *sink, void **context);
 void mend_process_set_log_sink(mend_log_sink sink, void *context);
 
-/* The CUDA driver's table: what `load` gave the first time it succeeded. Thread-safe. */
+/* The CUDA driver's table: what `load` gave the first time it succeeded in this process. A child of
+ * fork loads it anew and is told by the driver what works there. Thread-safe. */
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver);
 

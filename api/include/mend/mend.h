@@ -112,7 +112,8 @@ typedef enum mend_log_level {
 /* Receives one line without a newline. Called without locks of any pool; may call Mend. */
 typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
 
-/* Sends the library's log to `sink` (NULL: nowhere, the default) from now on, for the process. */
+/* Sends the library's log to `sink` (NULL: nowhere, the default) from now on, for the process. A
+ * child of fork starts without a sink. */
 MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
 
 /* ---- lifecycle

@@ -1,0 +1,249 @@
+/* A child of fork starts anew, whatever other threads of the parent were doing. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mutex.h"
+#include "base/process.h"
+#include "driver/driver.h"
+#include "tests/support/test.h"
+
+/* Whether `body` is true in a child of fork. One that hangs is ended. */
+static bool holds_in_a_child(bool (*body)(void *), void *argument)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(body(argument) ? 0 : 1);
+    }
+    int status = 0;
+    bool ended = child > 0 && waitpid(child, &status, 0) == child;
+    return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool generation_is_another(void *argument)
+{
+    uint64_t former = *(uint64_t *)argument;
+    uint64_t own = mend_process_generation();
+    bool is_another = own > former && own == mend_process_generation();
+    return is_another && (former > 1 || holds_in_a_child(generation_is_another, &own));
+}
+
+MEND_TEST(base_fork, a_child_is_of_another_generation_than_its_ancestors)
+{
+    ASSERT_RESULT(MEND_OK, mend_process_prepare());
+    ASSERT_RESULT(MEND_OK, mend_process_prepare());
+    uint64_t own = mend_process_generation();
+    EXPECT_TRUE(own != 0);
+    EXPECT_TRUE(holds_in_a_child(generation_is_another, &own));
+    EXPECT_TRUE(holds_in_a_child(generation_is_another, &own));
+    EXPECT_U64_EQ(own, mend_process_generation());
+}
+
+static const char domain; /* only its address counts */
+
+static mend_process_member *step(uint64_t *cursor)
+{
+    mend_process_member *met = mend_process_visit_next(&domain, 0, cursor);
+    if (met != NULL) {
+        mend_process_visit_end(met);
+    }
+    return met;
+}
+
+static bool members_are_own(void *unused)
+{
+    (void)unused;
+    uint64_t cursor = 0;
+    bool began_empty = step(&cursor) == NULL;
+    mend_process_member own = {.domain = &domain};
+    mend_process_join(&own);
+    bool finds_own = step(&cursor) == &own && step(&cursor) == NULL;
+    mend_process_leave(&own);
+    cursor = 0;
+    return began_empty && finds_own && step(&cursor) == NULL;
+}
+
+MEND_TEST(base_fork, a_child_has_no_members)
+{
+    ASSERT_RESULT(MEND_OK, mend_process_prepare());
+    mend_process_member member = {.domain = &domain};
+    mend_process_join(&member);
+    uint64_t cursor = 0;
+    EXPECT_PTR_EQ(&member, mend_process_visit_next(&domain, 0, &cursor));
+    EXPECT_TRUE(holds_in_a_child(members_are_own, NULL));
+    mend_process_visit_end(&member);
+    cursor = 0;
+    EXPECT_PTR_EQ(&member, step(&cursor));
+    mend_process_leave(&member);
+}
+
+static void count_line(void *context, mend_log_level level, const char *line)
+{
+    (void)level;
+    (void)line;
+    ++*(int *)context;
+}
+
+static bool says_nothing(void *unused)
+{
+    (void)unused;
+    mend_log_sink sink;
+    void *context;
+    mend_process_get_log_sink(&sink, &context);
+    mend_error error = MEND_ERROR_INIT;
+    return sink == NULL && context == NULL && mend_last_error(&error) == MEND_OK &&
+           error.result == MEND_OK && error.message[0] == 0;
+}
+
+MEND_TEST(base_fork, a_child_has_no_log_sink_and_no_last_error)
+{
+    int lines = 0;
+    mend_log_set_sink(count_line, &lines);
+    mend_fail(MEND_ERROR_OUT_OF_MEMORY, "full");
+    EXPECT_TRUE(holds_in_a_child(says_nothing, NULL));
+    EXPECT_FALSE(says_nothing(NULL));
+    mend_log_set_sink(NULL, NULL);
+}
+
+static bool is_pressing_once(void *unused)
+{
+    (void)unused;
+    return *mend_process_pressing_depth() == 1;
+}
+
+MEND_TEST(base_fork, a_child_is_inside_of_the_callback_that_forked)
+{
+    ++*mend_process_pressing_depth();
+    EXPECT_TRUE(holds_in_a_child(is_pressing_once, NULL));
+    --*mend_process_pressing_depth();
+}
+
+typedef struct loading {
+    sem_t has_begun;
+    sem_t may_end;
+} loading;
+
+static loading slow; /* a loader takes no context */
+
+static mend_result load_slowly(const mend_driver **driver)
+{
+    (void)driver;
+    sem_post(&slow.has_begun);
+    sem_wait(&slow.may_end);
+    return MEND_ERROR_NO_DRIVER;
+}
+
+static const mend_driver some_driver = {.name = "some"};
+
+static mend_result load_at_once(const mend_driver **driver)
+{
+    *driver = &some_driver;
+    return MEND_OK;
+}
+
+static void *ask_for_the_driver(void *unused)
+{
+    (void)unused;
+    const mend_driver *driver = NULL;
+    mend_process_cuda_driver(load_slowly, &driver);
+    return NULL;
+}
+
+static bool loads_the_driver(void *unused)
+{
+    (void)unused;
+    const mend_driver *driver = NULL;
+    return mend_process_cuda_driver(load_at_once, &driver) == MEND_OK && driver == &some_driver;
+}
+
+MEND_TEST(base_fork, a_child_loads_the_driver_though_another_thread_was_loading_it)
+{
+    ASSERT_RESULT(MEND_OK, mend_process_prepare());
+    ASSERT_INT_EQ(0, sem_init(&slow.has_begun, 0, 0));
+    ASSERT_INT_EQ(0, sem_init(&slow.may_end, 0, 0));
+    pthread_t thread;
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, ask_for_the_driver, NULL));
+    sem_wait(&slow.has_begun);
+    EXPECT_TRUE(holds_in_a_child(loads_the_driver, NULL));
+    sem_post(&slow.may_end);
+    pthread_join(thread, NULL);
+    sem_destroy(&slow.has_begun);
+    sem_destroy(&slow.may_end);
+}
+
+/* Forks wherever other threads happen to be in the locks of the process. */
+
+enum { FORKS = 40, BUSY = 2 };
+
+static void *keep_busy(void *argument)
+{
+    const atomic_bool *goes_on = argument;
+    int lines = 0;
+    while (atomic_load(goes_on)) {
+        mend_process_member own = {.domain = &domain};
+        mend_process_join(&own);
+        uint64_t cursor = 0;
+        while (step(&cursor) != NULL) {
+        }
+        mend_process_leave(&own);
+        mend_log_set_sink(count_line, &lines);
+    }
+    return NULL;
+}
+
+static bool everything_works(void *unused)
+{
+    return says_nothing(unused) && members_are_own(unused) && loads_the_driver(unused);
+}
+
+MEND_TEST(base_fork, a_child_finds_no_lock_taken_wherever_other_threads_were)
+{
+    ASSERT_RESULT(MEND_OK, mend_process_prepare());
+    atomic_bool goes_on = true;
+    pthread_t threads[BUSY];
+    size_t started = 0;
+    while (started < BUSY && pthread_create(&threads[started], NULL, keep_busy, &goes_on) == 0) {
+        started++;
+    }
+    EXPECT_U64_EQ(BUSY, started);
+    for (int i = 0; i < FORKS && !mend_test_has_failed(); i++) {
+        EXPECT_TRUE(holds_in_a_child(everything_works, NULL));
+    }
+    atomic_store(&goes_on, false);
+    for (size_t i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    mend_log_set_sink(NULL, NULL);
+}
+
+#ifndef NDEBUG
+
+static bool takes_outer_lock(void *argument)
+{
+    mend_mutex *inherited = argument;
+    mend_mutex outer;
+    mend_mutex_init(&outer, MEND_RANK_PROCESS);
+    bool held_none = *mend_process_held_ranks() == 0;
+    mend_mutex_lock(&outer);
+    mend_mutex_unlock(inherited); /* by code that was under way at the fork */
+    mend_mutex_unlock(&outer);
+    return held_none && *mend_process_held_ranks() == 0;
+}
+
+MEND_TEST(base_fork, a_child_holds_no_locks)
+{
+    ASSERT_RESULT(MEND_OK, mend_process_prepare());
+    mend_mutex pool;
+    mend_mutex_init(&pool, MEND_RANK_POOL);
+    mend_mutex_lock(&pool);
+    EXPECT_TRUE(holds_in_a_child(takes_outer_lock, &pool));
+    mend_mutex_unlock(&pool);
+    EXPECT_U64_EQ(0, *mend_process_held_ranks());
+    mend_mutex_destroy(&pool);
+}
+
+#endif
