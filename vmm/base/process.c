@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/align.h"
 #include "base/mutex.h"
@@ -188,4 +189,9 @@ mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **dri
     }
     mend_mutex_unlock(&driver_mutex);
     return result;
+}
+
+const char *mend_process_configuration(void)
+{
+    return secure_getenv("MEND_CONF");
 }

@@ -1,7 +1,8 @@
 /*
  * All state that belongs to the process or to a thread rather than to a pool: the log's sink, each
- * thread's last error and lock ranks, the CUDA driver once it is loaded, and who is a member of the
- * process (the pools). Nothing else in the library has a variable of static lifetime that changes.
+ * thread's last error and lock ranks, the CUDA driver once it is loaded, who is a member of the
+ * process (the pools), the environment. Nothing else in the library has a variable of static
+ * lifetime that changes, or reads the environment.
  *
  * A child of fork starts anew: without members, log sink, driver and last errors, and with locks
  * that nobody holds, whatever other threads of the parent were doing at the fork. What it inherits
@@ -95,5 +96,9 @@ void mend_process_set_log_sink(mend_log_sink sink, void *context);
  * fork loads it anew and is told by the driver what works there. Thread-safe. */
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver);
+
+/* MEND_CONF of the environment: NULL when it is not set, or when the program runs with more rights
+ * than its user. Lives as long as the environment is not changed. */
+const char *mend_process_configuration(void);
 
 #endif
