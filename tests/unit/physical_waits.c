@@ -71,10 +71,15 @@ MEND_TEST(physical_waits, every_stamp_must_be_ready)
     mend_waits waits = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
     EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 1, false));
     EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 2, false));
-    /* A closed epoch can be waited for, an open one has no event yet. */
+    /* An epoch with a fence can be waited for, an open one has none yet. */
+    mend_fence first_fence = {6, NULL};
+    r.states[1].fences = &first_fence;
+    r.states[1].fence_count = 1;
     EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 2, true));
     EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 3, true));
-    r.states[2].open_epoch++;
+    mend_fence second_fence = {OPEN_EPOCH, NULL};
+    r.states[2].fences = &second_fence;
+    r.states[2].fence_count = 1;
     EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 3, true));
     mend_waits_add(r.room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
     EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 3, true));

@@ -209,7 +209,7 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
     use(&world, captured, block, 1, 1000);
     EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, captured));
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured));
-    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM, mend_forget_stream(world.pool, captured));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(world.pool, captured));
     void *small = NULL;
     EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, other, &small));
     EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));

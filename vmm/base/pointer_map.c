@@ -35,10 +35,11 @@ static void place(mend_pointer_map *map, uint64_t key, void *value)
 
 bool mend_pointer_map_reserve(mend_pointer_map *map)
 {
-    if ((map->count + 1) * 2 <= map->capacity) {
+    if ((map->count + map->promised_count + 1) * 2 <= map->capacity) {
         return true;
     }
-    mend_pointer_map larger = {.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY};
+    mend_pointer_map larger = {.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY,
+                               .promised_count = map->promised_count};
     larger.entries = calloc(larger.capacity, sizeof(mend_pointer_entry));
     if (larger.entries == NULL) {
         return false;
@@ -51,6 +52,19 @@ bool mend_pointer_map_reserve(mend_pointer_map *map)
     free(map->entries);
     *map = larger;
     return true;
+}
+
+bool mend_pointer_map_promise(mend_pointer_map *map)
+{
+    bool is_reserved = mend_pointer_map_reserve(map);
+    map->promised_count += is_reserved;
+    return is_reserved;
+}
+
+void mend_pointer_map_end_promise(mend_pointer_map *map)
+{
+    assert(map->promised_count > 0);
+    map->promised_count--;
 }
 
 void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value)

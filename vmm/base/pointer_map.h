@@ -15,6 +15,7 @@ typedef struct mend_pointer_map {
     mend_pointer_entry *entries;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
+    size_t promised_count; /* keys that operations under way will insert */
 } mend_pointer_map;
 
 void mend_pointer_map_init(mend_pointer_map *map);
@@ -22,6 +23,10 @@ void mend_pointer_map_clear(mend_pointer_map *map);
 
 /* Room for one more key. False when malloc fails: nothing changed. */
 bool mend_pointer_map_reserve(mend_pointer_map *map);
+
+/* The same, whatever others insert, until mend_pointer_map_end_promise. */
+bool mend_pointer_map_promise(mend_pointer_map *map);
+void mend_pointer_map_end_promise(mend_pointer_map *map);
 
 /* `key` is not 0 and not in the map; room was reserved. */
 void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value);

@@ -65,7 +65,7 @@ void mend_process_visit_end(mend_process_member *member);
 /* ---- threads ----------------------------------------------------------------------------------
  */
 
-enum { MEND_MESSAGE_BYTES = 512 };
+enum { MEND_MESSAGE_BYTES = 768 };
 
 typedef struct mend_thread_error {
     mend_result result;

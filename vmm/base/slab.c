@@ -28,6 +28,7 @@ static void push_free(mend_slab *slab, void *object)
 
 bool mend_slab_reserve(mend_slab *slab, size_t count)
 {
+    count += slab->promised_count;
     if (slab->free_count >= count) {
         return true;
     }
@@ -44,6 +45,19 @@ bool mend_slab_reserve(mend_slab *slab, size_t count)
         push_free(slab, objects + (i - 1) * slab->object_bytes);
     }
     return true;
+}
+
+bool mend_slab_promise(mend_slab *slab, size_t count)
+{
+    bool is_reserved = mend_slab_reserve(slab, count);
+    slab->promised_count += is_reserved ? count : 0;
+    return is_reserved;
+}
+
+void mend_slab_end_promise(mend_slab *slab, size_t count)
+{
+    assert(slab->promised_count >= count);
+    slab->promised_count -= count;
 }
 
 void *mend_slab_take(mend_slab *slab)

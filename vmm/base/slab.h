@@ -1,6 +1,7 @@
 /*
  * Objects of one size, kept for reuse. Its point is mend_slab_reserve: an operation asks for all it
- * may need before it changes anything, and from then on taking an object cannot fail.
+ * may need before it changes anything, and from then on taking an object cannot fail. An operation
+ * that lets others take objects in between has its own promised to it.
  */
 #ifndef MEND_BASE_SLAB_H
 #define MEND_BASE_SLAB_H
@@ -13,6 +14,7 @@ typedef struct mend_slab {
     void *free_list; /* linked through the first word of each object */
     void *blocks;    /* host allocations, linked through their first word */
     size_t free_count;
+    size_t promised_count; /* of these, to operations under way */
     size_t used_count;
 } mend_slab;
 
@@ -21,6 +23,10 @@ void mend_slab_init(mend_slab *slab, size_t object_bytes);
 
 /* At least `count` objects can be taken from now on. False when malloc fails: nothing changed. */
 bool mend_slab_reserve(mend_slab *slab, size_t count);
+
+/* The same, whatever others take and reserve, until mend_slab_end_promise with the same count. */
+bool mend_slab_promise(mend_slab *slab, size_t count);
+void mend_slab_end_promise(mend_slab *slab, size_t count);
 
 /* A zeroed object. The caller reserved it. */
 void *mend_slab_take(mend_slab *slab);

@@ -2,12 +2,17 @@
  * Blocks: what users hold. Allocation, free, the streams a block is used on, and the errors of
  * pointers that are none.
  */
+#include "heap/block.h"
+
 #include <assert.h>
 
 #include "base/error.h"
+#include "base/process.h"
+#include "heap/group.h"
 #include "heap/layout.h"
 #include "heap/place.h"
 #include "heap/plan.h"
+#include "physical/fence.h"
 
 /*
  * With several streams a fence is recorded once so many usual chunks have been freed on one, so
@@ -19,20 +24,6 @@ enum { CHUNKS_OF_EPOCH = 4, EARLY_FENCES_AFTER_EFFORT = 64 };
 
 static const uint64_t largest_request_bytes = UINT64_C(1) << 60;
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
-
-static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t *index)
-{
-    if (mend_streams_lookup(&heap->streams, stream, index) && stream != MEND_STREAM_PER_THREAD) {
-        return MEND_OK;
-    }
-    mend_door door;
-    mend_result result = mend_heap_open_door(heap, &door);
-    if (result == MEND_OK) {
-        result = mend_streams_find(&heap->streams, stream, index);
-        mend_heap_close_door(heap, &door);
-    }
-    return result;
-}
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
@@ -60,14 +51,40 @@ static mend_result no_host_memory(void)
     return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
-static mend_result place_with_effort(mend_heap *heap, const mend_request *request, mend_span **span)
+/* Room must be made. Others may have made some while this thread waited for its turn. */
+static mend_result place_with_effort(mend_heap *heap, const mend_request *request,
+                                     mend_effort effort, mend_span **span)
 {
     mend_door door;
-    mend_result result = mend_heap_open_door(heap, &door);
+    mend_result result = mend_place_in_run(heap, request, span);
+    if (result != MEND_OK || *span != NULL) {
+        return result;
+    }
+    result = mend_heap_open_door(heap, &door);
     heap->early_fences_left = EARLY_FENCES_AFTER_EFFORT;
     if (result == MEND_OK) {
-        result = mend_place_with_effort(heap, request, span);
+        result = mend_place_with_effort(heap, request, effort, span);
         mend_heap_close_door(heap, &door);
+    }
+    return result;
+}
+
+/* With the right to make room, for which this thread waits its turn. */
+static mend_result make_room(mend_heap *heap, const mend_request *request, mend_effort effort,
+                             mend_span **span)
+{
+    mend_thread_error error_before = *mend_process_error();
+    if (!mend_pointer_map_promise(&heap->blocks)) {
+        return no_host_memory();
+    }
+    mend_heap_unlock(heap);
+    mend_heap_begin_making(heap);
+    mend_result result = reserve_host_memory(heap) ? place_with_effort(heap, request, effort, span)
+                                                   : no_host_memory();
+    mend_mutex_unlock(&heap->making);
+    mend_pointer_map_end_promise(&heap->blocks);
+    if (result == MEND_OK) {
+        *mend_process_error() = error_before; /* what was worked around is no failure of the call */
     }
     return result;
 }
@@ -76,6 +93,11 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
 {
     span->requested_bytes = request->requested_bytes;
     span->stream = request->handle;
+    if (request->group != 0) { /* a user that stays until the group is released */
+        mend_wait *mark = mend_slab_take(&heap->wait_slab);
+        *mark = (mend_wait){{0, request->stream}, span->waits.others};
+        span->waits.others = mark;
+    }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_heap_counters *counters = &heap->counters;
     counters->allocations++;
@@ -87,27 +109,29 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
-                            mend_stream stream, uint64_t *address)
+                            mend_stream stream, mend_effort effort, uint64_t *address)
 {
     mend_result result = check_size(size_bytes, alignment_bytes);
     if (result != MEND_OK) {
         return result;
     }
-    if (stream == MEND_NO_STREAM) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "MEND_NO_STREAM is for mend_free alone");
+    if (stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "MEND_NO_STREAM is for mend_free, MEND_EVERY_STREAM for mend_group_begin");
     }
     mend_request request = {
         .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),
         .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
         .requested_bytes = size_bytes,
         .handle = stream,
+        .group = mend_group_taking(heap, stream),
         .zone = size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
     };
     /* A chunk begins at a page; what must begin at more finds its place in the large zone. */
     if (request.alignment_bytes > heap->device.granularity_bytes) {
         request.zone = MEND_ZONE_LARGE;
     }
-    result = find_stream(heap, stream, &request.stream);
+    result = mend_heap_find_stream(heap, stream, request.group, &request.stream);
     if (result != MEND_OK) {
         return result;
     }
@@ -117,7 +141,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     mend_span *span = NULL;
     result = mend_place_in_run(heap, &request, &span);
     if (result == MEND_OK && span == NULL) {
-        result = place_with_effort(heap, &request, &span);
+        result = make_room(heap, &request, effort, &span);
     }
     if (result != MEND_OK) {
         return result;
@@ -151,14 +175,28 @@ static mend_result find_block(const mend_heap *heap, uint64_t address, mend_span
     return *span != NULL ? MEND_OK : explain_pointer(heap, address);
 }
 
+/* Freed without a stream by a program that tells of every stream: the fences of all of them. */
+static void stamp_all(mend_heap *heap, mend_span *span)
+{
+    mend_streams *streams = &heap->streams;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        if (streams->items[i].known && streams->items[i].group == 0) {
+            mend_stamp stamp = mend_streams_stamp(streams, i, span->size_bytes);
+            mend_waits_add(mend_heap_wait_room(heap), &span->waits, stamp);
+        }
+    }
+}
+
 /* Turns the users declared for a block into stamps of this moment. What the memory waited for when
  * the block was taken stays, unless the stream is behind it: it need not know of the work of the
  * stream the block was allocated for. */
 static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_streams *streams = &heap->streams;
+    bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
     mend_stamp inherited = span->waits.first;
-    span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
+    span->waits.first =
+        by_all ? (mend_stamp){0} : mend_streams_stamp(streams, freed_on, span->size_bytes);
     for (mend_wait **link = &span->waits.others; *link != NULL;) {
         mend_wait *user = *link;
         if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
@@ -174,37 +212,70 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
     if (!mend_stamp_is_ready(streams, inherited, freed_on)) {
         mend_waits_add(mend_heap_wait_room(heap), &span->waits, inherited);
     }
+    if (by_all) {
+        stamp_all(heap, span);
+    }
 }
 
-/* Records a fence early where other streams may soon ask for the memory. A refusal of the driver is
- * no failure of the free: the fence is recorded when it is needed. */
-static void close_full_epoch(mend_heap *heap, uint32_t stream)
+/* Other streams may soon ask for what was freed on this one. */
+static bool wants_early_fence(const mend_heap *heap, uint32_t stream)
 {
-    const mend_stream_state *state = &heap->streams.items[stream];
     uint64_t full_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
+    return heap->early_fences_left > 0 && heap->streams.items[stream].open_bytes >= full_bytes &&
+           mend_streams_are_several(&heap->streams);
+}
+
+/* A refusal of the driver is no failure of the free: the fence is recorded when it is needed, or,
+ * for a stream that may be gone then, the context is waited for. */
+static void record_fence(mend_heap *heap, uint32_t stream)
+{
+    mend_thread_error error_before = *mend_process_error();
     mend_door door;
-    if (stream == MEND_STREAM_UNKNOWN || heap->early_fences_left == 0 ||
-        state->open_bytes < full_bytes || !mend_streams_are_several(&heap->streams) ||
-        mend_heap_open_door(heap, &door) != MEND_OK) {
+    if (mend_heap_open_door(heap, &door) == MEND_OK) {
+        if (mend_streams_close_epoch(&heap->streams, stream) != MEND_OK) {
+            heap->counters.driver_failures++;
+            heap->streams.items[stream].known = !heap->config.streams_may_vanish;
+        }
+        mend_heap_close_door(heap, &door);
+    }
+    *mend_process_error() = error_before;
+}
+
+static void record_fence_at_free(mend_heap *heap, uint32_t stream)
+{
+    if (stream == MEND_STREAM_UNKNOWN || heap->streams.items[stream].group != 0) {
         return;
     }
-    heap->early_fences_left--;
-    if (mend_streams_close_epoch(&heap->streams, stream) != MEND_OK) {
-        heap->counters.driver_failures++;
+    if (heap->config.streams_may_vanish) {
+        record_fence(heap, stream);
+    } else if (wants_early_fence(heap, stream) && mend_mutex_try_lock(&heap->making)) {
+        /* Only while nobody makes room, who records what he needs: the driver may be busy. */
+        heap->early_fences_left--;
+        record_fence(heap, stream);
+        mend_mutex_unlock(&heap->making);
     }
-    mend_heap_close_door(heap, &door);
+}
+
+/* The number of a stream that uses a block, or in whose order it is freed. */
+static mend_result find_user(mend_heap *heap, const mend_span *span, mend_stream stream,
+                             uint32_t *index)
+{
+    if (stream == MEND_NO_STREAM) {
+        *index = MEND_STREAM_UNKNOWN;
+        return MEND_OK;
+    }
+    uint32_t group = mend_group_taking(heap, stream);
+    group = group != 0 && mend_group_owns(heap, group, span) ? group : 0;
+    return mend_heap_find_stream(heap, stream, group, index);
 }
 
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream)
 {
     mend_span *span;
+    uint32_t freed_on;
     mend_result result = find_block(heap, address, &span);
-    if (result != MEND_OK) {
-        return result;
-    }
-    uint32_t freed_on = MEND_STREAM_UNKNOWN;
-    if (stream != MEND_NO_STREAM) {
-        result = find_stream(heap, stream, &freed_on);
+    if (result == MEND_OK) {
+        result = find_user(heap, span, stream, &freed_on);
     }
     if (result != MEND_OK) {
         return result;
@@ -219,19 +290,18 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream
     heap->counters.requested_bytes -= span->requested_bytes;
     stamp_users(heap, span, freed_on);
     mend_layout_free(heap, span);
-    close_full_epoch(heap, freed_on);
+    record_fence_at_free(heap, freed_on);
     return MEND_OK;
 }
 
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream)
 {
     mend_span *span;
-    mend_result result = find_block(heap, address, &span);
-    if (result != MEND_OK) {
-        return result;
-    }
     uint32_t user;
-    result = find_stream(heap, stream, &user);
+    mend_result result = find_block(heap, address, &span);
+    if (result == MEND_OK) {
+        result = find_user(heap, span, stream, &user);
+    }
     if (result != MEND_OK) {
         return result;
     }
@@ -249,8 +319,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stre
     return MEND_OK;
 }
 
-/* Fixes the uses of a stream that will be gone when the blocks are freed. */
-static void fix_users(mend_heap *heap, uint32_t stream, mend_stamp stamp)
+void mend_blocks_fix_users(mend_heap *heap, uint32_t stream, mend_stamp stamp)
 {
     for (size_t i = 0; i < heap->blocks.capacity; i++) {
         mend_span *span = heap->blocks.entries[i].value;
@@ -266,9 +335,9 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
 {
     uint32_t index;
     mend_result result = MEND_OK;
-    if (stream == MEND_STREAM_PER_THREAD) {
-        result = find_stream(heap, stream, &index);
-    } else if (!mend_streams_lookup(&heap->streams, stream, &index)) {
+    if (!mend_streams_handle_suffices(&heap->streams, stream)) {
+        result = mend_heap_find_stream(heap, stream, 0, &index);
+    } else if (!mend_streams_lookup(&heap->streams, stream, 0, &index)) {
         return MEND_OK;
     }
     mend_door door;
@@ -281,7 +350,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     result = mend_streams_forget(&heap->streams, index);
     mend_heap_close_door(heap, &door);
     if (result == MEND_OK) {
-        fix_users(heap, index, stamp);
+        mend_blocks_fix_users(heap, index, stamp);
     }
     return result;
 }

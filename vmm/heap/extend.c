@@ -11,6 +11,10 @@ enum { NOT_READY_TRIES = 4 };
 typedef struct transaction {
     mend_heap *heap;
     const mend_plan *plan;
+    mend_layout_promise nodes; /* of the layout, its own until the end */
+    bool has_nodes;
+    mend_span *base; /* the claimed run, as one span; NULL: none, or not claimed yet */
+    bool has_picked; /* the picked chunks are claimed */
     mend_zone *zone;
     int zone_number;
     mend_chunk *chunks;  /* picked ones, then created ones, linked by next_picked */
@@ -26,12 +30,15 @@ static mend_result no_host_memory(void)
     return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
 }
 
-static bool reserve_nodes(const transaction *t)
+/* Those of the layout are promised: others take from them while the driver is at work. The rest
+ * belongs to whoever makes room. */
+static bool reserve_nodes(transaction *t)
 {
     mend_heap *heap = t->heap;
     size_t created = mend_plan_create_count(t->plan);
     size_t chunks = t->plan->picked_count + created;
-    return mend_layout_reserve(heap, chunks) && mend_retire_reserve(heap, chunks) &&
+    t->has_nodes = mend_layout_promise_nodes(heap, chunks, &t->nodes);
+    return t->has_nodes && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created) &&
            mend_space_reserve_nodes(&t->zone->space, 1);
 }
@@ -55,6 +62,47 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
         }
     }
     return result;
+}
+
+/* Takes what the plan uses out of everybody's reach, before the driver is called. */
+static void claim(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    if (t->plan->base != NULL) {
+        t->address = mend_run_end(t->plan->base);
+        t->base = mend_layout_claim(heap, t->plan->base);
+    }
+    for (mend_chunk *at = t->plan->picked; at != NULL; at = at->next_picked) {
+        uint64_t address = at->address;
+        if (address != 0) {
+            mend_layout_detach(heap, at, &at->claimed_waits);
+            at->claimed_address = address;
+        }
+    }
+    t->has_picked = true;
+}
+
+/* Gives the base back to its place. */
+static void end_claim_of_base(transaction *t)
+{
+    if (t->base != NULL) {
+        mend_layout_end_claim(t->heap, t->base);
+        t->base = NULL;
+    }
+}
+
+/* Gives everything claimed back to its place. */
+static void end_claim(transaction *t)
+{
+    end_claim_of_base(t);
+    mend_chunk *at = t->has_picked ? t->plan->picked : NULL;
+    for (; at != NULL && at != t->created; at = at->next_picked) {
+        uint64_t address = at->claimed_address;
+        if (address != 0) {
+            at->claimed_address = 0;
+            mend_layout_attach(t->heap, at, at->zone, address, &at->claimed_waits);
+        }
+    }
 }
 
 static mend_result create_chunks(transaction *t)
@@ -97,8 +145,7 @@ static bool find_tail(const transaction *t, uint64_t *address)
 
 static mend_result choose_address(transaction *t, const mend_request *request)
 {
-    if (t->plan->base != NULL) {
-        t->address = mend_run_end(t->plan->base);
+    if (t->base != NULL) {
         return MEND_OK;
     }
     if (t->zone_number == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
@@ -118,7 +165,7 @@ static mend_result choose_address(transaction *t, const mend_request *request)
 
 static mend_result map_chunks(transaction *t)
 {
-    const mend_driver *driver = t->heap->driver;
+    const mend_driver *driver = t->heap->yielding;
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
         mend_status status = MEND_DRIVER_NOT_READY;
         for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
@@ -183,13 +230,14 @@ static void undo(transaction *t)
 {
     mend_heap *heap = t->heap;
     if (t->mapped_bytes > 0 &&
-        heap->driver->unmap(heap->driver, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
+        heap->yielding->unmap(heap->yielding, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
         retire_mapped(t);
     } else {
         release_created(t);
     }
     mend_space_trim(&t->zone->space, t->reservations_before);
+    end_claim(t);
     note_peaks(heap);
 }
 
@@ -200,19 +248,16 @@ static void commit(transaction *t)
     mend_wait_room room = mend_heap_wait_room(heap);
     uint64_t address = t->address;
     mend_space_take(&t->zone->space, address, t->total_bytes);
+    end_claim_of_base(t);
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
         mend_waits waits = {0};
-        uint64_t old_address = at->address;
-        int old_zone = at->zone;
-        if (old_address != 0) {
-            mend_layout_detach(heap, at, &waits);
+        if (at->claimed_address != 0) {
+            mend_waits_add_all(room, &waits, &at->claimed_waits);
+            mend_retire_mapping(heap, at, at->zone, at->claimed_address, &at->claimed_waits);
+            at->claimed_address = 0;
             heap->counters.chunks_moved++;
         }
         mend_layout_attach(heap, at, t->zone_number, address, &waits);
-        if (old_address != 0) {
-            mend_retire_mapping(heap, at, old_zone, old_address, &waits);
-        }
-        mend_waits_clear(room, &waits);
         address += at->size_bytes;
     }
     note_peaks(heap);
@@ -225,12 +270,26 @@ static mend_result perform(transaction *t, const mend_request *request)
     }
     mend_result result = request->behind_wait ? order_streams(t, request) : MEND_OK;
     if (result == MEND_OK) {
+        claim(t);
         result = create_chunks(t);
     }
     if (result == MEND_OK) {
         result = choose_address(t, request);
     }
     return result == MEND_OK ? map_chunks(t) : result;
+}
+
+static mend_span *take_block(const transaction *t, const mend_request *request, uint64_t start)
+{
+    mend_heap *heap = t->heap;
+    uint64_t address = mend_align_up(start, request->alignment_bytes);
+    mend_run *run = mend_layout_run_at(t->zone, address);
+    if (t->plan->base != NULL) {
+        heap->counters.placed_by_extension++;
+    } else {
+        heap->counters.placed_afresh++;
+    }
+    return mend_layout_take(heap, run, address, request->size_bytes);
 }
 
 mend_result mend_extend(mend_heap *heap, const mend_request *request, mend_plan *plan,
@@ -243,20 +302,16 @@ mend_result mend_extend(mend_heap *heap, const mend_request *request, mend_plan 
                      .chunks = plan->picked,
                      .total_bytes = plan->picked_bytes + plan->create_bytes};
     t.reservations_before = t.zone->space.reservation_count;
-    uint64_t start = plan->base != NULL ? plan->base->address : 0;
+    uint64_t base_address = plan->base != NULL ? plan->base->address : 0;
     mend_result result = perform(&t, request);
-    if (result != MEND_OK) {
-        undo(&t);
-        return result;
-    }
-    commit(&t);
-    start = mend_align_up(start != 0 ? start : t.address, request->alignment_bytes);
-    mend_run *run = mend_layout_run_at(t.zone, start);
-    *span = mend_layout_take(heap, run, start, request->size_bytes);
-    if (plan->base != NULL) {
-        heap->counters.placed_by_extension++;
+    if (result == MEND_OK) {
+        commit(&t);
+        *span = take_block(&t, request, base_address != 0 ? base_address : t.address);
     } else {
-        heap->counters.placed_afresh++;
+        undo(&t);
     }
-    return MEND_OK;
+    if (t.has_nodes) {
+        mend_layout_end_promise(heap, &t.nodes);
+    }
+    return result;
 }

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
+#include "physical/fence.h"
 
 /* Addresses reserved at a time: a multiple of the device's memory, between these. Addresses cost
  * nothing; running out of them costs a driver call. */
@@ -29,24 +30,52 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                            const mend_device_info *device, const mend_heap_config *config)
 {
     *heap = (mend_heap){.driver = driver, .device = *device, .config = *config};
-    mend_result result = mend_streams_init(&heap->streams, driver, device->context);
+    mend_yielding_init(&heap->yielding_driver, driver, &heap->state);
+    heap->yielding = &heap->yielding_driver.table;
+    mend_result result = mend_streams_init(&heap->streams, heap->yielding, device->context);
     if (result != MEND_OK) {
         return result;
     }
-    mend_chunks_init(&heap->chunks, driver, config->device);
+    heap->streams.verify = config->streams_may_vanish;
+    mend_mutex_init(&heap->making, MEND_RANK_MAKING);
+    mend_mutex_init(&heap->state, MEND_RANK_POOL);
+    mend_chunks_init(&heap->chunks, heap->yielding, config->device);
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_space_init(&heap->zones[i].space, driver, device->granularity_bytes, reserve_bytes,
-                        growth_bytes);
+        mend_space_init(&heap->zones[i].space, heap->yielding, device->granularity_bytes,
+                        reserve_bytes, growth_bytes);
         mend_layout_init_zone(&heap->zones[i]);
     }
     mend_pointer_map_init(&heap->blocks);
     mend_retire_init(heap);
+    mend_list_init(&heap->groups);
     mend_slab_init(&heap->span_slab, sizeof(mend_span));
     mend_slab_init(&heap->run_slab, sizeof(mend_run));
     mend_slab_init(&heap->wait_slab, sizeof(mend_wait));
     return MEND_OK;
+}
+
+void mend_heap_lock(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->state);
+}
+
+void mend_heap_unlock(mend_heap *heap)
+{
+    mend_mutex_unlock(&heap->state);
+}
+
+void mend_heap_begin_making(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->making);
+    mend_mutex_lock(&heap->state);
+}
+
+void mend_heap_end_making(mend_heap *heap)
+{
+    mend_mutex_unlock(&heap->state);
+    mend_mutex_unlock(&heap->making);
 }
 
 static void keep_first(mend_status *first, mend_status status)
@@ -88,32 +117,69 @@ static mend_status release_everything(mend_heap *heap)
     return first;
 }
 
-mend_result mend_heap_destroy(mend_heap *heap)
+/* Everything queued so far is done, unless the driver fails; MEND_ERROR_CAPTURING when it must not
+ * be waited for. */
+static mend_result wait_for_work(mend_heap *heap, mend_status *status)
 {
-    mend_door door;
-    mend_status first = MEND_DRIVER_OK;
-    bool is_open = mend_heap_open_door(heap, &door) == MEND_OK;
-    keep_first(&first, is_open ? MEND_DRIVER_OK : door.status);
-    if (heap->chunks.all.count > 0) {
-        keep_first(&first, heap->driver->context_synchronize(heap->driver));
+    bool is_captured = false;
+    mend_streams_find_capture_at_end(&heap->streams, &is_captured);
+    if (!is_captured) {
+        *status = heap->driver->context_synchronize(heap->driver);
+        is_captured = *status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
+                      *status == MEND_DRIVER_CAPTURE_INVALIDATED;
     }
-    keep_first(&first, unmap_everything(heap));
+    return is_captured ? mend_fail(MEND_ERROR_CAPTURING,
+                                   "a stream is being captured: the pool cannot be destroyed now")
+                       : MEND_OK;
+}
+
+static mend_status give_back_everything(mend_heap *heap)
+{
+    mend_status first = unmap_everything(heap);
     keep_first(&first, release_everything(heap));
     keep_first(&first, mend_streams_clear(&heap->streams));
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         keep_first(&first, mend_space_clear(&heap->zones[i].space));
     }
-    if (is_open) {
-        mend_heap_close_door(heap, &door);
-    }
+    return first;
+}
+
+static void free_host_memory(mend_heap *heap)
+{
     mend_chunks_clear(&heap->chunks);
     mend_pointer_map_clear(&heap->blocks);
     mend_slab_clear(&heap->span_slab);
     mend_slab_clear(&heap->run_slab);
     mend_slab_clear(&heap->wait_slab);
     mend_slab_clear(&heap->retired_slab);
-    if (first == MEND_DRIVER_OK) {
-        return MEND_OK;
+    mend_mutex_destroy(&heap->state);
+    mend_mutex_destroy(&heap->making);
+}
+
+mend_result mend_heap_destroy(mend_heap *heap)
+{
+    mend_door door;
+    mend_status first = MEND_DRIVER_OK;
+    mend_heap_begin_making(heap);
+    bool is_open = mend_heap_open_door(heap, &door) == MEND_OK;
+    keep_first(&first, is_open ? MEND_DRIVER_OK : door.status);
+    mend_status waited = MEND_DRIVER_OK;
+    if (heap->chunks.all.count > 0 && wait_for_work(heap, &waited) != MEND_OK) {
+        if (is_open) {
+            mend_heap_close_door(heap, &door);
+        }
+        mend_heap_end_making(heap);
+        return MEND_ERROR_CAPTURING;
+    }
+    keep_first(&first, waited);
+    keep_first(&first, give_back_everything(heap));
+    if (is_open) {
+        mend_heap_close_door(heap, &door);
+    }
+    mend_heap_end_making(heap);
+    free_host_memory(heap);
+    if (first == MEND_DRIVER_OK || first == MEND_DRIVER_DEINITIALIZED) {
+        return MEND_OK; /* a driver that has shut down holds nothing of ours */
     }
     return mend_fail_driver(MEND_ERROR_DRIVER, "", first,
                             heap->driver->status_name(heap->driver, first),
@@ -140,6 +206,22 @@ mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend
     const char *name = mend_driver_call_name(call);
     return mend_fail_driver(result, name, status, heap->driver->status_name(heap->driver, status),
                             "%s failed", name);
+}
+
+mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t group,
+                                  uint32_t *index)
+{
+    if (mend_streams_handle_suffices(&heap->streams, stream) &&
+        mend_streams_lookup(&heap->streams, stream, group, index)) {
+        return MEND_OK;
+    }
+    mend_door door;
+    mend_result result = mend_heap_open_door(heap, &door);
+    if (result == MEND_OK) {
+        result = mend_streams_find(&heap->streams, stream, group, index);
+        mend_heap_close_door(heap, &door);
+    }
+    return result;
 }
 
 mend_result mend_heap_open_door(mend_heap *heap, mend_door *door)

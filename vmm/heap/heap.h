@@ -9,14 +9,21 @@
  *  - a chunk's live_bytes are the bytes of live spans inside it;
  *  - the pointer map holds exactly the live spans.
  *
- * Everything is guarded by the pool's lock.
+ * Two locks. `state` guards everything here and in the rooms below. `making` is the right to make
+ * room and to give it back: to plan, create, map, unmap, release, and to record and wait for
+ * fences. Its holder holds `state` as well, but lets go of it around calls of the driver that may
+ * take long (heap/yielding.h): meanwhile others take blocks from free runs, free blocks and come to
+ * know streams. What the holder is at work on it has claimed before, so that nobody else finds it.
  */
 #ifndef MEND_HEAP_HEAP_H
 #define MEND_HEAP_HEAP_H
 
 #include "address/space.h"
 #include "base/align.h"
+#include "base/list.h"
+#include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "heap/yielding.h"
 #include "physical/chunk.h"
 #include "physical/waits.h"
 
@@ -34,7 +41,8 @@ typedef struct mend_span {
     int zone;
     bool live;
 
-    struct mend_run *run; /* free: right for the first and the last span of a run only */
+    struct mend_run *run; /* free: right for the first and the last span of a run only; NULL when
+                             claimed */
     mend_waits waits;     /* free: what must pass before it is idle. Live: what its memory still
                              waited for when it was taken, and the users declared by record_stream;
                              an epoch of 0 in a node means "when it is freed" */
@@ -95,6 +103,8 @@ typedef struct mend_heap_counters {
 typedef struct mend_heap_config {
     int device;
     bool allow_stream_waits;
+    bool streams_may_vanish;
+    bool knows_all_streams;
     uint64_t limit_bytes;
     uint64_t chunk_bytes;       /* 0: follows the limit */
     uint64_t small_chunk_bytes; /* 0: follows the limit */
@@ -103,7 +113,11 @@ typedef struct mend_heap_config {
 } mend_heap_config;
 
 typedef struct mend_heap {
+    mend_mutex making;
+    mend_mutex state;
     const mend_driver *driver;
+    const mend_driver *yielding; /* the same driver, letting go of `state` where it may take long */
+    mend_yielding yielding_driver;
     mend_device_info device;
     mend_heap_config config;
     mend_streams streams;
@@ -114,6 +128,9 @@ typedef struct mend_heap {
     uint64_t retired_bytes;
     uint64_t plan_number;
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
+    mend_list groups;           /* see heap/group.h */
+    uint32_t group_count;
+    uint32_t last_group; /* number of the group made last */
     mend_slab span_slab;
     mend_slab run_slab;
     mend_slab retired_slab;
@@ -129,26 +146,45 @@ typedef struct mend_request {
     uint64_t requested_bytes;
     mend_stream handle;
     uint32_t stream;
+    uint32_t group;   /* that the block will belong to; 0: none */
     int zone;         /* where it belongs */
     bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
 } mend_request;
 
 /*
  * Takes over nothing on failure. `device` was opened by the caller, who closes it after destroy.
- * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * The heap must not move from then on. MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                            const mend_device_info *device, const mend_heap_config *config);
 
-/* Waits for the context, unmaps, releases and frees everything. The first refusal of the driver is
- * returned; the host's memory is freed all the same. */
+/*
+ * Waits for the context, unmaps, releases and frees everything. MEND_ERROR_CAPTURING: a capture
+ * forbids it, nothing changed. Otherwise the heap is gone, and the first refusal of the driver is
+ * returned; a driver that has shut down has taken everything back by itself. Without locks.
+ */
 mend_result mend_heap_destroy(mend_heap *heap);
 
-/* The calls of mend.h by the same names, without the lock and the checks of arguments. */
+/* Takes `state`, or both locks, and lets go. */
+void mend_heap_lock(mend_heap *heap);
+void mend_heap_unlock(mend_heap *heap);
+void mend_heap_begin_making(mend_heap *heap);
+void mend_heap_end_making(mend_heap *heap);
+
+/* How far an allocation goes before it answers out of memory. */
+typedef enum mend_effort {
+    MEND_EFFORT_NO_HOST_WAIT, /* short of letting the host wait for the GPU */
+    MEND_EFFORT_ALL
+} mend_effort;
+
+/* The calls of mend.h by the same names, without the checks of arguments. `state` is held by the
+ * caller; the call may let go of it in between. */
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
-                            mend_stream stream, uint64_t *address);
+                            mend_stream stream, mend_effort effort, uint64_t *address);
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream);
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream);
+
+/* These make room, or give it back: both locks are held. */
 mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream);
 mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes);
@@ -159,6 +195,10 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
 /* The result of a failed driver call, with its detail; remembers a broken context. */
 mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status);
+
+/* Finds a stream, reaching the driver where it must. Errors of mend_streams_find. */
+mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t group,
+                                  uint32_t *index);
 
 /* Around a stretch of driver calls: the pool's context is current, captures of other libraries in
  * this thread do not forbid them. */

@@ -31,14 +31,9 @@ static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
     return compare_sizes(RUN_OF(a, by_growth), RUN_OF(b, by_growth));
 }
 
-static uint64_t span_end(const mend_span *span)
-{
-    return span->address + span->size_bytes;
-}
-
 static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(span_end(SPAN_OF(a, by_end)), span_end(SPAN_OF(b, by_end)));
+    return compare_u64(mend_span_end(SPAN_OF(a, by_end)), mend_span_end(SPAN_OF(b, by_end)));
 }
 
 void mend_layout_init_zone(mend_zone *zone)
@@ -49,15 +44,50 @@ void mend_layout_init_zone(mend_zone *zone)
     mend_tree_init(&zone->segment_ends, compare_by_end);
 }
 
-bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+/* What one take, and an attach and a detach of so many chunks, need at most. */
+static mend_layout_promise nodes_for(const mend_heap *heap, size_t chunk_count)
 {
     size_t splits = 2 + 2 * chunk_count;
     size_t waits = mend_streams_are_several(&heap->streams)
-                       ? (splits + 1 + 2 * chunk_count) * heap->streams.count
+                       ? (splits + 2 + 2 * chunk_count) * heap->streams.count
                        : heap->streams.count;
-    return mend_slab_reserve(&heap->span_slab, splits + chunk_count) &&
-           mend_slab_reserve(&heap->run_slab, 2 + 2 * chunk_count) &&
-           mend_slab_reserve(&heap->wait_slab, waits);
+    waits++; /* a block of a group is marked as such */
+    return (mend_layout_promise){
+        .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
+}
+
+bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+{
+    mend_layout_promise nodes = nodes_for(heap, chunk_count);
+    return mend_slab_reserve(&heap->span_slab, nodes.spans) &&
+           mend_slab_reserve(&heap->run_slab, nodes.runs) &&
+           mend_slab_reserve(&heap->wait_slab, nodes.waits);
+}
+
+bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)
+{
+    mend_layout_promise nodes = nodes_for(heap, chunk_count);
+    if (!mend_slab_promise(&heap->span_slab, nodes.spans)) {
+        return false;
+    }
+    if (!mend_slab_promise(&heap->run_slab, nodes.runs)) {
+        mend_slab_end_promise(&heap->span_slab, nodes.spans);
+        return false;
+    }
+    if (!mend_slab_promise(&heap->wait_slab, nodes.waits)) {
+        mend_slab_end_promise(&heap->span_slab, nodes.spans);
+        mend_slab_end_promise(&heap->run_slab, nodes.runs);
+        return false;
+    }
+    *promise = nodes;
+    return true;
+}
+
+void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
+{
+    mend_slab_end_promise(&heap->span_slab, promise->spans);
+    mend_slab_end_promise(&heap->run_slab, promise->runs);
+    mend_slab_end_promise(&heap->wait_slab, promise->waits);
 }
 
 /* ---- runs and their indices ---------------------------------------------------------------- */
@@ -86,7 +116,7 @@ static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_spa
 {
     mend_run *run = mend_slab_take(&heap->run_slab);
     run->address = first->address;
-    run->size_bytes = span_end(last) - first->address;
+    run->size_bytes = mend_span_end(last) - first->address;
     run->first = first;
     run->last = last;
     mend_tree_insert(&zone->runs_by_address, &run->by_address);
@@ -155,7 +185,7 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     leave_sizes(zone, run);
 
     mend_span *span = run->first;
-    while (span_end(span) <= address) {
+    while (mend_span_end(span) <= address) {
         span = span->next;
     }
     mend_span *head = run->first;
@@ -164,12 +194,12 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         head = head == span ? left : head;
     }
     for (;;) {
-        if (span_end(span) > end) {
+        if (mend_span_end(span) > end) {
             span = split_left(heap, span, end);
         }
         mend_waits_add_all(room, waits, &span->waits);
         mend_waits_clear(room, &span->waits);
-        if (span_end(span) == end) {
+        if (mend_span_end(span) == end) {
             break;
         }
         span = span->next; /* takes over the one before, and is cut in its turn */
@@ -195,9 +225,14 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     } else {
         drop_run(heap, zone, run);
     }
-    zone->free_bytes -= size_bytes;
     span->run = NULL;
     return span;
+}
+
+/* A neighbour that free memory joins with: neither live nor claimed. */
+static bool is_in_run(const mend_span *span)
+{
+    return span != NULL && !span->live && span->run != NULL;
 }
 
 /* Joins a free span that belongs to no run with its free neighbours. */
@@ -205,13 +240,12 @@ static void join_runs(mend_heap *heap, mend_span *span)
 {
     mend_wait_room room = mend_heap_wait_room(heap);
     mend_zone *zone = &heap->zones[span->zone];
-    mend_span *left = span->previous != NULL && !span->previous->live ? span->previous : NULL;
-    mend_span *right = span->next != NULL && !span->next->live ? span->next : NULL;
+    mend_span *left = is_in_run(span->previous) ? span->previous : NULL;
+    mend_span *right = is_in_run(span->next) ? span->next : NULL;
     mend_run *left_run = left != NULL ? left->run : NULL;
     mend_run *right_run = right != NULL ? right->run : NULL;
     mend_span *first = left_run != NULL ? left_run->first : span;
     mend_span *last = right_run != NULL ? right_run->last : span;
-    zone->free_bytes += span->size_bytes;
     if (left_run != NULL) {
         leave_sizes(zone, left_run);
     }
@@ -237,8 +271,23 @@ static void join_runs(mend_heap *heap, mend_span *span)
     run->first = first;
     run->last = last;
     run->address = first->address;
-    run->size_bytes = span_end(last) - first->address;
+    run->size_bytes = mend_span_end(last) - first->address;
     enter_sizes(zone, run);
+}
+
+void mend_layout_tidy(mend_heap *heap, mend_run *run)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    mend_waits_settle(room, &run->first->waits);
+    for (mend_span *span = run->first, *next; span != run->last; span = next) {
+        next = span->next;
+        mend_waits_settle(room, &next->waits);
+        if (mend_waits_can_join(room, &span->waits, &next->waits)) {
+            run->first = run->first == span ? next : run->first;
+            join_left(heap, next);
+        }
+    }
+    run->first->run = run;
 }
 
 /* Adds the bytes of a range to what its chunks hold live, or subtracts them. */
@@ -266,6 +315,7 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
     mend_span *span = carve(heap, run, address, size_bytes, &waits);
     span->waits = waits;
     span->live = true;
+    heap->zones[span->zone].free_bytes -= size_bytes;
     account(heap, address, size_bytes, mend_chunk_add_live);
     return span;
 }
@@ -275,6 +325,21 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
     assert(span->live);
     span->live = false;
     account(heap, span->address, span->size_bytes, mend_chunk_subtract_live);
+    heap->zones[span->zone].free_bytes += span->size_bytes;
+    join_runs(heap, span);
+}
+
+mend_span *mend_layout_claim(mend_heap *heap, mend_run *run)
+{
+    mend_waits waits = {0};
+    mend_span *span = carve(heap, run, run->address, run->size_bytes, &waits);
+    span->waits = waits;
+    return span;
+}
+
+void mend_layout_end_claim(mend_heap *heap, mend_span *span)
+{
+    assert(!span->live && span->run == NULL);
     join_runs(heap, span);
 }
 
@@ -292,11 +357,11 @@ static mend_span *segment_end(const mend_zone *zone, uint64_t address)
 {
     mend_span key = {.address = address};
     mend_span *span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
-    return span != NULL && span_end(span) == address ? span : NULL;
+    return span != NULL && mend_span_end(span) == address ? span : NULL;
 }
 
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uint64_t address,
-                        const mend_waits *waits)
+                        mend_waits *waits)
 {
     mend_zone *zone = &heap->zones[zone_number];
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
@@ -304,7 +369,9 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     span->address = address;
     span->size_bytes = chunk->size_bytes;
     span->zone = zone_number;
-    mend_waits_add_all(mend_heap_wait_room(heap), &span->waits, waits);
+    span->waits = *waits;
+    *waits = (mend_waits){0};
+    zone->free_bytes += span->size_bytes;
     mend_span *before = segment_end(zone, address);
     mend_span *behind = segment_start(heap, zone, address + chunk->size_bytes);
     if (before != NULL) {
@@ -325,13 +392,14 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
     mend_run *run = mend_layout_run_at(zone, chunk->address);
     mend_span *span = carve(heap, run, chunk->address, chunk->size_bytes, waits);
     mend_span *before = span->previous;
+    zone->free_bytes -= span->size_bytes;
     if (span->next != NULL) {
         span->next->previous = NULL;
     } else {
         mend_tree_remove(&zone->segment_ends, &span->by_end);
     }
     if (before != NULL) {
-        bool is_free = !before->live;
+        bool is_free = is_in_run(before);
         if (is_free) {
             leave_sizes(zone, before->run);
         }
@@ -343,111 +411,4 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
     }
     mend_slab_give(&heap->span_slab, span);
     mend_chunk_set_address(&heap->chunks, chunk, chunk->zone, 0);
-}
-
-/* ---- searches
- * ------------------------------------------------------------------------------------ */
-
-mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
-{
-    mend_run key = {.size_bytes = size_bytes};
-    return RUN_OF(mend_tree_at_or_after(&zone->runs_by_size, &key.by_size), by_size);
-}
-
-mend_run *mend_layout_run_larger(const mend_run *run)
-{
-    return RUN_OF(mend_tree_next(&run->by_size), by_size);
-}
-
-mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
-{
-    mend_run key = {.size_bytes = size_bytes};
-    return RUN_OF(mend_tree_at_or_before(&zone->runs_by_growth, &key.by_growth), by_growth);
-}
-
-mend_run *mend_layout_growing_smaller(const mend_run *run)
-{
-    return RUN_OF(mend_tree_previous(&run->by_growth), by_growth);
-}
-
-mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address)
-{
-    mend_run key = {.address = address};
-    mend_run *run =
-        RUN_OF(mend_tree_at_or_before(&zone->runs_by_address, &key.by_address), by_address);
-    return run != NULL && address - run->address < run->size_bytes ? run : NULL;
-}
-
-/* Joins the spans of a run that wait for the same, or for nothing any more. */
-static void tidy_run(mend_heap *heap, mend_run *run)
-{
-    mend_wait_room room = mend_heap_wait_room(heap);
-    mend_waits_settle(room, &run->first->waits);
-    for (mend_span *span = run->first, *next; span != run->last; span = next) {
-        next = span->next;
-        mend_waits_settle(room, &next->waits);
-        if (mend_waits_can_join(room, &span->waits, &next->waits)) {
-            run->first = run->first == span ? next : run->first;
-            join_left(heap, next);
-        }
-    }
-    run->first->run = run;
-}
-
-bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
-                          uint32_t stream, bool behind_wait)
-{
-    if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
-        return true;
-    }
-    tidy_run(heap, run);
-    mend_wait_room room = mend_heap_wait_room(heap);
-    for (mend_span *span = run->first;; span = span->next) {
-        if (span->address >= address + size_bytes) {
-            return true;
-        }
-        if (span_end(span) > address &&
-            !mend_waits_are_ready(room, &span->waits, stream, behind_wait)) {
-            return false;
-        }
-        if (span == run->last) {
-            return true;
-        }
-    }
-}
-
-mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
-                                   uint64_t size_bytes, uint32_t stream)
-{
-    mend_wait_room room = mend_heap_wait_room(heap);
-    for (mend_span *span = run->first;; span = span->next) {
-        if (span->address >= address + size_bytes) {
-            return MEND_OK;
-        }
-        if (span_end(span) > address) {
-            mend_result result = mend_waits_make_ready(room, &span->waits, stream);
-            if (result != MEND_OK) {
-                return result;
-            }
-        }
-        if (span == run->last) {
-            return MEND_OK;
-        }
-    }
-}
-
-mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
-{
-    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    if (span != NULL || chunk == NULL) {
-        return span;
-    }
-    const mend_zone *zone = &heap->zones[chunk->zone];
-    mend_span key = {.address = address + 1};
-    span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
-    while (span != NULL && span->address > address) {
-        span = span->previous;
-    }
-    return span;
 }

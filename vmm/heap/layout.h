@@ -1,6 +1,6 @@
 /*
- * The layout of a zone: spans and runs, and the five changes that keep them in order. Nothing here
- * can fail or calls the driver; callers reserve the nodes with mend_layout_reserve.
+ * The layout of a zone: spans and runs, the changes that keep them in order, and searches. Nothing
+ * here can fail or calls the driver, but for make_ready; callers reserve the nodes.
  */
 #ifndef MEND_HEAP_LAYOUT_H
 #define MEND_HEAP_LAYOUT_H
@@ -12,6 +12,16 @@ void mend_layout_init_zone(mend_zone *zone);
 /* Nodes for one take and `chunk_count` attaches and detaches. False when malloc fails. */
 bool mend_layout_reserve(mend_heap *heap, size_t chunk_count);
 
+/* The same, for a caller that lets others change the heap in between: the nodes are its own until
+ * mend_layout_end_promise. */
+typedef struct mend_layout_promise {
+    size_t spans;
+    size_t runs;
+    size_t waits;
+} mend_layout_promise;
+bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise);
+void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
+
 /* Makes [address, address + size) of a run live; the caller fills in what a block knows. The span
  * remembers what its memory waits for, which binds whoever frees it on another stream. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
@@ -19,9 +29,14 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 /* Makes a live span free; its waits say when it is idle. The span may be joined into another. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
-/* Lays out a chunk that has just been mapped at `address`, free, idle after `waits` (copied). */
+/* Takes a whole run out of all indices, so that nobody else finds it; it stays free memory, idle
+ * after the span's waits. Ended by giving it back to where it was. */
+mend_span *mend_layout_claim(mend_heap *heap, mend_run *run);
+void mend_layout_end_claim(mend_heap *heap, mend_span *span);
+
+/* Lays out a chunk that is mapped at `address`, free, idle after `waits` (whose nodes it takes). */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address,
-                        const mend_waits *waits);
+                        mend_waits *waits);
 
 /* Removes a wholly free, mapped chunk from the layout: its addresses hold nothing any more. Adds
  * what its memory still waits for to *waits. */
@@ -38,6 +53,9 @@ mend_run *mend_layout_growing_smaller(const mend_run *run);
 /* The run that contains the address; NULL when none does. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
 
+/* Joins the spans of a run that wait for the same, or for nothing any more. */
+void mend_layout_tidy(mend_heap *heap, mend_run *run);
+
 /* Everything in [address, address + size) of a run is ready for the stream; for
  * MEND_STREAM_UNKNOWN: is idle. Joins what has become idle on the way. */
 bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
@@ -47,6 +65,11 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
  */
 mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
                                    uint64_t size_bytes, uint32_t stream);
+
+static inline uint64_t mend_span_end(const mend_span *span)
+{
+    return span->address + span->size_bytes;
+}
 
 static inline uint64_t mend_run_end(const mend_run *run)
 {

@@ -1,9 +1,10 @@
 #include "heap/place.h"
 
-#include "base/error.h"
 #include "heap/extend.h"
 #include "heap/fit.h"
+#include "heap/report.h"
 #include "heap/retire.h"
+#include "physical/fence.h"
 
 /* Small requests may live in fragments of the large zone up to this size. */
 #define LENT_RUN_BYTES (2 * MEND_MIB)
@@ -160,49 +161,13 @@ static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
     return MEND_OK;
 }
 
-/* Even with all that is free joined into one, the request would be too large. */
-static bool is_hopeless(const mend_heap *heap, const mend_request *request)
-{
-    uint64_t most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes);
-    return request->size_bytes > most_bytes - heap->counters.live_bytes;
-}
-
-static const char *what_would_help(const mend_heap *heap, const mend_request *request)
-{
-    bool can_raise = heap->config.limit_bytes < heap->device.total_bytes;
-    if (is_hopeless(heap, request)) {
-        return can_raise ? "A higher limit, or fewer live bytes, would help."
-                         : "Only fewer live bytes would help: the limit is the whole device.";
-    }
-    uint64_t page = heap->device.granularity_bytes;
-    if (heap->chunks.reserved_bytes + page <= heap->config.limit_bytes) {
-        return "The device itself has no memory left: another process may hold it.";
-    }
-    return can_raise ? "What is free lies beside live blocks: a higher limit would help."
-                     : "What is free lies beside live blocks: freeing some of them would help.";
-}
-
-static mend_result out_of_memory(mend_heap *heap, const mend_request *request)
-{
-    uint64_t whole_bytes = heap->chunks.whole_bytes;
-    uint64_t free_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes;
-    heap->counters.out_of_memory++;
-    return mend_fail(
-        MEND_ERROR_OUT_OF_MEMORY,
-        "no room for %llu bytes: limit %llu, reserved %llu, live %llu; free %llu, of which %llu in "
-        "wholly free chunks and %llu in partly used ones. %s",
-        (unsigned long long)request->requested_bytes, (unsigned long long)heap->config.limit_bytes,
-        (unsigned long long)heap->chunks.reserved_bytes,
-        (unsigned long long)heap->counters.live_bytes, (unsigned long long)free_bytes,
-        (unsigned long long)whole_bytes, (unsigned long long)(free_bytes - whole_bytes),
-        what_would_help(heap, request));
-}
-
-/* With the memory of other streams, whose last use the stream is made to wait for. */
+/* With the memory of other streams, whose last use the stream is made to wait for. A graph may be
+ * launched on any stream, so that a wait of one does not help a group. */
 static mend_result place_behind_waits(mend_heap *heap, const mend_request *request,
                                       mend_span **span)
 {
-    if (!heap->config.allow_stream_waits || !mend_streams_are_several(&heap->streams)) {
+    if (!heap->config.allow_stream_waits || request->group != 0 ||
+        !mend_streams_are_several(&heap->streams)) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
     mend_reach reach = MEND_REACH_GONE;
@@ -215,17 +180,25 @@ static mend_result place_behind_waits(mend_heap *heap, const mend_request *reque
     return place_anywhere(heap, &behind, span);
 }
 
-mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_span **span)
+/* All that can be done without the host waiting for the GPU. */
+static mend_result place_without_host_wait(mend_heap *heap, const mend_request *request,
+                                           mend_span **span)
 {
-    mend_retire_flush(heap);
+    mend_retire_flush(heap, request->stream);
     mend_result result = refresh_fences(heap, request);
     if (result == MEND_OK) {
         result = place_anywhere(heap, request, span);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        result = place_behind_waits(heap, request, span);
-    }
-    bool waited = !is_hopeless(heap, request);
+    return result == MEND_ERROR_OUT_OF_MEMORY ? place_behind_waits(heap, request, span) : result;
+}
+
+/* Lets the host wait for the oldest work, again and again, until there is room or nothing to wait
+ * for. */
+static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *request,
+                                           mend_span **span)
+{
+    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
+    bool waited = !mend_report_is_hopeless(heap, request);
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
         mend_result wait_result =
             mend_streams_wait_oldest(&heap->streams, request->stream, &waited);
@@ -233,9 +206,26 @@ mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request,
             return wait_result;
         }
         if (waited) {
-            mend_retire_flush(heap);
+            mend_retire_flush(heap, request->stream);
             result = place_anywhere(heap, request, span);
         }
     }
-    return result == MEND_ERROR_OUT_OF_MEMORY ? out_of_memory(heap, request) : result;
+    return result;
+}
+
+mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_effort effort,
+                                   mend_span **span)
+{
+    uint64_t frees_before;
+    mend_result result;
+    do {
+        frees_before = heap->counters.frees;
+        result = place_without_host_wait(heap, request, span);
+        if (result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL) {
+            result = place_behind_host_waits(heap, request, span);
+        }
+        /* What others freed while the driver was busy may be just what is missing. */
+    } while (result == MEND_ERROR_OUT_OF_MEMORY && heap->counters.frees != frees_before);
+    bool is_final = result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL;
+    return is_final ? mend_report_out_of_memory(heap, request) : result;
 }

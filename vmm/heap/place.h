@@ -11,7 +11,9 @@
  * MEND_OK when nothing fits. */
 mend_result mend_place_in_run(mend_heap *heap, const mend_request *request, mend_span **span);
 
-/* The ladder. Reaches the driver; the door is open. MEND_ERROR_OUT_OF_MEMORY with a report. */
-mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_span **span);
+/* The ladder. Both locks are held, the door is open; reaches the driver, and lets go of `state` in
+ * between. MEND_ERROR_OUT_OF_MEMORY, after all effort with a report. */
+mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_effort effort,
+                                   mend_span **span);
 
 #endif

@@ -1,5 +1,7 @@
 #include "heap/retire.h"
 
+#include "physical/fence.h"
+
 #define RETIRED_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_retired, by_address) : NULL)
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
@@ -48,7 +50,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     if (!mend_space_reserve_nodes(space, 1)) {
         return;
     }
-    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
+    mend_status status = heap->yielding->unmap(heap->yielding, first->address, size_bytes);
     if (status != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
         heap->broken = mend_status_is_fatal(status) ? status : heap->broken;
@@ -77,7 +79,28 @@ static void close_epochs(mend_heap *heap)
     }
 }
 
-void mend_retire_flush(mend_heap *heap)
+/* While a graph is captured nothing may be unmapped: it is being told of addresses. */
+static bool may_unmap(mend_heap *heap, uint32_t asking)
+{
+    bool is_captured = false;
+    if (mend_streams_find_capture(&heap->streams, asking, &is_captured) != MEND_OK) {
+        heap->counters.driver_failures++;
+        return false;
+    }
+    return !is_captured;
+}
+
+/* The first mapping from `at` on that is idle; NULL when none is. */
+static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    while (at != NULL && !mend_waits_settle(room, &at->waits)) {
+        at = next_of(at);
+    }
+    return at;
+}
+
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
 {
     if (heap->retired.count == 0) {
         return;
@@ -85,12 +108,11 @@ void mend_retire_flush(mend_heap *heap)
     mend_wait_room room = mend_heap_wait_room(heap);
     close_epochs(heap);
     mend_streams_poll(&heap->streams);
-    mend_retired *at = RETIRED_OF(mend_tree_first(&heap->retired));
+    mend_retired *at = find_idle(heap, RETIRED_OF(mend_tree_first(&heap->retired)));
+    if (at == NULL || !may_unmap(heap, asking)) {
+        return;
+    }
     while (at != NULL) {
-        if (!mend_waits_settle(room, &at->waits)) {
-            at = next_of(at);
-            continue;
-        }
         mend_retired *end = next_of(at);
         uint64_t size_bytes = at->size_bytes;
         while (end != NULL && end->address == at->address + size_bytes && end->zone == at->zone &&
@@ -99,6 +121,6 @@ void mend_retire_flush(mend_heap *heap)
             end = next_of(end);
         }
         unmap_batch(heap, at, end, size_bytes);
-        at = end;
+        at = find_idle(heap, end);
     }
 }

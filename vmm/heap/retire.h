@@ -20,8 +20,9 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, int zone, uin
 /*
  * Unmaps what has passed its fences. Polls first, and records events for what has none, so that a
  * later call finds them. What the driver refuses stays retired, and is counted as a failure.
- * Reaches the driver.
+ * Nothing is unmapped while a stream is known to be captured (`asking` is the one for which this is
+ * done, or MEND_STREAM_UNKNOWN). Reaches the driver.
  */
-void mend_retire_flush(mend_heap *heap);
+void mend_retire_flush(mend_heap *heap, uint32_t asking);
 
 #endif

@@ -5,11 +5,12 @@
 #include "base/error.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
+#include "physical/fence.h"
 
-static bool chunk_is_idle(mend_heap *heap, const mend_chunk *chunk)
+static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unmap)
 {
-    if (chunk->address == 0) {
-        return true;
+    if (chunk->address == 0 || !may_unmap) {
+        return chunk->address == 0;
     }
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, MEND_STREAM_UNKNOWN,
@@ -49,7 +50,8 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
 
 /* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
  * are listed by next_picked. */
-static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, mend_chunk **withdrawn)
+static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap,
+                                   mend_chunk **withdrawn)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_chunk *at = mend_chunk_whole_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
@@ -57,7 +59,7 @@ static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, mend_ch
     while (at != NULL && reserved_bytes > keep_bytes) {
         mend_chunk *smaller =
             mend_chunk_whole_at_most(&heap->chunks, at->size_bytes, at->number - 1);
-        if (chunk_is_idle(heap, at)) {
+        if (can_withdraw(heap, at, may_unmap)) {
             if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
                 return no_host_memory();
             }
@@ -89,7 +91,7 @@ static mend_retired *mapping_left(const mend_heap *heap, mend_chunk_handle handl
 static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
 {
     mend_result result = MEND_OK;
-    mend_retire_flush(heap);
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     *released_bytes = 0;
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->next_picked;
@@ -118,9 +120,14 @@ static mend_result trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released
     if (result != MEND_OK) {
         return result;
     }
-    mend_retire_flush(heap);
+    bool is_captured = false;
+    result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     mend_chunk *withdrawn;
-    mend_result withdraw_result = withdraw_chunks(heap, keep_bytes, &withdrawn);
+    mend_result withdraw_result = withdraw_chunks(heap, keep_bytes, !is_captured, &withdrawn);
     result = release_chunks(heap, withdrawn, released_bytes);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_space_trim(&heap->zones[i].space, 1);

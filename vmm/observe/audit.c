@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "heap/group.h"
+
 #define RUN_OF(node)         MEND_CONTAINER_OF(node, mend_run, by_address)
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
 #define RETIRED_OF(node)     MEND_CONTAINER_OF(node, mend_retired, by_address)
@@ -35,8 +37,8 @@ __attribute__((format(printf, 2, 3))) static bool broken(const audit *a, const c
 /* ---- waits --------------------------------------------------------------------------------------
  */
 
-/* Work that is not known to be done has an event, or is in the epoch that will get one. A user
- * declared for a live block has no epoch yet. */
+/* Work that is not known to be done has a fence, or belongs to what is still open. A user declared
+ * for a live block has no epoch yet. */
 static bool stamp_is_right(const audit *a, mend_stamp stamp, bool may_be_user)
 {
     const mend_streams *streams = &a->heap->streams;
@@ -47,8 +49,8 @@ static bool stamp_is_right(const audit *a, mend_stamp stamp, bool may_be_user)
     if (stamp.epoch == 0) {
         return !may_be_user || state->known;
     }
-    return stamp.epoch <= state->passed_epoch || stamp.epoch < state->open_epoch ||
-           (stamp.epoch == state->open_epoch && state->open);
+    return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
+           (stamp.epoch <= state->open_epoch && state->open);
 }
 
 static bool waits_are_right(audit *a, const mend_waits *waits, uint64_t address)
@@ -61,7 +63,8 @@ static bool waits_are_right(audit *a, const mend_waits *waits, uint64_t address)
     return are_right || broken(a, "0x%llx waits for what never comes", HEX(address));
 }
 
-/* Fences stand in order, from behind what has passed up to the open epoch. */
+/* Fences stand in order, behind what has passed and before the open epoch; those of a group are
+ * recorded when it is released. */
 static bool streams_are_right(const audit *a)
 {
     const mend_streams *streams = &a->heap->streams;
@@ -70,13 +73,19 @@ static bool streams_are_right(const audit *a)
         const mend_stream_state *state = &streams->items[i];
         uint64_t epoch = state->passed_epoch;
         for (size_t k = 0; k < state->fence_count; k++) {
-            if (state->fences[k].epoch != ++epoch) {
-                return broken(a, "stream %u: a fence is missing before epoch %llu", i,
+            if (state->fences[k].epoch <= epoch) {
+                return broken(a, "stream %u: the fence of epoch %llu is out of order", i,
                               HEX(state->fences[k].epoch));
             }
+            epoch = state->fences[k].epoch;
         }
-        if (state->open_epoch != epoch + 1) {
-            return broken(a, "stream %u: epoch %llu has no fence", i, HEX(epoch + 1));
+        if (state->open_epoch <= epoch || state->awaited_epoch != 0) {
+            return broken(a, "stream %u: epoch %llu is open and has a fence", i, HEX(epoch));
+        }
+        bool nothing_passed =
+            state->fence_count == 0 && state->passed_epoch + 1 == state->open_epoch;
+        if (state->group != 0 && !nothing_passed) {
+            return broken(a, "stream %u: memory of a group became idle", i);
         }
         events += state->fence_count;
     }
@@ -327,6 +336,54 @@ static bool nodes_are_right(const audit *a)
            broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }
 
+/* Nobody is in the midst of a transaction, whose claims would be missed elsewhere. */
+static bool nothing_is_claimed(const audit *a)
+{
+    const mend_heap *heap = a->heap;
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
+         at = mend_tree_next(at)) {
+        if (MEND_CONTAINER_OF(at, mend_chunk, by_number)->claimed_address != 0) {
+            return broken(a, "a chunk is claimed by nobody");
+        }
+    }
+    if (heap->span_slab.promised_count != 0 || heap->run_slab.promised_count != 0 ||
+        heap->wait_slab.promised_count != 0) {
+        return broken(a, "nodes are promised to nobody");
+    }
+    return true;
+}
+
+/* Groups that are begun stand before the others, and all are counted. */
+static bool groups_are_right(const audit *a)
+{
+    uint32_t count = 0;
+    bool begun_are_over = false;
+    const mend_list *end = &a->heap->groups;
+    for (const mend_list *at = end->next; at != end; at = at->next) {
+        const mend_group *group = MEND_CONTAINER_OF(at, mend_group, link);
+        if (group->is_begun && begun_are_over) {
+            return broken(a, "group %u stands behind one that is not begun", group->number);
+        }
+        begun_are_over = !group->is_begun;
+        count++;
+    }
+    return count == a->heap->group_count || broken(a, "the count of groups is wrong");
+}
+
+bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
+{
+    audit a = {.heap = heap, .finding = finding};
+    uint64_t free_bytes = heap->zones[0].free_bytes + heap->zones[1].free_bytes;
+    if (free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes !=
+        heap->chunks.reserved_bytes) {
+        return broken(&a, "live and free do not add up to reserved");
+    }
+    if (heap->counters.live_blocks != heap->blocks.count) {
+        return broken(&a, "the counts of live blocks are wrong");
+    }
+    return true;
+}
+
 bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
 {
     audit a = {.heap = heap, .finding = finding};
@@ -337,7 +394,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         }
     }
     if (!chunks_are_right(&a) || !retired_are_right(&a) || !streams_are_right(&a) ||
-        !nodes_are_right(&a)) {
+        !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a)) {
         return false;
     }
     if (a.live_blocks != heap->blocks.count || a.live_blocks != heap->counters.live_blocks ||
@@ -345,9 +402,5 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         a.requested_bytes != heap->counters.requested_bytes) {
         return broken(&a, "the counts of live blocks are wrong");
     }
-    uint64_t free_bytes = heap->zones[0].free_bytes + heap->zones[1].free_bytes;
-    if (free_bytes + heap->chunks.unmapped_bytes + a.live_bytes != heap->chunks.reserved_bytes) {
-        return broken(&a, "live and free do not add up to reserved");
-    }
-    return true;
+    return mend_observe_audit_sums(heap, finding);
 }

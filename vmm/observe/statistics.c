@@ -38,8 +38,9 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->chunks = heap->chunks.all.count;
     stats->mappings = heap->chunks.mapped.count + heap->retired.count;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
-        stats->streams += heap->streams.items[i].known;
+        stats->streams += heap->streams.items[i].known && heap->streams.items[i].group == 0;
     }
+    stats->groups = heap->group_count;
     stats->allocations = counters->allocations;
     stats->frees = counters->frees;
     stats->out_of_memory = counters->out_of_memory;

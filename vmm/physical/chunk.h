@@ -1,6 +1,7 @@
 /*
  * Chunks: the physical allocations a pool holds. A chunk is mapped whole at one address, or
- * nowhere; wholly free chunks stand in a set by size, from which they are taken to any place.
+ * nowhere; wholly free chunks stand in a set by size, from which they are taken to any place. While
+ * a transaction moves a chunk it has claimed it: no other room knows its address then.
  *
  * Guarded by the pool's lock.
  */
@@ -10,6 +11,7 @@
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
+#include "physical/waits.h"
 
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in mapped, while address is not 0 */
@@ -23,6 +25,10 @@ typedef struct mend_chunk {
     uint64_t picked;     /* the plan that chose it last */
     struct mend_chunk *next_picked;
     int zone; /* of its address */
+
+    /* Claimed by a transaction: still mapped here, in no layout, idle after the waits. */
+    uint64_t claimed_address; /* 0: not claimed */
+    mend_waits claimed_waits;
 } mend_chunk;
 
 typedef struct mend_chunks {

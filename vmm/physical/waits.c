@@ -1,5 +1,7 @@
 #include "physical/waits.h"
 
+#include "physical/fence.h"
+
 static void keep_later(mend_stamp *stamp, mend_stamp other)
 {
     if (other.epoch > stamp->epoch) {
@@ -65,7 +67,7 @@ bool mend_waits_settle(mend_wait_room room, mend_waits *waits)
 static bool stamp_is_ready(mend_wait_room room, mend_stamp stamp, uint32_t stream, bool behind_wait)
 {
     return stamp.epoch == 0 || mend_stamp_is_ready(room.streams, stamp, stream) ||
-           (behind_wait && mend_stamp_can_be_waited_for(room.streams, stamp));
+           (behind_wait && mend_stamp_has_fence(room.streams, stamp));
 }
 
 bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
@@ -96,8 +98,9 @@ mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, 
 
 static mend_result close_stamp(mend_wait_room room, mend_stamp stamp)
 {
-    bool is_open = stamp.epoch != 0 && stamp.epoch == room.streams->items[stamp.stream].open_epoch;
-    return is_open ? mend_streams_close_epoch(room.streams, stamp.stream) : MEND_OK;
+    bool is_covered =
+        mend_stamp_has_passed(room.streams, stamp) || mend_stamp_has_fence(room.streams, stamp);
+    return is_covered ? MEND_OK : mend_streams_close_epoch(room.streams, stamp.stream);
 }
 
 mend_result mend_waits_close(mend_wait_room room, const mend_waits *waits)

@@ -1,13 +1,41 @@
-/* What the inside of Mend, and its tests, may ask of a pool beyond the public header. */
+/* What the files of this room share: the pool itself, and the way in and out of each call. */
 #ifndef MEND_POOL_POOL_H
 #define MEND_POOL_POOL_H
 
 #include <stdbool.h>
 
+#include "base/process.h"
+#include "heap/heap.h"
 #include "mend/mend.h"
 #include "observe/audit.h"
+#include "pool/pressure.h"
 
-/* The audit of observe/audit.h, under the pool's lock. */
+struct mend_pool {
+    mend_heap heap; /* with the locks of the pool */
+    const mend_driver *driver;
+    int device;
+    uint64_t generation;        /* of the process that made it */
+    mend_process_member member; /* among the pools of the process */
+    mend_pressure pressure;
+    int audit_level;
+};
+
+/* An error of an argument, in words. MEND_ERROR_INVALID_ARGUMENT. */
+mend_result mend_pool_invalid(const char *what);
+
+/* MEND_ERROR_FORKED for a pool that another process made. Touches nothing of the pool. */
+mend_result mend_pool_check_process(const mend_pool *pool);
+
+/* Takes the `state` lock of a pool that can still work, or both locks, to make room.
+ * MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: without the locks. */
+mend_result mend_pool_enter(mend_pool *pool);
+mend_result mend_pool_enter_making(mend_pool *pool);
+
+/* Lets go, after the audit where one is asked for; passes the result through. */
+mend_result mend_pool_leave(mend_pool *pool, mend_result result);
+mend_result mend_pool_leave_making(mend_pool *pool, mend_result result);
+
+/* The audit of observe/audit.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
 
 #endif

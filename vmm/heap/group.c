@@ -1,0 +1,101 @@
+#include "heap/group.h"
+
+#include "heap/block.h"
+#include "physical/fence.h"
+
+#define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
+
+void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
+{
+    *group = (mend_group){.pool = pool, .number = ++heap->last_group};
+    mend_list_append(&heap->groups, &group->link);
+    heap->group_count++;
+}
+
+static bool takes(const mend_group *group, mend_stream stream)
+{
+    bool is_legacy = stream == NULL || stream == MEND_STREAM_LEGACY;
+    bool takes_legacy = group->stream == NULL || group->stream == MEND_STREAM_LEGACY;
+    return group->stream == MEND_EVERY_STREAM || group->stream == stream ||
+           (is_legacy && takes_legacy);
+}
+
+uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
+{
+    const mend_list *end = &heap->groups;
+    for (const mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
+        if (takes(GROUP_OF(at), stream)) {
+            return GROUP_OF(at)->number;
+        }
+    }
+    return 0;
+}
+
+bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
+{
+    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
+        if (at->stamp.epoch == 0 && heap->streams.items[at->stamp.stream].group == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun)
+{
+    mend_list_remove(&group->link);
+    group->is_begun = is_begun;
+    group->stream = stream;
+    if (is_begun) {
+        mend_list_insert_after(&heap->groups, &group->link);
+    } else {
+        mend_list_append(&heap->groups, &group->link);
+    }
+}
+
+/* Records what stands for the group's use of its memory, on the stream that is behind it. */
+static mend_result close_on(mend_heap *heap, const mend_group *group, mend_stream stream)
+{
+    uint32_t recorder;
+    mend_result result = mend_heap_find_stream(heap, stream, 0, &recorder);
+    mend_door door;
+    if (result == MEND_OK) {
+        result = mend_heap_open_door(heap, &door);
+    }
+    if (result == MEND_OK) {
+        result = mend_streams_close_group(&heap->streams, group->number, recorder);
+        mend_heap_close_door(heap, &door);
+    }
+    return result;
+}
+
+/* Blocks still live are marked no more: they wait for the end of the group's use. */
+static void unmark_blocks(mend_heap *heap, const mend_group *group)
+{
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
+        const mend_stream_state *state = &heap->streams.items[i];
+        if (state->group == group->number) {
+            uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
+            mend_blocks_fix_users(heap, i, (mend_stamp){.epoch = last_epoch, .stream = i});
+        }
+    }
+}
+
+mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream)
+{
+    mend_streams *streams = &heap->streams;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        if (streams->items[i].group == group->number) {
+            mend_streams_stamp(streams, i, 0); /* for the sake of blocks still live */
+        }
+    }
+    mend_result result = stream == MEND_NO_STREAM ? MEND_OK : close_on(heap, group, stream);
+    if (result != MEND_OK) {
+        return result;
+    }
+    unmark_blocks(heap, group);
+    mend_streams_release_group(streams, group->number);
+    mend_list_remove(&group->link);
+    heap->group_count--;
+    return MEND_OK;
+}

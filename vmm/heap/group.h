@@ -1,0 +1,40 @@
+/*
+ * Groups: blocks that belong to captured graphs. While a group is begun, requests on its streams go
+ * to streams of the group (physical/stream.h), whose freed memory nobody else gets; a block of a
+ * group is marked by a user that stays with it whatever stream it is freed on.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+#ifndef MEND_HEAP_GROUP_H
+#define MEND_HEAP_GROUP_H
+
+#include "base/list.h"
+#include "heap/heap.h"
+
+struct mend_group {
+    mend_list link;  /* of all groups of the heap; those begun stand first, the latest before */
+    mend_pool *pool; /* for mend.h */
+    uint32_t number; /* from 1 */
+    bool is_begun;
+    mend_stream stream; /* when begun; MEND_EVERY_STREAM: all */
+};
+
+/* The caller has allocated the group. */
+void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool);
+
+/* The number of the group that takes requests on a stream now; 0 for none. */
+uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream);
+
+/* The block is one of the group. */
+bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
+
+/* The caller checked whether it is begun. */
+void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
+
+/* Gives the group's memory back, idle after what precedes this point of `stream` (MEND_NO_STREAM:
+ * after a wait for the context), and takes the group off the list. Both locks; reaches the driver.
+ * MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY: the group stays. */
+mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream);
+
+#endif

@@ -1,0 +1,93 @@
+/* Searches in the layout: runs by size and by growth, and whether their memory is ready. */
+#include "heap/layout.h"
+
+#define RUN_OF(node, member)  ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
+#define SPAN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_span, member) : NULL)
+
+mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
+{
+    mend_run key = {.size_bytes = size_bytes};
+    return RUN_OF(mend_tree_at_or_after(&zone->runs_by_size, &key.by_size), by_size);
+}
+
+mend_run *mend_layout_run_larger(const mend_run *run)
+{
+    return RUN_OF(mend_tree_next(&run->by_size), by_size);
+}
+
+mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
+{
+    mend_run key = {.size_bytes = size_bytes};
+    return RUN_OF(mend_tree_at_or_before(&zone->runs_by_growth, &key.by_growth), by_growth);
+}
+
+mend_run *mend_layout_growing_smaller(const mend_run *run)
+{
+    return RUN_OF(mend_tree_previous(&run->by_growth), by_growth);
+}
+
+mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address)
+{
+    mend_run key = {.address = address};
+    mend_run *run =
+        RUN_OF(mend_tree_at_or_before(&zone->runs_by_address, &key.by_address), by_address);
+    return run != NULL && address - run->address < run->size_bytes ? run : NULL;
+}
+
+bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                          uint32_t stream, bool behind_wait)
+{
+    if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
+        return true;
+    }
+    mend_layout_tidy(heap, run);
+    mend_wait_room room = mend_heap_wait_room(heap);
+    for (mend_span *span = run->first;; span = span->next) {
+        if (span->address >= address + size_bytes) {
+            return true;
+        }
+        if (mend_span_end(span) > address &&
+            !mend_waits_are_ready(room, &span->waits, stream, behind_wait)) {
+            return false;
+        }
+        if (span == run->last) {
+            return true;
+        }
+    }
+}
+
+mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                   uint64_t size_bytes, uint32_t stream)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    for (mend_span *span = run->first;; span = span->next) {
+        if (span->address >= address + size_bytes) {
+            return MEND_OK;
+        }
+        if (mend_span_end(span) > address) {
+            mend_result result = mend_waits_make_ready(room, &span->waits, stream);
+            if (result != MEND_OK) {
+                return result;
+            }
+        }
+        if (span == run->last) {
+            return MEND_OK;
+        }
+    }
+}
+
+mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
+{
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    if (span != NULL || chunk == NULL) {
+        return span;
+    }
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    mend_span key = {.address = address + 1};
+    span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
+    while (span != NULL && span->address > address) {
+        span = span->previous;
+    }
+    return span;
+}

@@ -1,0 +1,68 @@
+#include "heap/yielding.h"
+
+#include "driver/forward.h"
+
+static bool may_take_long(mend_driver_call call)
+{
+    switch (call) {
+    case MEND_CALL_memory_info:
+    case MEND_CALL_context_synchronize:
+    case MEND_CALL_event_synchronize:
+    case MEND_CALL_reserve:
+    case MEND_CALL_address_free:
+    case MEND_CALL_create:
+    case MEND_CALL_release:
+    case MEND_CALL_map:
+    case MEND_CALL_unmap:
+    case MEND_CALL_set_access:
+        return true;
+    default:
+        return false;
+    }
+}
+
+#define X(member, call_bytes, parameters, arguments)                                               \
+    static mend_status yielding_##member parameters                                                \
+    {                                                                                              \
+        const mend_yielding *yielding = driver->state;                                             \
+        const mend_driver *inner = yielding->inner;                                                \
+        if (!may_take_long(MEND_CALL_##member)) {                                                  \
+            return inner->member arguments;                                                        \
+        }                                                                                          \
+        mend_mutex_unlock(yielding->lock);                                                         \
+        mend_status status = inner->member arguments;                                              \
+        mend_mutex_lock(yielding->lock);                                                           \
+        return status;                                                                             \
+    }
+MEND_DRIVER_SIGNATURES(X)
+#undef X
+
+static uint64_t yielding_clock_ns(const mend_driver *driver)
+{
+    const mend_yielding *yielding = driver->state;
+    return yielding->inner->clock_ns(yielding->inner);
+}
+
+static const char *yielding_status_name(const mend_driver *driver, mend_status status)
+{
+    const mend_yielding *yielding = driver->state;
+    return yielding->inner->status_name(yielding->inner, status);
+}
+
+void mend_yielding_init(mend_yielding *yielding, const mend_driver *inner, mend_mutex *lock)
+{
+    *yielding = (mend_yielding){
+        .table =
+            {
+#define X(member, call_bytes, parameters, arguments) .member = yielding_##member,
+                MEND_DRIVER_SIGNATURES(X)
+#undef X
+                    .clock_ns = yielding_clock_ns,
+                .status_name = yielding_status_name,
+                .state = yielding,
+                .name = inner->name,
+            },
+        .inner = inner,
+        .lock = lock,
+    };
+}

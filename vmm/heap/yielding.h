@@ -1,0 +1,23 @@
+/*
+ * A decorator of the door that lets go of a lock around the calls that may take long, so that other
+ * threads go on allocating from what is free while one thread makes room.
+ *
+ * The caller of such a call holds the lock, and whatever it guards may be different afterwards.
+ */
+#ifndef MEND_HEAP_YIELDING_H
+#define MEND_HEAP_YIELDING_H
+
+#include "base/mutex.h"
+#include "driver/driver.h"
+
+typedef struct mend_yielding {
+    mend_driver table; /* its `state` is this structure, which must not move */
+    const mend_driver *inner;
+    mend_mutex *lock;
+} mend_yielding;
+
+/* Both are borrowed. Create, release, map, unmap, set_access, reserve, address_free, memory_info
+ * and the calls that wait for the GPU let go of the lock; all others keep it. */
+void mend_yielding_init(mend_yielding *yielding, const mend_driver *inner, mend_mutex *lock);
+
+#endif

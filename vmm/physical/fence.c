@@ -1,0 +1,386 @@
+#include "physical/fence.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
+}
+
+static mend_result take_event(mend_streams *streams, mend_event *event)
+{
+    if (streams->spare_count > 0) {
+        *event = streams->spare_events[--streams->spare_count];
+        return MEND_OK;
+    }
+    /* Room to keep it later: an event in hand must never be lost for want of host memory. */
+    if (!mend_streams_grow(&streams->spare_events, &streams->spare_capacity,
+                           (size_t)streams->events_held + 1, sizeof(mend_event))) {
+        return no_host_memory();
+    }
+    mend_status status = streams->driver->event_create(streams->driver, event);
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
+    }
+    streams->events_held++;
+    return MEND_OK;
+}
+
+static void keep_event(mend_streams *streams, mend_event event)
+{
+    streams->spare_events[streams->spare_count++] = event;
+}
+
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
+{
+    mend_stream_state *state = &streams->items[stream];
+    if (!state->known || stream == MEND_STREAM_UNKNOWN) {
+        *reach = MEND_REACH_GONE;
+        return MEND_OK;
+    }
+    mend_stream_info info = {0};
+    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
+    if (status != MEND_DRIVER_OK && status != MEND_DRIVER_INVALID_HANDLE) {
+        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
+    }
+    if (status == MEND_DRIVER_INVALID_HANDLE || info.id != state->id) {
+        *reach = MEND_REACH_GONE;
+    } else {
+        *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
+        state->seen_captured = *reach == MEND_REACH_CAPTURED;
+    }
+    return MEND_OK;
+}
+
+/* The first stream that is captured, of the one that asks and those that `can_be_asked`. */
+static mend_result find_captured(mend_streams *streams, uint32_t asking,
+                                 bool (*can_be_asked)(const mend_stream_state *), bool *is_captured)
+{
+    mend_result result = MEND_OK;
+    *is_captured = false;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
+         i < streams->count && result == MEND_OK && !*is_captured; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (i == asking || (state->known && state->group == 0 && can_be_asked(state))) {
+            mend_reach reach = MEND_REACH_GONE;
+            result = mend_streams_reach(streams, i, &reach);
+            *is_captured = reach == MEND_REACH_CAPTURED;
+        }
+    }
+    return result;
+}
+
+static bool was_captured(const mend_stream_state *state)
+{
+    return state->seen_captured;
+}
+
+/* Once nothing is left to wait for on a stream it may have been destroyed without a word. */
+static bool is_still_there(const mend_stream_state *state)
+{
+    return state->seen_captured || state->open;
+}
+
+mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
+{
+    return find_captured(streams, asking, is_still_there, is_captured);
+}
+
+mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)
+{
+    return find_captured(streams, MEND_STREAM_UNKNOWN, was_captured, is_captured);
+}
+
+/* Records an event on `recorder` behind the open epoch of `stream`. */
+static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t recorder)
+{
+    mend_stream_state *state = &streams->items[stream];
+    if (!mend_streams_grow(&state->fences, &state->fence_capacity, state->fence_count + 1,
+                           sizeof(mend_fence))) {
+        return no_host_memory();
+    }
+    mend_event event;
+    mend_result result = take_event(streams, &event);
+    if (result != MEND_OK) {
+        return result;
+    }
+    const mend_driver *driver = streams->driver;
+    mend_status status = driver->event_record(driver, event, streams->items[recorder].handle);
+    if (status != MEND_DRIVER_OK) {
+        keep_event(streams, event);
+        return mend_streams_driver_failed(streams, MEND_CALL_event_record, status);
+    }
+    state->fences[state->fence_count++] = (mend_fence){state->open_epoch, event};
+    state->open_epoch++;
+    state->open = false;
+    state->open_bytes = 0;
+    return MEND_OK;
+}
+
+mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
+{
+    const mend_stream_state *state = &streams->items[stream];
+    if (!state->open || state->group != 0) {
+        return MEND_OK;
+    }
+    mend_reach reach = MEND_REACH_GONE;
+    mend_result result = mend_streams_reach(streams, stream, &reach);
+    return result != MEND_OK || reach != MEND_REACH_OPEN ? result
+                                                         : record_fence(streams, stream, stream);
+}
+
+/* Takes back the fence recorded last, as if the epoch had stayed open. */
+static void take_back_fence(mend_streams *streams, mend_stream_state *state)
+{
+    keep_event(streams, state->fences[--state->fence_count].event);
+    state->open_epoch--;
+    state->open = true;
+}
+
+static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
+{
+    mend_reach reach = MEND_REACH_GONE;
+    mend_result result = mend_streams_reach(streams, recorder, &reach);
+    const void *handle = streams->items[recorder].handle;
+    if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
+        return mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle);
+    }
+    if (result == MEND_OK && reach == MEND_REACH_GONE) {
+        return mend_fail(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
+    }
+    return result;
+}
+
+mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
+{
+    mend_result result = check_recorder(streams, recorder);
+    uint32_t i = MEND_STREAM_UNKNOWN + 1;
+    for (; i < streams->count && result == MEND_OK; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->group == group && state->open) {
+            result = record_fence(streams, i, recorder);
+        }
+    }
+    if (result == MEND_OK) {
+        return MEND_OK;
+    }
+    /* The group lives on: nothing of it may become idle. All its epochs were open. */
+    for (uint32_t k = MEND_STREAM_UNKNOWN + 1; k < i; k++) {
+        mend_stream_state *state = &streams->items[k];
+        if (state->group == group && !state->open) {
+            take_back_fence(streams, state);
+        }
+    }
+    return result;
+}
+
+/* Forgets the first `count` fences, which have passed. */
+static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        state->passed_epoch = state->fences[i].epoch;
+        keep_event(streams, state->fences[i].event);
+    }
+    if (count == 0) {
+        return;
+    }
+    state->fence_count -= count;
+    memmove(state->fences, state->fences + count, state->fence_count * sizeof(mend_fence));
+}
+
+bool mend_streams_poll(mend_streams *streams)
+{
+    bool any = false;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        size_t passed = 0;
+        while (passed < state->fence_count) {
+            mend_status status =
+                streams->driver->event_query(streams->driver, state->fences[passed].event);
+            if (status != MEND_DRIVER_OK) {
+                if (mend_status_is_fatal(status)) {
+                    streams->broken = status;
+                }
+                break;
+            }
+            passed++;
+        }
+        if (passed > 0) {
+            pass_fences(streams, state, passed);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* The first fence that covers the stamp; it has one. */
+static const mend_fence *covering_fence(const mend_stream_state *state, uint64_t epoch)
+{
+    size_t at = 0;
+    while (at + 1 < state->fence_count && state->fences[at].epoch < epoch) {
+        at++;
+    }
+    return &state->fences[at];
+}
+
+mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp)
+{
+    if (mend_stamp_is_ready(streams, stamp, waiter)) {
+        return MEND_OK;
+    }
+    assert(mend_stamp_has_fence(streams, stamp));
+    const mend_stream_state *freed_on = &streams->items[stamp.stream];
+    mend_stream_state *state = &streams->items[waiter];
+    if (!mend_streams_grow(&state->waited_epochs, &state->waited_capacity, streams->count,
+                           sizeof(uint64_t))) {
+        return no_host_memory();
+    }
+    const mend_fence *fence = covering_fence(freed_on, stamp.epoch);
+    mend_status status = streams->driver->stream_wait(streams->driver, state->handle, fence->event);
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
+    }
+    state->waited_epochs[stamp.stream] = fence->epoch;
+    streams->stream_waits++;
+    return MEND_OK;
+}
+
+/* Whether a wait for the context makes what was freed on a stream idle: not what a graph that may
+ * be launched again still uses. */
+static bool context_covers(const mend_stream_state *state)
+{
+    return state->group == 0;
+}
+
+/* From here on frees belong to a new epoch of each stream. */
+static void begin_context_wait(mend_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        state->awaited_epoch = 0;
+        if (context_covers(state)) {
+            state->awaited_epoch = state->open ? state->open_epoch++ : state->open_epoch - 1;
+            state->was_open = state->open;
+            state->open = false;
+        }
+    }
+}
+
+/* What was freed before the wait began has passed, or waits on as before. Streams that came
+ * meanwhile have no awaited epoch. */
+static void end_context_wait(mend_streams *streams, bool passed)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        if (state->awaited_epoch != 0 && passed) {
+            size_t covered = 0; /* a fence recorded meanwhile is not */
+            while (covered < state->fence_count &&
+                   state->fences[covered].epoch <= state->awaited_epoch) {
+                covered++;
+            }
+            pass_fences(streams, state, covered);
+            state->passed_epoch = state->awaited_epoch;
+        } else if (state->awaited_epoch != 0) {
+            state->open = state->open || state->was_open;
+        }
+        state->awaited_epoch = 0;
+    }
+}
+
+mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
+{
+    bool is_captured = false;
+    mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
+    if (result != MEND_OK || is_captured) {
+        return result != MEND_OK ? result
+                                 : mend_fail(MEND_ERROR_CAPTURING,
+                                             "a stream is being captured, which forbids to wait "
+                                             "for the context");
+    }
+    begin_context_wait(streams);
+    mend_status status = streams->driver->context_synchronize(streams->driver);
+    end_context_wait(streams, status == MEND_DRIVER_OK);
+    if (status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED) {
+        return mend_fail_driver(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
+                                streams->driver->status_name(streams->driver, status),
+                                "a stream the pool does not know is being captured");
+    }
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_context_synchronize, status);
+    }
+    streams->host_waits++;
+    return MEND_OK;
+}
+
+/* The stream with the oldest work in flight: streams have no common time, so that the longest queue
+ * is the best guess. UNKNOWN when there is none. *left is true when something has no fence. */
+static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t *oldest, bool *left)
+{
+    size_t longest = 0;
+    *oldest = MEND_STREAM_UNKNOWN;
+    *left = streams->items[MEND_STREAM_UNKNOWN].open;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        if (i == except) {
+            continue;
+        }
+        mend_result result = mend_streams_close_epoch(streams, i);
+        if (result != MEND_OK) {
+            return result;
+        }
+        const mend_stream_state *state = &streams->items[i];
+        *left = *left || (state->open && context_covers(state));
+        if (state->fence_count > longest) {
+            longest = state->fence_count;
+            *oldest = i;
+        }
+    }
+    return MEND_OK;
+}
+
+mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, bool *waited)
+{
+    uint32_t oldest;
+    bool left;
+    mend_result result = find_oldest(streams, except, &oldest, &left);
+    *waited = false;
+    if (result != MEND_OK || (oldest == MEND_STREAM_UNKNOWN && !left)) {
+        return result;
+    }
+    if (oldest == MEND_STREAM_UNKNOWN) {
+        result = mend_streams_wait_context(streams, except);
+        *waited = result == MEND_OK;
+        return result == MEND_ERROR_CAPTURING ? MEND_OK : result;
+    }
+    mend_event event = streams->items[oldest].fences[0].event;
+    mend_status status = streams->driver->event_synchronize(streams->driver, event);
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
+    }
+    *waited = true;
+    streams->host_waits++;
+    pass_fences(streams, &streams->items[oldest], 1);
+    return MEND_OK;
+}
+
+mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
+{
+    mend_stream_state *state = &streams->items[stream];
+    mend_reach reach = MEND_REACH_OPEN;
+    mend_result result = mend_streams_close_epoch(streams, stream);
+    if (result == MEND_OK && state->open) {
+        result = mend_streams_reach(streams, stream, &reach);
+    }
+    if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
+        result = mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                           (void *)state->handle);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    state->known = false;
+    state->handle = NULL;
+    return MEND_OK;
+}

@@ -1,0 +1,102 @@
+/* The calls about blocks: arguments checked, the lock taken, the heap asked. */
+#include <string.h>
+
+#include "base/error.h"
+#include "pool/pool.h"
+
+mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
+                               mend_stream stream, void **pointer)
+{
+    if (pool == NULL || pointer == NULL) {
+        return mend_pool_invalid("mend_alloc: pool or pointer is NULL");
+    }
+    mend_result result = mend_pool_enter(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint64_t address;
+    result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, &address);
+    if (result == MEND_OK) {
+        *pointer = (void *)(uintptr_t)address;
+    }
+    return mend_pool_leave(pool, result);
+}
+
+mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
+{
+    return mend_alloc_aligned(pool, size_bytes, MEND_GRANULE_BYTES, stream, pointer);
+}
+
+mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_free: pool is NULL");
+    }
+    if (pointer == NULL) {
+        return MEND_OK;
+    }
+    mend_result result = mend_pool_enter(pool);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave(pool,
+                                 mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, stream));
+}
+
+mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream)
+{
+    if (pool == NULL || pointer == NULL) {
+        return mend_pool_invalid("mend_record_stream: pool or pointer is NULL");
+    }
+    if (stream == MEND_NO_STREAM) {
+        return mend_pool_invalid("mend_record_stream: MEND_NO_STREAM is no stream");
+    }
+    mend_result result = mend_pool_enter(pool);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave(pool, mend_heap_record_stream(
+                                           &pool->heap, (uint64_t)(uintptr_t)pointer, stream));
+}
+
+mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
+{
+    if (pool == NULL || stream == MEND_NO_STREAM) {
+        return mend_pool_invalid("mend_forget_stream: pool is NULL, or MEND_NO_STREAM");
+    }
+    mend_result result = mend_pool_enter_making(pool);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_making(pool, mend_heap_forget_stream(&pool->heap, stream));
+}
+
+mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block_info *info)
+{
+    if (pool == NULL || pointer == NULL || info == NULL) {
+        return mend_pool_invalid("mend_get_block_info: pool, pointer or info is NULL");
+    }
+    if (info->struct_size == 0) {
+        return mend_pool_invalid(
+            "mend_block_info.struct_size is 0: start from MEND_BLOCK_INFO_INIT");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    const mend_span *span = mend_heap_span_at(&pool->heap, (uint64_t)(uintptr_t)pointer);
+    if (span == NULL) {
+        return mend_pool_leave(
+            pool, mend_fail(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of this pool", pointer));
+    }
+    if (!span->live) {
+        return mend_pool_leave(
+            pool, mend_fail(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer));
+    }
+    mend_block_info all = {.struct_size = info->struct_size,
+                           .base = (void *)(uintptr_t)span->address,
+                           .requested_bytes = span->requested_bytes,
+                           .usable_bytes = span->size_bytes,
+                           .stream = span->stream,
+                           .pool = pool};
+    memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
+    return mend_pool_leave(pool, MEND_OK);
+}

@@ -1,0 +1,95 @@
+/* The way in and out of every call: the process, the locks, a context that is broken, the audit. */
+#include <assert.h>
+
+#include "base/error.h"
+#include "pool/pool.h"
+
+mend_result mend_pool_invalid(const char *what)
+{
+    return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s", what);
+}
+
+mend_result mend_pool_check_process(const mend_pool *pool)
+{
+    return pool->generation == mend_process_generation()
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");
+}
+
+/* The status that broke the context, or OK. */
+static mend_status broken_by(const mend_heap *heap)
+{
+    return heap->broken != MEND_DRIVER_OK ? heap->broken : heap->streams.broken;
+}
+
+static mend_result check_context(const mend_heap *heap)
+{
+    mend_status broken = broken_by(heap);
+    return broken == MEND_DRIVER_OK
+               ? MEND_OK
+               : mend_fail_driver(MEND_ERROR_DEVICE_LOST, "", broken,
+                                  heap->driver->status_name(heap->driver, broken),
+                                  "the context was broken by an earlier failure");
+}
+
+mend_result mend_pool_enter(mend_pool *pool)
+{
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    result = check_context(&pool->heap);
+    if (result != MEND_OK) {
+        mend_heap_unlock(&pool->heap);
+    }
+    return result;
+}
+
+mend_result mend_pool_enter_making(mend_pool *pool)
+{
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_begin_making(&pool->heap);
+    result = check_context(&pool->heap);
+    if (result != MEND_OK) {
+        mend_heap_end_making(&pool->heap);
+    }
+    return result;
+}
+
+#ifndef NDEBUG
+/* In debug builds a pool that contradicts itself ends the program at the call that made it so. */
+static void audit_after_call(mend_pool *pool)
+{
+    char finding[MEND_AUDIT_FINDING_BYTES];
+    if (pool->audit_level == 1) {
+        mend_heap_lock(&pool->heap);
+        bool is_right = mend_observe_audit_sums(&pool->heap, finding);
+        mend_heap_unlock(&pool->heap);
+        assert(is_right);
+    } else if (pool->audit_level == 2) {
+        assert(mend_pool_audit(pool, finding));
+    }
+}
+#endif
+
+mend_result mend_pool_leave(mend_pool *pool, mend_result result)
+{
+    mend_heap_unlock(&pool->heap);
+#ifndef NDEBUG
+    audit_after_call(pool);
+#endif
+    return result;
+}
+
+mend_result mend_pool_leave_making(mend_pool *pool, mend_result result)
+{
+    mend_heap_end_making(&pool->heap);
+#ifndef NDEBUG
+    audit_after_call(pool);
+#endif
+    return result;
+}

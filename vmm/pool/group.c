@@ -1,0 +1,75 @@
+/* The calls about groups. A group leads back to its pool, which outlives it. */
+#include "heap/group.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "pool/pool.h"
+
+mend_result mend_group_create(mend_pool *pool, mend_group **group)
+{
+    if (pool == NULL || group == NULL) {
+        return mend_pool_invalid("mend_group_create: pool or group is NULL");
+    }
+    mend_group *made = malloc(sizeof(*made));
+    if (made == NULL) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a group");
+    }
+    mend_result result = mend_pool_enter(pool);
+    if (result != MEND_OK) {
+        free(made);
+        return result;
+    }
+    mend_group_enter(&pool->heap, made, pool);
+    *group = made;
+    return mend_pool_leave(pool, MEND_OK);
+}
+
+static mend_result set_begun(mend_group *group, mend_stream stream, bool is_begun,
+                             const char *mistake)
+{
+    mend_pool *pool = group->pool;
+    mend_result result = mend_pool_enter(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (group->is_begun == is_begun) {
+        return mend_pool_leave(pool, mend_pool_invalid(mistake));
+    }
+    mend_group_set_begun(&pool->heap, group, stream, is_begun);
+    return mend_pool_leave(pool, MEND_OK);
+}
+
+mend_result mend_group_begin(mend_group *group, mend_stream stream)
+{
+    if (group == NULL || stream == MEND_NO_STREAM) {
+        return mend_pool_invalid("mend_group_begin: group is NULL, or MEND_NO_STREAM");
+    }
+    return set_begun(group, stream, true, "mend_group_begin: the group was begun before");
+}
+
+mend_result mend_group_end(mend_group *group)
+{
+    if (group == NULL) {
+        return mend_pool_invalid("mend_group_end: group is NULL");
+    }
+    return set_begun(group, NULL, false, "mend_group_end: the group was not begun");
+}
+
+mend_result mend_group_release(mend_group *group, mend_stream stream)
+{
+    if (group == NULL || stream == MEND_EVERY_STREAM) {
+        return mend_pool_invalid("mend_group_release: group is NULL, or MEND_EVERY_STREAM");
+    }
+    mend_pool *pool = group->pool;
+    mend_result result = mend_pool_enter_making(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = group->is_begun ? mend_pool_invalid("mend_group_release: the group was not ended")
+                             : mend_group_leave(&pool->heap, group, stream);
+    if (result == MEND_OK) {
+        free(group);
+    }
+    return mend_pool_leave_making(pool, result);
+}

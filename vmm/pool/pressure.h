@@ -1,0 +1,46 @@
+/*
+ * Pressure: what is tried when a pool finds no room by itself, before the host waits for the GPU.
+ * Other pools of the device give back what lies idle; the callbacks of the program free what it can
+ * do without. No lock is held meanwhile.
+ */
+#ifndef MEND_POOL_PRESSURE_H
+#define MEND_POOL_PRESSURE_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "base/mutex.h"
+#include "mend/mend.h"
+
+/* One run of a callback, on the stack of the thread that calls it. */
+typedef struct mend_pressure_run {
+    mend_list link;
+    pthread_t thread;
+} mend_pressure_run;
+
+typedef struct mend_pressure_entry {
+    mend_list link;
+    mend_pressure_callback callback;
+    void *context;
+    mend_list runs;  /* under way; the entry stays in the list until there are none */
+    bool is_removed; /* not to be called any more */
+} mend_pressure_entry;
+
+/* Guarded by the `state` lock of the pool's heap. */
+typedef struct mend_pressure {
+    mend_list entries;      /* in the order they were added */
+    mend_condition changed; /* a run or a round ended */
+    uint64_t rounds_under_way;
+    uint64_t rounds_ended;
+    uint64_t calls;
+    uint64_t sibling_trims;
+} mend_pressure;
+
+void mend_pressure_init(mend_pressure *pressure);
+void mend_pressure_destroy(mend_pressure *pressure);
+
+/* An allocation by all means, errors as mend_alloc. The `state` lock is held, and let go of. */
+mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
+                                mend_stream stream, uint64_t *address);
+
+#endif

@@ -1,0 +1,94 @@
+/* The calls about room: giving memory back, limits, and what is read of a pool. */
+#include <string.h>
+
+#include "base/error.h"
+#include "observe/statistics.h"
+#include "pool/pool.h"
+
+mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_trim: pool is NULL");
+    }
+    mend_result result = mend_pool_enter_making(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint64_t bytes = 0;
+    result = mend_heap_trim(&pool->heap, keep_bytes, &bytes);
+    if (result == MEND_OK && released_bytes != NULL) {
+        *released_bytes = bytes;
+    }
+    return mend_pool_leave_making(pool, result);
+}
+
+mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_set_limit: pool is NULL");
+    }
+    mend_result result = mend_pool_enter_making(pool);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_making(pool, mend_heap_set_limit(&pool->heap, limit_bytes));
+}
+
+mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
+{
+    if (pool == NULL || stats == NULL) {
+        return mend_pool_invalid("mend_get_stats: pool or stats is NULL");
+    }
+    size_t struct_size = stats->struct_size;
+    if (struct_size == 0) {
+        return mend_pool_invalid("mend_stats.struct_size is 0: start from MEND_STATS_INIT");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_stats all = {.struct_size = struct_size};
+    mend_heap_lock(&pool->heap);
+    mend_observe_statistics(&pool->heap, &all);
+    all.pressure_calls = pool->pressure.calls;
+    all.sibling_trims = pool->pressure.sibling_trims;
+    mend_heap_unlock(&pool->heap);
+    memcpy(stats, &all, mend_min_u64(struct_size, sizeof(all)));
+    return MEND_OK;
+}
+
+mend_result mend_reset_peak_stats(mend_pool *pool)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_reset_peak_stats: pool is NULL");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    mend_observe_reset_peaks(&pool->heap);
+    mend_heap_unlock(&pool->heap);
+    return MEND_OK;
+}
+
+bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
+{
+    mend_heap_begin_making(&pool->heap);
+    bool is_right = mend_observe_audit(&pool->heap, finding);
+    mend_heap_end_making(&pool->heap);
+    return is_right;
+}
+
+mend_result mend_audit(mend_pool *pool)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_audit: pool is NULL");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    char finding[MEND_AUDIT_FINDING_BYTES];
+    return mend_pool_audit(pool, finding) ? MEND_OK
+                                          : mend_fail(MEND_ERROR_INVARIANT, "%s", finding);
+}
