@@ -11,20 +11,26 @@ bool mend_sim_call_can_fail(mend_driver_call call)
            call != MEND_CALL_stream_destroy && call != MEND_CALL_event_destroy;
 }
 
-/* The call a fault names; -1: any, -2: none such, or one that cannot fail. */
-static int call_of(const char *name)
+const char *mend_sim_call_member(mend_driver_call call)
 {
     static const char *const members[MEND_DRIVER_CALL_COUNT] = {
 #define X(member, driver_name) #member,
         MEND_DRIVER_CALLS(X)
 #undef X
     };
+    return members[call];
+}
+
+/* The call a fault names; -1: any, -2: none such, or one that cannot fail. */
+static int call_of(const char *name)
+{
     if (name == NULL) {
         return -1;
     }
     for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
-        if (strcmp(members[i], name) == 0) {
-            return mend_sim_call_can_fail((mend_driver_call)i) ? i : -2;
+        mend_driver_call call = (mend_driver_call)i;
+        if (strcmp(mend_sim_call_member(call), name) == 0) {
+            return mend_sim_call_can_fail(call) ? i : -2;
         }
     }
     return -2;

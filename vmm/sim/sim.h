@@ -9,6 +9,8 @@
 #ifndef MEND_SIM_SIM_H
 #define MEND_SIM_SIM_H
 
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
@@ -151,6 +153,12 @@ typedef struct mend_sim_device {
     uint64_t file_bytes;
 } mend_sim_device;
 
+/* Who hears of the calls. */
+typedef struct mend_sim_watch {
+    mend_sim_call_observer observer; /* NULL: nobody */
+    void *context;
+} mend_sim_watch;
+
 /* A fault that stands; see mend_sim_fault. */
 typedef struct mend_sim_standing_fault {
     struct mend_sim_standing_fault *next;
@@ -199,6 +207,9 @@ struct mend_sim {
     mend_driver_call call;
     uint64_t bill_bytes;
     uint64_t bill_mappings;
+
+    atomic_bool watched; /* an observer is set: the lock tells which */
+    mend_sim_watch watch;
 
     mend_sim_ledger ledger;
     char first_violation[MEND_SIM_EXPLANATION_BYTES];
@@ -407,6 +418,16 @@ bool mend_sim_call_can_fail(mend_driver_call call);
 /* Memory came back to a device: ends the faults that waited for it. */
 void mend_sim_faults_released(mend_sim *sim);
 void mend_sim_faults_drop_all(mend_sim *sim);
+
+/* The table's member of this number ("set_access"). */
+const char *mend_sim_call_member(mend_driver_call call);
+
+/* ---- watch.c -------------------------------------------------------------------------------- */
+
+/* Tells the observer that a call begins, and returns who is to hear of its end. Without the lock.
+ */
+mend_sim_watch mend_sim_watch_begin(mend_sim *sim, mend_driver_call call);
+void mend_sim_watch_end(const mend_sim_watch *watch, mend_driver_call call);
 
 /* ---- table.c -------------------------------------------------------------------------------- */
 

@@ -7,11 +7,14 @@
 /* The body of a table function: `work` gives the status unless the call is answered before. */
 #define CALL(member, size, work)                                                                   \
     mend_sim *sim = driver->state;                                                                 \
+    const mend_sim_watch watch = mend_sim_watch_begin(sim, MEND_CALL_##member);                    \
     mend_status status = mend_sim_call_begin(sim, MEND_CALL_##member, size);                       \
     if (status == MEND_DRIVER_OK) {                                                                \
         status = work;                                                                             \
     }                                                                                              \
-    return mend_sim_call_end(sim, status)
+    status = mend_sim_call_end(sim, status);                                                       \
+    mend_sim_watch_end(&watch, MEND_CALL_##member);                                                \
+    return status
 
 static mend_status count_devices(const mend_sim *sim, int *count)
 {

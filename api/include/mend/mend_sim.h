@@ -96,6 +96,16 @@ MEND_API void mend_sim_destroy(mend_sim *sim);
 /* The table for mend_pool_config.driver; lives as long as the device. */
 MEND_API const mend_driver *mend_sim_driver(mend_sim *sim);
 
+/* Called before and after every call through the table, in the thread that makes it, with the name
+ * of the table's member ("set_access") and no lock of the device held: it may wait for other
+ * threads, and may call the device (what it calls through the table is observed as well). */
+typedef void (*mend_sim_call_observer)(void *context, const char *call, int is_after);
+
+/* Replaces the observer; NULL removes it. A call under way tells its end to the one that heard its
+ * beginning: a context must outlive those. */
+MEND_API void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer observer,
+                                         void *context);
+
 /* ---- time and work --------------------------------------------------------------------------- */
 
 /* The virtual clock, and letting it run: work whose time has come completes, in order. */
