@@ -153,3 +153,30 @@ SIM_TEST(sim_faults, unknown_calls_are_invalid)
     fault = (mend_sim_fault){0};
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_fail(f->sim, &fault));
 }
+
+SIM_TEST(sim_faults, a_stopped_driver_does_nothing_and_complains_of_nothing)
+{
+    mend_event event = NULL;
+    uint64_t address = sim_fixture_map(f, f->page, f->page);
+    int count = 0;
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, f->page, 0, 1000);
+    mend_sim_stop(f->sim);
+    const mend_status gone = MEND_DRIVER_DEINITIALIZED;
+    EXPECT_STATUS(gone, f->driver->device_count(f->driver, &count));
+    EXPECT_STATUS(gone, f->driver->unmap(f->driver, address, f->page));
+    EXPECT_STATUS(gone, f->driver->address_free(f->driver, 12345, 1));
+    EXPECT_STATUS(gone, f->driver->event_destroy(f->driver, event));
+    EXPECT_STATUS(gone, f->driver->stream_destroy(f->driver, NULL));
+    EXPECT_STATUS(gone, f->driver->context_pop(f->driver));
+    EXPECT_STATUS(gone, f->driver->device_close(f->driver, 0));
+    const mend_sim_work work = {.address = address};
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sim_launch(f->sim, f->stream, &work));
+    mend_sim_advance(f->sim, 2000);
+    mend_sim_ledger ledger = sim_fixture_ledger(f);
+    EXPECT_U64_EQ(1, ledger.mappings);
+    EXPECT_U64_EQ(1, ledger.events);
+    EXPECT_U64_EQ(1, ledger.contexts_open);
+    EXPECT_U64_EQ(0, ledger.pending_work);
+    EXPECT_U64_EQ(0, ledger.violations);
+}

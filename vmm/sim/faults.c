@@ -101,6 +101,30 @@ mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t
     return MEND_DRIVER_OK;
 }
 
+/* A broken context still lets go of the thread and of itself. */
+static bool works_when_broken(mend_driver_call call)
+{
+    return call == MEND_CALL_device_count || call == MEND_CALL_device_close ||
+           call == MEND_CALL_context_push || call == MEND_CALL_context_pop ||
+           call == MEND_CALL_exchange_capture_mode;
+}
+
+mend_status mend_sim_out_of_order(const mend_sim *sim, mend_driver_call call)
+{
+    if (sim->stopped) {
+        return MEND_DRIVER_DEINITIALIZED;
+    }
+    return works_when_broken(call) ? MEND_DRIVER_OK : sim->broken;
+}
+
+void mend_sim_stop(mend_sim *sim)
+{
+    mend_mutex_lock(&sim->mutex);
+    sim->stopped = true;
+    mend_sim_items_clear(sim);
+    mend_mutex_unlock(&sim->mutex);
+}
+
 void mend_sim_faults_released(mend_sim *sim)
 {
     mend_sim_standing_fault **at = &sim->faults;

@@ -141,14 +141,6 @@ mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *forma
     return status;
 }
 
-/* A broken context still lets go of the thread and of itself. */
-static bool works_when_broken(mend_driver_call call)
-{
-    return call == MEND_CALL_device_count || call == MEND_CALL_device_close ||
-           call == MEND_CALL_context_push || call == MEND_CALL_context_pop ||
-           call == MEND_CALL_exchange_capture_mode;
-}
-
 mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
 {
     mend_mutex_lock(&sim->mutex);
@@ -157,10 +149,9 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
     sim->bill_mappings = 0;
     bool can_fail = mend_sim_call_can_fail(call);
     sim->fallible_calls += can_fail;
-    if (sim->broken != MEND_DRIVER_OK && !works_when_broken(call)) {
-        return sim->broken;
-    }
-    return can_fail ? mend_sim_fault_answer(sim, call, size_bytes) : MEND_DRIVER_OK;
+    mend_status status = mend_sim_out_of_order(sim, call);
+    return status == MEND_DRIVER_OK && can_fail ? mend_sim_fault_answer(sim, call, size_bytes)
+                                                : status;
 }
 
 mend_status mend_sim_call_end(mend_sim *sim, mend_status status)

@@ -202,6 +202,7 @@ struct mend_sim {
     mend_sim_standing_fault *faults;
     uint64_t fallible_calls;
     mend_status broken; /* not OK: the sticky error every call answers */
+    bool stopped;       /* no call does anything any more */
 
     /* The call under way: what its price is made of. */
     mend_driver_call call;
@@ -414,6 +415,9 @@ void mend_sim_charge(mend_sim *sim);
 /* The answer of the first fault that matches; OK: none does. */
 mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);
 bool mend_sim_call_can_fail(mend_driver_call call);
+
+/* Why no call of this kind can do anything any more: stopped, or broken; OK: it can. */
+mend_status mend_sim_out_of_order(const mend_sim *sim, mend_driver_call call);
 
 /* Memory came back to a device: ends the faults that waited for it. */
 void mend_sim_faults_released(mend_sim *sim);

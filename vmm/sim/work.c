@@ -169,7 +169,7 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
     mend_mutex_lock(&sim->mutex);
     sim->call = MEND_CALL_launch;
     mend_sim_stream *queue = NULL;
-    mend_status status = sim->broken;
+    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_launch);
     if (status == MEND_DRIVER_OK) {
         status = find_stream(sim, stream, &queue);
     }
@@ -181,7 +181,7 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
                               .value = work->tag};
         status = mend_sim_queue(sim, queue, &item, 0, work->finish_ns);
     }
-    bool lost = sim->broken != MEND_DRIVER_OK;
+    bool lost = mend_sim_out_of_order(sim, MEND_CALL_launch) != MEND_DRIVER_OK;
     mend_mutex_unlock(&sim->mutex);
     if (status == MEND_DRIVER_OK) {
         return MEND_OK;

@@ -178,6 +178,11 @@ MEND_API void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t byt
 /* Completes no event before `delay_ns` after its work: a slow report, not slow work. */
 MEND_API void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns);
 
+/* The driver has shut down, as it does when a process exits: from now on every call of the table
+ * answers CUDA_ERROR_DEINITIALIZED, does nothing and breaks no rule. Queued work is gone. For good.
+ */
+MEND_API void mend_sim_stop(mend_sim *sim);
+
 /* ---- the ledger ------------------------------------------------------------------------------ */
 
 typedef struct mend_sim_ledger {
