@@ -286,7 +286,7 @@ MEND_TEST(fake_cuda, streams_have_an_identity)
     EXPECT_INT_EQ(is_old() ? MEND_DRIVER_NOT_SUPPORTED : MEND_DRIVER_OK, status);
 
     /* While a blocking stream captures, the legacy stream may not be touched. */
-    fake->switches.legacy_capture = MEND_CU_CAPTURE_IMPLICIT;
+    fake->switches.legacy_capture = MEND_DRIVER_CAPTURE_IMPLICIT;
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &legacy));
     EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, legacy.capture);
     EXPECT_U64_EQ(0, legacy.capture_id);

@@ -208,12 +208,12 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
     void *block = allocate(&world, captured);
     use(&world, captured, block, 1, 1000);
     EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, captured));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(world.pool, captured));
     void *small = NULL;
     EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, other, &small));
     EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, captured));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, captured, NULL));
     block = allocate(&world, other);
     use(&world, other, block, 2, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&world).stream_waits);
@@ -234,11 +234,11 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
     use(&world, other, block, 1, 1000);
     EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, other));
     EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, captured, &block));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
     allocate(&world, captured);
     EXPECT_U64_EQ(0, mend_world_stats(&world).stream_waits);
     EXPECT_U64_EQ(1, mend_world_stats(&world).host_waits);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, captured));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, captured, NULL));
     close_stream(&world, captured);
     close_stream(&world, other);
     finish(&world);

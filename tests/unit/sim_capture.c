@@ -1,14 +1,26 @@
-/* Capture: what is recorded instead of run, and what spoils it. */
-#include "tests/unit/sim_fixture.h"
+/* Capture: what is recorded instead of run, which streams take part, and how it ends. */
+#include <pthread.h>
 
-enum { CAPTURED_EVENT = 907, MERGE = 902 };
+#include "tests/unit/sim_fixture.h"
 
 static mend_capture_state state_of(sim_fixture *f, mend_stream stream)
 {
     mend_stream_info info = {0};
     EXPECT_OK(f->driver->stream_get_info(f->driver, stream, &info));
-    EXPECT_TRUE((info.capture == MEND_CAPTURE_NONE) == (info.capture_id == 0));
+    EXPECT_TRUE((info.capture == MEND_CAPTURE_ACTIVE) == (info.capture_id != 0));
     return info.capture;
+}
+
+static void begin(sim_fixture *f, mend_stream stream)
+{
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
+}
+
+static mend_stream make_stream(sim_fixture *f)
+{
+    mend_stream stream = NULL;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim, &stream));
+    return stream;
 }
 
 static mend_event make_event(sim_fixture *f)
@@ -21,105 +33,147 @@ static mend_event make_event(sim_fixture *f)
 SIM_TEST(sim_capture, captured_work_does_not_run)
 {
     uint64_t address = sim_fixture_map(f, f->page, f->page);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_begin_capture(f->sim, f->stream));
+    begin(f, f->stream);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, state_of(f, f->stream));
     sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 1000);
     EXPECT_U64_EQ(0, sim_fixture_ledger(f).pending_work);
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
     EXPECT_INT_EQ(MEND_CAPTURE_NONE, state_of(f, f->stream));
     EXPECT_OK(f->driver->stream_query(f->driver, f->stream));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_end_capture(f->sim, f->stream));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_end_capture(f->sim, f->stream, NULL));
     EXPECT_U64_EQ(0, f->heard);
 }
 
 SIM_TEST(sim_capture, asking_a_captured_stream_spoils_it)
 {
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
+    mend_sim_graph *graph = NULL;
+    begin(f, f->stream);
     EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->stream_query(f->driver, f->stream));
     EXPECT_HEARD(f, 1, "is captured");
     EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
     EXPECT_STATUS(MEND_DRIVER_CAPTURE_INVALIDATED,
                   f->driver->stream_synchronize(f->driver, f->stream));
     EXPECT_STATUS(MEND_DRIVER_CAPTURE_INVALIDATED, f->driver->fill(f->driver, 0, 0, 0, f->stream));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, &graph));
+    EXPECT_TRUE(graph == NULL);
     EXPECT_OK(f->driver->stream_query(f->driver, f->stream));
+}
+
+SIM_TEST(sim_capture, waiting_for_a_captured_stream_on_the_host_spoils_it)
+{
+    begin(f, f->stream);
+    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                  f->driver->stream_synchronize(f->driver, f->stream));
+    EXPECT_HEARD(f, 1, "is captured");
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
 }
 
 SIM_TEST(sim_capture, the_context_cannot_be_waited_for)
 {
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
+    begin(f, f->stream);
     EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->context_synchronize(f->driver));
     EXPECT_HEARD(f, 1, "a stream of the context is captured");
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
     EXPECT_OK(f->driver->context_synchronize(f->driver));
+}
+
+/* It works as the driver says, but whoever records for its own ends would put it into the graph. */
+SIM_TEST(sim_capture, recording_on_a_captured_stream_is_noticed)
+{
+    mend_event event = make_event(f);
+    begin(f, f->stream);
+    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
+    EXPECT_HEARD(f, 1, "is captured");
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
 }
 
 SIM_TEST(sim_capture, a_captured_event_cannot_be_asked)
 {
     mend_event event = make_event(f);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
+    begin(f, f->stream);
     EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
-    EXPECT_STATUS(CAPTURED_EVENT, f->driver->event_query(f->driver, event));
+    EXPECT_STATUS(MEND_DRIVER_CAPTURED_EVENT, f->driver->event_query(f->driver, event));
+    EXPECT_HEARD(f, 2, "last recorded in a stream that was captured");
     EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream));
-    EXPECT_STATUS(CAPTURED_EVENT, f->driver->event_query(f->driver, event));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+    EXPECT_STATUS(MEND_DRIVER_CAPTURED_EVENT, f->driver->event_query(f->driver, event));
+    EXPECT_STATUS(MEND_DRIVER_CAPTURED_EVENT, f->driver->event_synchronize(f->driver, event));
+    EXPECT_STATUS(MEND_DRIVER_CAPTURED_EVENT, f->driver->stream_wait(f->driver, f->stream, event));
     EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
     EXPECT_OK(f->driver->event_query(f->driver, event));
-}
-
-SIM_TEST(sim_capture, unsafe_calls_need_a_relaxed_thread)
-{
-    mend_event event = make_event(f);
-    mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
-    uint64_t address = 0;
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
-    EXPECT_OK(f->driver->exchange_capture_mode(f->driver, &mode));
-    EXPECT_OK(f->driver->event_query(f->driver, event));
-    EXPECT_OK(f->driver->plain_alloc(f->driver, 512, &address));
-    (void)sim_fixture_map(f, f->page, f->page);
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, state_of(f, f->stream));
-    EXPECT_U64_EQ(0, f->heard);
-    EXPECT_OK(f->driver->exchange_capture_mode(f->driver, &mode));
-    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->event_query(f->driver, event));
-    EXPECT_HEARD(f, 1, "not relaxed");
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
 }
 
 SIM_TEST(sim_capture, nothing_from_outside_is_waited_for)
 {
     mend_event event = make_event(f);
     EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
+    begin(f, f->stream);
     EXPECT_STATUS(MEND_DRIVER_CAPTURE_ISOLATION,
                   f->driver->stream_wait(f->driver, f->stream, event));
     EXPECT_HEARD(f, 1, "recorded outside the capture");
     EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
 }
 
-SIM_TEST(sim_capture, a_stream_that_waits_for_a_captured_event_joins)
+SIM_TEST(sim_capture, a_stream_that_waits_for_a_captured_one_joins)
 {
-    mend_stream other = NULL;
-    mend_event event = make_event(f);
-    EXPECT_OK(f->driver->stream_create(f->driver, &other));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
-    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
-    EXPECT_OK(f->driver->stream_wait(f->driver, other, event));
+    mend_stream other = make_stream(f);
+    begin(f, f->stream);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, other, f->stream));
     EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, state_of(f, other));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_end_capture(f->sim, other, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
     EXPECT_INT_EQ(MEND_CAPTURE_NONE, state_of(f, other));
     EXPECT_U64_EQ(0, f->heard);
 }
 
 SIM_TEST(sim_capture, two_captures_do_not_merge)
 {
-    mend_stream other = NULL;
-    mend_event event = make_event(f);
-    EXPECT_OK(f->driver->stream_create(f->driver, &other));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, other));
-    EXPECT_OK(f->driver->event_record(f->driver, event, f->stream));
-    EXPECT_STATUS(MERGE, f->driver->stream_wait(f->driver, other, event));
+    mend_stream other = make_stream(f);
+    begin(f, f->stream);
+    begin(f, other);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_stream_wait(f->sim, other, f->stream));
+    EXPECT_HEARD(f, 1, "are of two captures");
     EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, f->stream));
     EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, state_of(f, other));
+}
+
+SIM_TEST(sim_capture, work_nobody_waits_for_fails_it)
+{
+    mend_stream other = make_stream(f);
+    uint64_t address = sim_fixture_map(f, f->page, f->page);
+    mend_sim_graph *graph = NULL;
+    for (int joined = 0; joined < 2; joined++) {
+        begin(f, f->stream);
+        sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 0);
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, other, f->stream));
+        sim_fixture_work(f, other, MEND_SIM_WORK_TOUCH, address, 512, 0, 0);
+        if (joined) {
+            EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, f->stream, other));
+        }
+        EXPECT_RESULT(joined ? MEND_OK : MEND_ERROR_DRIVER,
+                      mend_sim_end_capture(f->sim, f->stream, &graph));
+        EXPECT_TRUE((graph != NULL) == joined);
+        EXPECT_INT_EQ(MEND_CAPTURE_NONE, state_of(f, other));
+    }
+    mend_sim_graph_destroy(f->sim, graph);
+    EXPECT_U64_EQ(0, f->heard);
+}
+
+static void *end_elsewhere(void *argument)
+{
+    sim_fixture *f = argument;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_end_capture(f->sim, f->stream, NULL));
+    return NULL;
+}
+
+SIM_TEST(sim_capture, ends_in_the_thread_that_began_it)
+{
+    pthread_t other;
+    begin(f, f->stream);
+    ASSERT_INT_EQ(0, pthread_create(&other, NULL, end_elsewhere, f));
+    pthread_join(other, NULL);
+    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, state_of(f, f->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
 }

@@ -39,8 +39,7 @@ typedef int mend_cu_symbol_status;  /* CUdriverProcAddressQueryResult */
     X(MEND_CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                            \
     X(MEND_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                      \
     X(MEND_CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                         \
-    X(MEND_CU_SYMBOLS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)                         \
-    X(MEND_CU_CAPTURE_IMPLICIT, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906)
+    X(MEND_CU_SYMBOLS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)
 
 enum {
 #define X(ours, theirs, value) ours = value,

@@ -36,7 +36,7 @@ mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream str
     mend_cu_capture_status capture = 0;
     mend_cu_id capture_id = 0;
     status = functions->cuStreamGetCaptureInfo(stream, &capture, &capture_id, NULL, NULL, NULL);
-    if (status == MEND_CU_CAPTURE_IMPLICIT) {
+    if (status == MEND_DRIVER_CAPTURE_IMPLICIT) {
         /* The legacy stream while a blocking stream captures: not captured, but not usable. */
         found.capture = MEND_CAPTURE_ACTIVE;
     } else if (status != MEND_DRIVER_OK) {

@@ -48,7 +48,10 @@ enum {
     MEND_DRIVER_NOT_SUPPORTED = 801,
     MEND_DRIVER_CAPTURE_UNSUPPORTED = 900,
     MEND_DRIVER_CAPTURE_INVALIDATED = 901,
+    MEND_DRIVER_CAPTURE_MERGE = 902,
     MEND_DRIVER_CAPTURE_ISOLATION = 905,
+    MEND_DRIVER_CAPTURE_IMPLICIT = 906,
+    MEND_DRIVER_CAPTURED_EVENT = 907,
     MEND_DRIVER_UNKNOWN = 999
 };
 
@@ -105,7 +108,7 @@ typedef struct mend_stream_info {
     uint64_t id;          /* unique for the life of the process, never reused (cuStreamGetId) */
     mend_context context; /* the context the stream belongs to */
     mend_capture_state capture;
-    uint64_t capture_id; /* unique among captures; 0 when none */
+    uint64_t capture_id; /* unique among captures; 0 unless capture is ACTIVE */
 } mend_stream_info;
 
 /* A small kernel for tools, tests and contract checks; the allocator itself never launches. */

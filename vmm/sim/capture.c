@@ -1,141 +1,129 @@
 /*
- * Capture: while a stream is captured its work is recorded instead of run, and calls that would
- * need to know whether it is done are refused and spoil the capture.
- *
- * Every capture has the global mode: calls that are unsafe then (plain_alloc, plain_free, asking
- * or waiting for any event) are refused in threads whose own mode is not relaxed.
+ * Capture: while a stream is captured its work is recorded instead of run. It begins on one stream,
+ * spreads to those that wait for its events, and ends where it began.
  */
+#include "sim/capture.h"
+
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/sim.h"
 
-/* Results of the driver that only captures give. */
-enum { CAPTURE_MERGE = 902, CAPTURE_IMPLICIT_EVENT = 907 };
-
-/* Spoils the captures of one id, or all of them for 0, on one device or on all of them for -1. */
-static void invalidate(mend_sim *sim, uint64_t capture_id, int device)
+mend_capture_state mend_sim_capture_state(const mend_sim_capture *capture)
 {
-    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
-        if (stream->capture == MEND_CAPTURE_ACTIVE &&
-            (capture_id == 0 || stream->capture_id == capture_id) &&
-            (device < 0 || stream->device == device)) {
-            stream->capture = MEND_CAPTURE_INVALIDATED;
-        }
+    if (capture == NULL) {
+        return MEND_CAPTURE_NONE;
     }
+    return capture->spoilt ? MEND_CAPTURE_INVALIDATED : MEND_CAPTURE_ACTIVE;
 }
 
-mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream handle)
+mend_sim_capture *mend_sim_capture_find(const mend_sim *sim, uint64_t id)
 {
-    mend_mutex_lock(&sim->mutex);
-    mend_sim_stream *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
-    bool possible = stream != NULL && stream->capture == MEND_CAPTURE_NONE;
-    if (possible) {
-        stream->capture = MEND_CAPTURE_ACTIVE;
-        stream->capture_id = ++sim->last_capture_id;
-        sim->captures++;
-    }
-    mend_mutex_unlock(&sim->mutex);
-    return possible ? MEND_OK : MEND_ERROR_INVALID_ARGUMENT;
-}
-
-mend_result mend_sim_end_capture(mend_sim *sim, mend_stream handle)
-{
-    mend_result result = MEND_ERROR_INVALID_ARGUMENT;
-    mend_mutex_lock(&sim->mutex);
-    mend_sim_stream *first = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
-    if (first != NULL && first->capture != MEND_CAPTURE_NONE) {
-        uint64_t capture_id = first->capture_id;
-        result = first->capture == MEND_CAPTURE_ACTIVE ? MEND_OK : MEND_ERROR_DRIVER;
-        for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-            mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
-            if (stream->capture_id == capture_id) {
-                stream->capture = MEND_CAPTURE_NONE;
-                stream->capture_id = 0;
-            }
-        }
-        sim->captures--;
-    }
-    mend_mutex_unlock(&sim->mutex);
-    return result;
-}
-
-mend_status mend_sim_capture_admits_unsafe(mend_sim *sim)
-{
-    if (sim->captures == 0) {
-        return MEND_DRIVER_OK;
-    }
-    mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL || thread->capture_mode == MEND_CAPTURE_MODE_RELAXED) {
-        return thread == NULL ? MEND_DRIVER_OUT_OF_MEMORY : MEND_DRIVER_OK;
-    }
-    invalidate(sim, 0, -1);
-    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                           "%s: while a stream is captured, in a thread whose capture mode is not "
-                           "relaxed",
-                           mend_driver_call_name(sim->call));
-}
-
-mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stream)
-{
-    if (stream->capture == MEND_CAPTURE_NONE) {
-        return MEND_DRIVER_OK;
-    }
-    bool spoilt = stream->capture == MEND_CAPTURE_INVALIDATED;
-    invalidate(sim, stream->capture_id, -1);
-    return mend_sim_refuse(
-        sim, spoilt ? MEND_DRIVER_CAPTURE_INVALIDATED : MEND_DRIVER_CAPTURE_UNSUPPORTED,
-        "%s: stream %" PRIu64 " is captured", mend_driver_call_name(sim->call), stream->id);
-}
-
-/* The event was last recorded in a capture that has not ended. */
-static mend_sim_stream *capture_of(mend_sim *sim, const mend_sim_event *event)
-{
-    if (event->capture_id == 0 || sim->captures == 0) {
-        return NULL;
-    }
-    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
-        if (stream->capture_id == event->capture_id) {
-            return stream;
+    for (mend_list *at = sim->captures.next; at != &sim->captures; at = at->next) {
+        mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
+        if (capture->id == id) {
+            return capture;
         }
     }
     return NULL;
 }
 
-mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event)
+/* ---- from its beginning to its end -------------------------------------------------------- */
+
+static mend_result begin(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture_mode mode)
 {
-    if (event->capture_id == 0) {
-        return MEND_DRIVER_OK;
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL || !mend_slab_reserve(&sim->capture_slab, 1)) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
-    invalidate(sim, event->capture_id, -1);
-    return mend_sim_refuse(sim, CAPTURE_IMPLICIT_EVENT,
-                           "%s: the event was last recorded in a stream that was captured",
-                           mend_driver_call_name(sim->call));
+    mend_sim_graph *graph = mend_sim_graph_make(sim);
+    if (graph == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    mend_sim_capture *capture = mend_slab_take(&sim->capture_slab);
+    capture->id = ++sim->last_capture_id;
+    capture->thread = thread->number;
+    capture->mode = mode;
+    capture->origin = stream;
+    capture->graph = graph;
+    mend_list_append(&sim->captures, &capture->link);
+    stream->capture = capture;
+    stream->tip = NULL;
+    return MEND_OK;
 }
 
-mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device)
+mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream handle, mend_sim_capture_mode mode)
 {
-    bool captures = false;
-    for (mend_list *at = sim->streams.next; sim->captures != 0 && at != &sim->streams;
-         at = at->next) {
-        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
-        captures |= stream->capture != MEND_CAPTURE_NONE && stream->device == device;
+    if (sim == NULL || (unsigned)mode > MEND_SIM_CAPTURE_RELAXED) {
+        return MEND_ERROR_INVALID_ARGUMENT;
     }
-    if (!captures) {
-        return MEND_DRIVER_OK;
-    }
-    invalidate(sim, 0, device);
-    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                           "%s: a stream of the context is captured",
-                           mend_driver_call_name(sim->call));
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_stream *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
+    bool possible = stream != NULL && stream->capture == NULL;
+    mend_result result = possible ? begin(sim, stream, mode) : MEND_ERROR_INVALID_ARGUMENT;
+    mend_mutex_unlock(&sim->mutex);
+    return result;
 }
+
+/* Lets the capture's streams go, and gives what was recorded: NULL where that is of no use. */
+static mend_sim_graph *end(mend_sim *sim, mend_sim_capture *capture)
+{
+    mend_sim_graph *graph = capture->graph;
+    bool whole = !capture->spoilt && mend_sim_graph_is_joined(graph, capture->origin->tip);
+    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
+        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
+        if (stream->capture == capture) {
+            stream->capture = NULL;
+            stream->tip = NULL;
+        }
+    }
+    mend_list_remove(&capture->link);
+    mend_slab_give(&sim->capture_slab, capture);
+    if (!whole) {
+        mend_sim_graph_drop(sim, graph);
+    }
+    return whole ? graph : NULL;
+}
+
+/* A capture that is not relaxed is ended by the thread that began it. */
+static bool may_end(mend_sim *sim, const mend_sim_stream *stream)
+{
+    const mend_sim_capture *capture = stream != NULL ? stream->capture : NULL;
+    if (capture == NULL || capture->origin != stream) {
+        return false;
+    }
+    const mend_sim_thread *thread = mend_sim_thread_get(sim);
+    return capture->mode == MEND_SIM_CAPTURE_RELAXED ||
+           (thread != NULL && thread->number == capture->thread);
+}
+
+mend_result mend_sim_end_capture(mend_sim *sim, mend_stream handle, mend_sim_graph **graph)
+{
+    if (sim == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_result result = MEND_ERROR_INVALID_ARGUMENT;
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_stream *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
+    if (may_end(sim, stream)) {
+        mend_sim_graph *recorded = end(sim, stream->capture);
+        result = recorded != NULL ? MEND_OK : MEND_ERROR_DRIVER;
+        if (graph != NULL) {
+            *graph = recorded;
+        } else if (recorded != NULL) {
+            mend_sim_graph_drop(sim, recorded);
+        }
+    }
+    mend_mutex_unlock(&sim->mutex);
+    return result;
+}
+
+/* ---- work and waits in it ----------------------------------------------------------------- */
 
 mend_status mend_sim_capture_takes_work(mend_sim *sim, mend_sim_stream *stream, bool *captured)
 {
-    *captured = stream->capture == MEND_CAPTURE_ACTIVE;
-    if (stream->capture != MEND_CAPTURE_INVALIDATED) {
+    mend_capture_state state = mend_sim_capture_state(stream->capture);
+    *captured = state == MEND_CAPTURE_ACTIVE;
+    if (state != MEND_CAPTURE_INVALIDATED) {
         return MEND_DRIVER_OK;
     }
     return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_INVALIDATED,
@@ -143,52 +131,78 @@ mend_status mend_sim_capture_takes_work(mend_sim *sim, mend_sim_stream *stream, 
                            mend_driver_call_name(sim->call), stream->id);
 }
 
-mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
-                                        mend_sim_event *event, bool *captured)
+/* The stream comes after `tip`, which the capture recorded, and joins it if it has not yet. */
+static mend_status join(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture *capture,
+                        mend_sim_node *tip)
 {
-    mend_sim_stream *origin = capture_of(sim, event);
+    if (stream->capture == NULL) {
+        stream->capture = capture;
+        stream->tip = tip;
+        return MEND_DRIVER_OK;
+    }
+    return mend_sim_graph_join(sim, stream, tip);
+}
+
+mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
+                                        const mend_sim_event *event, bool *captured)
+{
+    mend_sim_capture *own = stream->capture;
+    mend_sim_capture *other = mend_sim_capture_find(sim, event->capture_id);
     mend_status status = mend_sim_capture_takes_work(sim, stream, captured);
-    if (status != MEND_DRIVER_OK || (!*captured && origin == NULL)) {
+    if (status != MEND_DRIVER_OK || (own == NULL && event->capture_id == 0)) {
         return status;
     }
-    if (origin == NULL) {
-        invalidate(sim, stream->capture_id, -1);
+    if (own == NULL && other == NULL) {
+        return mend_sim_refuse(sim, MEND_DRIVER_CAPTURED_EVENT,
+                               "stream_wait: the event was last recorded in a capture that ended");
+    }
+    if (other == NULL) {
+        own->spoilt = true;
         return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_ISOLATION,
                                "stream_wait: stream %" PRIu64
                                " is captured, the event was recorded outside the capture",
                                stream->id);
     }
-    if (*captured && stream->capture_id != event->capture_id) {
-        invalidate(sim, stream->capture_id, -1);
-        invalidate(sim, event->capture_id, -1);
-        return mend_sim_refuse(sim, CAPTURE_MERGE,
+    if (own != NULL && own != other) {
+        own->spoilt = true;
+        other->spoilt = true;
+        return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_MERGE,
                                "stream_wait: stream %" PRIu64 " and the event are of two captures",
                                stream->id);
     }
     if (stream->handle == 0) {
-        invalidate(sim, event->capture_id, -1);
+        other->spoilt = true;
         return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
                                "stream_wait: a default stream cannot join a capture");
     }
-    /* A stream that waits for a captured event joins the capture. */
-    stream->capture = origin->capture;
-    stream->capture_id = event->capture_id;
     *captured = true;
-    return MEND_DRIVER_OK;
+    return join(sim, stream, other, event->tip);
 }
 
-mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)
+mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, mend_stream other)
 {
-    mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
+    if (sim == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
     }
-    if ((unsigned)*mode > MEND_CAPTURE_MODE_RELAXED) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "exchange_capture_mode: %d is not a mode", (int)*mode);
+    mend_sim_stream *waiting = NULL;
+    mend_sim_stream *awaited = NULL;
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_stream_wait;
+    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_stream_wait);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find_for_user(sim, stream, &waiting);
     }
-    mend_capture_mode former = thread->capture_mode;
-    thread->capture_mode = *mode;
-    *mode = former;
-    return MEND_DRIVER_OK;
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find_for_user(sim, other, &awaited);
+    }
+    if (status == MEND_DRIVER_OK) {
+        mend_sim_event event = {0};
+        status = mend_sim_event_mark(sim, &event, awaited);
+        if (status == MEND_DRIVER_OK) {
+            status = mend_sim_stream_wait_mark(sim, waiting, &event);
+        }
+    }
+    mend_result result = mend_sim_result_for_user(sim, status);
+    mend_mutex_unlock(&sim->mutex);
+    return result;
 }

@@ -189,7 +189,10 @@ static uint64_t run_words(const mend_sim_item *item, bool verify)
 static void run_copy(const mend_sim_item *item)
 {
     void *destination = item->host != NULL ? item->host : pointer_of(item->address);
-    const void *source = item->staged != NULL ? item->staged : pointer_of(item->source);
+    const void *source = item->staged;
+    if (source == NULL) {
+        source = item->host_source != NULL ? item->host_source : pointer_of(item->source);
+    }
     if (item->granule_bytes > 0) {
         memmove(destination, source, (size_t)item->granule_bytes);
     }

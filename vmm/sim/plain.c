@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/align.h"
+#include "sim/capture.h"
 #include "sim/sim.h"
 
 /* Any size the address space could hold; keeps roundings from overflowing. */
@@ -109,7 +110,7 @@ mend_status mend_sim_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream
     mend_sim_stream *stream = NULL;
     mend_sim_mapping *mapping = NULL;
     mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK && stream->capture != MEND_CAPTURE_NONE) {
+    if (status == MEND_DRIVER_OK && stream->capture != NULL) {
         status = MEND_DRIVER_NOT_SUPPORTED;
     }
     if (status == MEND_DRIVER_OK) {
@@ -129,7 +130,7 @@ mend_status mend_sim_async_free(mend_sim *sim, uint64_t address, mend_stream han
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    if (stream->capture != MEND_CAPTURE_NONE) {
+    if (stream->capture != NULL) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
     mend_sim_mapping *mapping = find(sim, address);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "sim/capture.h"
 
 #define DEFAULT_MEMORY_BYTES  (80 * MEND_GIB)
 #define DEFAULT_PAGE_BYTES    (2 * MEND_MIB)
@@ -54,6 +55,7 @@ static void init_state(mend_sim *sim)
     mend_mutex_init(&sim->mutex, MEND_RANK_DRIVER);
     mend_list_init(&sim->streams);
     mend_list_init(&sim->threads);
+    mend_list_init(&sim->captures);
     mend_pointer_map_init(&sim->chunks);
     mend_sim_handles_init(&sim->stream_handles, STREAM_HANDLES);
     mend_sim_handles_init(&sim->event_handles, EVENT_HANDLES);
@@ -66,6 +68,9 @@ static void init_state(mend_sim *sim)
     mend_slab_init(&sim->event_slab, sizeof(mend_sim_event));
     mend_slab_init(&sim->item_slab, sizeof(mend_sim_item));
     mend_slab_init(&sim->thread_slab, sizeof(mend_sim_thread));
+    mend_slab_init(&sim->capture_slab, sizeof(mend_sim_capture));
+    mend_slab_init(&sim->graph_slab, sizeof(mend_sim_graph));
+    mend_slab_init(&sim->node_slab, sizeof(mend_sim_node));
     mend_sim_table_fill(sim);
 }
 
@@ -111,8 +116,10 @@ void mend_sim_destroy(mend_sim *sim)
     mend_pointer_map_clear(&sim->chunks);
     mend_sim_handles_clear(&sim->stream_handles);
     mend_sim_handles_clear(&sim->event_handles);
-    mend_slab *slabs[] = {&sim->range_slab, &sim->chunk_slab, &sim->mapping_slab, &sim->stream_slab,
-                          &sim->event_slab, &sim->item_slab,  &sim->thread_slab};
+    mend_slab *slabs[] = {&sim->range_slab,  &sim->chunk_slab,   &sim->mapping_slab,
+                          &sim->stream_slab, &sim->event_slab,   &sim->item_slab,
+                          &sim->thread_slab, &sim->capture_slab, &sim->graph_slab,
+                          &sim->node_slab};
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
         mend_slab_clear(slabs[i]);
     }

@@ -68,14 +68,17 @@ typedef struct mend_sim_mapping {
 
 /* ---- streams and work ----------------------------------------------------------------------- */
 
+typedef struct mend_sim_capture mend_sim_capture; /* capture.h */
+typedef struct mend_sim_node mend_sim_node;
+
 typedef struct mend_sim_stream {
     mend_list link; /* of all streams */
     uint64_t id;
     uintptr_t handle; /* 0: the legacy stream or one of a thread */
     int device;
-    uint64_t tail_ns; /* when all that is queued is done */
-    uint64_t capture_id;
-    mend_capture_state capture;
+    uint64_t tail_ns;          /* when all that is queued is done */
+    mend_sim_capture *capture; /* NULL: none */
+    mend_sim_node *tip;        /* what its next captured work comes after; NULL: nothing */
 } mend_sim_stream;
 
 typedef struct mend_sim_event {
@@ -83,6 +86,7 @@ typedef struct mend_sim_event {
     int device;
     uint64_t ready_ns;   /* when the work before the last record is done; 0: never recorded */
     uint64_t capture_id; /* not 0: last recorded in this capture */
+    mend_sim_node *tip;  /* there, after this; means nothing once the capture has ended */
 } mend_sim_event;
 
 typedef enum mend_sim_item_kind {
@@ -110,11 +114,12 @@ typedef struct mend_sim_item {
     uint64_t granule_bytes;
     uint64_t stride_bytes;
     uint64_t granule_count;
-    uint64_t value;      /* tag, word or byte */
-    uint64_t mismatches; /* VERIFY_WORDS: address of the counter */
-    uint64_t source;     /* COPY: from the device; 0: from `staged` or to the host */
-    void *staged;        /* COPY from the host: the bytes, owned */
-    void *host;          /* COPY to the host */
+    uint64_t value;          /* tag, word or byte */
+    uint64_t mismatches;     /* VERIFY_WORDS: address of the counter */
+    uint64_t source;         /* COPY: from the device; 0: from the host */
+    void *staged;            /* COPY from the host: the bytes, owned */
+    void *host;              /* COPY to the host */
+    const void *host_source; /* COPY from the host, where nothing was staged */
 } mend_sim_item;
 
 /* What belongs to one thread of the program. */
@@ -190,7 +195,7 @@ struct mend_sim {
     mend_sim_handles event_handles;
     uint64_t last_stream_id;
     uint64_t last_capture_id;
-    uint64_t captures; /* begun and not ended */
+    mend_list captures; /* begun and not ended */
 
     mend_tree items; /* by completion */
     uint64_t now_ns;
@@ -198,6 +203,7 @@ struct mend_sim {
     uint64_t event_delay_ns;
 
     mend_slab range_slab, chunk_slab, mapping_slab, stream_slab, event_slab, item_slab, thread_slab;
+    mend_slab capture_slab, graph_slab, node_slab;
 
     mend_sim_standing_fault *faults;
     uint64_t fallible_calls;
@@ -341,6 +347,12 @@ void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t unt
 mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle);
 mend_status mend_sim_stream_query(mend_sim *sim, mend_stream handle);
 mend_status mend_sim_stream_wait_host(mend_sim *sim, mend_stream handle);
+
+/* What a record on the stream now marks, and a wait for such a mark. */
+mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_stream *stream);
+mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
+                                      const mend_sim_event *event);
+
 mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_event event);
 mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_info *info);
 mend_status mend_sim_context_wait_host(mend_sim *sim);
@@ -350,31 +362,27 @@ mend_status mend_sim_event_query(mend_sim *sim, mend_event handle);
 mend_status mend_sim_event_wait_host(mend_sim *sim, mend_event handle);
 mend_status mend_sim_event_drop(mend_sim *sim, mend_event handle);
 
-/* ---- capture.c ------------------------------------------------------------------------------ */
-
-/* Whether the calling thread may make a call that is unsafe while another stream captures. */
-mend_status mend_sim_capture_admits_unsafe(mend_sim *sim);
-
-/* Refuses a call that capture forbids on this stream or event, and invalidates the capture. */
-mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stream);
-mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event);
-mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device);
-
-/* Work on a capturing stream is recorded, not run: *captured tells. */
-mend_status mend_sim_capture_takes_work(mend_sim *sim, mend_sim_stream *stream, bool *captured);
-
-/* A wait in which the stream or the event is captured; *captured: nothing is left to do. */
-mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
-                                        mend_sim_event *event, bool *captured);
-mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode);
-
 /* ---- work.c --------------------------------------------------------------------------------- */
 
 void mend_sim_items_init(mend_sim *sim);
 void mend_sim_items_clear(mend_sim *sim);
 
+/* Adds work of item->device with a known completion time. The caller reserved an item in the slab,
+ * and lets the clock run for what is due already. */
+void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_sim_item *item,
+                       uint64_t start_ns, uint64_t complete_ns);
+
+/* The stream of a handle as the functions of mend_sim.h take it: a default stream is that of the
+ * current context, or of device 0 where none is current. */
+mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
+                                          mend_sim_stream **stream);
+
+/* What such a function answers: `status`, or that the device is lost. */
+mend_result mend_sim_result_for_user(const mend_sim *sim, mend_status status);
+
 /* Queues a copy of `item` (kind, range and values are set) on the stream; it runs for
- * `duration_ns`, or until `finish_ns` if that is later. Owns item->staged from then on. */
+ * `duration_ns`, or until `finish_ns` if that is later. Where the stream is captured, the item and
+ * its duration are recorded instead. Owns item->staged from then on. */
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                            uint64_t duration_ns, uint64_t finish_ns);
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/align.h"
+#include "sim/capture.h"
 #include "sim/sim.h"
 
 mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, bool with_handle)
@@ -104,8 +105,9 @@ mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
                                "stream_destroy: %p is not a stream that was created",
                                (void *)handle);
     }
-    if (stream->capture != MEND_CAPTURE_NONE) {
-        return mend_sim_capture_forbids_stream(sim, stream);
+    status = mend_sim_capture_forbids_stream(sim, stream);
+    if (status != MEND_DRIVER_OK) {
+        return status;
     }
     mend_sim_handles_remove(&sim->stream_handles, stream->handle);
     mend_list_remove(&stream->link);
@@ -137,22 +139,26 @@ mend_status mend_sim_stream_wait_host(mend_sim *sim, mend_stream handle)
     return status == MEND_DRIVER_OK ? wait_host(sim, stream->tail_ns) : status;
 }
 
+mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
+                                      const mend_sim_event *event)
+{
+    bool captured = false;
+    mend_status status = mend_sim_capture_takes_wait(sim, stream, event, &captured);
+    if (status == MEND_DRIVER_OK && !captured) {
+        mend_sim_stream_extend(sim, stream, event->ready_ns);
+    }
+    return status;
+}
+
 mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_event event)
 {
     mend_sim_stream *stream = NULL;
     mend_sim_event *fence = NULL;
-    bool captured = false;
     mend_status status = mend_sim_stream_find(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_event_find(sim, event, &fence);
     }
-    if (status == MEND_DRIVER_OK) {
-        status = mend_sim_capture_takes_wait(sim, stream, fence, &captured);
-    }
-    if (status == MEND_DRIVER_OK && !captured) {
-        mend_sim_stream_extend(sim, stream, fence->ready_ns);
-    }
-    return status;
+    return status == MEND_DRIVER_OK ? mend_sim_stream_wait_mark(sim, stream, fence) : status;
 }
 
 mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_info *info)
@@ -160,8 +166,10 @@ mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_
     mend_sim_stream *stream = NULL;
     mend_status status = mend_sim_stream_find(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
-        *info = (mend_stream_info){stream->id, mend_sim_context_of(stream->device), stream->capture,
-                                   stream->capture_id};
+        mend_capture_state capture = mend_sim_capture_state(stream->capture);
+        uint64_t capture_id = capture == MEND_CAPTURE_ACTIVE ? stream->capture->id : 0;
+        *info = (mend_stream_info){stream->id, mend_sim_context_of(stream->device), capture,
+                                   capture_id};
     }
     return status;
 }
@@ -194,11 +202,25 @@ mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle)
     return MEND_DRIVER_OK;
 }
 
+mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_stream *stream)
+{
+    bool captured = false;
+    mend_status status = mend_sim_capture_takes_work(sim, stream, &captured);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    event->capture_id = captured ? stream->capture->id : 0;
+    event->tip = stream->tip;
+    if (!captured) {
+        event->ready_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+    }
+    return MEND_DRIVER_OK;
+}
+
 mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream stream_handle)
 {
     mend_sim_event *event = NULL;
     mend_sim_stream *stream = NULL;
-    bool captured = false;
     mend_status status = mend_sim_event_find(sim, handle, &event);
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_stream_find(sim, stream_handle, &stream);
@@ -211,15 +233,8 @@ mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream 
                                "event_record: an event of device %d on a stream of device %d",
                                event->device, stream->device);
     }
-    status = mend_sim_capture_takes_work(sim, stream, &captured);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    event->capture_id = captured ? stream->capture_id : 0;
-    if (!captured) {
-        event->ready_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
-    }
-    return MEND_DRIVER_OK;
+    mend_sim_capture_minds_record(sim, stream);
+    return mend_sim_event_mark(sim, event, stream);
 }
 
 /* When the host hears that the event is complete. */

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/align.h"
+#include "sim/capture.h"
 #include "sim/sim.h"
 
 /* The body of a table function: `work` gives the status unless the call is answered before. */

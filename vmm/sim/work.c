@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "sim/capture.h"
 #include "sim/sim.h"
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
@@ -67,6 +68,19 @@ void mend_sim_run_until(mend_sim *sim, uint64_t until_ns)
     }
 }
 
+void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_sim_item *item,
+                       uint64_t start_ns, uint64_t complete_ns)
+{
+    mend_sim_item *queued = mend_slab_take(&sim->item_slab);
+    *queued = *item;
+    queued->stream_id = stream->id;
+    queued->sequence = ++sim->sequence;
+    queued->start_ns = start_ns;
+    queued->complete_ns = complete_ns;
+    mend_tree_insert(&sim->items, &queued->by_completion);
+    sim->ledger.pending_work++;
+}
+
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                            uint64_t duration_ns, uint64_t finish_ns)
 {
@@ -75,20 +89,19 @@ mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_si
     if (status == MEND_DRIVER_OK && !captured && !mend_slab_reserve(&sim->item_slab, 1)) {
         status = MEND_DRIVER_OUT_OF_MEMORY;
     }
+    if (status == MEND_DRIVER_OK && captured) {
+        status = mend_sim_graph_record(sim, stream, item, duration_ns);
+    }
     if (status != MEND_DRIVER_OK || captured) {
         free(item->staged);
         return status;
     }
-    mend_sim_item *queued = mend_slab_take(&sim->item_slab);
-    *queued = *item;
-    queued->device = stream->device;
-    queued->stream_id = stream->id;
-    queued->sequence = ++sim->sequence;
-    queued->start_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
-    queued->complete_ns = mend_max_u64(queued->start_ns + duration_ns, finish_ns);
-    mend_tree_insert(&sim->items, &queued->by_completion);
-    sim->ledger.pending_work++;
-    mend_sim_stream_extend(sim, stream, queued->complete_ns);
+    uint64_t start_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+    uint64_t complete_ns = mend_max_u64(start_ns + duration_ns, finish_ns);
+    mend_sim_item placed = *item;
+    placed.device = stream->device;
+    mend_sim_item_add(sim, stream, &placed, start_ns, complete_ns);
+    mend_sim_stream_extend(sim, stream, complete_ns);
     mend_sim_run_until(sim, sim->now_ns);
     return sim->broken;
 }
@@ -143,8 +156,8 @@ mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend
     return mend_sim_queue(sim, stream, &item, kernel->duration_ns, 0);
 }
 
-/* As in a call of the table, but where no context is current it is that of device 0. */
-static mend_status find_stream(mend_sim *sim, mend_stream handle, mend_sim_stream **stream)
+mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
+                                          mend_sim_stream **stream)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
     if (thread == NULL) {
@@ -154,6 +167,18 @@ static mend_status find_stream(mend_sim *sim, mend_stream handle, mend_sim_strea
         return mend_sim_stream_find_default(sim, thread, 0, handle, stream);
     }
     return mend_sim_stream_find(sim, handle, stream);
+}
+
+mend_result mend_sim_result_for_user(const mend_sim *sim, mend_status status)
+{
+    if (status == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
+    if (mend_sim_out_of_order(sim, MEND_CALL_launch) != MEND_DRIVER_OK) {
+        return MEND_ERROR_DEVICE_LOST;
+    }
+    return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_HOST_MEMORY
+                                               : MEND_ERROR_INVALID_ARGUMENT;
 }
 
 mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work)
@@ -171,7 +196,7 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
     mend_sim_stream *queue = NULL;
     mend_status status = mend_sim_out_of_order(sim, MEND_CALL_launch);
     if (status == MEND_DRIVER_OK) {
-        status = find_stream(sim, stream, &queue);
+        status = mend_sim_stream_find_for_user(sim, stream, &queue);
     }
     if (status == MEND_DRIVER_OK) {
         mend_sim_item item = {.kind = kinds[work->kind],
@@ -181,19 +206,13 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
                               .value = work->tag};
         status = mend_sim_queue(sim, queue, &item, 0, work->finish_ns);
     }
-    bool lost = mend_sim_out_of_order(sim, MEND_CALL_launch) != MEND_DRIVER_OK;
+    mend_result result = mend_sim_result_for_user(sim, status);
     mend_mutex_unlock(&sim->mutex);
-    if (status == MEND_DRIVER_OK) {
-        return MEND_OK;
-    }
-    if (lost) {
-        return MEND_ERROR_DEVICE_LOST;
-    }
-    return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_HOST_MEMORY
-                                               : MEND_ERROR_INVALID_ARGUMENT;
+    return result;
 }
 
-/* The host's bytes are taken when the call is made, as the driver does with pageable memory. */
+/* The host's bytes are taken when the call is made, as the driver does with pageable memory; where
+ * the copy is recorded, each replay takes them anew. */
 static bool stage(const mend_sim *sim, mend_sim_item *item, uint64_t source, uint64_t size)
 {
     if (sim->config.content == MEND_SIM_CONTENT_NONE || size == 0) {
@@ -225,11 +244,13 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
         .granule_bytes = size_bytes,
         .granule_count = 1,
     };
-    if (!from_device && !stage(sim, &item, source, size_bytes)) {
+    if (!from_device && stream->capture != NULL) {
+        item.host_source = (const void *)(uintptr_t)source;
+    } else if (!from_device && !stage(sim, &item, source, size_bytes)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     status = mend_sim_queue(sim, stream, &item, 0, 0);
-    if (status == MEND_DRIVER_OK && !to_device && stream->capture == MEND_CAPTURE_NONE) {
+    if (status == MEND_DRIVER_OK && !to_device && stream->capture == NULL) {
         sim->ledger.host_syncs++;
         mend_sim_run_until(sim, stream->tail_ns);
         status = sim->broken;

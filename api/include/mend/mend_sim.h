@@ -116,12 +116,6 @@ MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
-/* Puts a created stream in capture (global mode) and ends it: work is then recorded, not run, and
- * what capture forbids is refused. MEND_ERROR_INVALID_ARGUMENT: not such a stream, or not in that
- * state. MEND_ERROR_DRIVER: the capture ended, but had been invalidated. */
-MEND_API mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream stream);
-MEND_API mend_result mend_sim_end_capture(mend_sim *sim, mend_stream stream);
-
 typedef enum mend_sim_work_kind {
     MEND_SIM_WORK_TOUCH, /* needs the range mapped and accessible while it runs, nothing more */
     MEND_SIM_WORK_WRITE, /* writes `tag` to the range: each 512 B granule gets (tag, its index) */
@@ -140,6 +134,50 @@ typedef struct mend_sim_work {
     uint64_t finish_ns;
 } mend_sim_work;
 MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work);
+
+/* ---- capture and graphs ---------------------------------------------------------------------- */
+
+/* To which threads a capture forbids calls that are unsafe beside it (making, mapping and freeing
+ * memory, asking for an event): those whose own mode is not relaxed, in the modes of CUDA. */
+typedef enum mend_sim_capture_mode {
+    MEND_SIM_CAPTURE_GLOBAL = 0,   /* to every thread; others escape by the thread-local mode too */
+    MEND_SIM_CAPTURE_THREAD_LOCAL, /* to the thread that began it */
+    MEND_SIM_CAPTURE_RELAXED       /* to none */
+} mend_sim_capture_mode;
+
+/* Work that was captured, to be run again and again. */
+typedef struct mend_sim_graph mend_sim_graph;
+
+/* Puts a stream in capture: what is launched on it, and on streams that come to wait for it, is
+ * recorded instead of run, and what capture forbids is refused and spoils the capture. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (the legacy stream, an unknown one, or one that is captured);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+MEND_API mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream stream,
+                                            mend_sim_capture_mode mode);
+
+/* Ends the capture begun on this stream, of all its streams, and gives what was recorded; `graph`
+ * may be NULL where nobody wants it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: no capture was begun on
+ * the stream, or by another thread and not in the relaxed mode: nothing ended. MEND_ERROR_DRIVER:
+ * the capture ended without a graph (*graph is NULL), since it was spoilt before, or some of its
+ * work is not waited for by the stream it began on. */
+MEND_API mend_result mend_sim_end_capture(mend_sim *sim, mend_stream stream,
+                                          mend_sim_graph **graph);
+
+/* Makes what is launched on `stream` later wait for all that was launched on `other`, as a program
+ * does by an event of its own. Where `other` is captured, `stream` joins the capture. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (an unknown stream, or captures forbid it);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+MEND_API mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, mend_stream other);
+
+/* Queues all work of the graph on a stream, as mend_sim_launch does: after what was queued there
+ * before, in the order recorded, each piece for as long as it was to run and at least until
+ * `finish_ns`. It is judged then. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (NULL, an unknown stream or
+ * one that is captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph, mend_stream stream,
+                                           uint64_t finish_ns);
+
+/* Work queued by launches still runs. NULL does nothing. */
+MEND_API void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph);
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 

@@ -1,0 +1,122 @@
+/*
+ * What may not be done while streams are captured, since the answer would depend on work that does
+ * not run, or since a graph could not repeat it. Whoever does it spoils the captures concerned.
+ */
+#include <inttypes.h>
+
+#include "base/align.h"
+#include "sim/capture.h"
+
+/* ---- calls unsafe beside a capture -------------------------------------------------------- */
+
+static bool forbids_unsafe(const mend_sim_capture *capture, const mend_sim_thread *thread)
+{
+    if (thread->capture_mode == MEND_CAPTURE_MODE_RELAXED) {
+        return false;
+    }
+    if (capture->thread == thread->number) {
+        return capture->mode != MEND_SIM_CAPTURE_RELAXED;
+    }
+    return capture->mode == MEND_SIM_CAPTURE_GLOBAL &&
+           thread->capture_mode == MEND_CAPTURE_MODE_GLOBAL;
+}
+
+mend_status mend_sim_capture_admits_unsafe(mend_sim *sim)
+{
+    if (mend_list_is_empty(&sim->captures)) {
+        return MEND_DRIVER_OK;
+    }
+    const mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    bool forbidden = false;
+    for (mend_list *at = sim->captures.next; at != &sim->captures; at = at->next) {
+        mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
+        if (forbids_unsafe(capture, thread)) {
+            capture->spoilt = true;
+            forbidden = true;
+        }
+    }
+    if (!forbidden) {
+        return MEND_DRIVER_OK;
+    }
+    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                           "%s: while a stream is captured, in a thread whose capture mode is not "
+                           "relaxed",
+                           mend_driver_call_name(sim->call));
+}
+
+mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)
+{
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if ((unsigned)*mode > MEND_CAPTURE_MODE_RELAXED) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "exchange_capture_mode: %d is not a mode", (int)*mode);
+    }
+    mend_capture_mode former = thread->capture_mode;
+    thread->capture_mode = *mode;
+    *mode = former;
+    return MEND_DRIVER_OK;
+}
+
+/* ---- calls about what is captured --------------------------------------------------------- */
+
+mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stream)
+{
+    mend_sim_capture *capture = stream->capture;
+    if (capture == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    bool spoilt_before = capture->spoilt;
+    capture->spoilt = true;
+    return mend_sim_refuse(
+        sim, spoilt_before ? MEND_DRIVER_CAPTURE_INVALIDATED : MEND_DRIVER_CAPTURE_UNSUPPORTED,
+        "%s: stream %" PRIu64 " is captured", mend_driver_call_name(sim->call), stream->id);
+}
+
+mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event)
+{
+    if (event->capture_id == 0) {
+        return MEND_DRIVER_OK;
+    }
+    mend_sim_capture *capture = mend_sim_capture_find(sim, event->capture_id);
+    if (capture != NULL) {
+        capture->spoilt = true;
+    }
+    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURED_EVENT,
+                           "%s: the event was last recorded in a stream that was captured",
+                           mend_driver_call_name(sim->call));
+}
+
+void mend_sim_capture_minds_record(mend_sim *sim, const mend_sim_stream *stream)
+{
+    if (mend_sim_capture_state(stream->capture) == MEND_CAPTURE_ACTIVE) {
+        (void)mend_sim_refuse(sim, MEND_DRIVER_OK, "%s: stream %" PRIu64 " is captured",
+                              mend_driver_call_name(sim->call), stream->id);
+    }
+}
+
+mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device)
+{
+    bool captured = false;
+    if (mend_list_is_empty(&sim->captures)) {
+        return MEND_DRIVER_OK;
+    }
+    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
+        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
+        if (stream->capture != NULL && stream->device == device) {
+            stream->capture->spoilt = true;
+            captured = true;
+        }
+    }
+    if (!captured) {
+        return MEND_DRIVER_OK;
+    }
+    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                           "%s: a stream of the context is captured",
+                           mend_driver_call_name(sim->call));
+}

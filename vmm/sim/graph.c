@@ -1,0 +1,155 @@
+/* Graphs: work recorded in a capture, and queued again as often as somebody launches it. */
+#include "base/align.h"
+#include "sim/capture.h"
+
+#define NODE_OF(at) MEND_CONTAINER_OF(at, mend_sim_node, link)
+
+mend_sim_graph *mend_sim_graph_make(mend_sim *sim)
+{
+    if (!mend_slab_reserve(&sim->graph_slab, 1)) {
+        return NULL;
+    }
+    mend_sim_graph *graph = mend_slab_take(&sim->graph_slab);
+    mend_list_init(&graph->nodes);
+    return graph;
+}
+
+void mend_sim_graph_drop(mend_sim *sim, mend_sim_graph *graph)
+{
+    while (!mend_list_is_empty(&graph->nodes)) {
+        mend_sim_node *node = NODE_OF(graph->nodes.next);
+        mend_list_remove(&node->link);
+        mend_slab_give(&sim->node_slab, node);
+    }
+    mend_slab_give(&sim->graph_slab, graph);
+}
+
+/* ---- recording ---------------------------------------------------------------------------- */
+
+/* The next node of a captured stream; NULL: malloc failed. */
+static mend_sim_node *add_node(mend_sim *sim, mend_sim_stream *stream)
+{
+    if (!mend_slab_reserve(&sim->node_slab, 1)) {
+        return NULL;
+    }
+    mend_sim_node *node = mend_slab_take(&sim->node_slab);
+    node->after[0] = stream->tip;
+    mend_list_append(&stream->capture->graph->nodes, &node->link);
+    stream->tip = node;
+    return node;
+}
+
+mend_status mend_sim_graph_record(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
+                                  uint64_t duration_ns)
+{
+    mend_sim_node *node = add_node(sim, stream);
+    if (node == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    node->is_work = true;
+    node->item = *item;
+    node->item.device = stream->device;
+    node->duration_ns = duration_ns;
+    stream->capture->graph->work_count++;
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim_node *tip)
+{
+    if (tip == NULL || tip == stream->tip) {
+        return MEND_DRIVER_OK;
+    }
+    mend_sim_node *node = add_node(sim, stream);
+    if (node == NULL) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    node->after[1] = tip;
+    return MEND_DRIVER_OK;
+}
+
+bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip)
+{
+    bool joined = true;
+    /* Backwards, every node is met after all that come after it. */
+    for (mend_list *at = graph->nodes.previous; at != &graph->nodes; at = at->previous) {
+        mend_sim_node *node = NODE_OF(at);
+        node->reached |= node == tip;
+        for (int i = 0; node->reached && i < 2; i++) {
+            if (node->after[i] != NULL) {
+                node->after[i]->reached = true;
+            }
+        }
+        joined &= node->reached || !node->is_work;
+    }
+    return joined;
+}
+
+/* ---- replay ------------------------------------------------------------------------------- */
+
+/* The caller reserved the items. */
+static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, const mend_sim_graph *graph,
+                        uint64_t finish_ns)
+{
+    const uint64_t start_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+    for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
+        mend_sim_node *node = NODE_OF(at);
+        uint64_t ready_ns = start_ns;
+        for (int i = 0; i < 2; i++) {
+            if (node->after[i] != NULL) {
+                ready_ns = mend_max_u64(ready_ns, node->after[i]->complete_ns);
+            }
+        }
+        node->complete_ns = ready_ns;
+        if (node->is_work) {
+            node->complete_ns = mend_max_u64(ready_ns + node->duration_ns, finish_ns);
+            mend_sim_item_add(sim, stream, &node->item, ready_ns, node->complete_ns);
+        }
+        mend_sim_stream_extend(sim, stream, node->complete_ns);
+    }
+}
+
+static mend_status launch(mend_sim *sim, mend_stream handle, const mend_sim_graph *graph,
+                          uint64_t finish_ns)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_launch);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find_for_user(sim, handle, &stream);
+    }
+    if (status == MEND_DRIVER_OK && stream->capture != NULL) {
+        status = MEND_DRIVER_NOT_SUPPORTED;
+    }
+    if (status == MEND_DRIVER_OK && !mend_slab_reserve(&sim->item_slab, graph->work_count)) {
+        status = MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    queue_nodes(sim, stream, graph, finish_ns);
+    mend_sim_run_until(sim, sim->now_ns);
+    return sim->broken;
+}
+
+mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph, mend_stream stream,
+                                  uint64_t finish_ns)
+{
+    if (sim == NULL || graph == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_launch;
+    mend_status status = launch(sim, stream, graph, finish_ns);
+    mend_result result = mend_sim_result_for_user(sim, status);
+    mend_mutex_unlock(&sim->mutex);
+    return result;
+}
+
+void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph)
+{
+    if (sim == NULL || graph == NULL) {
+        return;
+    }
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_graph_drop(sim, graph);
+    mend_mutex_unlock(&sim->mutex);
+}
