@@ -51,13 +51,23 @@ static mend_result begin(mend_sim *sim, mend_sim_stream *stream, mend_sim_captur
     return MEND_OK;
 }
 
+/* A stream that can be captured, or NULL: one that was created, or the calling thread's own. */
+static mend_sim_stream *find(mend_sim *sim, mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    if (handle != MEND_STREAM_PER_THREAD) {
+        return mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
+    }
+    return mend_sim_stream_find_for_user(sim, handle, &stream) == MEND_DRIVER_OK ? stream : NULL;
+}
+
 mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream handle, mend_sim_capture_mode mode)
 {
     if (sim == NULL || (unsigned)mode > MEND_SIM_CAPTURE_RELAXED) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
     mend_mutex_lock(&sim->mutex);
-    mend_sim_stream *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
+    mend_sim_stream *stream = find(sim, handle);
     bool possible = stream != NULL && stream->capture == NULL;
     mend_result result = possible ? begin(sim, stream, mode) : MEND_ERROR_INVALID_ARGUMENT;
     mend_mutex_unlock(&sim->mutex);
@@ -103,7 +113,7 @@ mend_result mend_sim_end_capture(mend_sim *sim, mend_stream handle, mend_sim_gra
     }
     mend_result result = MEND_ERROR_INVALID_ARGUMENT;
     mend_mutex_lock(&sim->mutex);
-    mend_sim_stream *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
+    mend_sim_stream *stream = find(sim, handle);
     if (may_end(sim, stream)) {
         mend_sim_graph *recorded = end(sim, stream->capture);
         result = recorded != NULL ? MEND_OK : MEND_ERROR_DRIVER;
@@ -170,10 +180,10 @@ mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
                                "stream_wait: stream %" PRIu64 " and the event are of two captures",
                                stream->id);
     }
-    if (stream->handle == 0) {
+    if (stream->kind == MEND_SIM_STREAM_LEGACY) {
         other->spoilt = true;
         return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                               "stream_wait: a default stream cannot join a capture");
+                               "stream_wait: the legacy stream cannot join a capture");
     }
     *captured = true;
     return join(sim, stream, other, event->tip);

@@ -60,6 +60,13 @@ mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stre
 mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event);
 mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device);
 
+/* The captured stream whose turn the legacy stream `stream` cannot wait for; NULL: there is none,
+ * or `stream` is another. */
+mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_sim_stream *stream);
+
+/* Refuses the use of the legacy stream then, and spoils the captures. */
+mend_status mend_sim_capture_admits_legacy(mend_sim *sim, const mend_sim_stream *stream);
+
 /* A record on a captured stream is legal, and yet no business of an allocator: whoever waits for
  * the event joins the capture. Explained as a violation, nothing more. */
 void mend_sim_capture_minds_record(mend_sim *sim, const mend_sim_stream *stream);

@@ -92,6 +92,34 @@ mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event)
                            mend_driver_call_name(sim->call));
 }
 
+mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_sim_stream *stream)
+{
+    if (stream->kind != MEND_SIM_STREAM_LEGACY || mend_list_is_empty(&sim->captures)) {
+        return NULL;
+    }
+    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
+        mend_sim_stream *other = MEND_CONTAINER_OF(at, mend_sim_stream, link);
+        if (other->capture != NULL && other->device == stream->device &&
+            mend_sim_stream_is_blocking(other)) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+mend_status mend_sim_capture_admits_legacy(mend_sim *sim, const mend_sim_stream *stream)
+{
+    mend_sim_stream *captured = mend_sim_capture_shuts_legacy(sim, stream);
+    if (captured == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    captured->capture->spoilt = true;
+    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_IMPLICIT,
+                           "%s: on the legacy stream, which would wait for the blocking stream "
+                           "%" PRIu64 ", which is captured",
+                           mend_driver_call_name(sim->call), captured->id);
+}
+
 void mend_sim_capture_minds_record(mend_sim *sim, const mend_sim_stream *stream)
 {
     if (mend_sim_capture_state(stream->capture) == MEND_CAPTURE_ACTIVE) {

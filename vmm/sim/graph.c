@@ -90,7 +90,7 @@ bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip)
 static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, const mend_sim_graph *graph,
                         uint64_t finish_ns)
 {
-    const uint64_t start_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+    const uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
     for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
         mend_sim_node *node = NODE_OF(at);
         uint64_t ready_ns = start_ns;

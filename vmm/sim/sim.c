@@ -186,18 +186,28 @@ void mend_sim_advance(mend_sim *sim, uint64_t duration_ns)
     mend_mutex_unlock(&sim->mutex);
 }
 
-mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream)
+static mend_result make_stream(mend_sim *sim, mend_sim_stream_kind kind, mend_stream *stream)
 {
     if (sim == NULL || stream == NULL) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
     mend_mutex_lock(&sim->mutex);
-    mend_sim_stream *made = mend_sim_stream_make(sim, 0, true);
+    mend_sim_stream *made = mend_sim_stream_make(sim, 0, kind);
     if (made != NULL) {
         *stream = (mend_stream)made->handle;
     }
     mend_mutex_unlock(&sim->mutex);
     return made != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream)
+{
+    return make_stream(sim, MEND_SIM_STREAM_NON_BLOCKING, stream);
+}
+
+mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream)
+{
+    return make_stream(sim, MEND_SIM_STREAM_BLOCKING, stream);
 }
 
 mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream)

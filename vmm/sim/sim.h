@@ -71,12 +71,21 @@ typedef struct mend_sim_mapping {
 typedef struct mend_sim_capture mend_sim_capture; /* capture.h */
 typedef struct mend_sim_node mend_sim_node;
 
+/* The legacy stream takes turns with all streams of its context but the non-blocking ones. */
+typedef enum mend_sim_stream_kind {
+    MEND_SIM_STREAM_LEGACY,
+    MEND_SIM_STREAM_PER_THREAD,
+    MEND_SIM_STREAM_BLOCKING,
+    MEND_SIM_STREAM_NON_BLOCKING
+} mend_sim_stream_kind;
+
 typedef struct mend_sim_stream {
     mend_list link; /* of all streams */
     uint64_t id;
-    uintptr_t handle; /* 0: the legacy stream or one of a thread */
+    uintptr_t handle; /* 0: one that nobody created, the legacy stream or one of a thread */
+    mend_sim_stream_kind kind;
     int device;
-    uint64_t tail_ns;          /* when all that is queued is done */
+    uint64_t tail_ns;          /* when all that is queued on it is done */
     mend_sim_capture *capture; /* NULL: none */
     mend_sim_node *tip;        /* what its next captured work comes after; NULL: nothing */
 } mend_sim_stream;
@@ -152,7 +161,8 @@ typedef struct mend_sim_device {
     uint64_t charged_bytes; /* by chunks and plain allocations */
     uint64_t foreign_bytes;
     uint64_t open_count;
-    uint64_t tail_ns; /* when all that is queued on its streams is done */
+    uint64_t tail_ns;          /* when all that is queued on its streams is done */
+    uint64_t blocking_tail_ns; /* and on those that take turns with the legacy stream */
     mend_sim_stream *legacy;
     int memory_file; /* -1: no content */
     uint64_t file_bytes;
@@ -324,8 +334,9 @@ mend_status mend_sim_context_pop(mend_sim *sim);
 
 /* ---- streams.c ------------------------------------------------------------------------------ */
 
-/* NULL: malloc failed. handle 0 makes one without a handle. */
-mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, bool with_handle);
+/* NULL: malloc failed. */
+mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, mend_sim_stream_kind kind);
+bool mend_sim_stream_is_blocking(const mend_sim_stream *stream);
 
 /* NULL, the legacy stream's handle, or that of the stream each thread has. */
 bool mend_sim_stream_is_default(mend_stream handle);
@@ -336,12 +347,17 @@ mend_status mend_sim_stream_find_default(mend_sim *sim, mend_sim_thread *thread,
  * one. */
 mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_stream **stream);
 
+/* The same for calls that use the stream: the legacy stream may be out of use. */
+mend_status mend_sim_stream_find_for_use(mend_sim *sim, mend_stream handle,
+                                         mend_sim_stream **stream);
+
 /* The same for calls that need a current context, whatever the stream. */
 mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream);
 mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event);
 
-/* Raises the time at which all that is queued on the stream is done. */
+/* When the next operation of the stream could start; and makes that later. */
+uint64_t mend_sim_stream_tail(const mend_sim *sim, const mend_sim_stream *stream);
 void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t until_ns);
 
 mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle);

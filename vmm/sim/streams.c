@@ -6,14 +6,16 @@
 #include "sim/capture.h"
 #include "sim/sim.h"
 
-mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, bool with_handle)
+mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, mend_sim_stream_kind kind)
 {
+    bool with_handle = kind == MEND_SIM_STREAM_BLOCKING || kind == MEND_SIM_STREAM_NON_BLOCKING;
     if (!mend_slab_reserve(&sim->stream_slab, 1) ||
         (with_handle && !mend_sim_handles_reserve(&sim->stream_handles))) {
         return NULL;
     }
     mend_sim_stream *stream = mend_slab_take(&sim->stream_slab);
     stream->id = ++sim->last_stream_id;
+    stream->kind = kind;
     stream->device = device;
     mend_list_append(&sim->streams, &stream->link);
     if (with_handle) {
@@ -21,6 +23,11 @@ mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, bool with_handl
         sim->ledger.streams++;
     }
     return stream;
+}
+
+bool mend_sim_stream_is_blocking(const mend_sim_stream *stream)
+{
+    return stream->kind == MEND_SIM_STREAM_PER_THREAD || stream->kind == MEND_SIM_STREAM_BLOCKING;
 }
 
 bool mend_sim_stream_is_default(mend_stream handle)
@@ -31,10 +38,11 @@ bool mend_sim_stream_is_default(mend_stream handle)
 mend_status mend_sim_stream_find_default(mend_sim *sim, mend_sim_thread *thread, int device,
                                          mend_stream handle, mend_sim_stream **stream)
 {
-    mend_sim_stream **own =
-        handle == MEND_STREAM_PER_THREAD ? &thread->streams[device] : &sim->devices[device].legacy;
+    bool per_thread = handle == MEND_STREAM_PER_THREAD;
+    mend_sim_stream **own = per_thread ? &thread->streams[device] : &sim->devices[device].legacy;
     if (*own == NULL) {
-        *own = mend_sim_stream_make(sim, device, false);
+        *own = mend_sim_stream_make(
+            sim, device, per_thread ? MEND_SIM_STREAM_PER_THREAD : MEND_SIM_STREAM_LEGACY);
     }
     *stream = *own;
     return *own != NULL ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY;
@@ -58,12 +66,19 @@ mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_str
     return MEND_DRIVER_OK;
 }
 
+mend_status mend_sim_stream_find_for_use(mend_sim *sim, mend_stream handle,
+                                         mend_sim_stream **stream)
+{
+    mend_status status = mend_sim_stream_find(sim, handle, stream);
+    return status == MEND_DRIVER_OK ? mend_sim_capture_admits_legacy(sim, *stream) : status;
+}
+
 mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream)
 {
     int device = 0;
     mend_status status = mend_sim_current_device(sim, &device);
-    return status == MEND_DRIVER_OK ? mend_sim_stream_find(sim, handle, stream) : status;
+    return status == MEND_DRIVER_OK ? mend_sim_stream_find_for_use(sim, handle, stream) : status;
 }
 
 mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event)
@@ -77,11 +92,26 @@ mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event
     return MEND_DRIVER_OK;
 }
 
+uint64_t mend_sim_stream_tail(const mend_sim *sim, const mend_sim_stream *stream)
+{
+    const mend_sim_device *device = &sim->devices[stream->device];
+    uint64_t awaited_ns = 0;
+    if (stream->kind == MEND_SIM_STREAM_LEGACY) {
+        awaited_ns = device->blocking_tail_ns;
+    } else if (mend_sim_stream_is_blocking(stream) && device->legacy != NULL) {
+        awaited_ns = device->legacy->tail_ns;
+    }
+    return mend_max_u64(stream->tail_ns, awaited_ns);
+}
+
 void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t until_ns)
 {
-    uint64_t *device_tail = &sim->devices[stream->device].tail_ns;
+    mend_sim_device *device = &sim->devices[stream->device];
     stream->tail_ns = mend_max_u64(stream->tail_ns, until_ns);
-    *device_tail = mend_max_u64(*device_tail, stream->tail_ns);
+    device->tail_ns = mend_max_u64(device->tail_ns, stream->tail_ns);
+    if (mend_sim_stream_is_blocking(stream)) {
+        device->blocking_tail_ns = mend_max_u64(device->blocking_tail_ns, stream->tail_ns);
+    }
 }
 
 /* Waits on the host: the clock jumps to the time at which it is done. */
@@ -119,24 +149,25 @@ mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
 mend_status mend_sim_stream_query(mend_sim *sim, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_use(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_capture_forbids_stream(sim, stream);
     }
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    return stream->tail_ns <= sim->now_ns ? MEND_DRIVER_OK : MEND_DRIVER_NOT_READY;
+    return mend_sim_stream_tail(sim, stream) <= sim->now_ns ? MEND_DRIVER_OK
+                                                            : MEND_DRIVER_NOT_READY;
 }
 
 mend_status mend_sim_stream_wait_host(mend_sim *sim, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_use(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_capture_forbids_stream(sim, stream);
     }
-    return status == MEND_DRIVER_OK ? wait_host(sim, stream->tail_ns) : status;
+    return status == MEND_DRIVER_OK ? wait_host(sim, mend_sim_stream_tail(sim, stream)) : status;
 }
 
 mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
@@ -145,7 +176,8 @@ mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
     bool captured = false;
     mend_status status = mend_sim_capture_takes_wait(sim, stream, event, &captured);
     if (status == MEND_DRIVER_OK && !captured) {
-        mend_sim_stream_extend(sim, stream, event->ready_ns);
+        uint64_t tail_ns = mend_sim_stream_tail(sim, stream);
+        mend_sim_stream_extend(sim, stream, mend_max_u64(tail_ns, event->ready_ns));
     }
     return status;
 }
@@ -154,7 +186,7 @@ mend_status mend_sim_stream_wait_event(mend_sim *sim, mend_stream handle, mend_e
 {
     mend_sim_stream *stream = NULL;
     mend_sim_event *fence = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    mend_status status = mend_sim_stream_find_for_use(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
         status = mend_sim_event_find(sim, event, &fence);
     }
@@ -168,6 +200,9 @@ mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_
     if (status == MEND_DRIVER_OK) {
         mend_capture_state capture = mend_sim_capture_state(stream->capture);
         uint64_t capture_id = capture == MEND_CAPTURE_ACTIVE ? stream->capture->id : 0;
+        if (mend_sim_capture_shuts_legacy(sim, stream) != NULL) {
+            capture = MEND_CAPTURE_ACTIVE;
+        }
         *info = (mend_stream_info){stream->id, mend_sim_context_of(stream->device), capture,
                                    capture_id};
     }
@@ -212,7 +247,8 @@ mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_s
     event->capture_id = captured ? stream->capture->id : 0;
     event->tip = stream->tip;
     if (!captured) {
-        event->ready_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+        event->ready_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
+        mend_sim_stream_extend(sim, stream, event->ready_ns);
     }
     return MEND_DRIVER_OK;
 }
@@ -223,7 +259,7 @@ mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream 
     mend_sim_stream *stream = NULL;
     mend_status status = mend_sim_event_find(sim, handle, &event);
     if (status == MEND_DRIVER_OK) {
-        status = mend_sim_stream_find(sim, stream_handle, &stream);
+        status = mend_sim_stream_find_for_use(sim, stream_handle, &stream);
     }
     if (status != MEND_DRIVER_OK) {
         return status;

@@ -41,7 +41,7 @@ static mend_status stream_create(mend_sim *sim, mend_stream *stream)
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    mend_sim_stream *made = mend_sim_stream_make(sim, device, true);
+    mend_sim_stream *made = mend_sim_stream_make(sim, device, MEND_SIM_STREAM_NON_BLOCKING);
     if (made == NULL) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }

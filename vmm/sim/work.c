@@ -96,7 +96,7 @@ mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_si
         free(item->staged);
         return status;
     }
-    uint64_t start_ns = mend_max_u64(sim->now_ns, stream->tail_ns);
+    uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
     uint64_t complete_ns = mend_max_u64(start_ns + duration_ns, finish_ns);
     mend_sim_item placed = *item;
     placed.device = stream->device;
@@ -164,9 +164,10 @@ mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     if (thread->depth == 0 && mend_sim_stream_is_default(handle)) {
-        return mend_sim_stream_find_default(sim, thread, 0, handle, stream);
+        mend_status status = mend_sim_stream_find_default(sim, thread, 0, handle, stream);
+        return status == MEND_DRIVER_OK ? mend_sim_capture_admits_legacy(sim, *stream) : status;
     }
-    return mend_sim_stream_find(sim, handle, stream);
+    return mend_sim_stream_find_for_use(sim, handle, stream);
 }
 
 mend_result mend_sim_result_for_user(const mend_sim *sim, mend_status status)

@@ -112,8 +112,11 @@ MEND_API void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer o
 MEND_API uint64_t mend_sim_now_ns(mend_sim *sim);
 MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 
-/* A stream of device 0; as those of the table, it runs beside the legacy stream. */
+/* A stream of device 0. As those of the table, the first is non-blocking: it runs beside the legacy
+ * stream. With a blocking one the legacy stream takes turns: the work of each waits for what was
+ * queued on the other before. So it does with the streams that each thread has. */
 MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
+MEND_API mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
 typedef enum mend_sim_work_kind {
@@ -149,7 +152,8 @@ typedef enum mend_sim_capture_mode {
 typedef struct mend_sim_graph mend_sim_graph;
 
 /* Puts a stream in capture: what is launched on it, and on streams that come to wait for it, is
- * recorded instead of run, and what capture forbids is refused and spoils the capture. MEND_OK;
+ * recorded instead of run, and what capture forbids is refused and spoils the capture. While a
+ * blocking stream is captured, the legacy stream of its context is out of use. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (the legacy stream, an unknown one, or one that is captured);
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream stream,
