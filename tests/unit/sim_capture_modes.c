@@ -55,6 +55,127 @@ SIM_TEST(sim_capture_modes, decide_who_may_make_unsafe_calls)
     EXPECT_HEARD(f, 5, "not relaxed");
 }
 
+static void relax(sim_fixture *f, mend_capture_mode *mode)
+{
+    EXPECT_OK(f->driver->exchange_capture_mode(f->driver, mode));
+}
+
+static void begin(sim_fixture *f)
+{
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, MEND_SIM_CAPTURE_GLOBAL));
+}
+
+enum { MEMORY_CALLS = 9 };
+
+/* Arguments are not looked at: the thread may not make the call at all. */
+static mend_status change_memory(const mend_driver *driver, int call)
+{
+    const mend_chunk_properties properties = {0};
+    const int device = 0;
+    mend_chunk_handle chunk = 0;
+    uint64_t address = 0;
+    switch (call) {
+    case 0:
+        return driver->reserve(driver, 0, 0, 0, &address);
+    case 1:
+        return driver->address_free(driver, 0, 0);
+    case 2:
+        return driver->create(driver, 0, &properties, &chunk);
+    case 3:
+        return driver->map(driver, 0, 0, 0, chunk);
+    case 4:
+        return driver->set_access(driver, 0, 0, &device, 1);
+    case 5:
+        return driver->unmap(driver, 0, 0);
+    case 6:
+        return driver->release(driver, chunk);
+    case 7:
+        return driver->plain_alloc(driver, 1, &address);
+    default:
+        return driver->plain_free(driver, 0);
+    }
+}
+
+SIM_TEST(sim_capture_modes, forbid_every_call_that_changes_memory)
+{
+    for (int call = 0; call < MEMORY_CALLS; call++) {
+        begin(f);
+        EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, change_memory(f->driver, call));
+        EXPECT_HEARD(f, (uint64_t)call + 1, "not relaxed");
+        EXPECT_TRUE(is_spoilt(f));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+    }
+}
+
+SIM_TEST(sim_capture_modes, let_memory_grow_in_a_relaxed_thread)
+{
+    mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
+    mend_event event = NULL;
+    uint64_t address = 0;
+    uint64_t plain = 0;
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    begin(f);
+    relax(f, &mode);
+    EXPECT_OK(f->driver->event_query(f->driver, event));
+    EXPECT_OK(f->driver->plain_alloc(f->driver, 512, &plain));
+    EXPECT_OK(f->driver->reserve(f->driver, 2 * f->page, 0, 0, &address));
+    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
+    EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, chunk));
+    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
+    sim_fixture_allow(f, address, f->page);
+    /* What nobody was given access to may go: so a step that failed is undone. */
+    EXPECT_OK(f->driver->unmap(f->driver, address + f->page, f->page));
+    EXPECT_OK(f->driver->release(f->driver, sim_fixture_chunk(f, f->page)));
+    EXPECT_FALSE(is_spoilt(f));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
+    EXPECT_U64_EQ(0, f->heard);
+}
+
+SIM_TEST(sim_capture_modes, let_no_thread_take_memory_away)
+{
+    mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
+    uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
+    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
+    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
+    relax(f, &mode);
+    begin(f);
+    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->unmap(f->driver, address, f->page));
+    EXPECT_HEARD(f, 1, "a stream of the context is captured");
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+    begin(f);
+    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->release(f->driver, chunk));
+    EXPECT_HEARD(f, 2, "a stream of the context is captured");
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+    EXPECT_U64_EQ(2, sim_fixture_ledger(f).mappings);
+    EXPECT_OK(f->driver->release(f->driver, chunk));
+    EXPECT_OK(f->driver->unmap(f->driver, address, 2 * f->page));
+}
+
+/* Captures of one device leave the others alone. */
+MEND_TEST(sim_capture_modes, concern_one_device)
+{
+    sim_fixture f;
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.device_count = 2;
+    ASSERT_TRUE(sim_fixture_open(&f, &config));
+    const mend_chunk_properties properties = {.device = 1};
+    const int device = 1;
+    mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
+    mend_chunk_handle chunk = 0;
+    uint64_t address = 0;
+    EXPECT_OK(f.driver->create(f.driver, f.page, &properties, &chunk));
+    EXPECT_OK(f.driver->reserve(f.driver, f.page, 0, 0, &address));
+    EXPECT_OK(f.driver->map(f.driver, address, f.page, 0, chunk));
+    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, &device, 1));
+    begin(&f);
+    relax(&f, &mode);
+    EXPECT_OK(f.driver->release(f.driver, chunk));
+    EXPECT_OK(f.driver->unmap(f.driver, address, f.page));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f.sim, f.stream, NULL));
+    EXPECT_U64_EQ(0, f.heard);
+    sim_fixture_close(&f);
+}
+
 SIM_TEST(sim_capture_modes, of_no_sort_are_refused)
 {
     mend_capture_mode mode = (mend_capture_mode)3;

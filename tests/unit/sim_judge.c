@@ -270,3 +270,18 @@ MEND_TEST(sim_judge, events_and_streams_of_two_devices_do_not_mix)
     EXPECT_HEARD(&f, 1, "an event of device 1 on a stream of device 0");
     sim_fixture_close(&f);
 }
+
+SIM_TEST(sim_judge, one_call_covers_one_reservation)
+{
+    uint64_t first = sim_fixture_map(f, f->page, f->page);
+    uint64_t second = sim_fixture_map(f, f->page, f->page);
+    const int device = 0;
+    ASSERT_U64_EQ(first + f->page, second);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
+                  f->driver->set_access(f->driver, first, 2 * f->page, &device, 1));
+    EXPECT_HEARD(f, 1, "set_access: ");
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, first, 2 * f->page));
+    EXPECT_HEARD(f, 2, "lies in two reservations");
+    EXPECT_OK(f->driver->unmap(f->driver, first, f->page));
+    EXPECT_OK(f->driver->unmap(f->driver, second, f->page));
+}

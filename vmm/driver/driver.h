@@ -203,7 +203,10 @@ struct mend_driver {
     /* Waits on the host for all work of the current context. Refused during capture. */
     mend_status (*context_synchronize)(const mend_driver *);
 
-    /* Sets the thread's capture mode to *mode and gives the former one back in *mode. */
+    /* Sets the thread's capture mode to *mode and gives the former one back in *mode. While a
+     * stream is captured, calls of addresses, chunks and plain memory, and asking for events, are
+     * unsafe: a thread that its mode does not let make them is answered CAPTURE_UNSUPPORTED, and
+     * the capture is spoilt. The relaxed mode lets it make them. */
     mend_status (*exchange_capture_mode)(const mend_driver *, mend_capture_mode *mode);
 
     /* ---- addresses -------------------------------------------------------------------------- */
@@ -225,7 +228,8 @@ struct mend_driver {
                           const mend_chunk_properties *properties, mend_chunk_handle *handle);
 
     /* Gives up a handle. The memory returns when the last mapping is gone as well; releasing a
-     * mapped chunk is legal. INVALID_VALUE for an unknown handle. */
+     * mapped chunk is legal, but not while a stream of its device is captured, when memory only
+     * grows. INVALID_VALUE for an unknown handle. */
     mend_status (*release)(const mend_driver *, mend_chunk_handle handle);
 
     /* Maps a whole chunk: address and size multiples of the page, offset 0, size the chunk's,
@@ -235,12 +239,14 @@ struct mend_driver {
                        uint64_t offset_bytes, mend_chunk_handle handle);
 
     /* Unmaps whole mappings: the range must begin where a mapping begins, end where one ends and
-     * have no hole. Does not wait for work in flight. INVALID_VALUE for a breach. */
+     * have no hole, inside one reservation. Does not wait for work in flight. Not while a stream of
+     * a context with access is captured: its graph may use them. INVALID_VALUE for a breach. */
     mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
 
-    /* Makes a wholly mapped range of whole mappings readable and writable for `device_count`
-     * devices. The dear call: it may block for milliseconds and may wait for other driver work.
-     * NOT_READY is a lack of memory in disguise: retry, then treat it as OUT_OF_MEMORY. */
+    /* Makes a wholly mapped range of whole mappings, inside one reservation, readable and writable
+     * for `device_count` devices. The dear call: it may block for milliseconds and may wait for
+     * other driver work. NOT_READY is a lack of memory in disguise: retry, then treat it as
+     * OUT_OF_MEMORY. */
     mend_status (*set_access)(const mend_driver *, uint64_t address, uint64_t size_bytes,
                               const int *devices, int device_count);
 

@@ -52,8 +52,10 @@ mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
 
 /* ---- capture_rules.c ------------------------------------------------------------------------ */
 
-/* Whether the calling thread may make a call that is unsafe beside the captures under way. */
+/* Whether the calling thread may make a call that is unsafe beside the captures under way; asked
+ * for the calls that are, and for any. */
 mend_status mend_sim_capture_admits_unsafe(mend_sim *sim);
+mend_status mend_sim_capture_admits_call(mend_sim *sim, mend_driver_call call);
 
 /* Refuses a call that capture forbids on this stream, event or device, and spoils the capture. */
 mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stream);

@@ -47,6 +47,23 @@ mend_status mend_sim_capture_admits_unsafe(mend_sim *sim)
                            mend_driver_call_name(sim->call));
 }
 
+/* Those with more to ask first, of events and of plain memory, ask for themselves. */
+mend_status mend_sim_capture_admits_call(mend_sim *sim, mend_driver_call call)
+{
+    switch (call) {
+    case MEND_CALL_reserve:
+    case MEND_CALL_address_free:
+    case MEND_CALL_create:
+    case MEND_CALL_release:
+    case MEND_CALL_map:
+    case MEND_CALL_unmap:
+    case MEND_CALL_set_access:
+        return mend_sim_capture_admits_unsafe(sim);
+    default:
+        return MEND_DRIVER_OK;
+    }
+}
+
 mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);

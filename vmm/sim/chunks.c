@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "sim/capture.h"
 #include "sim/sim.h"
 
 /* Handles are numbers that never come back, so that a stale one is always noticed. */
@@ -117,12 +118,19 @@ mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
 
 mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle)
 {
-    mend_sim_chunk *chunk = mend_pointer_map_remove(&sim->chunks, handle);
+    mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
     if (chunk == NULL) {
         return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
                                "release: 0x%" PRIx64 " is not a handle, or was released already",
                                handle);
     }
+    mend_status status = chunk->mapping_count == 0
+                             ? MEND_DRIVER_OK
+                             : mend_sim_capture_forbids_device(sim, chunk->device);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    (void)mend_pointer_map_remove(&sim->chunks, handle);
     sim->bill_bytes = chunk->size_bytes;
     chunk->handle_count--;
     sim->ledger.handles -= chunk->handle_count == 0;

@@ -157,8 +157,10 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
     bool can_fail = mend_sim_call_can_fail(call);
     sim->fallible_calls += can_fail;
     mend_status status = mend_sim_out_of_order(sim, call);
-    return status == MEND_DRIVER_OK && can_fail ? mend_sim_fault_answer(sim, call, size_bytes)
-                                                : status;
+    if (status == MEND_DRIVER_OK && can_fail) {
+        status = mend_sim_fault_answer(sim, call, size_bytes);
+    }
+    return status == MEND_DRIVER_OK ? mend_sim_capture_admits_call(sim, call) : status;
 }
 
 mend_status mend_sim_call_end(mend_sim *sim, mend_status status)
