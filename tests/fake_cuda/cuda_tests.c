@@ -286,10 +286,27 @@ MEND_TEST(fake_cuda, streams_have_an_identity)
     EXPECT_INT_EQ(is_old() ? MEND_DRIVER_NOT_SUPPORTED : MEND_DRIVER_OK, status);
 
     /* While a blocking stream captures, the legacy stream may not be touched. */
-    fake->switches.legacy_capture = MEND_DRIVER_CAPTURE_IMPLICIT;
+    mend_stream blocking = NULL;
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_create_blocking(fake->sim, &blocking));
+    ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, blocking, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &legacy));
     EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, legacy.capture);
     EXPECT_U64_EQ(0, legacy.capture_id);
+    EXPECT_U64_EQ(named.id, legacy.id);
+    EXPECT_PTR_EQ(info.context, legacy.context);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, MEND_STREAM_LEGACY, &named));
+    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, named.capture);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &real));
+    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, real.capture);
+    EXPECT_TRUE(real.capture_id != 0);
+
+    /* A capture that was spoilt has no identity any more. */
+    EXPECT_INT_EQ(MEND_DRIVER_CAPTURE_UNSUPPORTED, driver->stream_query(driver, blocking));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &real));
+    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, real.capture);
+    EXPECT_U64_EQ(0, real.capture_id);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(fake->sim, blocking, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, blocking));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, stream));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));

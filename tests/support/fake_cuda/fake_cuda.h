@@ -18,7 +18,6 @@ typedef struct fake_cuda_switches {
     mend_status create_refusal; /* of cuMemCreate with share types or RDMA; 0: as the table does */
     uint64_t larger_page_bytes; /* granularity of chunks with share types; 0: the same */
     bool parts_can_be_mapped;   /* a smaller mapping of a chunk succeeds */
-    mend_status legacy_capture; /* of cuStreamGetCaptureInfo of the legacy stream */
 } fake_cuda_switches;
 
 typedef struct fake_cuda {

@@ -85,6 +85,11 @@ mend_status cuLaunchKernel(mend_cu_function function, unsigned int grid_x, unsig
 
 mend_status cuStreamCreate(mend_stream *stream, unsigned int flags)
 {
+    if (flags == 0) {
+        return mend_sim_stream_create_blocking(fake_cuda_get()->sim, stream) == MEND_OK
+                   ? MEND_DRIVER_OK
+                   : MEND_DRIVER_OUT_OF_MEMORY;
+    }
     return flags != MEND_CU_STREAM_NON_BLOCKING ? MEND_DRIVER_INVALID_VALUE
                                                 : inner()->stream_create(inner(), stream);
 }
@@ -126,10 +131,10 @@ mend_status cuStreamGetCaptureInfo(mend_stream stream, mend_cu_capture_status *c
     if (graph != NULL || dependencies != NULL || dependency_count != NULL) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
-    if (stream == NULL && fake_cuda_get()->switches.legacy_capture != MEND_DRIVER_OK) {
-        return fake_cuda_get()->switches.legacy_capture;
-    }
     mend_status status = inner()->stream_get_info(inner(), stream, &info);
+    if (info.capture == MEND_CAPTURE_ACTIVE && info.capture_id == 0) {
+        return MEND_DRIVER_CAPTURE_IMPLICIT;
+    }
     *capture = (mend_cu_capture_status)info.capture;
     *id = info.capture_id;
     return status;
