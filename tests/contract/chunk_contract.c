@@ -133,6 +133,25 @@ CONTRACT_TEST(contract_chunk, an_exported_chunk_is_the_same_memory)
     contract_drop(c, address, 2 * c->page, 2 * c->page);
 }
 
+CONTRACT_TEST(contract_chunk, an_exported_file_holds_memory)
+{
+    const mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
+    const uint64_t size = mend_align_up(32 * MEND_MIB, c->page);
+    mend_chunk_handle handle = 0;
+    int file = -1;
+    if (!c->info.share_file_descriptor) {
+        return;
+    }
+    uint64_t before = contract_free_bytes(c);
+    EXPECT_OK(c->driver->create(c->driver, size, &shared, &handle));
+    EXPECT_OK(c->driver->export_handle(c->driver, handle, MEND_SHARE_FILE_DESCRIPTOR, &file));
+    ASSERT_TRUE(file >= 0);
+    EXPECT_OK(c->driver->release(c->driver, handle));
+    contract_expect_free(c, before - size);
+    close(file);
+    contract_expect_free(c, before);
+}
+
 CONTRACT_TEST(contract_chunk, only_chunks_made_for_it_are_exported)
 {
     mend_chunk_handle handle = contract_create(c, c->page);

@@ -1,4 +1,6 @@
 /* Physical memory and addresses: how much there is, who holds it, and what is left. */
+#include <unistd.h>
+
 #include "tests/unit/sim_fixture.h"
 
 static mend_status create(sim_fixture *f, int device, uint64_t size_bytes)
@@ -220,4 +222,41 @@ MEND_TEST(sim_memory, a_device_without_limit_is_possible)
         EXPECT_STATUS(MEND_DRIVER_OUT_OF_MEMORY, create(&f, 0, f.page));
         sim_fixture_close(&f);
     }
+}
+
+/* The last of handles, mappings and copies of the descriptor to go gives the memory back. */
+SIM_TEST(sim_memory, an_exported_file_holds_memory)
+{
+    const mend_chunk_properties properties = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
+    const uint64_t before = free_bytes(f);
+    mend_chunk_handle exported = 0;
+    mend_chunk_handle imported = 0;
+    int file = -1;
+    EXPECT_OK(f->driver->create(f->driver, f->page, &properties, &exported));
+    EXPECT_OK(f->driver->export_handle(f->driver, exported, MEND_SHARE_FILE_DESCRIPTOR, &file));
+    int copy = dup(file);
+    EXPECT_OK(f->driver->release(f->driver, exported));
+    EXPECT_U64_EQ(before - f->page, free_bytes(f));
+    close(file);
+    EXPECT_U64_EQ(before - f->page, free_bytes(f));
+    EXPECT_OK(f->driver->import_handle(f->driver, &copy, MEND_SHARE_FILE_DESCRIPTOR, &imported));
+    close(copy);
+    EXPECT_U64_EQ(before - f->page, free_bytes(f));
+    EXPECT_U64_EQ(1, sim_fixture_ledger(f).handles);
+    EXPECT_OK(f->driver->release(f->driver, imported));
+    EXPECT_U64_EQ(before, free_bytes(f));
+    EXPECT_U64_EQ(0, f->heard);
+}
+
+SIM_TEST(sim_memory, only_exports_are_imported)
+{
+    int ends[2];
+    mend_chunk_handle imported = 0;
+    ASSERT_INT_EQ(0, pipe(ends));
+    EXPECT_STATUS(
+        MEND_DRIVER_INVALID_VALUE,
+        f->driver->import_handle(f->driver, &ends[0], MEND_SHARE_FILE_DESCRIPTOR, &imported));
+    EXPECT_HEARD(f, 1, "not an export");
+    close(ends[0]);
+    close(ends[1]);
 }

@@ -227,9 +227,9 @@ struct mend_driver {
     mend_status (*create)(const mend_driver *, uint64_t size_bytes,
                           const mend_chunk_properties *properties, mend_chunk_handle *handle);
 
-    /* Gives up a handle. The memory returns when the last mapping is gone as well; releasing a
-     * mapped chunk is legal, but not while a stream of its device is captured, when memory only
-     * grows. INVALID_VALUE for an unknown handle. */
+    /* Gives up a handle. The memory returns when the last mapping and the last exported file are
+     * gone as well; releasing a mapped chunk is legal, but not while a stream of its device is
+     * captured, when memory only grows. INVALID_VALUE for an unknown handle. */
     mend_status (*release)(const mend_driver *, mend_chunk_handle handle);
 
     /* Maps a whole chunk: address and size multiples of the page, offset 0, size the chunk's,

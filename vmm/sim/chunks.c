@@ -1,8 +1,5 @@
-/* Chunks: physical memory, held by handles and mappings, gone when neither is left. */
-#include <fcntl.h>
+/* Chunks: physical memory, held by handles, mappings and exported files, gone when none is left. */
 #include <inttypes.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/align.h"
 #include "sim/capture.h"
@@ -10,13 +7,6 @@
 
 /* Handles are numbers that never come back, so that a stale one is always noticed. */
 enum { HANDLE_STEP = 512 };
-
-/* What an exported file descriptor holds. */
-typedef struct share_token {
-    uint64_t mark; /* the address of the simulated device: it is of this process */
-    uint64_t share_id;
-    mend_chunk_handle handle;
-} share_token;
 
 uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
 {
@@ -53,7 +43,7 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
 
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
 {
-    if (chunk->handle_count != 0 || chunk->mapping_count != 0) {
+    if (chunk->handle_count != 0 || chunk->mapping_count != 0 || chunk->share_count != 0) {
         return;
     }
     sim->devices[chunk->device].charged_bytes -= chunk->charged_bytes;
@@ -66,8 +56,7 @@ void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
     mend_sim_faults_released(sim);
 }
 
-/* The caller made room in the map. */
-static mend_chunk_handle add_handle(mend_sim *sim, mend_sim_chunk *chunk)
+mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk)
 {
     sim->last_handle += HANDLE_STEP;
     mend_pointer_map_insert(&sim->chunks, sim->last_handle, chunk);
@@ -112,7 +101,7 @@ mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     chunk->share_types = properties->share_types;
-    *handle = add_handle(sim, chunk);
+    *handle = mend_sim_chunk_add_handle(sim, chunk);
     return MEND_DRIVER_OK;
 }
 
@@ -135,53 +124,5 @@ mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle)
     chunk->handle_count--;
     sim->ledger.handles -= chunk->handle_count == 0;
     mend_sim_chunk_drop(sim, chunk);
-    return MEND_DRIVER_OK;
-}
-
-mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_type, void *out)
-{
-    mend_sim_chunk *chunk = mend_pointer_map_find(&sim->chunks, handle);
-    if (chunk == NULL || share_type == 0 || (chunk->share_types & share_type) != share_type) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "export_handle: 0x%" PRIx64
-                               " is not a handle of a chunk created for share type %d",
-                               handle, share_type);
-    }
-    int file = memfd_create("mend-sim-share", MFD_CLOEXEC);
-    if (file < 0) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    uint64_t share_id = chunk->share_id != 0 ? chunk->share_id : sim->last_share_id + 1;
-    share_token token = {(uint64_t)(uintptr_t)sim, share_id, handle};
-    if (write(file, &token, sizeof(token)) != (ssize_t)sizeof(token)) {
-        close(file);
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    sim->last_share_id = mend_max_u64(sim->last_share_id, share_id);
-    chunk->share_id = share_id;
-    *(int *)out = file;
-    return MEND_DRIVER_OK;
-}
-
-mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
-                            mend_chunk_handle *handle)
-{
-    if (share_type != MEND_SHARE_FILE_DESCRIPTOR) {
-        return MEND_DRIVER_NOT_SUPPORTED;
-    }
-    share_token token;
-    bool read_whole =
-        pread(*(const int *)shared, &token, sizeof(token), 0) == (ssize_t)sizeof(token);
-    bool ours = read_whole && token.mark == (uint64_t)(uintptr_t)sim;
-    mend_sim_chunk *chunk = ours ? mend_pointer_map_find(&sim->chunks, token.handle) : NULL;
-    if (chunk == NULL || chunk->share_id != token.share_id) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "import_handle: the file is not an export of a chunk whose first "
-                               "handle is still held");
-    }
-    if (!mend_pointer_map_reserve(&sim->chunks)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    *handle = add_handle(sim, chunk);
     return MEND_DRIVER_OK;
 }

@@ -60,6 +60,7 @@ static void init_state(mend_sim *sim)
     mend_sim_handles_init(&sim->stream_handles, STREAM_HANDLES);
     mend_sim_handles_init(&sim->event_handles, EVENT_HANDLES);
     mend_sim_mappings_init(sim);
+    mend_sim_shares_init(sim);
     mend_sim_items_init(sim);
     mend_slab_init(&sim->range_slab, sizeof(mend_sim_range));
     mend_slab_init(&sim->chunk_slab, sizeof(mend_sim_chunk));
@@ -112,6 +113,7 @@ void mend_sim_destroy(mend_sim *sim)
     }
     mend_sim_items_clear(sim);
     mend_sim_faults_drop_all(sim);
+    mend_sim_shares_clear(sim);
     mend_sim_content_close(sim);
     mend_pointer_map_clear(&sim->chunks);
     mend_sim_handles_clear(&sim->stream_handles);
@@ -119,7 +121,7 @@ void mend_sim_destroy(mend_sim *sim)
     mend_slab *slabs[] = {&sim->range_slab,  &sim->chunk_slab,   &sim->mapping_slab,
                           &sim->stream_slab, &sim->event_slab,   &sim->item_slab,
                           &sim->thread_slab, &sim->capture_slab, &sim->graph_slab,
-                          &sim->node_slab};
+                          &sim->node_slab,   &sim->share_slab};
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
         mend_slab_clear(slabs[i]);
     }
@@ -151,6 +153,7 @@ mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *forma
 mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
 {
     mend_mutex_lock(&sim->mutex);
+    mend_sim_shares_sweep(sim);
     sim->call = call;
     sim->bill_bytes = size_bytes;
     sim->bill_mappings = 0;
@@ -261,6 +264,7 @@ mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger)
     }
     size_t given = ledger->struct_size;
     mend_mutex_lock(&sim->mutex);
+    mend_sim_shares_sweep(sim);
     sim->ledger.struct_size = given;
     memcpy(ledger, &sim->ledger, given < sizeof(*ledger) ? given : sizeof(*ledger));
     mend_mutex_unlock(&sim->mutex);

@@ -40,14 +40,14 @@ typedef struct mend_sim_range {
     bool plain;
 } mend_sim_range;
 
-/* Physical memory that a handle or a mapping holds. */
+/* Physical memory that a handle, a mapping or an exported file holds. */
 typedef struct mend_sim_chunk {
     uint64_t size_bytes;
     uint64_t charged_bytes; /* what it takes from the device */
     uint64_t file_offset;   /* of its bytes, when content is kept */
     uint64_t handle_count;
     uint64_t mapping_count;
-    uint64_t share_id; /* not 0 once exported */
+    uint64_t share_count;
     int device;
     int share_types;
     bool plain;
@@ -197,6 +197,7 @@ struct mend_sim {
     mend_tree mappings;
     mend_pointer_map chunks; /* by handle */
     uint64_t last_handle;
+    mend_list shares; /* exports that somebody still holds open */
     uint64_t last_share_id;
 
     mend_list streams;
@@ -213,7 +214,7 @@ struct mend_sim {
     uint64_t event_delay_ns;
 
     mend_slab range_slab, chunk_slab, mapping_slab, stream_slab, event_slab, item_slab, thread_slab;
-    mend_slab capture_slab, graph_slab, node_slab;
+    mend_slab capture_slab, graph_slab, node_slab, share_slab;
 
     mend_sim_standing_fault *faults;
     uint64_t fallible_calls;
@@ -287,6 +288,18 @@ mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
                                   const mend_chunk_properties *properties,
                                   mend_chunk_handle *handle);
 mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle);
+
+/* One more handle; the caller made room for it in sim->chunks. */
+mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk);
+
+/* ---- shares.c ------------------------------------------------------------------------------- */
+
+void mend_sim_shares_init(mend_sim *sim);
+void mend_sim_shares_clear(mend_sim *sim);
+
+/* Lets go of memory whose exports were closed since the last time. */
+void mend_sim_shares_sweep(mend_sim *sim);
+
 mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_type, void *out);
 mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
                             mend_chunk_handle *handle);

@@ -229,7 +229,7 @@ MEND_API void mend_sim_stop(mend_sim *sim);
 
 typedef struct mend_sim_ledger {
     size_t struct_size;
-    uint64_t chunks; /* physical allocations that a handle or a mapping holds */
+    uint64_t chunks; /* physical allocations that a handle, a mapping or an exported file holds */
     uint64_t chunk_bytes;
     uint64_t handles; /* of these, with a handle not released */
     uint64_t mappings;
