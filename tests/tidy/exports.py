@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What a shared library exports is what its public header declares, no more and no less.
+"""What a shared library exports is what its public header declares, no more and no less; and its
+static twin takes no name from a program but those that start with mend_.
 
-Usage: exports.py NM LIBRARY HEADER
+Usage: exports.py NM LIBRARY ARCHIVE HEADER
 """
 import re
 import subprocess
@@ -22,7 +23,11 @@ def differences(exported, declared):
         yield f"{name} is exported, but not declared"
     for name in sorted(declared - exported):
         yield f"{name} is declared, but not exported"
-    for name in sorted(n for n in exported | declared if not n.startswith("mend_")):
+    yield from foreign(exported | declared)
+
+
+def foreign(names):
+    for name in sorted(n for n in names if not n.startswith("mend_")):
         yield f"{name} does not start with mend_"
 
 
@@ -37,17 +42,22 @@ def test_itself():
 
 def main():
     test_itself()
-    nm, library, header = sys.argv[1:]
-    listing = subprocess.run([nm, "--dynamic", "--defined-only", library], check=True,
-                             capture_output=True, text=True).stdout
+    nm, library, archive, header = sys.argv[1:]
+
+    def names(*arguments):
+        return exported_by(subprocess.run([nm, "--defined-only", *arguments], check=True,
+                                          capture_output=True, text=True).stdout)
+
     with open(header, encoding="utf-8") as file:
         declared = declared_in(file.read())
-    exported = exported_by(listing)
-    found = list(differences(exported, declared))
-    for difference in found:
-        print(f"{library}: {difference}")
-    print(f"{len(exported)} exported, {len(declared)} declared")
-    return 0 if declared and not found else 1
+    exported = names("--dynamic", library)
+    linked = names("--extern-only", archive)
+    found = [f"{library}: {finding}" for finding in differences(exported, declared)]
+    found += [f"{archive}: {finding}" for finding in foreign(linked)]
+    for finding in found:
+        print(finding)
+    print(f"{len(exported)} exported, {len(declared)} declared, {len(linked)} in the archive")
+    return 0 if declared and declared <= linked and not found else 1
 
 
 if __name__ == "__main__":

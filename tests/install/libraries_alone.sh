@@ -1,0 +1,43 @@
+#!/bin/sh
+# With tests, tools and benchmarks off, a C compiler is all that a build needs, and it makes the
+# libraries and nothing else. They are installed as a distribution would: for /usr, into a staging
+# folder, the libraries in the architecture's folder; and found there.
+# Usage: libraries_alone.sh WORK_DIR
+set -eu
+work=$1
+libdir=lib${MEND_ARCHITECTURE:+/$MEND_ARCHITECTURE}
+rm -rf "$work"
+cmake -S "$MEND_SOURCE" -B "$work/build" \
+    -DBUILD_TESTING=OFF -DMEND_BUILD_TOOLS=OFF -DMEND_BUILD_BENCH=OFF \
+    -DCMAKE_CXX_COMPILER=/none -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON \
+    -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON \
+    -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="$libdir"
+cmake --build "$work/build"
+DESTDIR=$work/stage cmake --install "$work/build"
+
+(cd "$work/stage" && find . -type f -o -type l) | sort >"$work/installed"
+sort >"$work/expected" <<END
+./usr/include/mend/mend.h
+./usr/include/mend/mend_sim.h
+./usr/$libdir/libmend.a
+./usr/$libdir/libmend.so
+./usr/$libdir/libmend.so.${MEND_VERSION%%.*}
+./usr/$libdir/libmend.so.$MEND_VERSION
+./usr/$libdir/libmend_sim.a
+./usr/$libdir/libmend_sim.so
+./usr/$libdir/libmend_sim.so.${MEND_VERSION%%.*}
+./usr/$libdir/libmend_sim.so.$MEND_VERSION
+./usr/$libdir/cmake/mend/mend-config-version.cmake
+./usr/$libdir/cmake/mend/mend-config.cmake
+./usr/$libdir/cmake/mend/mend-targets-release.cmake
+./usr/$libdir/cmake/mend/mend-targets.cmake
+./usr/$libdir/pkgconfig/mend.pc
+./usr/$libdir/pkgconfig/mend_sim.pc
+./usr/share/doc/mend/LICENSE
+END
+diff "$work/expected" "$work/installed"
+
+here=$(dirname "$0")
+"$here/cmake.sh" "$work/by_cmake" "$work/stage/usr"
+"$here/pkg_config.sh" "$work/by_pkg_config" "$work/stage/usr/$libdir/pkgconfig"

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Installs a build and moves what was installed: every other test looks at the moved tree.
+# Usage: tree.sh BUILD_DIR TREE
+set -eu
+build=$1 tree=$2
+rm -rf "$tree" "$tree.first"
+cmake --install "$build" --prefix "$tree.first" >/dev/null
+mv "$tree.first" "$tree"
+
+# No installed text knows where it was built or installed first.
+if grep -rIlF -e "$build" -e "$MEND_SOURCE" -e "$tree" "$tree"; then
+    echo "These files contain a path of the machine they were built on." >&2
+    exit 1
+fi
+[ ! -x "$tree/bin/mend" ] || "$tree/bin/mend" version
