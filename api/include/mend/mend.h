@@ -8,6 +8,7 @@
  * Conventions. All sizes are bytes. Fallible functions return a mend_result; on failure outputs are
  * untouched, the pool is as it was before the call, and mend_last_error() says why. No function
  * aborts, exits or prints. Every call is thread-safe, except create and destroy of the same pool.
+ * Besides the results its comment names, a call on a pool or a group may answer MEND_ERROR_FORKED.
  * Structs that may grow begin with `size_t struct_size`, set by their MEND_..._INIT macro: a
  * struct_size of 0 is an error, 0 in any other field means the documented default. A struct to be
  * filled is filled as far as caller and library both know it; a config of a newer version than the
@@ -26,8 +27,12 @@ extern "C" {
 #if defined(_WIN32)
 #error "Mend runs on Linux"
 #endif
-#define MEND_API           __attribute__((visibility("default")))
+#define MEND_API __attribute__((visibility("default")))
 
+/* ---- names and types ------------------------------------------------------------------------- */
+
+/* The version of this header; that of the library is mend_version(). Before 1.0 a minor version may
+ * change the interface. */
 #define MEND_VERSION_MAJOR 0
 #define MEND_VERSION_MINOR 1
 #define MEND_VERSION_PATCH 0
@@ -42,14 +47,14 @@ typedef struct CUstream_st *mend_stream;
 /* For mend_group_begin: whatever the stream. */
 #define MEND_EVERY_STREAM ((mend_stream)(uintptr_t)-2)
 
+/* Objects of the library. */
 typedef struct mend_pool mend_pool;     /* one allocator on one device */
 typedef struct mend_group mend_group;   /* blocks that belong to captured graphs */
 typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a simulated device */
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
-/* X(name, value, what it means) */
+/* X(name, value, meaning): every mend_result. Values never change. */
 #define MEND_RESULTS(X)                                                                            \
     X(MEND_OK, 0, "success")                                                                       \
     X(MEND_ERROR_INVALID_ARGUMENT, 1, "an argument is outside what the call accepts")              \
@@ -69,6 +74,7 @@ typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a s
     X(MEND_ERROR_FORKED, 15, "the pool was inherited through fork; make one in this process")      \
     X(MEND_ERROR_INVARIANT, 16, "the pool contradicts itself: an error of Mend")
 
+/* What a fallible call answers. */
 typedef enum mend_result {
 #define X(name, value, meaning) name = value,
     MEND_RESULTS(X)
@@ -93,32 +99,37 @@ typedef struct mend_error {
         sizeof(mend_error), MEND_OK, 0, "", "", ""                                                 \
     }
 
-/* Fills *error with the calling thread's last failure. The strings live until the thread's next
- * failing call. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. No lock, no driver call. */
+/* Fills *error with the calling thread's last failure; a call that succeeds leaves it. The strings
+ * live until the thread's next failing call. No lock, no driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (error NULL, or its struct_size 0; the last failure stays). */
 MEND_API mend_result mend_last_error(mend_error *error);
 
-/* MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH of the library that runs. */
+/* MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH of the library that runs. No lock, no driver
+ * call. */
 MEND_API int mend_version(void);
 
-/* ---- log ----------------------------------------------------------------------------------------
- */
+/* ---- log ------------------------------------------------------------------------------------- */
 
+/* How much a line of the log matters. */
 typedef enum mend_log_level {
-    MEND_LOG_DEBUG = 1,
-    MEND_LOG_INFO = 2,
-    MEND_LOG_WARNING = 3
+    MEND_LOG_DEBUG = 1,  /* to follow what the library does */
+    MEND_LOG_INFO = 2,   /* what happens once in a while */
+    MEND_LOG_WARNING = 3 /* what somebody should look at */
 } mend_log_level;
 
-/* Receives one line without a newline. Called without locks of any pool; may call Mend. */
+/* Receives one line without a newline, which lives for the call. Called by any thread, by several
+ * at once, and without locks of any pool; may call Mend. */
 typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
 
-/* Sends the library's log to `sink` (NULL: nowhere, the default) from now on, for the process. A
- * child of fork starts without a sink. */
+/* Sends the library's log to `sink` (NULL: nowhere, the default) from now on, for the process; a
+ * child of fork starts without one. `context` is borrowed, and handed to the sink; another thread
+ * may still be in the former sink when this returns. No driver call. */
 MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
 
-/* ---- lifecycle
- * ------------------------------------------------------------------------------------ */
+/* ---- lifecycle ------------------------------------------------------------------------------- */
 
+/* How a pool is to be. Fields left at 0 come from MEND_CONF of the environment where it names them
+ * (docs/configuration.md), else they mean the default. */
 typedef struct mend_pool_config {
     size_t struct_size;
     int device;                /* ordinal of the device */
@@ -147,11 +158,12 @@ typedef struct mend_pool_config {
     }
 
 /*
- * Creates a pool. config NULL means device 0 with all defaults. Opens the driver and the primary
- * context of the device; takes no physical memory yet.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
- * MEND_ERROR_NOT_SUPPORTED (no virtual memory management); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER. The caller owns the pool.
+ * Creates a pool, which the caller owns until mend_pool_destroy. config NULL means device 0 with
+ * all defaults. Opens the driver and the primary context of the device; takes no physical memory
+ * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field, or MEND_CONF of the environment, is outside
+ * what it takes; mend_last_error says which and what is possible); MEND_ERROR_NO_DRIVER;
+ * MEND_ERROR_NO_DEVICE; MEND_ERROR_NOT_SUPPORTED (no virtual memory management);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 
@@ -163,8 +175,7 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 
-/* ---- allocate
- * -------------------------------------------------------------------------------------- */
+/* ---- allocate -------------------------------------------------------------------------------- */
 
 /*
  * Allocates `size_bytes` of device memory, rounded up to a multiple of 512 and aligned to 512, for
@@ -179,7 +190,8 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
 
-/* The same with an alignment: a power of two up to 2^40; below 512 it means 512. */
+/* The same with an alignment: a power of two up to 2^40; below 512 it means 512. Results as
+ * mend_alloc; MEND_ERROR_INVALID_ARGUMENT for other alignments too. */
 MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
                                         uint64_t alignment_bytes, mend_stream stream,
                                         void **pointer);
@@ -219,6 +231,7 @@ MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_str
  */
 MEND_API mend_result mend_forget_stream(mend_pool *pool, mend_stream stream);
 
+/* A live block. */
 typedef struct mend_block_info {
     size_t struct_size;
     void *base;               /* the pointer mend_alloc gave */
@@ -232,26 +245,26 @@ typedef struct mend_block_info {
         sizeof(mend_block_info), NULL, 0, 0, NULL, NULL                                            \
     }
 
-/* Describes the live block that contains `pointer`, at its start or inside. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is
- * free). No driver call. */
+/* Describes the live block that contains `pointer`, at its start or inside. No driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the
+ * memory is free). */
 MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
                                          mend_block_info *info);
 
-/* ---- room
- * ------------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 /*
  * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, the largest
- * first. Never waits for the GPU: what is still in flight stays. *released_bytes (may
- * be NULL) counts only memory no mapping holds any more. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * first. Calls the driver, but never waits for the GPU: what is still in flight stays.
+ * *released_bytes (may be NULL) counts only memory no mapping holds any more. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* Sets the most physical memory the pool may hold (0: the device's). Below what is reserved it
- * trims first, and refuses growth from then on. Errors as mend_trim; the limit is set all the same.
- */
+/* Sets the most physical memory the pool may hold, in bytes (0: the device's). Below what is
+ * reserved it trims first, and refuses growth from then on; the limit is set even where trimming
+ * fails. Results as mend_trim. */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
 /*
@@ -264,8 +277,8 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes);
 
 /* Adds a callback; they are asked in the order they were added, until room is found. The same pair
- * of callback and context may be added once. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED. */
+ * of callback and context may be added once; `context` is borrowed. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED. */
 MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                 void *context);
 
@@ -275,8 +288,7 @@ MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_c
 MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                    void *context);
 
-/* ---- groups: memory of captured graphs
- * ------------------------------------------------------------------------------------------- */
+/* ---- groups: memory of captured graphs ------------------------------------------------------- */
 
 /*
  * A captured graph uses its blocks at every replay, long after they were freed in its capture, and
@@ -286,8 +298,8 @@ MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressur
  * may serve several captures, whose graphs are then to be replayed in the order of their captures.
  */
 
-/* MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; the errors of every call.
- * The group ends with its release, or with the pool. No driver call. */
+/* Creates a group, which ends with its release, or with the pool. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
 
 /* From now on allocations and frees on `stream` (MEND_EVERY_STREAM: on all) belong to the group;
@@ -296,7 +308,8 @@ MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM). */
 MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
 
-/* No more allocations belong to the group. MEND_ERROR_INVALID_ARGUMENT: it was not begun. */
+/* No more allocations belong to the group; what it holds stays. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (it was not begun). */
 MEND_API mend_result mend_group_end(mend_group *group);
 
 /*
@@ -310,11 +323,11 @@ MEND_API mend_result mend_group_end(mend_group *group);
  */
 MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
 
-/* ---- observe
- * ----------------------------------------------------------------------------------------- */
+/* ---- observe --------------------------------------------------------------------------------- */
 
-/* X(field, unit, meaning): every figure of mend_stats. Counters count since the pool was created;
- * fields named peak_... are maxima since then or since mend_reset_peak_stats. */
+/* X(field, unit, meaning): every figure of mend_stats, in bytes (B) or as a count (1). Counters
+ * count since the pool was created; fields named peak_... are maxima since then or since
+ * mend_reset_peak_stats. */
 #define MEND_STATS(X)                                                                              \
     X(live_bytes, "B", "bytes in blocks the user holds, sizes rounded up to 512")                  \
     X(requested_bytes, "B", "bytes asked for in the blocks the user holds")                        \
@@ -351,6 +364,7 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(sibling_trims, "1", "times other pools of the device were asked to give memory back")        \
     X(driver_failures, "1", "driver calls that failed and were undone or worked around")
 
+/* The figures of a pool. */
 typedef struct mend_stats {
     size_t struct_size;
 #define X(field, unit, meaning) uint64_t field;
@@ -363,18 +377,19 @@ typedef struct mend_stats {
         sizeof(mend_stats) MEND_STATS(MEND_STATS_ZERO)                                             \
     }
 
-/* Fills *stats with one consistent picture. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. No driver call.
+/* Fills *stats with one consistent picture. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */
 MEND_API mend_result mend_get_stats(mend_pool *pool, mend_stats *stats);
 
-/* Sets every peak_... to its current value. MEND_OK, MEND_ERROR_INVALID_ARGUMENT. */
+/* Sets every peak_... to its current value. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
+ */
 MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 
 /*
  * Checks every invariant of the pool from scratch, in a time proportional to all it holds; waits
- * for another thread that is making room. For tests and for hunting errors. On
- * MEND_ERROR_INVARIANT mend_last_error says what is wrong. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_FORKED. No driver call.
+ * for another thread that is making room. For tests and for hunting errors. No driver call.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_INVARIANT (mend_last_error says what is wrong);
+ * MEND_ERROR_FORKED.
  */
 MEND_API mend_result mend_audit(mend_pool *pool);
 
