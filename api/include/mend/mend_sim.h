@@ -10,7 +10,8 @@
  *     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
  *     pool_config.driver = mend_sim_driver(sim);
  *
- * All calls are thread-safe except create and destroy of the same device.
+ * All calls are thread-safe except create and destroy of the same device. None sets what
+ * mend_last_error tells.
  */
 #ifndef MEND_MEND_SIM_H
 #define MEND_MEND_SIM_H
@@ -21,15 +22,18 @@
 extern "C" {
 #endif
 
+/* ---- the device and its prices --------------------------------------------------------------- */
+
+/* One simulated machine: its devices, their memory, their clock. */
 typedef struct mend_sim mend_sim;
 
 /* What a call costs on the simulated device: a sum of these parts, in nanoseconds. A part a call
  * has no use for does not count: mappings are those a call covers (set_access, unmap), MiB are
  * those of its size. */
 typedef struct mend_sim_price {
-    uint64_t call_ns;
-    uint64_t mapping_ns;
-    uint64_t mib_ns;
+    uint64_t call_ns;    /* once */
+    uint64_t mapping_ns; /* for each mapping */
+    uint64_t mib_ns;     /* for each MiB */
 } mend_sim_price;
 
 /* X(call): the calls that have a price. Order of mend_sim_prices. */
@@ -51,6 +55,7 @@ typedef struct mend_sim_price {
     X(synchronize)                                                                                 \
     X(memory_info)
 
+/* A price for each call. */
 typedef struct mend_sim_prices {
 #define X(call) mend_sim_price call;
     MEND_SIM_PRICED_CALLS(X)
@@ -60,6 +65,7 @@ typedef struct mend_sim_prices {
 /* The frozen list "reference" (docs/formats/costs.md): figures of public measurements. */
 MEND_API void mend_sim_reference_prices(mend_sim_prices *prices);
 
+/* What the memory holds. */
 typedef enum mend_sim_content {
     MEND_SIM_CONTENT_NONE = 0, /* bookkeeping only: any size of device */
     MEND_SIM_CONTENT_BYTES = 1 /* real bytes at the real addresses: aliases alias, strays fault */
@@ -69,24 +75,26 @@ typedef enum mend_sim_content {
  * simulated device, nor anything that does. */
 typedef void (*mend_sim_violation_handler)(void *context, const char *explanation);
 
+/* How a device is to be. */
 typedef struct mend_sim_config {
     size_t struct_size;
-    uint64_t memory_bytes; /* physical memory of each device; 0: 80 GiB. Rounded up to a page */
-    uint64_t page_bytes;   /* granularity, a power of two; 0: 2 MiB */
-    int device_count;      /* 0: 1 */
-    mend_sim_content content;
-    uint64_t address_bytes;        /* addresses that can be reserved in all; 0: 128 TiB */
-    int prices_advance_clock;      /* 1: the virtual clock moves by the price of each call */
-    const mend_sim_prices *prices; /* copied; NULL: the reference list */
+    uint64_t memory_bytes;    /* physical memory of each device; 0: 80 GiB. Rounded up to a page */
+    uint64_t page_bytes;      /* granularity, a power of two; 0: 2 MiB */
+    int device_count;         /* 0: 1 */
+    mend_sim_content content; /* what the memory holds */
+    uint64_t address_bytes;   /* addresses that can be reserved in all; 0: 128 TiB */
+    int prices_advance_clock; /* 1: the virtual clock moves by the price of each call */
+    const mend_sim_prices *prices;           /* copied; NULL: the reference list */
     mend_sim_violation_handler on_violation; /* NULL: violations are only counted and kept */
-    void *violation_context;
+    void *violation_context;                 /* handed to on_violation */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL            \
     }
 
-/* MEND_OK, MEND_ERROR_INVALID_ARGUMENT, MEND_ERROR_OUT_OF_HOST_MEMORY. */
+/* Makes a device, which the caller owns until mend_sim_destroy. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim);
 
 /* Destroys the device and all it holds. NULL does nothing. Ask the ledger before for what is left.
@@ -112,9 +120,10 @@ MEND_API void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer o
 MEND_API uint64_t mend_sim_now_ns(mend_sim *sim);
 MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 
-/* A stream of device 0. As those of the table, the first is non-blocking: it runs beside the legacy
- * stream. With a blocking one the legacy stream takes turns: the work of each waits for what was
- * queued on the other before. So it does with the streams that each thread has. */
+/* Makes a stream of device 0, and ends one. As those of the table, the first is non-blocking: it
+ * runs beside the legacy stream. With a blocking one the legacy stream takes turns: the work of each
+ * waits for what was queued on the other before. So it does with the streams that each thread has.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
@@ -125,17 +134,20 @@ typedef enum mend_sim_work_kind {
     MEND_SIM_WORK_VERIFY /* compares with what WRITE of the same tag wrote; counts differences */
 } mend_sim_work_kind;
 
-/* Queues work on a stream (a default stream is that of the current context, or of device 0 where
- * none is current): it starts when all work queued before it (and all events waited for) is
- * done, and completes at `finish_ns` of the virtual clock or when it can start, whichever is later.
- * Its range is judged, and its bytes are written or compared, when it completes. */
+/* Work on a stream (a default stream is that of the current context, or of device 0 where none is
+ * current): it starts when all work queued before it (and all events waited for) is done, and
+ * completes at `finish_ns` of the virtual clock or when it can start, whichever is later. Its range
+ * is judged, and its bytes are written or compared, when it completes. */
 typedef struct mend_sim_work {
     mend_sim_work_kind kind;
-    uint64_t address;
-    uint64_t size_bytes;
-    uint64_t tag;
-    uint64_t finish_ns;
+    uint64_t address;    /* the range */
+    uint64_t size_bytes; /* its size */
+    uint64_t tag;        /* for WRITE and VERIFY */
+    uint64_t finish_ns;  /* the earliest time of its end */
 } mend_sim_work;
+
+/* Queues a piece of work, which is copied. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (an unknown stream
+ * or kind); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work);
 
 /* ---- capture and graphs ---------------------------------------------------------------------- */
@@ -185,6 +197,7 @@ MEND_API void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph);
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
+/* Calls that are to fail, once or for a while. */
 typedef struct mend_sim_fault {
     size_t struct_size;
     const char *call;     /* the table's member ("map", "set_access"); NULL: any that can fail,
@@ -227,6 +240,7 @@ MEND_API void mend_sim_stop(mend_sim *sim);
 
 /* ---- the ledger ------------------------------------------------------------------------------ */
 
+/* What the device has lent, and what it has seen. */
 typedef struct mend_sim_ledger {
     size_t struct_size;
     uint64_t chunks; /* physical allocations that a handle, a mapping or an exported file holds */
@@ -255,7 +269,7 @@ typedef struct mend_sim_ledger {
         sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0        \
     }
 
-/* MEND_OK, MEND_ERROR_INVALID_ARGUMENT. */
+/* Fills *ledger with one consistent picture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
 MEND_API mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger);
 
 /* The explanation of the first violation, "" when there is none; lives as long as the device. */
