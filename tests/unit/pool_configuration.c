@@ -207,6 +207,10 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
         strcat(text, wrong[i]);
         EXPECT_REFUSED(text, "MEND_CONF");
     }
+    EXPECT_REFUSED(
+        "limit:64GB",
+        "MEND_CONF: limit is \"64GB\"; it takes a whole number of bytes up to 2^60, alone or with "
+        "KiB, MiB, GiB or TiB (64GiB)"); /* as docs/configuration.md shows it */
     EXPECT_REFUSED("chunk:1GB", "chunk", "\"1GB\"", "KiB", "MiB", "GiB", "TiB", "2^60");
 }
 
