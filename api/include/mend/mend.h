@@ -9,6 +9,7 @@
  * untouched, the pool is as it was before the call, and mend_last_error() says why. No function
  * aborts, exits or prints. Every call is thread-safe, except create and destroy of the same pool.
  * Besides the results its comment names, a call on a pool or a group may answer MEND_ERROR_FORKED.
+ *
  * Structs that may grow begin with `size_t struct_size`, set by their MEND_..._INIT macro: a
  * struct_size of 0 is an error, 0 in any other field means the documented default. A struct to be
  * filled is filled as far as caller and library both know it; a config of a newer version than the
@@ -88,7 +89,7 @@ MEND_API const char *mend_result_name(mend_result result);
 /* What went wrong in this thread's last failed call. */
 typedef struct mend_error {
     size_t struct_size;
-    mend_result result;
+    mend_result result;      /* what the call answered; MEND_OK before any failure */
     int driver_status;       /* the driver's code, 0 when no driver call failed */
     const char *driver_name; /* its name; "" when none */
     const char *driver_call; /* the call that failed ("cuMemMap"); "" when none */
@@ -158,10 +159,10 @@ typedef struct mend_pool_config {
     }
 
 /*
- * Creates a pool, which the caller owns until mend_pool_destroy. config NULL means device 0 with
- * all defaults. Opens the driver and the primary context of the device; takes no physical memory
- * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field, or MEND_CONF of the environment, is outside
- * what it takes; mend_last_error says which and what is possible); MEND_ERROR_NO_DRIVER;
+ * Creates a pool, which the caller owns until mend_pool_destroy. `config` NULL means device 0
+ * with all defaults. Opens the driver and the primary context of the device; takes no physical
+ * memory yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field, or MEND_CONF of the environment, is
+ * outside what it takes; mend_last_error says which and what is possible); MEND_ERROR_NO_DRIVER;
  * MEND_ERROR_NO_DEVICE; MEND_ERROR_NOT_SUPPORTED (no virtual memory management);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
  */
@@ -238,7 +239,7 @@ typedef struct mend_block_info {
     uint64_t requested_bytes; /* the size asked for */
     uint64_t usable_bytes;    /* bytes that may be used from base */
     mend_stream stream;       /* the stream it was allocated for */
-    mend_pool *pool;
+    mend_pool *pool;          /* the pool it belongs to */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
