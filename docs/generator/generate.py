@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Makes docs/api.md from the public headers, and the table in docs/configuration.md from the keys
+of MEND_CONF. With --check it writes nothing, and fails when one of them is out of date.
+
+Usage: generate.py [--check]
+"""
+import difflib
+import os
+import re
+import sys
+import textwrap
+
+from header import entry_of, members_of, paragraphs_of, read_header
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HEADERS = ("mend", "mend_sim")
+COLUMNS = 130
+
+# What a reader takes for code: our names, pointers, snake case, the driver's names.
+CODE = re.compile(r"\bmend_\w+(?:\.\w+|\(\))?|\bMEND_[\w.]*\w|(?<![\w)])\*\w+|"
+                  r"\b[a-z]\w*_(?:[\w.]*\w|\.\.\.)|\bcu[A-Z]\w+|\bCUDA_\w+|\bCUstream\b|"
+                  r"\bNULL\b|\bUINT64_MAX\b|\blib\w+\.so(?:\.\d+)*")
+DOCUMENT = re.compile(r"\bdocs/([\w/]+\.md)\b")
+
+
+class Undocumented(Exception):
+    pass
+
+
+def prose(text):
+    """Markdown of a comment's sentence: names as code, documents as links."""
+    parts = text.split("`")
+    for i in range(0, len(parts), 2):
+        words = re.split(r"(\bdocs/[\w/]+\.md\b)", parts[i])
+        parts[i] = "".join(DOCUMENT.sub(r"[\1](\1)", word) if DOCUMENT.match(word)
+                           else CODE.sub(lambda m: f"`{m.group(0)}`", word) for word in words)
+    marked = "".join(part if i % 2 == 0 else f"`{part}`" for i, part in enumerate(parts))
+    return re.sub(r'"(`[^`]*`)"', r"\1", marked)
+
+
+def wrapped(text):
+    return textwrap.fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
+
+
+def cell(text):
+    return prose(text).replace("|", "\\|")
+
+
+def table(columns, rows):
+    yield "| " + " | ".join(columns) + " |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def sentences_of(text):
+    """Sentences end at a full stop outside of brackets."""
+    start = depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "." and depth == 0 and text[i + 1:i + 2] in ("", " "):
+            yield text[start:i + 1].strip()
+            start = i + 1
+    if text[start:].strip():
+        yield text[start:].strip()
+
+
+def is_results(sentence):
+    return sentence.startswith(("MEND_OK", "MEND_ERROR_", "Results as "))
+
+
+def blocks_of(text):
+    """The paragraphs of a comment; indented ones are code."""
+    for block in re.split(r"\n\n+", text):
+        if block.startswith("    "):
+            yield "```c\n" + textwrap.dedent(block) + "\n```"
+        elif block:
+            yield wrapped(prose(" ".join(block.split())))
+
+
+def comment_of(entry):
+    """The prose of an entry, then what its calls answer."""
+    results = []
+    for paragraph in re.split(r"\n\n+", re.sub(r"^X\([^)]*\): ", "", entry.comment)):
+        sentences = list(sentences_of(" ".join(paragraph.split())))
+        results += [s.removeprefix("Results ") for s in sentences if is_results(s)]
+        described = " ".join(s for s in sentences if not is_results(s))
+        if described:
+            yield wrapped(prose(described[0].upper() + described[1:]))
+    if results:
+        yield wrapped("**Results:** " + prose(" ".join(results)))
+
+
+def fields_of(entry):
+    name, body = entry.structure()
+    kind = "field" if entry.code.startswith("typedef struct") else "value"
+    members = members_of(body)
+    if members:
+        yield "\n".join(table((kind, "meaning"), [
+            (f"`{member}`", cell(meaning) if meaning or member != "size_t struct_size"
+             else f"set by `{entry.initialiser()}`") for member, meaning in members]))
+    for macro in re.findall(r"^    (MEND_\w+)\(X\)$", body, re.M):
+        yield f"Its {'other ' if members else ''}{kind}s are the rows of `{macro}`, in that order."
+    if entry.initialiser():
+        yield f"Start from `{name} ... = {entry.initialiser()};`."
+
+
+def rows_of(entry):
+    _, columns, rows = entry.table()
+    if len(columns) == 1:
+        return wrapped(", ".join(f"`{name}`" for name, in rows))
+    return "\n".join(table(columns, [[f"`{name}`", *map(cell, rest)] for name, *rest in rows]))
+
+
+def names_of(entry):
+    """What an entry declares."""
+    functions = [name for name, _ in entry.functions()]
+    if functions or entry.callback():
+        return functions or [entry.callback()]
+    if entry.structure():
+        return [entry.structure()[0]]
+    if entry.table():
+        return [entry.table()[0]]
+    return entry.constants() or [name for name, _ in entry.types()]
+
+
+def rendered(entry):
+    """The Markdown blocks of an entry, below its heading."""
+    explained = any(meaning for _, meaning in entry.types())
+    code = "\n".join(text for _, text in entry.functions()) or entry.code
+    if code and not (entry.structure() or entry.table() or explained):
+        yield f"```c\n{code}\n```"
+    yield from comment_of(entry)
+    if entry.structure():
+        yield from fields_of(entry)
+    elif entry.table():
+        yield rows_of(entry)
+    elif explained:
+        yield "\n".join(table(("type", "meaning"), [(f"`{n}`", cell(m)) for n, m in entry.types()]))
+
+
+def check_documented(entry):
+    for name, text in entry.functions():
+        sentences = list(sentences_of(" ".join(entry.comment.split())))
+        if not sentences:
+            raise Undocumented(f"{name} has no comment")
+        if text.startswith("mend_result ") and not any(is_results(s) for s in sentences):
+            raise Undocumented(f"{name}: no sentence of its comment says what it answers; one that"
+                               " begins with MEND_OK or with `Results as` would")
+
+
+class Anchors:
+    """The names GitHub gives to headings: one that was taken is counted."""
+
+    def __init__(self):
+        self.taken = {}
+
+    def of(self, heading):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        count = self.taken.get(slug, 0)
+        self.taken[slug] = count + 1
+        return f"{slug}-{count}" if count else slug
+
+
+def api_document(_):
+    anchors = Anchors()
+    body, contents = [], []
+    for header in HEADERS:
+        opening, sections = read_header(os.path.join(ROOT, f"api/include/mend/{header}.h"))
+        heading = f"{header}.h"
+        anchors.of(heading)
+        body += [f"## {heading}", *blocks_of(opening)]
+        contents.append(f"\n**{heading}**\n")
+        for section in sections:
+            title = section.title[0].upper() + section.title[1:]
+            links = []
+            body.append(f"### {title}")
+            section_link = f"[{title}](#{anchors.of(title)})"
+            for entry in section.entries:
+                check_documented(entry)
+                names = names_of(entry)
+                if names:
+                    heading = ", ".join(f"`{name}`" for name in names)
+                    anchor = anchors.of(heading)
+                    links += [f"[`{name}`](#{anchor})" for name in names]
+                    body.append(f"#### {heading}")
+                body += rendered(entry)
+            contents.append(f"- {section_link}: {', '.join(links)}")
+    title = ["# The interface",
+             "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->",
+             wrapped("Every call, type and constant of [mend.h](../api/include/mend/mend.h) and"
+                     " [mend_sim.h](../api/include/mend/mend_sim.h), in their words. Programs that"
+                     " use them stand in [examples](examples), how to link the libraries in the"
+                     " [README](../README.md#install-it), and settings for programs that cannot be"
+                     " edited in [configuration.md](configuration.md).")]
+    return "\n\n".join(title + ["\n".join(contents).strip()] + body) + "\n"
+
+
+KINDS = {
+    "BYTES": "bytes",
+    "ON": "`on` or `off`",
+    "OFF": "`on` or `off`",
+    "LEVEL": "`0`, `1` or `2`",
+}
+KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"
+                  r".*?(?=<!-- end of keys -->)", re.S)
+
+
+def configuration_document(current):
+    with open(os.path.join(ROOT, "vmm/pool/configuration.h"), encoding="utf-8") as file:
+        entries = [entry_of(paragraph) for paragraph in paragraphs_of(file.read())]
+    _, _, rows = next(e.table() for e in entries if e.code.startswith("#define MEND_CONFIGURATION"))
+    lines = table(("key", "value", "default", "field of `mend_pool_config`", "meaning"), [
+        (f"`{key}`", KINDS[kind], cell(default), f"`{field}`", cell(meaning))
+        for key, field, kind, default, meaning in rows])
+    text, count = KEYS.subn(lambda _: "\n".join(lines) + "\n", current)
+    if count != 1:
+        raise ValueError("docs/configuration.md has lost the marks around its table")
+    return text
+
+
+def main():
+    check = sys.argv[1:] == ["--check"]
+    stale = 0
+    for name, make in (("api", api_document), ("configuration", configuration_document)):
+        path = os.path.join(ROOT, "docs", f"{name}.md")
+        current = ""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                current = file.read()
+        try:
+            wanted = make(current)
+        except Undocumented as error:
+            print(f"docs/{name}.md cannot be made: {error}")
+            return 1
+        if wanted == current:
+            continue
+        stale += 1
+        if check:
+            print(f"docs/{name}.md is out of date; make it anew with\n  ./run docs\n")
+            sys.stdout.writelines(difflib.unified_diff(
+                current.splitlines(True), wanted.splitlines(True), "as it is", "as it should be"))
+        else:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(wanted)
+            print(f"wrote docs/{name}.md")
+    print(f"{stale} documents were out of date")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
