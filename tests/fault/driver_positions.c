@@ -40,7 +40,7 @@ static void perform_checked(story_run *run, const operation *op, bool undo_works
 static bool run_with_fault(const story *told, uint64_t position, uint64_t count, int status)
 {
     static story_run run;
-    run = (story_run){0};
+    run = (story_run){.use_ns = 10};
     mend_world_init(&run.world);
     if (!mend_world_open(&run.world)) {
         return false;

@@ -44,7 +44,7 @@ static void perform_checked(story_run *run, const operation *op)
 
 static bool open_world(story_run *run, mend_unwatched_driver *driver)
 {
-    *run = (story_run){0};
+    *run = (story_run){.use_ns = 10};
     mend_world_init(&run->world);
     if (!mend_world_open_device(&run->world)) {
         return false;
@@ -94,9 +94,9 @@ static story story_of_crowd(void)
     size_t count = 0;
     for (int i = 0; i < BLOCKS; i++) {
         uint64_t bytes = i % 20 == 0 ? 40 * MEND_KIB : 512 + 512 * (uint64_t)(i % 7);
-        operations[count++] = (operation){ALLOC, i, i % STORY_STREAMS, bytes};
+        operations[count++] = (operation){ALLOC, i, i % 2, bytes};
         if (i < SHARED) {
-            operations[count++] = (operation){SHARE, i, (i + 1) % STORY_STREAMS, 0};
+            operations[count++] = (operation){SHARE, i, (i + 1) % 2, 0};
         }
     }
     for (int i = 0; i < BLOCKS; i++) {

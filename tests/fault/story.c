@@ -1,5 +1,6 @@
 #include "tests/fault/story.h"
 
+#include "driver/driver.h"
 #include "tests/support/test.h"
 
 #define KIB(n) ((n)*MEND_KIB)
@@ -30,17 +31,20 @@ const story story_of_streams = {"streams", stream_operations, COUNT_OF(stream_op
 
 void story_begin(story_run *run)
 {
-    for (int i = 0; i < STORY_STREAMS; i++) {
+    run->streams[STORY_PER_THREAD] = MEND_STREAM_PER_THREAD;
+    for (int i = 0; i < STORY_PER_THREAD; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, &run->streams[i]));
     }
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(run->world.sim, &run->reader));
 }
 
 void story_end(story_run *run)
 {
     mend_sim_advance(run->world.sim, 1000);
-    for (int i = 0; i < STORY_STREAMS; i++) {
+    for (int i = 0; i < STORY_PER_THREAD; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(run->world.sim, run->streams[i]));
     }
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(run->world.sim, run->reader));
     mend_world_close(&run->world);
 }
 
@@ -64,6 +68,9 @@ mend_result story_call(story_run *run, const operation *op)
     switch (op->action) {
     case ALLOC:
         return mend_alloc(pool, op->bytes, run->streams[op->stream], &block->pointer);
+    case ALLOC_ALIGNED:
+        return mend_alloc_aligned(pool, op->bytes, STORY_ALIGNMENT_BYTES, run->streams[op->stream],
+                                  &block->pointer);
     case FREE:
         return free_slot(run, op, run->streams[op->stream]);
     case FREE_ANYWHERE:
@@ -73,37 +80,66 @@ mend_result story_call(story_run *run, const operation *op)
                    ? MEND_OK
                    : mend_record_stream(pool, block->pointer, run->streams[op->stream]);
     case TRIM:
-        return mend_trim(pool, op->bytes, NULL);
+        return mend_trim(pool, op->bytes, &run->released_bytes);
     case LIMIT:
         return mend_set_limit(pool, op->bytes);
     case FORGET:
         return mend_forget_stream(pool, run->streams[op->stream]);
+    case FOREIGN:
+    case USE:
     case WAIT:
         return MEND_OK;
     }
     return MEND_OK;
 }
 
-static void launch(story_run *run, const slot *block, mend_sim_work_kind kind, int stream)
+static uint64_t launch(story_run *run, const slot *block, mend_sim_work_kind kind,
+                       mend_stream stream, uint64_t duration_ns)
 {
     mend_sim_work work = {.kind = kind,
                           .address = (uint64_t)(uintptr_t)block->pointer,
                           .size_bytes = mend_align_up(block->bytes, MEND_GRANULE_BYTES),
                           .tag = block->tag,
-                          .finish_ns = mend_sim_now_ns(run->world.sim) + 10};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(run->world.sim, run->streams[stream], &work));
+                          .finish_ns = mend_sim_now_ns(run->world.sim) + duration_ns};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(run->world.sim, stream, &work));
+    return work.finish_ns;
+}
+
+/* Work on one of the story's streams, which is busy with it for so long. */
+static void occupy(story_run *run, const slot *block, mend_sim_work_kind kind, int stream,
+                   uint64_t duration_ns)
+{
+    uint64_t finish_ns = launch(run, block, kind, run->streams[stream], duration_ns);
+    run->busy_until_ns[stream] = mend_max_u64(run->busy_until_ns[stream], finish_ns);
 }
 
 void story_use(story_run *run, const operation *op)
 {
-    if (op->action == ALLOC) {
-        slot *block = &run->slots[op->slot];
+    slot *block = &run->slots[op->slot];
+    if (op->action == ALLOC || op->action == ALLOC_ALIGNED) {
         block->bytes = op->bytes;
         block->tag = ++run->next_tag;
-        launch(run, block, MEND_SIM_WORK_WRITE, op->stream);
-        launch(run, block, MEND_SIM_WORK_VERIFY, op->stream);
+        block->stream = op->stream;
+        occupy(run, block, MEND_SIM_WORK_WRITE, op->stream, 0);
+        block->readable_ns = run->busy_until_ns[op->stream];
+        occupy(run, block, MEND_SIM_WORK_VERIFY, op->stream, run->use_ns);
+    } else if (op->action == USE) {
+        occupy(run, block, MEND_SIM_WORK_VERIFY, op->stream, 500);
+    } else if (op->action == FOREIGN) {
+        mend_sim_set_foreign_bytes(run->world.sim, 0, op->bytes);
     } else if (op->action == WAIT) {
         mend_sim_advance(run->world.sim, 1000);
+    }
+}
+
+void story_read_all(story_run *run)
+{
+    uint64_t now_ns = mend_sim_now_ns(run->world.sim);
+    for (int i = 0; i < STORY_SLOTS; i++) {
+        const slot *block = &run->slots[i];
+        if (block->pointer != NULL && block->readable_ns <= now_ns) {
+            launch(run, block, MEND_SIM_WORK_VERIFY, run->reader, 0);
+        }
     }
 }
 

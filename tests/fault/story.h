@@ -8,15 +8,32 @@
 #include "base/align.h"
 #include "tests/support/world.h"
 
-enum { STORY_SLOTS = 512, STORY_STREAMS = 2 };
+/* The last stream is the per-thread stream. */
+enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 1 };
 
-typedef enum story_action { ALLOC, FREE, FREE_ANYWHERE, SHARE, TRIM, LIMIT, FORGET, WAIT } action;
+/* FOREIGN: another process takes memory of the device. USE: the GPU reads a block on a stream until
+ * the next WAIT. ALLOC_ALIGNED asks for this. */
+#define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
+
+typedef enum story_action {
+    ALLOC,
+    ALLOC_ALIGNED,
+    FREE,
+    FREE_ANYWHERE,
+    SHARE,
+    TRIM,
+    LIMIT,
+    FORGET,
+    FOREIGN,
+    USE,
+    WAIT
+} action;
 
 typedef struct operation {
     action action;
     int slot;       /* ALLOC, FREE..., SHARE */
     int stream;     /* by number */
-    uint64_t bytes; /* ALLOC: size; TRIM: what is kept; LIMIT: the limit */
+    uint64_t bytes; /* ALLOC: size; TRIM: what is kept; LIMIT: the limit; FOREIGN: of others */
 } operation;
 
 typedef struct story {
@@ -36,13 +53,19 @@ typedef struct slot {
     void *pointer;
     uint64_t bytes;
     uint64_t tag;
+    int stream;           /* it was allocated for, by number */
+    uint64_t readable_ns; /* when the write of its bytes is done, on the virtual clock */
 } slot;
 
 typedef struct story_run {
     mend_world world;
     mend_stream streams[STORY_STREAMS];
+    mend_stream reader; /* the pool never hears of it */
+    uint64_t busy_until_ns[STORY_STREAMS];
     slot slots[STORY_SLOTS];
     uint64_t next_tag;
+    uint64_t use_ns;         /* how long the GPU reads a new block; USE reads longer */
+    uint64_t released_bytes; /* by the last TRIM that succeeded */
 } story_run;
 
 /* Creates the streams of a run whose world is open, and destroys them, the pool and the device. */
@@ -52,6 +75,10 @@ void story_end(story_run *run);
 /* The one call of Mend an operation consists of, and then, if it succeeded, the work on the GPU. */
 mend_result story_call(story_run *run, const operation *op);
 void story_use(story_run *run, const operation *op);
+
+/* Reads every live block now, but those whose first write is still to come, since their stream is
+ * busy. What is wrong, the device counts. WAIT before where a stream waits for another. */
+void story_read_all(story_run *run);
 
 /* What a failed operation must not have changed; and that mend_last_error tells of it. */
 void story_expect_unchanged(const mend_stats *before, const mend_stats *after);

@@ -9,6 +9,7 @@ typedef struct watch {
     uint64_t successes;
     uint64_t failures;
     uint64_t failed;
+    uint64_t watched;
 } watch;
 
 static _Thread_local watch current;
@@ -18,6 +19,7 @@ void mend_test_fail_host_memory_after(uint64_t successes, uint64_t failures)
     current.successes = successes;
     current.failures = failures;
     current.failed = 0;
+    current.watched = 0;
 }
 
 void mend_test_heal_host_memory(void)
@@ -30,6 +32,11 @@ uint64_t mend_test_failed_host_allocations(void)
     return current.failed;
 }
 
+uint64_t mend_test_watched_host_allocations(void)
+{
+    return current.watched;
+}
+
 void mend_test_watch_host_memory(bool on)
 {
     current.on = on;
@@ -37,6 +44,7 @@ void mend_test_watch_host_memory(bool on)
 
 static bool fails(void)
 {
+    current.watched += current.on;
     if (!current.on || current.failures == 0) {
         return false;
     }

@@ -23,6 +23,9 @@ void mend_test_heal_host_memory(void);
 /* How many have failed since mend_test_fail_host_memory_after. */
 uint64_t mend_test_failed_host_allocations(void);
 
+/* How many have been watched since then, failed ones included. */
+uint64_t mend_test_watched_host_allocations(void);
+
 /* Starts or stops watching the calling thread's allocations. */
 void mend_test_watch_host_memory(bool on);
 

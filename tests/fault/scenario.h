@@ -1,0 +1,71 @@
+/*
+ * Scenarios for fault sweeps: steps that bring a small world into a state, then one call of Mend,
+ * in which any one driver call or allocation of host memory is made to fail.
+ */
+#ifndef MEND_TESTS_FAULT_SCENARIO_H
+#define MEND_TESTS_FAULT_SCENARIO_H
+
+#include "tests/fault/story.h"
+
+/* What the call does when nothing fails, by the pool's statistics: differences all, but `result`.
+ * So a scenario is sure to go the way it is named for. */
+typedef struct scenario_way {
+    mend_result result;
+    uint64_t placed_in_run;
+    uint64_t placed_by_extension;
+    uint64_t placed_afresh;
+    uint64_t chunks_moved;
+    uint64_t chunks_created;
+    uint64_t chunks_released;
+    uint64_t stream_waits;
+    uint64_t host_waits;
+    uint64_t streams;    /* the pool gets to know */
+    uint64_t events;     /* more than before, on the device */
+    bool unmaps_retired; /* some retired mapping is gone */
+    bool reserves_addresses;
+    bool returns_addresses;
+    bool calls_no_driver;
+} scenario_way;
+
+/* What is called: `call`, or mend_pool_create (of a second pool, if there is a setup), or
+ * mend_pool_destroy. */
+typedef enum scenario_kind { SCENARIO_CALL, SCENARIO_CREATE, SCENARIO_DESTROY } scenario_kind;
+
+typedef struct scenario {
+    const char *name;
+    scenario_kind kind;
+    const operation *setup;
+    size_t setup_count;
+    operation call;
+    scenario_way way;
+    uint64_t device_bytes;  /* 0: 4 MiB */
+    int allow_stream_waits; /* of the config */
+} scenario;
+
+extern const scenario scenarios[];
+extern const size_t scenario_count;
+
+/* One thing that goes wrong during the call. */
+typedef struct planned_fault {
+    enum { FAULT_NONE, FAULT_DRIVER, FAULT_LOST, FAULT_HOST } kind;
+    uint64_t position; /* driver calls, or allocations of host memory, that go well first */
+    uint64_t count;    /* how many then fail; FAULT_LOST: the context is broken for good */
+    int status;        /* the driver's answer */
+    int ballast;       /* holes and small blocks made first, so that the pool's records are as full
+                          as they may be, and need memory where they seldom do */
+} planned_fault;
+
+enum { SCENARIO_MOST_BALLAST = 64 };
+
+/* How many positions a scenario offers. */
+typedef struct scenario_positions {
+    bool ends_as_told; /* by the result of the way; with ballast it may not */
+    uint64_t driver_calls;
+    uint64_t host_allocations;
+} scenario_positions;
+
+/* Runs the scenario with a fault and judges all of it. With FAULT_NONE fills `positions`, else NULL
+ * does. Failures are failures of the test. */
+void scenario_run(const scenario *told, const planned_fault *fault, scenario_positions *positions);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * Every scenario, with every driver call and every allocation of host memory failing: once, a few
+ * times, for ever, by several answers of the driver, and with the device lost. The figures of
+ * docs/testing.md are printed where MEND_TEST_FIGURES is set in the environment; with
+ * MEND_TEST_GO_ON a sweep does not end at the first failure, and names each run before it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fault/scenario.h"
+#include "tests/support/test.h"
+
+/* Above so many positions of one scenario some are drawn by the seed. */
+enum { MOST_POSITIONS = 200 };
+
+static const int statuses[] = {
+    1,   /* invalid value */
+    2,   /* out of memory */
+    600, /* not ready */
+    999, /* unknown */
+};
+enum { STATUS_LOST = 700, STATUS_COUNT = sizeof(statuses) / sizeof(statuses[0]) };
+
+static const uint64_t driver_counts[] = {1, 3, UINT64_MAX};
+static const uint64_t host_counts[] = {1, UINT64_MAX};
+
+typedef struct figures {
+    uint64_t scenarios;
+    uint64_t driver_positions;
+    uint64_t host_positions;
+    uint64_t runs;
+} figures;
+
+static figures total;
+
+static void print_figures(const char *name, const figures *figure)
+{
+    if (getenv("MEND_TEST_FIGURES") != NULL) {
+        printf("figures: %s: %llu driver positions, %llu host positions, %llu runs\n", name,
+               (unsigned long long)figure->driver_positions,
+               (unsigned long long)figure->host_positions, (unsigned long long)figure->runs);
+    }
+}
+
+static void describe(const scenario *told, const planned_fault *fault, char *text, size_t size)
+{
+    static const char *const kinds[] = {"no fault, call", "driver call",
+                                        "device lost at driver call", "host allocation"};
+    const char *duration = fault->count == 1            ? "once"
+                           : fault->count == UINT64_MAX ? "for ever"
+                                                        : "a few times";
+    snprintf(text, size, "%s: %s %llu, %s, status %d, ballast %d", told->name, kinds[fault->kind],
+             (unsigned long long)fault->position, duration, fault->status, fault->ballast);
+}
+
+/* False when the test has failed: one broken position is enough to read, unless all are asked for.
+ */
+static bool run_fault(const scenario *told, const planned_fault *fault, figures *figure,
+                      scenario_positions *positions)
+{
+    bool go_on = getenv("MEND_TEST_GO_ON") != NULL;
+    char text[200];
+    describe(told, fault, text, sizeof(text));
+    if (go_on) {
+        printf("== %s\n", text);
+    }
+    scenario_run(told, fault, positions);
+    figure->runs++;
+    if (mend_test_has_failed() && !go_on) {
+        mend_test_fail(__FILE__, __LINE__, "%s", text);
+    }
+    return go_on || !mend_test_has_failed();
+}
+
+static bool fail_driver_call(const scenario *told, uint64_t position, figures *figure)
+{
+    figure->driver_positions++;
+    bool well = true;
+    for (size_t i = 0; i < sizeof(driver_counts) / sizeof(driver_counts[0]); i++) {
+        for (int k = 0; k < STATUS_COUNT && well; k++) {
+            planned_fault fault = {FAULT_DRIVER, position, driver_counts[i], statuses[k], 0};
+            well = run_fault(told, &fault, figure, NULL);
+        }
+    }
+    planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0};
+    return well && run_fault(told, &lost, figure, NULL);
+}
+
+static bool fail_host_allocation(const scenario *told, uint64_t position, int ballast,
+                                 figures *figure)
+{
+    figure->host_positions++;
+    bool well = true;
+    for (size_t i = 0; i < sizeof(host_counts) / sizeof(host_counts[0]) && well; i++) {
+        planned_fault fault = {FAULT_HOST, position, host_counts[i], 0, ballast};
+        well = run_fault(told, &fault, figure, NULL);
+    }
+    return well;
+}
+
+static bool is_drawn(mend_test_random *random, uint64_t positions)
+{
+    return positions <= MOST_POSITIONS ||
+           mend_test_random_below(random, positions) < MOST_POSITIONS;
+}
+
+static bool sweep_driver_calls(const scenario *told, mend_test_random *random, figures *figure)
+{
+    scenario_positions positions = {0};
+    bool well = run_fault(told, &(planned_fault){.kind = FAULT_NONE}, figure, &positions);
+    for (uint64_t i = 0; i < positions.driver_calls && well; i++) {
+        well = !is_drawn(random, positions.driver_calls) || fail_driver_call(told, i, figure);
+    }
+    return well;
+}
+
+static bool sweep_host_allocations(const scenario *told, mend_test_random *random, figures *figure)
+{
+    int most = told->kind == SCENARIO_CALL ? SCENARIO_MOST_BALLAST : 0;
+    bool well = true;
+    for (int ballast = 0; ballast <= most && well; ballast++) {
+        scenario_positions positions = {0};
+        planned_fault none = {.kind = FAULT_NONE, .ballast = ballast};
+        well = run_fault(told, &none, figure, &positions);
+        uint64_t count = positions.ends_as_told ? positions.host_allocations : 0;
+        for (uint64_t i = 0; i < count && well; i++) {
+            well = !is_drawn(random, count) || fail_host_allocation(told, i, ballast, figure);
+        }
+    }
+    return well;
+}
+
+static void sweep(const scenario *told)
+{
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    figures figure = {.scenarios = 1};
+    if (sweep_driver_calls(told, &random, &figure)) {
+        sweep_host_allocations(told, &random, &figure);
+    }
+    print_figures(told->name, &figure);
+    total.scenarios += figure.scenarios;
+    total.driver_positions += figure.driver_positions;
+    total.host_positions += figure.host_positions;
+    total.runs += figure.runs;
+}
+
+static const scenario *find(const char *name)
+{
+    for (size_t i = 0; i < scenario_count; i++) {
+        if (strcmp(scenarios[i].name, name) == 0) {
+            return &scenarios[i];
+        }
+    }
+    return NULL;
+}
+
+/* A test each, so that a broken scenario is seen by its name. */
+#define SCENARIOS(X)                                                                               \
+    X(first_allocation)                                                                            \
+    X(first_small_allocation)                                                                      \
+    X(fresh_with_creation)                                                                         \
+    X(fresh_in_another_reservation)                                                                \
+    X(fresh_with_moved_chunks)                                                                     \
+    X(fresh_with_moved_and_created_chunks)                                                         \
+    X(exact_creation_near_the_limit)                                                               \
+    X(alignment_above_a_page)                                                                      \
+    X(placed_in_a_run)                                                                             \
+    X(extension_with_moved_chunks)                                                                 \
+    X(extension_with_creation)                                                                     \
+    X(extension_with_moved_and_created_chunks)                                                     \
+    X(small_in_a_lent_fragment)                                                                    \
+    X(small_in_a_new_chunk)                                                                        \
+    X(small_in_a_moved_chunk)                                                                      \
+    X(behind_a_fence_that_has_passed)                                                              \
+    X(behind_a_stream_wait)                                                                        \
+    X(extension_behind_a_stream_wait)                                                              \
+    X(after_a_host_wait_for_a_fence)                                                               \
+    X(after_a_wait_for_the_context)                                                                \
+    X(retired_mappings_unmapped_first)                                                             \
+    X(retired_mappings_in_flight)                                                                  \
+    X(out_of_memory_at_once)                                                                       \
+    X(out_of_memory_after_all_waits)                                                               \
+    X(out_of_memory_of_the_device)                                                                 \
+    X(free_that_records_a_fence)                                                                   \
+    X(free_on_a_new_stream)                                                                        \
+    X(free_of_a_shared_block)                                                                      \
+    X(free_without_a_stream)                                                                       \
+    X(free_on_the_per_thread_stream)                                                               \
+    X(record_stream_of_a_new_stream)                                                               \
+    X(forget_a_stream_with_pending_memory)                                                         \
+    X(trim_everything)                                                                             \
+    X(trim_a_part)                                                                                 \
+    X(trim_in_flight)                                                                              \
+    X(trim_retired_mappings)                                                                       \
+    X(trim_reservations)                                                                           \
+    X(limit_below_what_is_reserved)                                                                \
+    X(create_the_first_pool)                                                                       \
+    X(create_a_second_pool)                                                                        \
+    X(destroy_a_pool_never_used)                                                                   \
+    X(destroy_a_pool_with_work_in_flight)                                                          \
+    X(destroy_a_pool_in_use)
+
+#define X(name)                                                                                    \
+    MEND_TEST(scenario_positions, name)                                                            \
+    {                                                                                              \
+        sweep(find(#name));                                                                        \
+    }
+SCENARIOS(X)
+#undef X
+
+MEND_TEST(scenario_positions, each_scenario_has_its_test)
+{
+#define X(name) +1
+    EXPECT_U64_EQ(scenario_count, 0 SCENARIOS(X));
+#undef X
+    print_figures("in all", &total);
+}

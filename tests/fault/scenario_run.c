@@ -1,0 +1,257 @@
+/* One run of a scenario: the state is made, the call is made with its fault, all is judged, and
+ * then the pool must work on, or, where the device is lost, come to an end. */
+#include "tests/fault/scene.h"
+#include "tests/support/test.h"
+
+/* Small, for a run costs what its bytes cost. */
+static void shape_world(mend_world *world, const scenario *told)
+{
+    mend_world_init(world);
+    world->sim_config.memory_bytes = told->device_bytes != 0 ? told->device_bytes : 4 * MEND_MIB;
+    world->sim_config.page_bytes = 4 * MEND_KIB;
+    world->pool_config.chunk_bytes = 64 * MEND_KIB;
+    world->pool_config.small_chunk_bytes = 16 * MEND_KIB;
+    world->pool_config.small_request_bytes = 2 * MEND_KIB;
+    world->pool_config.reserve_bytes = 4 * MEND_MIB;
+    world->pool_config.allow_stream_waits = told->allow_stream_waits;
+}
+
+static bool makes_first_pool(const scenario *told)
+{
+    return told->kind == SCENARIO_CREATE && told->setup_count == 0;
+}
+
+static bool open_scene(scene *s)
+{
+    mend_world *world = &s->run.world;
+    shape_world(world, s->told);
+    if (!mend_world_open_device(world)) {
+        return false;
+    }
+    mend_unwatched_driver_init(&s->unwatched, mend_sim_driver(world->sim));
+    if (mend_traced_driver_create(&s->unwatched.table, &s->traced) != MEND_OK) {
+        mend_sim_destroy(world->sim);
+        return false;
+    }
+    world->pool_config.driver = s->traced;
+    if (!makes_first_pool(s->told) && !mend_world_open_pool(world, s->traced)) {
+        mend_traced_driver_destroy(s->traced);
+        return false;
+    }
+    story_begin(&s->run);
+    return true;
+}
+
+static void step(scene *s, const operation *op)
+{
+    mend_result result = story_call(&s->run, op);
+    EXPECT_RESULT(MEND_OK, result);
+    if (result == MEND_OK) {
+        story_use(&s->run, op);
+    }
+}
+
+static void lay_ballast(scene *s)
+{
+    for (int i = 0; i < s->fault->ballast; i++) {
+        int hole = STORY_SLOTS - 1 - i;
+        int kept = STORY_SLOTS / 2 - 1 - i;
+        step(s, &(operation){ALLOC, hole, 0, 512});
+        step(s, &(operation){ALLOC, kept, 0, 512});
+        step(s, &(operation){FREE, hole, 0, 0});
+    }
+}
+
+static scene_state observe(scene *s)
+{
+    scene_state state = {.stats = MEND_STATS_INIT};
+    if (s->run.world.pool != NULL) {
+        state.stats = mend_world_stats(&s->run.world);
+    }
+    state.ledger = mend_world_ledger(&s->run.world);
+    mend_traced_driver_get(s->traced, &state.calls);
+    return state;
+}
+
+static mend_result call_in_question(scene *s)
+{
+    switch (s->told->kind) {
+    case SCENARIO_CREATE:
+        return mend_pool_create(&s->run.world.pool_config, &s->created);
+    case SCENARIO_DESTROY: {
+        mend_pool *pool = s->run.world.pool;
+        s->run.world.pool = NULL;
+        return mend_pool_destroy(pool);
+    }
+    case SCENARIO_CALL:
+        break;
+    }
+    return story_call(&s->run, &s->told->call);
+}
+
+static void plant_fault(scene *s)
+{
+    const planned_fault *plan = s->fault;
+    bool fails_host = plan->kind == FAULT_HOST;
+    mend_test_fail_host_memory_after(plan->position, fails_host ? plan->count : 0);
+    if (plan->kind != FAULT_DRIVER && plan->kind != FAULT_LOST) {
+        return;
+    }
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.after_calls = plan->position;
+    fault.count = plan->count;
+    fault.status = plan->status;
+    fault.sticky = plan->kind == FAULT_LOST;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s->run.world.sim, &fault));
+}
+
+static void call_with_fault(scene *s, scenario_positions *positions)
+{
+    s->run.released_bytes = SCENE_UNTOUCHED;
+    s->before = observe(s);
+    uint64_t first_call = mend_sim_call_count(s->run.world.sim);
+    plant_fault(s);
+    mend_test_watch_host_memory(true);
+    s->result = call_in_question(s);
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    mend_sim_clear_faults(s->run.world.sim);
+    if (positions != NULL) {
+        positions->ends_as_told = s->result == s->told->way.result;
+        positions->driver_calls = mend_sim_call_count(s->run.world.sim) - first_call;
+        positions->host_allocations = mend_test_watched_host_allocations();
+    }
+    s->after = observe(s);
+}
+
+static void check_world(scene *s)
+{
+    story_read_all(&s->run);
+    if (s->run.world.pool != NULL) {
+        mend_world_check(&s->run.world);
+    }
+}
+
+/* The same call without the fault, if it failed; then its block is used. */
+static void call_again(scene *s)
+{
+    mend_result expected = s->told->way.result;
+    if (s->result != MEND_OK) {
+        s->result = call_in_question(s);
+        EXPECT_RESULT(expected, s->result);
+    }
+    if (s->result == MEND_OK && s->told->kind == SCENARIO_CALL) {
+        story_use(&s->run, &s->told->call);
+    }
+    mend_sim_advance(s->run.world.sim, 1000);
+    check_world(s);
+}
+
+/* A pool that was just made serves, and ends. */
+static void use_created(scene *s)
+{
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, mend_alloc(s->created, 5000, s->run.streams[0], &pointer));
+    EXPECT_RESULT(MEND_OK, mend_free(s->created, pointer, s->run.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->created));
+}
+
+/* Everything can be freed and given back. */
+static void free_all(scene *s)
+{
+    mend_pool *pool = s->run.world.pool;
+    for (int i = 0; i < STORY_SLOTS; i++) {
+        slot *block = &s->run.slots[i];
+        if (block->pointer != NULL) {
+            EXPECT_RESULT(MEND_OK, mend_free(pool, block->pointer, s->run.streams[block->stream]));
+            block->pointer = NULL;
+        }
+    }
+    mend_sim_advance(s->run.world.sim, 1000);
+    EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, NULL));
+    /* What was freed without a stream waits for the context, which a trim does not wait for. */
+    void *pointer;
+    bool held = mend_world_stats(&s->run.world).reserved_bytes > 0;
+    EXPECT_TRUE(!held || s->told->call.action == FREE_ANYWHERE);
+    EXPECT_RESULT(MEND_OK, mend_alloc(pool, 5000, s->run.streams[0], &pointer));
+    mend_world_check(&s->run.world);
+}
+
+static void end_well(scene *s)
+{
+    if (s->created != NULL) {
+        use_created(s);
+    }
+    if (s->run.world.pool != NULL) {
+        free_all(s);
+    }
+    story_end(&s->run);
+}
+
+static void end_destroyed(scene *s)
+{
+    s->run.world.pool = NULL;
+    mend_sim_advance(s->run.world.sim, 1000);
+    s->after = observe(s);
+    scene_judge_remains(s);
+    mend_sim_destroy(s->run.world.sim);
+}
+
+/* Every call answers that the device is lost, and the end frees what it can. */
+static void end_lost(scene *s)
+{
+    mend_pool *pool = s->run.world.pool;
+    mend_stream stream = s->run.streams[0];
+    void *block = NULL;
+    for (int i = 0; i < STORY_SLOTS && block == NULL; i++) {
+        block = s->run.slots[i].pointer;
+    }
+    if (s->told->kind == SCENARIO_CALL) {
+        void *pointer;
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(pool, 600, stream, &pointer));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(pool, 64 * MEND_KIB, stream, &pointer));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(pool, 0, NULL));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_set_limit(pool, 64 * MEND_KIB));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_forget_stream(pool, stream));
+        if (block != NULL) {
+            EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_record_stream(pool, block, stream));
+            EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_free(pool, block, stream));
+        }
+    }
+    mend_result ends[] = {mend_pool_destroy(s->created), mend_pool_destroy(pool)};
+    for (int i = 0; i < 2; i++) {
+        EXPECT_TRUE(ends[i] == MEND_OK || ends[i] == MEND_ERROR_DRIVER);
+    }
+    end_destroyed(s);
+}
+
+void scenario_run(const scenario *told, const planned_fault *fault, scenario_positions *positions)
+{
+    static scene s;
+    s = (scene){.told = told, .fault = fault};
+    if (!open_scene(&s)) {
+        return;
+    }
+    lay_ballast(&s);
+    for (size_t i = 0; i < told->setup_count; i++) {
+        step(&s, &told->setup[i]);
+    }
+    check_world(&s);
+    call_with_fault(&s, positions);
+    if (fault->kind == FAULT_NONE && fault->ballast == 0 && told->kind == SCENARIO_CALL) {
+        scene_judge_way(&s);
+    }
+    if (s.result != MEND_OK) {
+        scene_judge_failure(&s);
+    }
+    if (told->kind == SCENARIO_DESTROY) {
+        end_destroyed(&s);
+    } else if (fault->kind == FAULT_LOST) {
+        end_lost(&s);
+    } else {
+        check_world(&s);
+        call_again(&s);
+        end_well(&s);
+    }
+    mend_traced_driver_destroy(s.traced);
+}

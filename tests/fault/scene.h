@@ -1,0 +1,47 @@
+/* One run of a scenario, as the files that carry it out and judge it share it. */
+#ifndef MEND_TESTS_FAULT_SCENE_H
+#define MEND_TESTS_FAULT_SCENE_H
+
+#include "driver/traced.h"
+#include "tests/fault/scenario.h"
+#include "tests/support/host_memory.h"
+
+/* An output that a failed call must not write. */
+enum { SCENE_UNTOUCHED = 77 };
+
+/* What can be known of pool and device at one moment. */
+typedef struct scene_state {
+    mend_stats stats; /* zeros without a pool */
+    mend_sim_ledger ledger;
+    mend_driver_counters calls;
+} scene_state;
+
+typedef struct scene {
+    const scenario *told;
+    const planned_fault *fault;
+    story_run run;
+    mend_unwatched_driver unwatched; /* in front of the device's table */
+    mend_driver *traced;             /* in front of that */
+    mend_pool *created;              /* by SCENARIO_CREATE */
+    mend_result result;              /* of the call */
+    scene_state before;
+    scene_state after;
+} scene;
+
+/* How many calls of a kind failed during the call in question. */
+uint64_t scene_failures(const scene *s, mend_driver_call call);
+
+/* The driver took back all that the call tried to give back. */
+bool scene_undo_worked(const scene *s);
+
+/* Without a fault: the call went the way the scenario is named for. */
+void scene_judge_way(const scene *s);
+
+/* After a fault: the result is one the header documents for the call; mend_last_error explains it;
+ * and the pool is as it was. */
+void scene_judge_failure(const scene *s);
+
+/* After mend_pool_destroy: nothing is left but what the driver refused to take back. */
+void scene_judge_remains(const scene *s);
+
+#endif

@@ -1,0 +1,263 @@
+/* The verdict on one call in which something failed. */
+#include <string.h>
+
+#include "tests/fault/scene.h"
+#include "tests/support/test.h"
+
+uint64_t scene_failures(const scene *s, mend_driver_call call)
+{
+    return s->after.calls.call[call].failures - s->before.calls.call[call].failures;
+}
+
+bool scene_undo_worked(const scene *s)
+{
+    return scene_failures(s, MEND_CALL_unmap) == 0 && scene_failures(s, MEND_CALL_release) == 0 &&
+           scene_failures(s, MEND_CALL_address_free) == 0;
+}
+
+static void expect_difference(const char *what, uint64_t expected, uint64_t before, uint64_t after)
+{
+    if (after - before != expected) {
+        mend_test_fail(__FILE__, __LINE__, "%s: by %lld, expected %lld", what,
+                       (long long)(after - before), (long long)expected);
+    }
+}
+
+static uint64_t all_calls(const mend_driver_counters *counters)
+{
+    uint64_t calls = 0;
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        calls += counters->call[i].calls;
+    }
+    return calls;
+}
+
+void scene_judge_way(const scene *s)
+{
+    const scenario_way *way = &s->told->way;
+    const mend_stats *before = &s->before.stats;
+    const mend_stats *after = &s->after.stats;
+    EXPECT_RESULT(way->result, s->result);
+#define EXPECT_WAY(field) expect_difference(#field, way->field, before->field, after->field)
+    EXPECT_WAY(placed_in_run);
+    EXPECT_WAY(placed_by_extension);
+    EXPECT_WAY(placed_afresh);
+    EXPECT_WAY(chunks_moved);
+    EXPECT_WAY(chunks_created);
+    EXPECT_WAY(chunks_released);
+    EXPECT_WAY(stream_waits);
+    EXPECT_WAY(host_waits);
+    EXPECT_WAY(streams);
+#undef EXPECT_WAY
+    expect_difference("events", way->events, s->before.ledger.events, s->after.ledger.events);
+    EXPECT_INT_EQ(way->unmaps_retired, s->after.calls.call[MEND_CALL_unmap].calls >
+                                               s->before.calls.call[MEND_CALL_unmap].calls &&
+                                           before->retired_bytes > after->retired_bytes);
+    EXPECT_INT_EQ(way->reserves_addresses, after->address_bytes > before->address_bytes);
+    EXPECT_INT_EQ(way->returns_addresses, after->address_bytes < before->address_bytes);
+    EXPECT_INT_EQ(way->calls_no_driver, all_calls(&s->before.calls) == all_calls(&s->after.calls));
+}
+
+/* What the header lists for the call, besides errors of arguments. */
+static bool is_documented(const scene *s)
+{
+    bool documented = s->result == MEND_ERROR_DRIVER;
+    if (s->told->kind == SCENARIO_DESTROY) {
+        return documented;
+    }
+    documented = documented || s->result == MEND_ERROR_OUT_OF_HOST_MEMORY;
+    if (s->told->kind == SCENARIO_CREATE) {
+        return documented || s->result == MEND_ERROR_NO_DRIVER ||
+               s->result == MEND_ERROR_NO_DEVICE || s->result == MEND_ERROR_NOT_SUPPORTED;
+    }
+    documented = documented || s->result == MEND_ERROR_DEVICE_LOST;
+    switch (s->told->call.action) {
+    case ALLOC:
+    case ALLOC_ALIGNED:
+        return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
+               s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
+    case FREE:
+    case FREE_ANYWHERE:
+    case SHARE:
+    case FORGET:
+        return documented || s->result == MEND_ERROR_UNKNOWN_STREAM;
+    default:
+        return documented;
+    }
+}
+
+/* The call named in the error is one that answered with the fault. */
+static bool names_a_failed_call(const scene *s, const mend_error *error)
+{
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        if (scene_failures(s, (mend_driver_call)i) > 0 &&
+            strcmp(error->driver_call, mend_driver_call_name((mend_driver_call)i)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The stream is a good one, and the driver did not say otherwise. */
+static bool is_slander(const scene *s)
+{
+    return s->result == MEND_ERROR_UNKNOWN_STREAM && s->fault->status != MEND_DRIVER_INVALID_VALUE;
+}
+
+static void expect_explained(const scene *s)
+{
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(s->result, error.result);
+    EXPECT_TRUE(error.message[0] != '\0');
+    if (s->fault->kind == FAULT_NONE) {
+        return;
+    }
+    if (s->fault->kind == FAULT_HOST) {
+        EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, s->result);
+        EXPECT_INT_EQ(0, error.driver_status);
+        EXPECT_STR_EQ("", error.driver_call);
+        return;
+    }
+    /* A call that finds no room for all that may name none: it would have failed anyway. */
+    if (s->result == s->told->way.result && error.driver_status == 0) {
+        return;
+    }
+    EXPECT_INT_EQ(s->fault->status, error.driver_status);
+    EXPECT_TRUE(error.driver_name[0] != '\0');
+    if (!names_a_failed_call(s, &error)) {
+        mend_test_fail(__FILE__, __LINE__, "the error names the call \"%s\", which did not fail",
+                       error.driver_call);
+    }
+}
+
+#define EXPECT_SAME(field) expect_difference(#field, 0, before->field, after->field)
+
+static void expect_blocks_unchanged(const scene *s)
+{
+    const mend_stats *before = &s->before.stats;
+    const mend_stats *after = &s->after.stats;
+    EXPECT_SAME(live_bytes);
+    EXPECT_SAME(requested_bytes);
+    EXPECT_SAME(live_blocks);
+    EXPECT_SAME(peak_live_bytes);
+    EXPECT_SAME(peak_live_blocks);
+    EXPECT_SAME(allocations);
+    EXPECT_SAME(frees);
+    EXPECT_SAME(placed_in_run);
+    EXPECT_SAME(placed_by_extension);
+    EXPECT_SAME(placed_afresh);
+    EXPECT_SAME(chunks_moved);
+    EXPECT_SAME(groups);
+    if (s->told->kind == SCENARIO_CALL && s->told->call.action == LIMIT) {
+        EXPECT_U64_EQ(s->told->call.bytes, after->limit_bytes); /* set all the same */
+    } else {
+        EXPECT_SAME(limit_bytes);
+    }
+    /* A stream the pool has looked at stays known. */
+    EXPECT_TRUE(after->streams == before->streams || after->streams == before->streams + 1);
+}
+
+/* Physical memory and addresses, where the driver took back what it had given. Retired mappings may
+ * have been unmapped. */
+static void expect_memory_unchanged(const scene *s)
+{
+    const mend_stats *before = &s->before.stats;
+    const mend_stats *after = &s->after.stats;
+    EXPECT_SAME(reserved_bytes);
+    EXPECT_SAME(free_bytes);
+    EXPECT_SAME(free_whole_bytes);
+    EXPECT_SAME(free_partial_bytes);
+    EXPECT_SAME(free_small_bytes);
+    EXPECT_SAME(peak_reserved_bytes);
+    EXPECT_SAME(address_bytes);
+    EXPECT_SAME(chunks);
+    EXPECT_SAME(peak_mappings);
+    EXPECT_TRUE(after->retired_bytes <= before->retired_bytes);
+    EXPECT_U64_EQ(before->mapped_bytes - before->retired_bytes,
+                  after->mapped_bytes - after->retired_bytes);
+    EXPECT_TRUE(after->mappings <= before->mappings);
+}
+
+/* A call that gives back may have given back a part. */
+static void expect_memory_not_grown(const scene *s)
+{
+    const mend_stats *before = &s->before.stats;
+    const mend_stats *after = &s->after.stats;
+    EXPECT_TRUE(after->reserved_bytes <= before->reserved_bytes);
+    EXPECT_U64_EQ(before->reserved_bytes - after->reserved_bytes,
+                  before->free_whole_bytes - after->free_whole_bytes);
+    EXPECT_SAME(free_partial_bytes);
+    EXPECT_SAME(free_small_bytes);
+    EXPECT_SAME(peak_reserved_bytes);
+    EXPECT_TRUE(after->address_bytes <= before->address_bytes);
+    EXPECT_TRUE(after->mapped_bytes <= before->mapped_bytes);
+    EXPECT_TRUE(after->chunks <= before->chunks);
+    EXPECT_SAME(peak_mappings);
+}
+
+static void expect_device_unchanged(const scene *s)
+{
+    EXPECT_U64_EQ(s->before.ledger.contexts_open, s->after.ledger.contexts_open);
+    if (s->run.world.pool == NULL) {
+        EXPECT_U64_EQ(0, s->after.ledger.reservations);
+        EXPECT_U64_EQ(0, s->after.ledger.events);
+    }
+}
+
+static void expect_outputs_untouched(const scene *s)
+{
+    action called = s->told->call.action;
+    EXPECT_PTR_EQ(NULL, s->created);
+    EXPECT_U64_EQ(SCENE_UNTOUCHED, s->run.released_bytes);
+    if (s->told->kind == SCENARIO_CALL && (called == ALLOC || called == ALLOC_ALIGNED)) {
+        EXPECT_PTR_EQ(NULL, s->run.slots[s->told->call.slot].pointer);
+    }
+}
+
+void scene_judge_failure(const scene *s)
+{
+    bool gives_back = s->told->kind == SCENARIO_CALL &&
+                      (s->told->call.action == TRIM || s->told->call.action == LIMIT);
+    if (!is_documented(s) || is_slander(s)) {
+        mend_test_fail(__FILE__, __LINE__, "the header does not speak of %s here",
+                       mend_result_name(s->result));
+    }
+    expect_explained(s);
+    if (s->told->kind == SCENARIO_DESTROY || s->fault->kind == FAULT_LOST) {
+        return;
+    }
+    expect_blocks_unchanged(s);
+    expect_device_unchanged(s);
+    if (gives_back) {
+        expect_memory_not_grown(s);
+    } else if (scene_undo_worked(s)) {
+        expect_memory_unchanged(s);
+    }
+    expect_outputs_untouched(s);
+}
+
+void scene_judge_remains(const scene *s)
+{
+    const mend_sim_ledger *ledger = &s->after.ledger;
+    /* Without a wait, and without the context, it may be right to leave all as it is. */
+    uint64_t refused = scene_failures(s, MEND_CALL_context_synchronize) +
+                       scene_failures(s, MEND_CALL_context_push) +
+                       scene_failures(s, MEND_CALL_exchange_capture_mode);
+    uint64_t kept_mappings = refused + scene_failures(s, MEND_CALL_unmap);
+    uint64_t kept_chunks = refused + scene_failures(s, MEND_CALL_release);
+    EXPECT_U64_EQ(0, ledger->contexts_open);
+    EXPECT_TRUE(kept_mappings > 0 || ledger->mappings == 0);
+    EXPECT_TRUE(kept_mappings > 0 || ledger->chunks <= kept_chunks);
+    EXPECT_TRUE(refused > 0 || ledger->handles <= kept_chunks);
+    /* What is mapped keeps its addresses. */
+    EXPECT_TRUE(kept_mappings > 0 ||
+                ledger->reservations <= scene_failures(s, MEND_CALL_address_free));
+    if (s->fault->kind != FAULT_LOST) {
+        EXPECT_U64_EQ(0, ledger->events);
+    }
+    if (ledger->violations > 0) {
+        mend_test_fail(__FILE__, __LINE__, "a rule of the driver was broken: %s",
+                       mend_sim_first_violation(s->run.world.sim));
+    }
+}
