@@ -1,0 +1,287 @@
+/* What the program does with blocks: every use is ordered, or declared, as the pool's users do. */
+#include "tests/model/program_state.h"
+
+static void *pointer_of(const program_block *block)
+{
+    return (void *)(uintptr_t)block->address;
+}
+
+static uint32_t bit(int stream)
+{
+    return UINT32_C(1) << stream;
+}
+
+static void launch(program *p, const program_block *block, mend_sim_work_kind kind, int stream)
+{
+    uint64_t finish_ns =
+        mend_sim_now_ns(p->world.sim) + program_below(p, p->streams[stream].longest_ns);
+    program_call call = {.kind = CALL_LAUNCH,
+                         .stream = program_handle(p, stream),
+                         .work = {.kind = kind,
+                                  .address = block->address,
+                                  .size_bytes = block->size_bytes,
+                                  .tag = block->tag,
+                                  .finish_ns = finish_ns}};
+    program_drive(p, program_thread_of(p, stream), &call);
+}
+
+static void write_anew(program *p, program_block *block)
+{
+    block->tag = ++p->last_tag;
+    block->written = true;
+    launch(p, block, MEND_SIM_WORK_WRITE, block->home);
+}
+
+static void verify(program *p, const program_block *block, int stream)
+{
+    launch(p, block, block->written ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH, stream);
+}
+
+static uint64_t draw_size(program *p)
+{
+    uint64_t draw = program_below(p, 16);
+    if (draw < 4) {
+        return 1 + program_below(p, 2000);
+    }
+    if (draw < 7) {
+        return 1 + program_below(p, 2 * p->world.pool_config.small_request_bytes);
+    }
+    if (draw < 12) {
+        return 1 + program_below(p, p->world.pool_config.chunk_bytes);
+    }
+    if (draw < 15) {
+        return 1 + program_below(p, 4 * p->world.pool_config.chunk_bytes);
+    }
+    return 1 + program_below(p, p->world.sim_config.memory_bytes / 3);
+}
+
+/* Wholly free chunks and the room under the limit together do not hold the request. */
+static void check_refusal(program *p, const program_call *call)
+{
+    if (!program_claim(p, call->result == MEND_ERROR_OUT_OF_MEMORY, "an allocation: %s",
+                       mend_result_name(call->result)) ||
+        p->captures > 0) {
+        return;
+    }
+    mend_stats stats = mend_world_stats(&p->world);
+    uint64_t page = p->world.sim_config.page_bytes;
+    uint64_t under_limit = stats.limit_bytes > stats.reserved_bytes
+                               ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, page)
+                               : 0;
+    uint64_t on_device = 0;
+    uint64_t total = 0;
+    p->driver->memory_info(p->driver, &on_device, &total);
+    uint64_t room = stats.free_whole_bytes + mend_min_u64(under_limit, on_device);
+    program_claim(p, call->size_bytes > room,
+                  "%llu bytes were refused with %llu in whole chunks and room for %llu",
+                  (unsigned long long)call->size_bytes, (unsigned long long)stats.free_whole_bytes,
+                  (unsigned long long)mend_min_u64(under_limit, on_device));
+}
+
+static bool overlaps_any(const program *p, uint64_t address, uint64_t size_bytes)
+{
+    for (int i = 0; i < p->block_count; i++) {
+        const program_block *other = &p->blocks[i];
+        if (address < other->address + other->size_bytes && other->address < address + size_bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void program_alloc(program *p)
+{
+    if (p->block_count == PROGRAM_BLOCKS) {
+        return;
+    }
+    int stream = program_draw_stream(p);
+    program_call call = {.kind = CALL_ALLOC,
+                         .stream = program_handle(p, stream),
+                         .size_bytes = draw_size(p),
+                         .alignment_bytes =
+                             program_one_in(p, 8) ? UINT64_C(1) << program_below(p, 18) : 512};
+    if (program_try(p, program_thread_of(p, stream), &call) != MEND_OK) {
+        if (!call.faulty) {
+            check_refusal(p, &call);
+        }
+        return;
+    }
+    uint64_t address = (uint64_t)(uintptr_t)call.pointer;
+    uint64_t size_bytes = mend_align_up(call.size_bytes, 512);
+    program_claim(p, address % mend_max_u64(call.alignment_bytes, 512) == 0, "a block at 0x%llx",
+                  (unsigned long long)address);
+    program_claim(p, !overlaps_any(p, address, size_bytes), "a block lies in another, at 0x%llx",
+                  (unsigned long long)address);
+    program_block *block = &p->blocks[p->block_count++];
+    *block = (program_block){.address = address,
+                             .size_bytes = size_bytes,
+                             .requested_bytes = call.size_bytes,
+                             .allocated_on = call.stream,
+                             .home = stream};
+    if (!p->streams[stream].captured && !program_one_in(p, 8)) {
+        write_anew(p, block); /* the others are used later, or by nobody */
+    }
+}
+
+static program_block *draw_block(program *p)
+{
+    return p->block_count == 0 ? NULL : &p->blocks[program_below(p, (uint64_t)p->block_count)];
+}
+
+static void declare(program *p, program_block *block, int stream)
+{
+    block->declared |= bit(stream);
+    if (p->config->sin == SIN_NO_RECORD) {
+        return;
+    }
+    program_call call = {.kind = CALL_RECORD_STREAM,
+                         .stream = program_handle(p, stream),
+                         .pointer = pointer_of(block)};
+    program_must(p, program_thread_of(p, stream), &call);
+}
+
+/* Puts the home stream behind the readers; those the pool knows of only where asked to. */
+static void join_readers(program *p, program_block *block, bool declared_too)
+{
+    for (int i = 0; i < p->stream_count; i++) {
+        bool joins = declared_too || (block->declared & bit(i)) == 0;
+        if ((block->readers & bit(i)) != 0 && joins && !p->streams[i].captured) {
+            program_order(p, i, block->home);
+            block->readers &= ~bit(i);
+        }
+    }
+}
+
+/* A capture in which the home stream, or a reader, takes part: the block is left alone. */
+static bool is_captured(const program *p, const program_block *block)
+{
+    bool captured = p->streams[block->home].captured;
+    for (int i = 0; i < p->stream_count; i++) {
+        captured |= (block->readers & bit(i)) != 0 && p->streams[i].captured;
+    }
+    return captured;
+}
+
+void program_use(program *p)
+{
+    program_block *block = draw_block(p);
+    if (block == NULL || is_captured(p, block)) {
+        return;
+    }
+    verify(p, block, block->home);
+    if (!block->frozen && program_one_in(p, 2)) {
+        join_readers(p, block, true);
+        write_anew(p, block);
+    }
+}
+
+void program_share(program *p)
+{
+    program_block *block = draw_block(p);
+    int reader = program_draw_stream(p);
+    if (block == NULL || is_captured(p, block) || p->streams[reader].captured ||
+        reader == block->home) {
+        return;
+    }
+    bool declared = !program_one_in(p, 4);
+    block->declared &= ~bit(reader);
+    bool before = program_one_in(p, 2);
+    program_order(p, block->home, reader);
+    if (declared && before) {
+        declare(p, block, reader);
+    }
+    verify(p, block, reader);
+    if (declared && !before) {
+        declare(p, block, reader);
+    }
+    block->readers |= bit(reader);
+}
+
+void program_move_to(program *p, program_block *block, int stream)
+{
+    program_order(p, block->home, stream);
+    block->home = stream;
+    block->readers &= ~bit(stream);
+}
+
+void program_move(program *p)
+{
+    program_block *block = draw_block(p);
+    int stream = program_draw_stream(p);
+    if (block == NULL || is_captured(p, block) || p->streams[stream].captured) {
+        return;
+    }
+    program_move_to(p, block, stream);
+    verify(p, block, stream);
+}
+
+/* Waits on the host for all that was queued; the block may then be freed on any stream. */
+static mend_stream free_after_wait(program *p, program_block *block)
+{
+    program_call call = {.kind = CALL_SYNCHRONIZE};
+    program_drive(p, 0, &call);
+    block->readers = 0;
+    block->home = program_draw_stream(p);
+    return program_handle(p, block->home);
+}
+
+/* A last look at the block, which runs late, and the stream on which it is freed. */
+static mend_stream last_use(program *p, program_block *block)
+{
+    if (is_captured(p, block)) {
+        /* Nothing new is queued, and no stream waits for another. */
+        bool all_declared = (block->readers & ~block->declared) == 0;
+        return all_declared ? program_handle(p, block->home) : MEND_NO_STREAM;
+    }
+    verify(p, block, block->home);
+    if (p->captures == 0 && program_one_in(p, 48)) {
+        return free_after_wait(p, block);
+    }
+    if (program_one_in(p, 16)) {
+        return MEND_NO_STREAM;
+    }
+    int elsewhere = program_draw_stream(p);
+    if (program_one_in(p, 3) && !p->streams[elsewhere].captured) {
+        program_move_to(p, block, elsewhere);
+    }
+    join_readers(p, block, program_one_in(p, 4));
+    return program_handle(p, block->home);
+}
+
+void program_free(program *p, int at)
+{
+    program_block block = p->blocks[at];
+    program_call call = {.kind = CALL_FREE, .pointer = pointer_of(&block)};
+    call.stream = last_use(p, &block);
+    int thread = call.stream == MEND_NO_STREAM ? 0 : program_thread_of(p, block.home);
+    program_must(p, thread, &call);
+    p->blocks[at] = p->blocks[--p->block_count];
+    program_try(p, thread, &call);
+    program_claim(p, call.result == MEND_ERROR_DOUBLE_FREE, "a second free: %s",
+                  mend_result_name(call.result));
+}
+
+void program_free_any(program *p)
+{
+    if (p->block_count > 0) {
+        program_free(p, (int)program_below(p, (uint64_t)p->block_count));
+    }
+}
+
+void program_look(program *p)
+{
+    const program_block *block = draw_block(p);
+    if (block == NULL) {
+        return;
+    }
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    const void *inside = (const char *)pointer_of(block) + program_below(p, block->size_bytes);
+    mend_result result = mend_get_block_info(p->world.pool, inside, &info);
+    program_claim(p,
+                  result == MEND_OK && info.base == pointer_of(block) &&
+                      info.requested_bytes == block->requested_bytes &&
+                      info.usable_bytes == block->size_bytes &&
+                      info.stream == block->allocated_on && info.pool == p->world.pool,
+                  "the pool describes a block otherwise than it was asked for: %s",
+                  mend_result_name(result));
+}

@@ -1,0 +1,150 @@
+/* What the parts of the program share. */
+#ifndef MEND_TESTS_MODEL_PROGRAM_STATE_H
+#define MEND_TESTS_MODEL_PROGRAM_STATE_H
+
+#include "base/align.h"
+#include "tests/model/program.h"
+#include "tests/model/turns.h"
+#include "tests/support/test.h"
+
+enum { PROGRAM_BLOCKS = 192, PROGRAM_STREAMS = 24, ANY_THREAD = -1 };
+
+typedef struct program_stream {
+    mend_stream handle;
+    int thread;          /* the only one that may use it, or ANY_THREAD */
+    bool created;        /* not a default stream */
+    bool captured;       /* what is queued is recorded, not run */
+    uint64_t longest_ns; /* streams differ in speed */
+} program_stream;
+
+/*
+ * What was done with a block on its home stream, and on those that were its home before, is
+ * ordered. Readers are streams that were behind the last write when they read, and of which the
+ * home stream knows nothing.
+ */
+typedef struct program_block {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t requested_bytes;
+    uint64_t tag;
+    mend_stream allocated_on; /* as the pool was told */
+    int home;
+    bool written;
+    bool frozen; /* a reader is gone: nobody can wait for it any more, so it is not written again */
+    uint32_t readers;  /* a bit for each stream */
+    uint32_t declared; /* of the readers, those the pool was told of */
+} program_block;
+
+typedef struct program {
+    const program_config *config;
+    program_outcome *outcome;
+    mend_world world;
+    mend_test_random random;
+    turn_table turns;
+    const mend_driver *driver; /* the program's own way to the device */
+    mend_context context;
+    mend_driver *traced; /* the pool's way: traced, then the lies, then the device */
+    lying_driver liar;
+    mend_stream strange; /* a stream of another device */
+    program_stream streams[PROGRAM_STREAMS];
+    int stream_count;
+    int captures; /* under way */
+    program_block blocks[PROGRAM_BLOCKS];
+    int block_count;
+    uint64_t last_tag;
+} program;
+
+/* ---- program.c --------------------------------------------------------------------------------
+ */
+
+uint64_t program_below(program *p, uint64_t bound);
+bool program_one_in(program *p, uint64_t n);
+
+/* What must hold. The first time it does not, the program ends with this finding. */
+__attribute__((format(printf, 3, 4))) bool program_claim(program *p, bool holds, const char *format,
+                                                         ...);
+
+/* ---- program_calls.c: every call is made in a thread that may make it --------------------------
+ */
+
+typedef enum program_call_kind {
+    CALL_ALLOC, /* the pool's */
+    CALL_FREE,
+    CALL_RECORD_STREAM,
+    CALL_FORGET_STREAM,
+    CALL_TRIM,
+    CALL_SET_LIMIT,
+    CALL_LAUNCH, /* the device's */
+    CALL_MARK,   /* makes an event and records it */
+    CALL_WAIT,   /* makes a stream wait for the event, and destroys it */
+    CALL_SYNCHRONIZE,
+    CALL_ENTER, /* makes the context current */
+    CALL_LEAVE
+} program_call_kind;
+
+typedef struct program_call {
+    program_call_kind kind;
+    mend_stream stream;
+    void *pointer;
+    uint64_t size_bytes;
+    uint64_t alignment_bytes;
+    mend_event event;
+    mend_sim_work work;
+    bool faulty;       /* faults stood */
+    char message[200]; /* why the pool's call failed */
+    mend_result result;
+    mend_status status;
+    program *program;
+} program_call;
+
+/* A handle of the stream: the legacy stream has two. */
+mend_stream program_handle(program *p, int stream);
+int program_thread_of(program *p, int stream);
+
+/* Makes a call of the pool, perhaps with faults. A call that failed has changed nothing. */
+mend_result program_try(program *p, int thread, program_call *call);
+
+/* The same for a call that can fail by a fault only: it is made again without. */
+void program_must(program *p, int thread, program_call *call);
+
+/* Makes a call of the device's. */
+void program_drive(program *p, int thread, program_call *call);
+
+/* All queued on `from` so far comes before all queued on `to` from now on. */
+void program_order(program *p, int from, int to);
+
+/* ---- program_blocks.c --------------------------------------------------------------------------
+ */
+
+void program_alloc(program *p);
+void program_use(program *p);
+void program_share(program *p);
+void program_move(program *p);
+void program_free_any(program *p);
+void program_free(program *p, int at);
+void program_look(program *p);
+
+/* Makes another stream the home of a block. */
+void program_move_to(program *p, program_block *block, int stream);
+
+/* ---- program_streams.c -------------------------------------------------------------------------
+ */
+
+bool program_open_streams(program *p);
+void program_close_streams(program *p);
+
+int program_draw_stream(program *p);
+
+/* A stream ends, and another takes its place, perhaps with its handle; or a thread does. */
+void program_end_stream(program *p);
+
+/* The pool forgets a stream that the program goes on using. */
+void program_forget_and_go_on(program *p);
+
+/* A stream of another device is refused. */
+void program_try_strange_stream(program *p);
+
+/* Begins or ends a capture. */
+void program_capture(program *p);
+
+#endif
