@@ -11,7 +11,7 @@ static uint32_t bit(int stream)
     return UINT32_C(1) << stream;
 }
 
-static void launch(program *p, const program_block *block, mend_sim_work_kind kind, int stream)
+static void launch(program *p, program_block *block, mend_sim_work_kind kind, int stream)
 {
     uint64_t finish_ns =
         mend_sim_now_ns(p->world.sim) + program_below(p, p->streams[stream].longest_ns);
@@ -23,6 +23,7 @@ static void launch(program *p, const program_block *block, mend_sim_work_kind ki
                                   .tag = block->tag,
                                   .finish_ns = finish_ns}};
     program_drive(p, program_thread_of(p, stream), &call);
+    block->used = true;
 }
 
 static void write_anew(program *p, program_block *block)
@@ -32,7 +33,7 @@ static void write_anew(program *p, program_block *block)
     launch(p, block, MEND_SIM_WORK_WRITE, block->home);
 }
 
-static void verify(program *p, const program_block *block, int stream)
+static void verify(program *p, program_block *block, int stream)
 {
     launch(p, block, block->written ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH, stream);
 }
@@ -118,7 +119,7 @@ void program_alloc(program *p)
                              .requested_bytes = call.size_bytes,
                              .allocated_on = call.stream,
                              .home = stream};
-    if (!p->streams[stream].captured && !program_one_in(p, 8)) {
+    if (!p->streams[stream].captured && !program_one_in(p, 5)) {
         write_anew(p, block); /* the others are used later, or by nobody */
     }
 }
@@ -232,6 +233,10 @@ static mend_stream last_use(program *p, program_block *block)
         /* Nothing new is queued, and no stream waits for another. */
         bool all_declared = (block->readers & ~block->declared) == 0;
         return all_declared ? program_handle(p, block->home) : MEND_NO_STREAM;
+    }
+    if (!block->used && !program_one_in(p, 4)) {
+        block->home = program_draw_stream(p); /* there is no use to come after */
+        return program_handle(p, block->home);
     }
     verify(p, block, block->home);
     if (p->captures == 0 && program_one_in(p, 48)) {

@@ -29,6 +29,7 @@ typedef struct program_block {
     uint64_t tag;
     mend_stream allocated_on; /* as the pool was told */
     int home;
+    bool used; /* work that touches it was queued */
     bool written;
     bool frozen; /* a reader is gone: nobody can wait for it any more, so it is not written again */
     uint32_t readers;  /* a bit for each stream */
