@@ -156,7 +156,7 @@ static void finish(program *p)
 {
     for (int i = 0; i < p->stream_count && p->captures > 0; i++) {
         if (p->streams[i].captured) {
-            mend_sim_end_capture(p->world.sim, p->streams[i].handle);
+            mend_sim_end_capture(p->world.sim, p->streams[i].handle, NULL);
             p->streams[i].captured = false;
             p->captures--;
         }

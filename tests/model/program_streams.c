@@ -190,10 +190,10 @@ void program_capture(program *p)
     }
     mend_result result = MEND_OK;
     if (stream->captured) {
-        result = mend_sim_end_capture(p->world.sim, stream->handle);
+        result = mend_sim_end_capture(p->world.sim, stream->handle, NULL);
         p->captures--;
     } else if (p->captures < 2) {
-        result = mend_sim_begin_capture(p->world.sim, stream->handle);
+        result = mend_sim_begin_capture(p->world.sim, stream->handle, MEND_SIM_CAPTURE_GLOBAL);
         p->captures++;
     } else {
         return;

@@ -121,9 +121,9 @@ MEND_API uint64_t mend_sim_now_ns(mend_sim *sim);
 MEND_API void mend_sim_advance(mend_sim *sim, uint64_t duration_ns);
 
 /* Makes a stream of device 0, and ends one. As those of the table, the first is non-blocking: it
- * runs beside the legacy stream. With a blocking one the legacy stream takes turns: the work of each
- * waits for what was queued on the other before. So it does with the streams that each thread has.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
+ * runs beside the legacy stream. With a blocking one the legacy stream takes turns: the work of
+ * each waits for what was queued on the other before. So it does with the streams that each thread
+ * has. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
