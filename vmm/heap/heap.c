@@ -193,6 +193,11 @@ static bool is_lack_of_memory(mend_driver_call call, mend_status status)
            (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY);
 }
 
+mend_status mend_heap_broken_by(const mend_heap *heap)
+{
+    return heap->broken != MEND_DRIVER_OK ? heap->broken : heap->streams.broken;
+}
+
 mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status)
 {
     mend_result result = MEND_ERROR_DRIVER;

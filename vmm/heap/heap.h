@@ -193,6 +193,9 @@ mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes);
  * an address that is not the start of a block. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
+/* A status after which the context answers nothing, or OK. */
+mend_status mend_heap_broken_by(const mend_heap *heap);
+
 /* The result of a failed driver call, with its detail; remembers a broken context. */
 mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status);
 

@@ -35,7 +35,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     if (pointer == NULL) {
         return MEND_OK;
     }
-    mend_result result = mend_pool_enter(pool);
+    mend_result result = mend_pool_enter_to_free(pool);
     return result != MEND_OK
                ? result
                : mend_pool_leave(pool,

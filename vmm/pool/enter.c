@@ -16,15 +16,9 @@ mend_result mend_pool_check_process(const mend_pool *pool)
                : mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");
 }
 
-/* The status that broke the context, or OK. */
-static mend_status broken_by(const mend_heap *heap)
-{
-    return heap->broken != MEND_DRIVER_OK ? heap->broken : heap->streams.broken;
-}
-
 static mend_result check_context(const mend_heap *heap)
 {
-    mend_status broken = broken_by(heap);
+    mend_status broken = mend_heap_broken_by(heap);
     return broken == MEND_DRIVER_OK
                ? MEND_OK
                : mend_fail_driver(MEND_ERROR_DEVICE_LOST, "", broken,
@@ -32,18 +26,31 @@ static mend_result check_context(const mend_heap *heap)
                                   "the context was broken by an earlier failure");
 }
 
-mend_result mend_pool_enter(mend_pool *pool)
+static mend_result enter(mend_pool *pool, bool may_be_shut_down)
 {
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {
         return result;
     }
     mend_heap_lock(&pool->heap);
+    if (may_be_shut_down && mend_heap_broken_by(&pool->heap) == MEND_DRIVER_DEINITIALIZED) {
+        return MEND_OK;
+    }
     result = check_context(&pool->heap);
     if (result != MEND_OK) {
         mend_heap_unlock(&pool->heap);
     }
     return result;
+}
+
+mend_result mend_pool_enter(mend_pool *pool)
+{
+    return enter(pool, false);
+}
+
+mend_result mend_pool_enter_to_free(mend_pool *pool)
+{
+    return enter(pool, true);
 }
 
 mend_result mend_pool_enter_making(mend_pool *pool)

@@ -31,6 +31,9 @@ mend_result mend_pool_check_process(const mend_pool *pool);
 mend_result mend_pool_enter(mend_pool *pool);
 mend_result mend_pool_enter_making(mend_pool *pool);
 
+/* As enter, also when the driver has shut down: a process that ends frees its blocks in peace. */
+mend_result mend_pool_enter_to_free(mend_pool *pool);
+
 /* Lets go, after the audit where one is asked for; passes the result through. */
 mend_result mend_pool_leave(mend_pool *pool, mend_result result);
 mend_result mend_pool_leave_making(mend_pool *pool, mend_result result);
