@@ -69,8 +69,16 @@ static mend_result place_with_effort(mend_heap *heap, const mend_request *reques
     return result;
 }
 
-/* With the right to make room, for which this thread waits its turn. */
-static mend_result make_room(mend_heap *heap, const mend_request *request, mend_effort effort,
+/* Learns the stream, and the group that takes the request now. */
+static mend_result find_requester(mend_heap *heap, mend_request *request)
+{
+    request->group = mend_group_taking(heap, request->handle);
+    return mend_heap_find_stream(heap, request->handle, request->group, &request->stream);
+}
+
+/* With the right to make room, for which this thread waits its turn. Meanwhile a stream may have
+ * been forgotten, a group released. */
+static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort effort,
                              mend_span **span)
 {
     mend_thread_error error_before = *mend_process_error();
@@ -79,8 +87,11 @@ static mend_result make_room(mend_heap *heap, const mend_request *request, mend_
     }
     mend_heap_unlock(heap);
     mend_heap_begin_making(heap);
-    mend_result result = reserve_host_memory(heap) ? place_with_effort(heap, request, effort, span)
-                                                   : no_host_memory();
+    mend_result result = find_requester(heap, request);
+    if (result == MEND_OK) {
+        result = reserve_host_memory(heap) ? place_with_effort(heap, request, effort, span)
+                                           : no_host_memory();
+    }
     mend_mutex_unlock(&heap->making);
     mend_pointer_map_end_promise(&heap->blocks);
     if (result == MEND_OK) {
@@ -124,14 +135,13 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
         .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
         .requested_bytes = size_bytes,
         .handle = stream,
-        .group = mend_group_taking(heap, stream),
         .zone = size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
     };
     /* A chunk begins at a page; what must begin at more finds its place in the large zone. */
     if (request.alignment_bytes > heap->device.granularity_bytes) {
         request.zone = MEND_ZONE_LARGE;
     }
-    result = mend_heap_find_stream(heap, stream, request.group, &request.stream);
+    result = find_requester(heap, &request);
     if (result != MEND_OK) {
         return result;
     }
