@@ -36,11 +36,16 @@ mend_status mend_space_clear(mend_space *space)
                                                          reservation->size_bytes);
         first = first != MEND_DRIVER_OK ? first : status;
     }
+    mend_space_abandon(space);
+    return first;
+}
+
+void mend_space_abandon(mend_space *space)
+{
     mend_slab_clear(&space->gap_slab);
     mend_slab_clear(&space->reservation_slab);
     mend_list_init(&space->reservations);
     mend_tree_init(&space->gaps, compare_address);
-    return first;
 }
 
 bool mend_space_reserve_nodes(mend_space *space, size_t count)

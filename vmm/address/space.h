@@ -48,6 +48,9 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
  * refuses, and returns its first answer. */
 mend_status mend_space_clear(mend_space *space);
 
+/* Frees the host's memory alone: the driver keeps the reservations. */
+void mend_space_abandon(mend_space *space);
+
 /* The next place and `count` calls of take or give need no malloc. False when that fails. */
 bool mend_space_reserve_nodes(mend_space *space, size_t count);
 

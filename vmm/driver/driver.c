@@ -61,3 +61,28 @@ const char *mend_status_name(mend_status status)
         return "CUDA_ERROR_UNKNOWN";
     }
 }
+
+bool mend_status_is_fatal(mend_status status)
+{
+    static const mend_status fatal[] = {
+        MEND_DRIVER_DEINITIALIZED,
+        214, /* an ECC error that could not be corrected */
+        220, /* an NVLink error that could not be corrected */
+        MEND_DRIVER_ILLEGAL_ADDRESS,
+        702, /* a kernel ran too long */
+        709, /* the context was destroyed, or reset */
+        710, /* an assertion of a kernel */
+        714, /* an error of the hardware's stack */
+        715, /* an illegal instruction */
+        716, /* a misaligned address */
+        717, /* a wrong address space */
+        718, /* a wrong program counter */
+        MEND_DRIVER_LAUNCH_FAILED,
+    };
+    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+        if (status == fatal[i]) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -321,4 +321,7 @@ const char *mend_driver_call_name(mend_driver_call call);
 /* Names of the result codes above; "CUDA_ERROR_UNKNOWN" for any other. */
 const char *mend_status_name(mend_status status);
 
+/* A status after which every call of the context fails: it is lost, or the driver has shut down. */
+bool mend_status_is_fatal(mend_status status);
+
 #endif

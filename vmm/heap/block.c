@@ -287,8 +287,7 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream
     if (result == MEND_OK) {
         result = find_user(heap, span, stream, &freed_on);
     }
-    if (result == MEND_ERROR_DEVICE_LOST &&
-        mend_heap_broken_by(heap) == MEND_DRIVER_DEINITIALIZED) {
+    if (result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED) {
         freed_on =
             MEND_STREAM_UNKNOWN; /* the process ends: no work will ever use the block again */
         result = MEND_OK;

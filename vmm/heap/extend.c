@@ -165,7 +165,7 @@ static mend_result choose_address(transaction *t, const mend_request *request)
 
 static mend_result map_chunks(transaction *t)
 {
-    const mend_driver *driver = t->heap->yielding;
+    const mend_driver *driver = t->heap->driver;
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
         mend_status status = MEND_DRIVER_NOT_READY;
         for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
@@ -230,7 +230,7 @@ static void undo(transaction *t)
 {
     mend_heap *heap = t->heap;
     if (t->mapped_bytes > 0 &&
-        heap->yielding->unmap(heap->yielding, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
+        heap->driver->unmap(heap->driver, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
         retire_mapped(t);
     } else {

@@ -115,9 +115,8 @@ typedef struct mend_heap_config {
 typedef struct mend_heap {
     mend_mutex making;
     mend_mutex state;
-    const mend_driver *driver;
-    const mend_driver *yielding; /* the same driver, letting go of `state` where it may take long */
-    mend_yielding yielding_driver;
+    mend_yielding yielding;
+    const mend_driver *driver; /* the table of `yielding`: lets go of `state` where it takes long */
     mend_device_info device;
     mend_heap_config config;
     mend_streams streams;
@@ -126,6 +125,7 @@ typedef struct mend_heap {
     mend_pointer_map blocks; /* from a block's address to its span */
     mend_tree retired;       /* by address */
     uint64_t retired_bytes;
+    mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
     uint64_t plan_number;
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
     mend_list groups;           /* see heap/group.h */
@@ -136,7 +136,6 @@ typedef struct mend_heap {
     mend_slab retired_slab;
     mend_slab wait_slab;
     mend_heap_counters counters;
-    mend_status broken; /* a status after which the context answers nothing, or OK */
 } mend_heap;
 
 /* A request, as the rooms of the heap pass it on. */
@@ -161,7 +160,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
 /*
  * Waits for the context, unmaps, releases and frees everything. MEND_ERROR_CAPTURING: a capture
  * forbids it, nothing changed. Otherwise the heap is gone, and the first refusal of the driver is
- * returned; a driver that has shut down has taken everything back by itself. Without locks.
+ * returned (heap/destroy.c). Without locks.
  */
 mend_result mend_heap_destroy(mend_heap *heap);
 
@@ -193,10 +192,7 @@ mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes);
  * an address that is not the start of a block. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
-/* A status after which the context answers nothing, or OK. */
-mend_status mend_heap_broken_by(const mend_heap *heap);
-
-/* The result of a failed driver call, with its detail; remembers a broken context. */
+/* The result of a failed driver call, with its detail. */
 mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status);
 
 /* Finds a stream, reaching the driver where it must. Errors of mend_streams_find. */
@@ -206,11 +202,18 @@ mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t 
 /* Around a stretch of driver calls: the pool's context is current, captures of other libraries in
  * this thread do not forbid them. */
 typedef struct mend_door {
+    mend_driver_call call; /* the last one made to open it */
     mend_status status;
     mend_capture_mode mode;
 } mend_door;
 mend_result mend_heap_open_door(mend_heap *heap, mend_door *door);
 void mend_heap_close_door(mend_heap *heap, mend_door *door);
+
+/* The status by which the context was lost, or OK. */
+static inline mend_status mend_heap_lost_by(const mend_heap *heap)
+{
+    return heap->yielding.lost;
+}
 
 static inline mend_wait_room mend_heap_wait_room(mend_heap *heap)
 {

@@ -110,8 +110,7 @@ static uint64_t held_by_others(mend_heap *heap, uint64_t *device_free_bytes)
 {
     uint64_t total_bytes = 0;
     *device_free_bytes = 0;
-    mend_status status =
-        heap->yielding->memory_info(heap->yielding, device_free_bytes, &total_bytes);
+    mend_status status = heap->driver->memory_info(heap->driver, device_free_bytes, &total_bytes);
     uint64_t known_bytes = *device_free_bytes + heap->chunks.reserved_bytes;
     return status == MEND_DRIVER_OK && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
 }

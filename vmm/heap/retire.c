@@ -50,10 +50,10 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     if (!mend_space_reserve_nodes(space, 1)) {
         return;
     }
-    mend_status status = heap->yielding->unmap(heap->yielding, first->address, size_bytes);
+    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
     if (status != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-        heap->broken = mend_status_is_fatal(status) ? status : heap->broken;
+        mend_heap_driver_failed(heap, MEND_CALL_unmap, status);
+        heap->unmap_refused = status;
         return;
     }
     mend_space_give(space, first->address, size_bytes);
@@ -102,6 +102,7 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 
 void mend_retire_flush(mend_heap *heap, uint32_t asking)
 {
+    heap->unmap_refused = MEND_DRIVER_OK;
     if (heap->retired.count == 0) {
         return;
     }

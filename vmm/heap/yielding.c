@@ -21,18 +21,26 @@ static bool may_take_long(mend_driver_call call)
     }
 }
 
+static mend_status remember(mend_yielding *yielding, mend_status status)
+{
+    if (yielding->lost == MEND_DRIVER_OK && mend_status_is_fatal(status)) {
+        yielding->lost = status;
+    }
+    return status;
+}
+
 #define X(member, call_bytes, parameters, arguments)                                               \
     static mend_status yielding_##member parameters                                                \
     {                                                                                              \
-        const mend_yielding *yielding = driver->state;                                             \
+        mend_yielding *yielding = driver->state;                                                   \
         const mend_driver *inner = yielding->inner;                                                \
         if (!may_take_long(MEND_CALL_##member)) {                                                  \
-            return inner->member arguments;                                                        \
+            return remember(yielding, inner->member arguments);                                    \
         }                                                                                          \
         mend_mutex_unlock(yielding->lock);                                                         \
         mend_status status = inner->member arguments;                                              \
         mend_mutex_lock(yielding->lock);                                                           \
-        return status;                                                                             \
+        return remember(yielding, status);                                                         \
     }
 MEND_DRIVER_SIGNATURES(X)
 #undef X

@@ -1,8 +1,10 @@
 /*
- * A decorator of the door that lets go of a lock around the calls that may take long, so that other
- * threads go on allocating from what is free while one thread makes room.
+ * The heap's way to the driver: a decorator of the table that lets go of a lock around the calls
+ * that may take long, so that other threads go on allocating from what is free while one makes
+ * room; and that remembers a status after which the context is lost.
  *
- * The caller of such a call holds the lock, and whatever it guards may be different afterwards.
+ * Whoever makes a call holds the lock. After one that may take long, whatever the lock guards may
+ * be different.
  */
 #ifndef MEND_HEAP_YIELDING_H
 #define MEND_HEAP_YIELDING_H
@@ -14,6 +16,7 @@ typedef struct mend_yielding {
     mend_driver table; /* its `state` is this structure, which must not move */
     const mend_driver *inner;
     mend_mutex *lock;
+    mend_status lost; /* the first status that is fatal (mend_status_is_fatal), or OK */
 } mend_yielding;
 
 /* Both are borrowed. Create, release, map, unmap, set_access, reserve, address_free, memory_info

@@ -201,9 +201,6 @@ bool mend_streams_poll(mend_streams *streams)
             mend_status status =
                 streams->driver->event_query(streams->driver, state->fences[passed].event);
             if (status != MEND_DRIVER_OK) {
-                if (mend_status_is_fatal(status)) {
-                    streams->broken = status;
-                }
                 break;
             }
             passed++;

@@ -8,41 +8,12 @@
 
 enum { FIRST_CAPACITY = 8 };
 
-bool mend_status_is_fatal(mend_status status)
-{
-    static const mend_status fatal[] = {
-        MEND_DRIVER_DEINITIALIZED,
-        214, /* an ECC error that could not be corrected */
-        220, /* an NVLink error that could not be corrected */
-        MEND_DRIVER_ILLEGAL_ADDRESS,
-        702, /* a kernel ran too long */
-        709, /* the context was destroyed, or reset */
-        710, /* an assertion of a kernel */
-        714, /* an error of the hardware's stack */
-        715, /* an illegal instruction */
-        716, /* a misaligned address */
-        717, /* a wrong address space */
-        718, /* a wrong program counter */
-        MEND_DRIVER_LAUNCH_FAILED,
-    };
-    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-        if (status == fatal[i]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
                                        mend_status status)
 {
-    bool fatal = mend_status_is_fatal(status);
-    if (fatal) {
-        streams->broken = status;
-    }
     return mend_fail_driver(
-        fatal ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER, mend_driver_call_name(call), status,
-        streams->driver->status_name(streams->driver, status),
+        mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
+        mend_driver_call_name(call), status, streams->driver->status_name(streams->driver, status),
         "%s failed while ordering memory between streams", mend_driver_call_name(call));
 }
 
@@ -195,18 +166,27 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
     return false;
 }
 
+/* The driver has nothing against the question, but against the handle. */
+static bool is_of_handle(mend_status status)
+{
+    return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
+           status == MEND_DRIVER_NOT_SUPPORTED;
+}
+
 /* Asks the driver what the handle means now. */
 static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_info *info)
 {
     const mend_driver *driver = streams->driver;
+    const char *call = mend_driver_call_name(MEND_CALL_stream_get_info);
     mend_status status = driver->stream_get_info(driver, handle, info);
     if (mend_status_is_fatal(status)) {
         return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
-        return mend_fail_driver(MEND_ERROR_UNKNOWN_STREAM, "cuStreamGetId", status,
-                                driver->status_name(driver, status),
-                                "the driver does not know the stream %p", (void *)handle);
+        return mend_fail_driver(is_of_handle(status) ? MEND_ERROR_UNKNOWN_STREAM
+                                                     : MEND_ERROR_DRIVER,
+                                call, status, driver->status_name(driver, status),
+                                "the driver does not tell of the stream %p", (void *)handle);
     }
     if (info->context != NULL && info->context != streams->context) {
         return mend_fail(MEND_ERROR_UNKNOWN_STREAM,

@@ -65,7 +65,6 @@ typedef struct mend_streams {
     uint64_t events_held; /* created and not destroyed */
     uint64_t stream_waits;
     uint64_t host_waits;
-    mend_status broken; /* a status that means the context is lost, or OK */
 } mend_streams;
 
 /* MEND_ERROR_OUT_OF_HOST_MEMORY. */
@@ -111,10 +110,7 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
  * for the context. */
 void mend_streams_release_group(mend_streams *streams, uint32_t group);
 
-/* A status after which every call of the context fails. */
-bool mend_status_is_fatal(mend_status status);
-
-/* The result of a failed driver call, with its detail; remembers a broken context. */
+/* The result of a failed driver call, with its detail. */
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
                                        mend_status status);
 

@@ -1,4 +1,4 @@
-/* The way in and out of every call: the process, the locks, a context that is broken, the audit. */
+/* The way in and out of every call: the process, the locks, a context that is lost, the audit. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -18,11 +18,11 @@ mend_result mend_pool_check_process(const mend_pool *pool)
 
 static mend_result check_context(const mend_heap *heap)
 {
-    mend_status broken = mend_heap_broken_by(heap);
-    return broken == MEND_DRIVER_OK
+    mend_status lost = mend_heap_lost_by(heap);
+    return lost == MEND_DRIVER_OK
                ? MEND_OK
-               : mend_fail_driver(MEND_ERROR_DEVICE_LOST, "", broken,
-                                  heap->driver->status_name(heap->driver, broken),
+               : mend_fail_driver(MEND_ERROR_DEVICE_LOST, "", lost,
+                                  heap->driver->status_name(heap->driver, lost),
                                   "the context was broken by an earlier failure");
 }
 
@@ -33,7 +33,7 @@ static mend_result enter(mend_pool *pool, bool may_be_shut_down)
         return result;
     }
     mend_heap_lock(&pool->heap);
-    if (may_be_shut_down && mend_heap_broken_by(&pool->heap) == MEND_DRIVER_DEINITIALIZED) {
+    if (may_be_shut_down && mend_heap_lost_by(&pool->heap) == MEND_DRIVER_DEINITIALIZED) {
         return MEND_OK;
     }
     result = check_context(&pool->heap);

@@ -1,0 +1,156 @@
+/*
+ * The end of a heap: the work of the context is waited for, everything goes back to the driver, and
+ * the host's memory is freed, whatever the driver answers. Where the work cannot be waited for, the
+ * memory it may be using stays with the driver.
+ */
+#include "base/error.h"
+#include "heap/layout.h"
+#include "physical/fence.h"
+
+/* A refusal is asked again once: there is no later time to try. */
+enum { TRIES = 2 };
+
+/* The first call that the driver refused. */
+typedef struct refusal {
+    mend_driver_call call;
+    mend_status status;
+} refusal;
+
+static void note(refusal *first, mend_driver_call call, mend_status status)
+{
+    if (first->status == MEND_DRIVER_OK && status != MEND_DRIVER_OK) {
+        *first = (refusal){call, status};
+    }
+}
+
+static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, refusal *first)
+{
+    mend_status status = MEND_DRIVER_UNKNOWN;
+    for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
+        status = heap->driver->unmap(heap->driver, address, size_bytes);
+    }
+    note(first, MEND_CALL_unmap, status);
+}
+
+static void unmap_everything(mend_heap *heap, refusal *first)
+{
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        uint64_t address = chunk->address;
+        uint64_t size_bytes = 0;
+        while (chunk != NULL && chunk->address == address + size_bytes) {
+            size_bytes += chunk->size_bytes;
+            at = mend_tree_next(at);
+            chunk = at != NULL ? MEND_CONTAINER_OF(at, mend_chunk, by_address) : NULL;
+        }
+        unmap(heap, address, size_bytes, first);
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
+        unmap(heap, retired->address, retired->size_bytes, first);
+    }
+}
+
+static void release_everything(mend_heap *heap, refusal *first)
+{
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        mend_status status = MEND_DRIVER_UNKNOWN;
+        for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
+            status = heap->driver->release(heap->driver, chunk->handle);
+        }
+        note(first, MEND_CALL_release, status);
+    }
+}
+
+/* Everything queued so far is done, where *status is OK. MEND_ERROR_CAPTURING when it must not be
+ * waited for. */
+static mend_result wait_for_work(mend_heap *heap, mend_status *status)
+{
+    bool is_captured = false;
+    mend_streams_find_capture_at_end(&heap->streams, &is_captured);
+    *status = MEND_DRIVER_UNKNOWN;
+    for (int tries = 0; tries < TRIES && *status != MEND_DRIVER_OK && !is_captured; tries++) {
+        *status = heap->driver->context_synchronize(heap->driver);
+        is_captured = *status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
+                      *status == MEND_DRIVER_CAPTURE_INVALIDATED;
+    }
+    return is_captured ? mend_fail(MEND_ERROR_CAPTURING,
+                                   "a stream is being captured: the pool cannot be destroyed now")
+                       : MEND_OK;
+}
+
+static bool open_door(mend_heap *heap, mend_door *door)
+{
+    return mend_heap_open_door(heap, door) == MEND_OK || mend_heap_open_door(heap, door) == MEND_OK;
+}
+
+/* What work in flight may use goes back only when there is none, or the context is lost anyway. */
+static void give_back(mend_heap *heap, bool is_idle, refusal *first)
+{
+    refusal mappings_left = {.status = MEND_DRIVER_OK};
+    if (is_idle) {
+        unmap_everything(heap, &mappings_left);
+        note(first, mappings_left.call, mappings_left.status);
+        release_everything(heap, first);
+    }
+    note(first, MEND_CALL_event_destroy, mend_streams_clear(&heap->streams));
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
+            note(first, MEND_CALL_address_free, mend_space_clear(&heap->zones[i].space));
+        } else {
+            mend_space_abandon(&heap->zones[i].space);
+        }
+    }
+}
+
+static void free_host_memory(mend_heap *heap)
+{
+    mend_chunks_clear(&heap->chunks);
+    mend_pointer_map_clear(&heap->blocks);
+    mend_slab_clear(&heap->span_slab);
+    mend_slab_clear(&heap->run_slab);
+    mend_slab_clear(&heap->wait_slab);
+    mend_slab_clear(&heap->retired_slab);
+    mend_mutex_destroy(&heap->state);
+    mend_mutex_destroy(&heap->making);
+}
+
+/* Waits, and gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
+static mend_result end(mend_heap *heap, refusal *first)
+{
+    mend_door door;
+    bool is_open = open_door(heap, &door);
+    mend_status waited = is_open ? MEND_DRIVER_OK : door.status;
+    if (is_open && heap->chunks.all.count > 0 && wait_for_work(heap, &waited) != MEND_OK) {
+        mend_heap_close_door(heap, &door);
+        return MEND_ERROR_CAPTURING;
+    }
+    note(first, is_open ? MEND_CALL_context_synchronize : door.call, waited);
+    give_back(heap, waited == MEND_DRIVER_OK || mend_status_is_fatal(waited), first);
+    if (is_open) {
+        mend_heap_close_door(heap, &door);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_heap_destroy(mend_heap *heap)
+{
+    refusal first = {.status = MEND_DRIVER_OK};
+    const mend_driver *driver = heap->driver;
+    mend_heap_begin_making(heap);
+    mend_result result = end(heap, &first);
+    mend_heap_end_making(heap);
+    if (result != MEND_OK) {
+        return result;
+    }
+    free_host_memory(heap);
+    if (first.status == MEND_DRIVER_OK || first.status == MEND_DRIVER_DEINITIALIZED) {
+        return MEND_OK; /* a driver that has shut down holds nothing of ours */
+    }
+    return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(first.call), first.status,
+                            driver->status_name(driver, first.status),
+                            "the driver refused to take back what the pool held");
+}
