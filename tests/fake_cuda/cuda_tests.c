@@ -285,31 +285,71 @@ MEND_TEST(fake_cuda, streams_have_an_identity)
     mend_status status = driver->stream_get_info(driver, MEND_STREAM_PER_THREAD, &own);
     EXPECT_INT_EQ(is_old() ? MEND_DRIVER_NOT_SUPPORTED : MEND_DRIVER_OK, status);
 
-    /* While a blocking stream captures, the legacy stream may not be touched. */
-    mend_stream blocking = NULL;
-    ASSERT_RESULT(MEND_OK, mend_sim_stream_create_blocking(fake->sim, &blocking));
-    ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, blocking, MEND_SIM_CAPTURE_GLOBAL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &legacy));
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, legacy.capture);
-    EXPECT_U64_EQ(0, legacy.capture_id);
-    EXPECT_U64_EQ(named.id, legacy.id);
-    EXPECT_PTR_EQ(info.context, legacy.context);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, MEND_STREAM_LEGACY, &named));
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, named.capture);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &real));
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, real.capture);
-    EXPECT_TRUE(real.capture_id != 0);
-
-    /* A capture that was spoilt has no identity any more. */
-    EXPECT_INT_EQ(MEND_DRIVER_CAPTURE_UNSUPPORTED, driver->stream_query(driver, blocking));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &real));
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, real.capture);
-    EXPECT_U64_EQ(0, real.capture_id);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(fake->sim, blocking, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, blocking));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, stream));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    expect_nothing_left(fake);
+}
+
+/* While a blocking stream is captured, the legacy stream may not be touched. */
+MEND_TEST(fake_cuda, the_legacy_stream_looks_captured_beside_a_blocking_one)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_stream blocking = NULL;
+    mend_stream_info before;
+    mend_stream_info legacy;
+    mend_stream_info captured;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &before));
+    EXPECT_INT_EQ(MEND_CAPTURE_NONE, before.capture);
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_create_blocking(fake->sim, &blocking));
+    ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, blocking, MEND_SIM_CAPTURE_GLOBAL));
+    for (int named = 0; named < 2; named++) {
+        mend_stream stream = named ? MEND_STREAM_LEGACY : NULL;
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, stream, &legacy));
+        EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, legacy.capture);
+        EXPECT_U64_EQ(0, legacy.capture_id);
+        EXPECT_U64_EQ(before.id, legacy.id);
+        EXPECT_PTR_EQ(info.context, legacy.context);
+    }
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &captured));
+    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, captured.capture);
+    EXPECT_TRUE(captured.capture_id != 0);
+
+    /* A capture that was spoilt has no identity any more. */
+    EXPECT_INT_EQ(MEND_DRIVER_CAPTURE_UNSUPPORTED, driver->stream_query(driver, blocking));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &captured));
+    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, captured.capture);
+    EXPECT_U64_EQ(0, captured.capture_id);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(fake->sim, blocking, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, blocking));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    expect_nothing_left(fake);
+}
+
+/* A pool may be made while others capture: the probe takes, touches and gives back. */
+MEND_TEST(fake_cuda, a_device_opens_beside_a_capture)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_stream stream = NULL;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    uint64_t violations = ledger_of(fake).violations;
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_create_blocking(fake->sim, &stream));
+    ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_TRUE(info.virtual_memory);
+    EXPECT_TRUE(info.aliasing);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(fake->sim, stream, NULL));
+    /* One is meant: the probe asks whether a part of a chunk can be mapped. */
+    EXPECT_U64_EQ(violations + 1, ledger_of(fake).violations);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(fake->sim, stream));
     expect_nothing_left(fake);
 }
 

@@ -123,8 +123,8 @@ SIM_TEST(sim_capture_modes, let_memory_grow_in_a_relaxed_thread)
     EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, chunk));
     EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
     sim_fixture_allow(f, address, f->page);
-    /* What nobody was given access to may go: so a step that failed is undone. */
-    EXPECT_OK(f->driver->unmap(f->driver, address + f->page, f->page));
+    /* What was made meanwhile and not used may go: so a step that failed is undone. */
+    EXPECT_OK(f->driver->unmap(f->driver, address, 2 * f->page));
     EXPECT_OK(f->driver->release(f->driver, sim_fixture_chunk(f, f->page)));
     EXPECT_FALSE(is_spoilt(f));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
@@ -140,7 +140,7 @@ SIM_TEST(sim_capture_modes, let_no_thread_take_memory_away)
     relax(f, &mode);
     begin(f);
     EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->unmap(f->driver, address, f->page));
-    EXPECT_HEARD(f, 1, "a stream of the context is captured");
+    EXPECT_HEARD(f, 1, "whose graph may use it");
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
     begin(f);
     EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->release(f->driver, chunk));
@@ -149,6 +149,21 @@ SIM_TEST(sim_capture_modes, let_no_thread_take_memory_away)
     EXPECT_U64_EQ(2, sim_fixture_ledger(f).mappings);
     EXPECT_OK(f->driver->release(f->driver, chunk));
     EXPECT_OK(f->driver->unmap(f->driver, address, 2 * f->page));
+}
+
+SIM_TEST(sim_capture_modes, keep_what_was_made_meanwhile_and_used)
+{
+    mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
+    relax(f, &mode);
+    begin(f);
+    uint64_t address = 0;
+    EXPECT_OK(f->driver->reserve(f->driver, f->page, 0, 0, &address));
+    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
+    EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, chunk));
+    sim_fixture_allow(f, address, f->page);
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page - 512, 512, 0, 0);
+    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->unmap(f->driver, address, f->page));
+    EXPECT_HEARD(f, 1, "whose graph may use it");
 }
 
 /* Captures of one device leave the others alone. */

@@ -239,8 +239,9 @@ struct mend_driver {
                        uint64_t offset_bytes, mend_chunk_handle handle);
 
     /* Unmaps whole mappings: the range must begin where a mapping begins, end where one ends and
-     * have no hole, inside one reservation. Does not wait for work in flight. Not while a stream of
-     * a context with access is captured: its graph may use them. INVALID_VALUE for a breach. */
+     * have no hole, inside one reservation. Does not wait for work in flight. While a stream
+     * of a context with access is captured only what was mapped since, and no captured work
+     * touches: anything else its graph may use. INVALID_VALUE for a breach. */
     mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
 
     /* Makes a wholly mapped range of whole mappings, inside one reservation, readable and writable

@@ -29,7 +29,8 @@ struct mend_sim_graph {
 struct mend_sim_capture {
     mend_list link; /* of all under way */
     uint64_t id;
-    uint64_t thread; /* number of the one that began it */
+    uint64_t thread;   /* number of the one that began it */
+    uint64_t sequence; /* of host calls, when it began */
     mend_sim_capture_mode mode;
     mend_sim_stream *origin;
     mend_sim_graph *graph; /* so far */
@@ -62,6 +63,10 @@ mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stre
 mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event);
 mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device);
 
+/* A mapping is kept for the captures of the devices that may use it, save when it was made since
+ * they began and nothing they recorded touches it. */
+mend_status mend_sim_capture_forbids_unmap(mend_sim *sim, const mend_sim_mapping *mapping);
+
 /* The captured stream whose turn the legacy stream `stream` cannot wait for; NULL: there is none,
  * or `stream` is another. */
 mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_sim_stream *stream);
@@ -87,6 +92,8 @@ mend_status mend_sim_graph_record(mend_sim *sim, mend_sim_stream *stream, const 
 
 /* What the captured stream records from now on comes after `tip` as well. OUT_OF_MEMORY. */
 mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim_node *tip);
+
+bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint64_t size_bytes);
 
 /* Whether all work recorded so far comes before, or is, `tip`. */
 bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip);

@@ -186,21 +186,14 @@ static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address
                      : mend_sim_refuse(sim, invalid, "%s: the range is empty", call);
 }
 
-/* What a device may use, its captures may have recorded. A mapping without access is nobody's. */
 static mend_status check_not_captured(mend_sim *sim, const mend_sim_mapping *mapping,
                                       uint64_t count)
 {
-    uint64_t devices = 0;
     mend_status status = MEND_DRIVER_OK;
-    for (uint64_t left = count; left > 0; left--) {
-        devices |= mapping->access_devices;
+    for (uint64_t left = count; left > 0 && status == MEND_DRIVER_OK; left--) {
+        status = mend_sim_capture_forbids_unmap(sim, mapping);
         mend_tree_node *next = mend_tree_next(&mapping->by_address);
         mapping = next != NULL ? MAPPING_OF(next) : NULL;
-    }
-    for (int i = 0; i < sim->config.device_count && status == MEND_DRIVER_OK; i++) {
-        if ((devices & UINT64_C(1) << i) != 0) {
-            status = mend_sim_capture_forbids_device(sim, i);
-        }
     }
     return status;
 }

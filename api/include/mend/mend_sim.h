@@ -137,7 +137,8 @@ typedef enum mend_sim_work_kind {
 /* Work on a stream (a default stream is that of the current context, or of device 0 where none is
  * current): it starts when all work queued before it (and all events waited for) is done, and
  * completes at `finish_ns` of the virtual clock or when it can start, whichever is later. Its range
- * is judged, and its bytes are written or compared, when it completes. */
+ * is judged, and its bytes are written or compared, when it completes. On a captured stream it is
+ * recorded, and `finish_ns` means nothing. */
 typedef struct mend_sim_work {
     mend_sim_work_kind kind;
     uint64_t address;    /* the range */
@@ -182,7 +183,7 @@ MEND_API mend_result mend_sim_end_capture(mend_sim *sim, mend_stream stream,
 /* Makes what is launched on `stream` later wait for all that was launched on `other`, as a program
  * does by an event of its own. Where `other` is captured, `stream` joins the capture. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (an unknown stream, or captures forbid it);
- * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, mend_stream other);
 
 /* Queues all work of the graph on a stream, as mend_sim_launch does: after what was queued there
