@@ -78,12 +78,13 @@ static void spin(sim_fixture *f, mend_stream stream, uint64_t duration_ns)
     EXPECT_OK(f->driver->launch(f->driver, stream, &kernel));
 }
 
-/* Two branches of 100 and 300 ns side by side, and 10 ns after both. */
+/* Two branches of 100 and 300 ns side by side, after 50 ns, and 10 ns after both. */
 SIM_TEST(sim_graph, branches_run_beside_each_other)
 {
     mend_stream other = NULL;
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f->sim, &other));
     begin(f);
+    spin(f, f->stream, 50);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(f->sim, other, f->stream));
     spin(f, f->stream, 100);
     spin(f, other, 300);
@@ -92,7 +93,7 @@ SIM_TEST(sim_graph, branches_run_beside_each_other)
     mend_sim_graph *graph = end(f);
     launch(f, graph, 0);
     mend_sim_graph_destroy(f->sim, graph);
-    mend_sim_advance(f->sim, 309);
+    mend_sim_advance(f->sim, 359);
     EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->stream_query(f->driver, f->stream));
     EXPECT_U64_EQ(1, sim_fixture_ledger(f).pending_work);
     mend_sim_advance(f->sim, 1);

@@ -154,3 +154,23 @@ SIM_TEST(sim_legacy, a_threads_own_stream_can_be_captured_but_not_it)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_stream_wait(f->sim, NULL, f->stream));
     EXPECT_HEARD(f, 1, "cannot join a capture");
 }
+
+MEND_TEST(sim_legacy, of_another_context_stays_in_use)
+{
+    sim_fixture f;
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    mend_device_info second = {0};
+    config.device_count = 2;
+    ASSERT_TRUE(sim_fixture_open(&f, &config));
+    mend_stream blocking = make_blocking(&f);
+    EXPECT_OK(f.driver->device_open(f.driver, 1, &second));
+    EXPECT_OK(f.driver->context_push(f.driver, second.context));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f.sim, blocking, MEND_SIM_CAPTURE_RELAXED));
+    EXPECT_INT_EQ(MEND_CAPTURE_NONE, info_of(&f, NULL).capture);
+    spin(&f, NULL, 10);
+    EXPECT_OK(f.driver->stream_synchronize(f.driver, NULL));
+    EXPECT_OK(f.driver->context_synchronize(f.driver));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f.sim, blocking, NULL));
+    EXPECT_U64_EQ(0, f.heard);
+    sim_fixture_close(&f);
+}
