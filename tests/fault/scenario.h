@@ -51,11 +51,11 @@ typedef struct planned_fault {
     uint64_t position; /* driver calls, or allocations of host memory, that go well first */
     uint64_t count;    /* how many then fail; FAULT_LOST: the context is broken for good */
     int status;        /* the driver's answer */
-    int ballast;       /* holes and small blocks made first, so that the pool's records are as full
-                          as they may be, and need memory where they seldom do */
+    int ballast; /* small blocks, or holes between such, made first: by them the pool's records
+                    are as full as they may be, and need memory where they seldom do */
 } planned_fault;
 
-enum { SCENARIO_MOST_BALLAST = 64 };
+enum { SCENARIO_BALLAST_BLOCKS = 64, SCENARIO_MOST_BALLAST = 2 * SCENARIO_BALLAST_BLOCKS };
 
 /* How many positions a scenario offers. */
 typedef struct scenario_positions {

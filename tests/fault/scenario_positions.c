@@ -195,6 +195,7 @@ static const scenario *find(const char *name)
     X(trim_in_flight)                                                                              \
     X(trim_retired_mappings)                                                                       \
     X(trim_reservations)                                                                           \
+    X(trim_many_chunks)                                                                            \
     X(limit_below_what_is_reserved)                                                                \
     X(create_the_first_pool)                                                                       \
     X(create_a_second_pool)                                                                        \

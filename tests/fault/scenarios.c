@@ -198,6 +198,12 @@ const scenario scenarios[] = {
            {WAIT, 0, 0, 0}),
      .call = {TRIM, 0, 0, 0},
      .way = {.chunks_released = 48, .events = 1, .returns_addresses = true}},
+    {.name = "trim_many_chunks",
+     .device_bytes = 2 * MEND_MIB, /* the second block is made of chunks of 16 KiB */
+     STEPS({ALLOC, 0, 0, CHUNKS(14)}, {ALLOC, 1, 0, CHUNKS(16)}, {FREE, 0, 0, 0}, {FREE, 1, 0, 0},
+           {WAIT, 0, 0, 0}),
+     .call = {TRIM, 0, 0, 0},
+     .way = {.chunks_released = 78, .events = 1}},
     {.name = "limit_below_what_is_reserved",
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {FREE, 1, 0, 0}, {WAIT, 0, 0, 0}),
      .call = {LIMIT, 0, 0, CHUNKS(4)},

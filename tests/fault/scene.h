@@ -34,6 +34,12 @@ uint64_t scene_failures(const scene *s, mend_driver_call call);
 /* The driver took back all that the call tried to give back. */
 bool scene_undo_worked(const scene *s);
 
+/* After any call: the thread's current context is what it was. */
+void scene_judge_balance(const scene *s);
+
+/* After success, in spite of a fault too: the outputs are true. */
+void scene_judge_success(const scene *s);
+
 /* Without a fault: the call went the way the scenario is named for. */
 void scene_judge_way(const scene *s);
 
