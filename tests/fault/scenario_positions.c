@@ -182,6 +182,8 @@ static const scenario *find(const char *name)
     X(retired_mappings_in_flight)                                                                  \
     X(out_of_memory_at_once)                                                                       \
     X(out_of_memory_after_all_waits)                                                               \
+    X(after_a_pressure_callback_and_a_host_wait)                                                   \
+    X(out_of_memory_after_a_pressure_callback)                                                     \
     X(out_of_memory_of_the_device)                                                                 \
     X(free_that_records_a_fence)                                                                   \
     X(free_on_a_new_stream)                                                                        \
@@ -190,6 +192,11 @@ static const scenario *find(const char *name)
     X(free_on_the_per_thread_stream)                                                               \
     X(record_stream_of_a_new_stream)                                                               \
     X(forget_a_stream_with_pending_memory)                                                         \
+    X(allocation_in_a_group)                                                                       \
+    X(allocation_in_a_group_of_idle_memory)                                                        \
+    X(free_in_a_group)                                                                             \
+    X(release_of_a_group)                                                                          \
+    X(release_of_a_group_on_a_new_stream)                                                          \
     X(trim_everything)                                                                             \
     X(trim_a_part)                                                                                 \
     X(trim_in_flight)                                                                              \

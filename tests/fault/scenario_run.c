@@ -185,6 +185,10 @@ static void free_all(scene *s)
             block->pointer = NULL;
         }
     }
+    if (s->run.group != NULL) {
+        (void)mend_group_end(s->run.group); /* it may have ended */
+        EXPECT_RESULT(MEND_OK, mend_group_release(s->run.group, s->run.streams[0]));
+    }
     mend_sim_advance(s->run.world.sim, 1000);
     EXPECT_RESULT(MEND_OK, mend_trim(pool, 0, NULL));
     /* What was freed without a stream waits for the context, which a trim does not wait for. */

@@ -61,6 +61,29 @@ static mend_result free_slot(story_run *run, const operation *op, mend_stream st
     return result;
 }
 
+static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    (void)context;
+    (void)needed_bytes;
+    (void)mend_trim(pool, UINT64_MAX, NULL); /* which may fail as any call */
+    return 0;
+}
+
+static mend_result begin_group(story_run *run, mend_stream stream)
+{
+    mend_result result = mend_group_create(run->world.pool, &run->group);
+    return result == MEND_OK ? mend_group_begin(run->group, stream) : result;
+}
+
+static mend_result release_group(story_run *run, mend_stream stream)
+{
+    mend_result result = mend_group_release(run->group, stream);
+    if (result == MEND_OK) {
+        run->group = NULL;
+    }
+    return result;
+}
+
 mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
@@ -85,6 +108,14 @@ mend_result story_call(story_run *run, const operation *op)
         return mend_set_limit(pool, op->bytes);
     case FORGET:
         return mend_forget_stream(pool, run->streams[op->stream]);
+    case GROUP_BEGIN:
+        return begin_group(run, run->streams[op->stream]);
+    case GROUP_END:
+        return mend_group_end(run->group);
+    case GROUP_RELEASE:
+        return release_group(run, run->streams[op->stream]);
+    case PRESSURE:
+        return mend_add_pressure_callback(pool, look_for_memory, NULL);
     case FOREIGN:
     case USE:
     case WAIT:

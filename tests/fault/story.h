@@ -11,8 +11,9 @@
 /* The last stream is the per-thread stream. */
 enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 1 };
 
-/* FOREIGN: another process takes memory of the device. USE: the GPU reads a block on a stream until
- * the next WAIT. ALLOC_ALIGNED asks for this. */
+/* PRESSURE adds a callback that calls the pool, and frees nothing. FOREIGN: another process takes
+ * memory of the device. USE: the GPU reads a block on a stream until the next WAIT. ALLOC_ALIGNED
+ * asks for this. */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
 
 typedef enum story_action {
@@ -24,6 +25,10 @@ typedef enum story_action {
     TRIM,
     LIMIT,
     FORGET,
+    GROUP_BEGIN,
+    GROUP_END,
+    GROUP_RELEASE,
+    PRESSURE,
     FOREIGN,
     USE,
     WAIT
@@ -61,6 +66,7 @@ typedef struct story_run {
     mend_world world;
     mend_stream streams[STORY_STREAMS];
     mend_stream reader; /* the pool never hears of it */
+    mend_group *group;  /* from GROUP_BEGIN to GROUP_RELEASE */
     uint64_t busy_until_ns[STORY_STREAMS];
     slot slots[STORY_SLOTS];
     uint64_t next_tag;
