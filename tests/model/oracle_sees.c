@@ -99,3 +99,11 @@ MEND_TEST(oracle_sees, streams_destroyed_without_a_word)
 {
     expect_sin_seen(SIN_NO_FORGET);
 }
+
+MEND_TEST(oracle_sees, blocks_of_a_graph_freed_without_a_group)
+{
+    program_config config = tight;
+    config.sin = SIN_NO_GROUP;
+    config.captures = true;
+    expect_seen(&config);
+}

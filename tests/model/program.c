@@ -39,7 +39,7 @@ static void step_trim(program *p)
     program_call call = {.kind = CALL_TRIM,
                          .size_bytes = program_below(p, p->world.sim_config.memory_bytes)};
     if (program_try(p, 0, &call) != MEND_OK) {
-        program_claim(p, call.faulty, "trim: %s", mend_result_name(call.result));
+        program_claim(p, call.faulty, "trim: %s (%s)", mend_result_name(call.result), call.message);
     }
 }
 
@@ -52,7 +52,8 @@ static void step_limit(program *p)
     program_call call = {.kind = CALL_SET_LIMIT,
                          .size_bytes = program_one_in(p, 3) ? 0 : 1 + program_below(p, most)};
     if (program_try(p, 0, &call) != MEND_OK) {
-        program_claim(p, call.faulty, "set_limit: %s", mend_result_name(call.result));
+        program_claim(p, call.faulty, "set_limit: %s (%s)", mend_result_name(call.result),
+                      call.message);
     }
     uint64_t limit = call.size_bytes == 0 ? most : call.size_bytes;
     program_claim(p, mend_world_stats(&p->world).limit_bytes == limit, "the limit was not set");
@@ -81,7 +82,8 @@ static const struct {
     {12, step_trim},
     {12, step_limit},
     {12, step_foreign},
-    {16, program_capture},
+    {60, program_capture},
+    {30, program_launch_graph},
     {8, program_forget_and_go_on},
     {14, program_end_stream},
     {4, program_try_strange_stream},
@@ -154,13 +156,7 @@ static bool open_world(program *p)
 /* Everything is freed and drained, or the pool is destroyed in the midst of it. */
 static void finish(program *p)
 {
-    for (int i = 0; i < p->stream_count && p->captures > 0; i++) {
-        if (p->streams[i].captured) {
-            mend_sim_end_capture(p->world.sim, p->streams[i].handle, NULL);
-            p->streams[i].captured = false;
-            p->captures--;
-        }
-    }
+    program_drop_graphs(p);
     bool drains = program_one_in(p, 2);
     while (drains && p->block_count > 0 && p->outcome->holds && !p->outcome->is_seen) {
         program_free(p, p->block_count - 1);

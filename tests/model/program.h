@@ -18,7 +18,8 @@ typedef enum program_sin {
     SIN_NONE,
     SIN_NO_EVENT,  /* it uses a block on another stream without waiting for the first */
     SIN_NO_RECORD, /* it does not declare streams that use a block */
-    SIN_NO_FORGET  /* it destroys streams without a word */
+    SIN_NO_FORGET, /* it destroys streams without a word */
+    SIN_NO_GROUP   /* it frees blocks in a capture that belong to no group */
 } program_sin;
 
 /* 0 in any field: none of it, or the default. */
@@ -34,7 +35,8 @@ typedef struct program_config {
     bool no_stream_waits;      /* mend_pool_config.allow_stream_waits is -1 */
     bool limit_changes;        /* set_limit, up and down */
     bool foreign_memory;       /* another process takes memory, and gives it back */
-    bool captures;             /* streams are captured */
+    bool captures;             /* streams are captured, their graphs launched */
+    bool groups;               /* of which some have groups */
     bool prices_advance_clock; /* calls of the driver take their time */
     uint64_t event_delay_ns;
     int faults_per_mille; /* of the pool's calls, in which calls of the driver fail */
@@ -50,6 +52,7 @@ typedef struct program_outcome {
     mend_stats stats;           /* the pool's, before it was destroyed */
     mend_driver_counters asked; /* the driver's calls the pool made */
     uint64_t failed_calls;      /* of the pool, for which a call of the driver failed */
+    uint64_t graph_launches;
 } program_outcome;
 
 /* One run, start to end. Records no failure of the test but those of the world. */

@@ -61,10 +61,13 @@ static void check_refusal(program *p, const program_call *call)
 {
     if (!program_claim(p, call->result == MEND_ERROR_OUT_OF_MEMORY, "an allocation: %s",
                        mend_result_name(call->result)) ||
-        p->captures > 0) {
+        program_is_capturing(p)) {
         return;
     }
     mend_stats stats = mend_world_stats(&p->world);
+    if (stats.groups > 0) {
+        return; /* what they keep is free, but not for this */
+    }
     uint64_t page = p->world.sim_config.page_bytes;
     uint64_t under_limit = stats.limit_bytes > stats.reserved_bytes
                                ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, page)
@@ -90,12 +93,11 @@ static bool overlaps_any(const program *p, uint64_t address, uint64_t size_bytes
     return false;
 }
 
-void program_alloc(program *p)
+program_block *program_alloc_on(program *p, int stream)
 {
     if (p->block_count == PROGRAM_BLOCKS) {
-        return;
+        return NULL;
     }
-    int stream = program_draw_stream(p);
     program_call call = {.kind = CALL_ALLOC,
                          .stream = program_handle(p, stream),
                          .size_bytes = draw_size(p),
@@ -105,7 +107,7 @@ void program_alloc(program *p)
         if (!call.faulty) {
             check_refusal(p, &call);
         }
-        return;
+        return NULL;
     }
     uint64_t address = (uint64_t)(uintptr_t)call.pointer;
     uint64_t size_bytes = mend_align_up(call.size_bytes, 512);
@@ -119,7 +121,18 @@ void program_alloc(program *p)
                              .requested_bytes = call.size_bytes,
                              .allocated_on = call.stream,
                              .home = stream};
-    if (!p->streams[stream].captured && !program_one_in(p, 5)) {
+    return block;
+}
+
+void program_alloc(program *p)
+{
+    int stream = program_draw_stream(p);
+    if (program_records_in_group(p, stream)) {
+        program_alloc_captured(p, stream);
+        return;
+    }
+    program_block *block = program_alloc_on(p, stream);
+    if (block != NULL && !p->streams[stream].captured && !program_one_in(p, 5)) {
         write_anew(p, block); /* the others are used later, or by nobody */
     }
 }
@@ -141,8 +154,7 @@ static void declare(program *p, program_block *block, int stream)
     program_must(p, program_thread_of(p, stream), &call);
 }
 
-/* Puts the home stream behind the readers; those the pool knows of only where asked to. */
-static void join_readers(program *p, program_block *block, bool declared_too)
+void program_join_readers(program *p, program_block *block, bool declared_too)
 {
     for (int i = 0; i < p->stream_count; i++) {
         bool joins = declared_too || (block->declared & bit(i)) == 0;
@@ -153,8 +165,7 @@ static void join_readers(program *p, program_block *block, bool declared_too)
     }
 }
 
-/* A capture in which the home stream, or a reader, takes part: the block is left alone. */
-static bool is_captured(const program *p, const program_block *block)
+bool program_is_captured(const program *p, const program_block *block)
 {
     bool captured = p->streams[block->home].captured;
     for (int i = 0; i < p->stream_count; i++) {
@@ -166,12 +177,12 @@ static bool is_captured(const program *p, const program_block *block)
 void program_use(program *p)
 {
     program_block *block = draw_block(p);
-    if (block == NULL || is_captured(p, block)) {
+    if (block == NULL || program_is_captured(p, block)) {
         return;
     }
     verify(p, block, block->home);
     if (!block->frozen && program_one_in(p, 2)) {
-        join_readers(p, block, true);
+        program_join_readers(p, block, true);
         write_anew(p, block);
     }
 }
@@ -180,7 +191,7 @@ void program_share(program *p)
 {
     program_block *block = draw_block(p);
     int reader = program_draw_stream(p);
-    if (block == NULL || is_captured(p, block) || p->streams[reader].captured ||
+    if (block == NULL || program_is_captured(p, block) || p->streams[reader].captured ||
         reader == block->home) {
         return;
     }
@@ -209,7 +220,7 @@ void program_move(program *p)
 {
     program_block *block = draw_block(p);
     int stream = program_draw_stream(p);
-    if (block == NULL || is_captured(p, block) || p->streams[stream].captured) {
+    if (block == NULL || program_is_captured(p, block) || p->streams[stream].captured) {
         return;
     }
     program_move_to(p, block, stream);
@@ -229,7 +240,7 @@ static mend_stream free_after_wait(program *p, program_block *block)
 /* A last look at the block, which runs late, and the stream on which it is freed. */
 static mend_stream last_use(program *p, program_block *block)
 {
-    if (is_captured(p, block)) {
+    if (program_is_captured(p, block)) {
         /* Nothing new is queued, and no stream waits for another. */
         bool all_declared = (block->readers & ~block->declared) == 0;
         return all_declared ? program_handle(p, block->home) : MEND_NO_STREAM;
@@ -239,7 +250,7 @@ static mend_stream last_use(program *p, program_block *block)
         return program_handle(p, block->home);
     }
     verify(p, block, block->home);
-    if (p->captures == 0 && program_one_in(p, 48)) {
+    if (!program_is_capturing(p) && program_one_in(p, 48)) {
         return free_after_wait(p, block);
     }
     if (program_one_in(p, 16)) {
@@ -249,8 +260,22 @@ static mend_stream last_use(program *p, program_block *block)
     if (program_one_in(p, 3) && !p->streams[elsewhere].captured) {
         program_move_to(p, block, elsewhere);
     }
-    join_readers(p, block, program_one_in(p, 4));
+    program_join_readers(p, block, program_one_in(p, 4));
     return program_handle(p, block->home);
+}
+
+/* The graph goes on writing the memory, which stays its group's: after all the block's uses. */
+static void keep_from_graph(program *p, const program_block *block)
+{
+    if (block->graph == NO_GRAPH || block->graph == p->taken || !block->used) {
+        return;
+    }
+    program_graph_follows(p, block->graph, block->home);
+    for (int i = 0; i < p->stream_count; i++) {
+        if ((block->readers & bit(i)) != 0) {
+            program_graph_follows(p, block->graph, i);
+        }
+    }
 }
 
 void program_free(program *p, int at)
@@ -258,6 +283,7 @@ void program_free(program *p, int at)
     program_block block = p->blocks[at];
     program_call call = {.kind = CALL_FREE, .pointer = pointer_of(&block)};
     call.stream = last_use(p, &block);
+    keep_from_graph(p, &block);
     int thread = call.stream == MEND_NO_STREAM ? 0 : program_thread_of(p, block.home);
     program_must(p, thread, &call);
     p->blocks[at] = p->blocks[--p->block_count];
@@ -268,8 +294,9 @@ void program_free(program *p, int at)
 
 void program_free_any(program *p)
 {
-    if (p->block_count > 0) {
-        program_free(p, (int)program_below(p, (uint64_t)p->block_count));
+    program_block *block = draw_block(p);
+    if (block != NULL && program_graph_lets_free(p, block)) {
+        program_free(p, (int)(block - p->blocks));
     }
 }
 

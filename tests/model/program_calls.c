@@ -45,6 +45,18 @@ static void call_pool(mend_pool *pool, program_call *call)
     case CALL_FORGET_STREAM:
         call->result = mend_forget_stream(pool, call->stream);
         break;
+    case CALL_GROUP_CREATE:
+        call->result = mend_group_create(pool, &call->group);
+        break;
+    case CALL_GROUP_BEGIN:
+        call->result = mend_group_begin(call->group, call->stream);
+        break;
+    case CALL_GROUP_END:
+        call->result = mend_group_end(call->group);
+        break;
+    case CALL_GROUP_RELEASE:
+        call->result = mend_group_release(call->group, call->stream);
+        break;
     case CALL_TRIM:
         call->result = mend_trim(pool, call->size_bytes, NULL);
         break;
@@ -66,6 +78,10 @@ static void perform(void *argument)
     switch (call->kind) {
     case CALL_LAUNCH:
         call->result = mend_sim_launch(p->world.sim, call->stream, &call->work);
+        break;
+    case CALL_LAUNCH_GRAPH:
+        call->result =
+            mend_sim_graph_launch(p->world.sim, call->graph, call->stream, call->work.finish_ns);
         break;
     case CALL_MARK:
         mark(p->driver, call);

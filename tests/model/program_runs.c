@@ -7,6 +7,7 @@ typedef struct totals {
     mend_stats stats; /* the sums of what matters here */
     uint64_t stream_wait_calls;
     uint64_t failed_calls;
+    uint64_t graph_launches;
 } totals;
 
 static void add(totals *sum, const program_outcome *outcome)
@@ -18,6 +19,7 @@ static void add(totals *sum, const program_outcome *outcome)
     sum->stats.chunks_released += outcome->stats.chunks_released;
     sum->stream_wait_calls += outcome->asked.call[MEND_CALL_stream_wait].calls;
     sum->failed_calls += outcome->failed_calls;
+    sum->graph_launches += outcome->graph_launches;
 }
 
 /* Runs the test's own seed and the first `fixed` numbers. */
@@ -148,6 +150,29 @@ MEND_TEST(program, holds_where_the_driver_fails)
     EXPECT_TRUE(sum.failed_calls > 0);
 }
 
+MEND_TEST(program, holds_while_streams_are_captured)
+{
+    program_config config = usual;
+    config.name = "captures";
+    config.memory_bytes = 10 * MEND_MIB;
+    config.captures = true;
+    config.threads = 2;
+    totals sum = run(&config, 6);
+    EXPECT_TRUE(sum.graph_launches > 0);
+}
+
+MEND_TEST(program, holds_where_graphs_keep_groups_of_blocks)
+{
+    program_config config = usual;
+    config.name = "groups";
+    config.memory_bytes = 10 * MEND_MIB;
+    config.captures = true;
+    config.groups = true;
+    config.threads = 2;
+    totals sum = run(&config, 8);
+    EXPECT_TRUE(sum.graph_launches > 0);
+}
+
 MEND_TEST(program, holds_with_all_of_it)
 {
     program_config config = usual;
@@ -155,6 +180,8 @@ MEND_TEST(program, holds_with_all_of_it)
     config.memory_bytes = 8 * MEND_MIB;
     config.threads = 3;
     config.foreign_memory = true;
+    config.captures = true;
+    config.groups = true;
     config.faults_per_mille = 50;
     config.event_delay_ns = 40;
     run(&config, 6);

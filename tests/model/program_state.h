@@ -9,6 +9,9 @@
 
 enum { PROGRAM_BLOCKS = 192, PROGRAM_STREAMS = 24, ANY_THREAD = -1 };
 
+/* The slots of graphs begin behind NO_GRAPH. */
+enum { NO_GRAPH = 0, PROGRAM_GRAPHS = 4 };
+
 typedef struct program_stream {
     mend_stream handle;
     int thread;          /* the only one that may use it, or ANY_THREAD */
@@ -34,7 +37,19 @@ typedef struct program_block {
     bool frozen; /* a reader is gone: nobody can wait for it any more, so it is not written again */
     uint32_t readers;  /* a bit for each stream */
     uint32_t declared; /* of the readers, those the pool was told of */
+    int graph;         /* its launches write the block, with this tag */
+    bool of_group;     /* the graph keeps the memory: it may be freed before the graph goes */
+    uint64_t graph_tag;
 } program_block;
+
+typedef struct program_graph {
+    mend_sim_graph *graph; /* NULL: none, or its capture is under way */
+    mend_group *group;     /* NULL: none */
+    bool takes_all;        /* the group takes what is allocated on any stream, not only `origin` */
+    int origin;            /* the stream its capture began on */
+    int joined;            /* another that took part in it, or -1 */
+    int home;              /* a stream behind all launches, or -1 */
+} program_graph;
 
 typedef struct program {
     const program_config *config;
@@ -49,7 +64,8 @@ typedef struct program {
     mend_stream strange; /* a stream of another device */
     program_stream streams[PROGRAM_STREAMS];
     int stream_count;
-    int captures; /* under way */
+    program_graph graphs[PROGRAM_GRAPHS];
+    int taken; /* the graph whose capture is under way, or NO_GRAPH */
     program_block blocks[PROGRAM_BLOCKS];
     int block_count;
     uint64_t last_tag;
@@ -75,9 +91,14 @@ typedef enum program_call_kind {
     CALL_FORGET_STREAM,
     CALL_TRIM,
     CALL_SET_LIMIT,
+    CALL_GROUP_CREATE,
+    CALL_GROUP_BEGIN,
+    CALL_GROUP_END,
+    CALL_GROUP_RELEASE,
     CALL_LAUNCH, /* the device's */
-    CALL_MARK,   /* makes an event and records it */
-    CALL_WAIT,   /* makes a stream wait for the event, and destroys it */
+    CALL_LAUNCH_GRAPH,
+    CALL_MARK, /* makes an event and records it */
+    CALL_WAIT, /* makes a stream wait for the event, and destroys it */
     CALL_SYNCHRONIZE,
     CALL_ENTER, /* makes the context current */
     CALL_LEAVE
@@ -91,6 +112,8 @@ typedef struct program_call {
     uint64_t alignment_bytes;
     mend_event event;
     mend_sim_work work;
+    mend_sim_graph *graph;
+    mend_group *group;
     bool faulty;       /* faults stood */
     char message[200]; /* why the pool's call failed */
     mend_result result;
@@ -118,6 +141,10 @@ void program_order(program *p, int from, int to);
  */
 
 void program_alloc(program *p);
+
+/* NULL: it failed, as it may. */
+program_block *program_alloc_on(program *p, int stream);
+
 void program_use(program *p);
 void program_share(program *p);
 void program_move(program *p);
@@ -127,6 +154,12 @@ void program_look(program *p);
 
 /* Makes another stream the home of a block. */
 void program_move_to(program *p, program_block *block, int stream);
+
+/* Puts the home stream behind the readers; those the pool knows of only where asked to. */
+void program_join_readers(program *p, program_block *block, bool declared_too);
+
+/* The home stream takes part in a capture, or a reader does: the block is left alone. */
+bool program_is_captured(const program *p, const program_block *block);
 
 /* ---- program_streams.c -------------------------------------------------------------------------
  */
@@ -145,7 +178,27 @@ void program_forget_and_go_on(program *p);
 /* A stream of another device is refused. */
 void program_try_strange_stream(program *p);
 
-/* Begins or ends a capture. */
+/* ---- program_graphs.c --------------------------------------------------------------------------
+ */
+
+/* Begins a capture, ends it, does something in it, or gives up a graph. */
 void program_capture(program *p);
+void program_launch_graph(program *p);
+void program_drop_graphs(program *p);
+bool program_is_capturing(const program *p);
+
+/* The stream is captured, and what is allocated on it belongs to a group. */
+bool program_records_in_group(const program *p, int stream);
+void program_alloc_captured(program *p, int stream);
+
+/* The block may be freed: no graph needs it, or one does that keeps the memory and can be put
+ * behind the block's uses. */
+bool program_graph_lets_free(const program *p, const program_block *block);
+
+/* Launches of the graph come after what is queued on the stream. */
+void program_graph_follows(program *p, int slot, int stream);
+
+/* Graphs that were launched on a stream which ends go on on another. */
+void program_graphs_leave(program *p, int leaving, int other);
 
 #endif

@@ -1,4 +1,4 @@
-/* The streams of the program: created, default and per-thread ones, their ends, their captures. */
+/* The streams of the program: created, default and per-thread ones, and their ends. */
 #include "tests/model/program_state.h"
 
 static void enter(program *p, int thread)
@@ -76,19 +76,25 @@ int program_draw_stream(program *p)
     return (int)program_below(p, (uint64_t)p->stream_count);
 }
 
+static int draw_other(program *p, int stream)
+{
+    int step = 1 + (int)program_below(p, (uint64_t)p->stream_count - 1);
+    return (stream + step) % p->stream_count;
+}
+
 /* The program's blocks need the stream no more: each has another home, and whoever read it there
  * was waited for or is known to the pool. */
 static void leave_stream(program *p, int leaving)
 {
     uint32_t bit = UINT32_C(1) << leaving;
+    program_graphs_leave(p, leaving, draw_other(p, leaving));
     for (int i = 0; i < p->block_count; i++) {
         program_block *block = &p->blocks[i];
         if (block->home == leaving) {
-            int other = (leaving + 1 + (int)program_below(p, (uint64_t)p->stream_count - 1)) %
-                        p->stream_count;
-            program_move_to(p, block, other);
+            program_move_to(p, block, draw_other(p, leaving));
         }
-        if ((block->readers & bit) != 0 && (block->declared & bit) != 0 && program_one_in(p, 2)) {
+        if ((block->readers & bit) != 0 && (block->declared & bit) != 0 &&
+            block->graph == NO_GRAPH && program_one_in(p, 2)) {
             block->frozen = true;
         } else if ((block->readers & bit) != 0) {
             program_order(p, leaving, block->home);
@@ -134,7 +140,7 @@ void program_end_stream(program *p)
     int at = program_draw_stream(p);
     program_stream *stream = &p->streams[at];
     bool can_end = stream->created || stream->thread > 0;
-    if (!p->config->streams_die || !can_end || p->captures > 0 || p->stream_count == 1) {
+    if (!p->config->streams_die || !can_end || program_is_capturing(p) || p->stream_count == 1) {
         return;
     }
     leave_stream(p, at);
@@ -179,25 +185,4 @@ void program_try_strange_stream(program *p)
             p,
             (program_call){.kind = CALL_RECORD_STREAM, .stream = p->strange, .pointer = pointer});
     }
-}
-
-void program_capture(program *p)
-{
-    int at = program_draw_stream(p);
-    program_stream *stream = &p->streams[at];
-    if (!p->config->captures || !stream->created) {
-        return;
-    }
-    mend_result result = MEND_OK;
-    if (stream->captured) {
-        result = mend_sim_end_capture(p->world.sim, stream->handle, NULL);
-        p->captures--;
-    } else if (p->captures < 2) {
-        result = mend_sim_begin_capture(p->world.sim, stream->handle, MEND_SIM_CAPTURE_GLOBAL);
-        p->captures++;
-    } else {
-        return;
-    }
-    stream->captured = !stream->captured;
-    program_claim(p, result == MEND_OK, "a capture was spoilt: %s", mend_result_name(result));
 }
