@@ -135,6 +135,7 @@ static bool open_world(program *p)
     pool->small_chunk_bytes = 64 * MEND_KIB;
     pool->small_request_bytes = 8 * MEND_KIB;
     pool->limit_bytes = config->limit_bytes;
+    pool->knows_all_streams = config->knows_all_streams;
     pool->allow_stream_waits = config->no_stream_waits ? -1 : 0;
     if (!mend_world_open_device(&p->world)) {
         return false;
@@ -183,6 +184,7 @@ static void close_world(program *p)
         program_claim(p, !mend_test_has_failed(), "something is left behind");
     } else {
         turns_close(&p->turns);
+        program_end_capture(p); /* a pool is not destroyed beside one */
         mend_pool_destroy(p->world.pool);
         mend_sim_destroy(p->world.sim);
     }

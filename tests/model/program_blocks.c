@@ -237,12 +237,25 @@ static mend_stream free_after_wait(program *p, program_block *block)
     return program_handle(p, block->home);
 }
 
+/* A pool that counts on knowing all streams hears of those that used the block. */
+static void tell_all(program *p, program_block *block)
+{
+    for (int i = 0; p->config->knows_all_streams && i < p->stream_count; i++) {
+        if (i == block->home || (block->readers & bit(i)) != 0) {
+            declare(p, block, i);
+        }
+    }
+}
+
 /* A last look at the block, which runs late, and the stream on which it is freed. */
 static mend_stream last_use(program *p, program_block *block)
 {
     if (program_is_captured(p, block)) {
         /* Nothing new is queued, and no stream waits for another. */
         bool all_declared = (block->readers & ~block->declared) == 0;
+        if (!all_declared) {
+            tell_all(p, block);
+        }
         return all_declared ? program_handle(p, block->home) : MEND_NO_STREAM;
     }
     if (!block->used && !program_one_in(p, 4)) {
@@ -254,6 +267,7 @@ static mend_stream last_use(program *p, program_block *block)
         return free_after_wait(p, block);
     }
     if (program_one_in(p, 16)) {
+        tell_all(p, block);
         return MEND_NO_STREAM;
     }
     int elsewhere = program_draw_stream(p);

@@ -301,6 +301,14 @@ void program_launch_graph(program *p)
     }
 }
 
+void program_end_capture(program *p)
+{
+    if (program_is_capturing(p)) {
+        const program_graph *graph = &p->graphs[p->taken];
+        mend_sim_end_capture(p->world.sim, p->streams[graph->origin].handle, NULL);
+    }
+}
+
 void program_drop_graphs(program *p)
 {
     if (program_is_capturing(p)) {

@@ -112,6 +112,15 @@ MEND_TEST(program, holds_with_the_streams_of_threads)
     EXPECT_TRUE(sum.stats.stream_waits > 0);
 }
 
+MEND_TEST(program, holds_where_the_pool_is_told_of_every_stream)
+{
+    program_config config = usual;
+    config.name = "knows all streams";
+    config.memory_bytes = 8 * MEND_MIB;
+    config.knows_all_streams = true;
+    run(&config, 4);
+}
+
 MEND_TEST(program, holds_where_events_are_reported_late)
 {
     program_config config = usual;

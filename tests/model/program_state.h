@@ -185,6 +185,10 @@ void program_try_strange_stream(program *p);
 void program_capture(program *p);
 void program_launch_graph(program *p);
 void program_drop_graphs(program *p);
+
+/* Whatever became of it. */
+void program_end_capture(program *p);
+
 bool program_is_capturing(const program *p);
 
 /* The stream is captured, and what is allocated on it belongs to a group. */
