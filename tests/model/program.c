@@ -135,6 +135,7 @@ static bool open_world(program *p)
     pool->small_chunk_bytes = 64 * MEND_KIB;
     pool->small_request_bytes = 8 * MEND_KIB;
     pool->limit_bytes = config->limit_bytes;
+    pool->streams_may_vanish = config->streams_vanish;
     pool->knows_all_streams = config->knows_all_streams;
     pool->allow_stream_waits = config->no_stream_waits ? -1 : 0;
     if (!mend_world_open_device(&p->world)) {

@@ -32,6 +32,7 @@ typedef struct program_config {
     bool legacy_stream;        /* NULL, and its other name */
     int threads;               /* with a per-thread stream each; 0: only one thread, and none */
     bool streams_die;          /* and are forgotten; threads end, and others begin */
+    bool streams_vanish;       /* they end without being forgotten, and the pool expects that */
     bool knows_all_streams;    /* the pool is told of every stream before it may have to know */
     bool no_stream_waits;      /* mend_pool_config.allow_stream_waits is -1 */
     bool limit_changes;        /* set_limit, up and down */

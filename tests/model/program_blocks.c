@@ -145,6 +145,7 @@ static program_block *draw_block(program *p)
 static void declare(program *p, program_block *block, int stream)
 {
     block->declared |= bit(stream);
+    block->told |= bit(stream);
     if (p->config->sin == SIN_NO_RECORD) {
         return;
     }

@@ -121,6 +121,16 @@ MEND_TEST(program, holds_where_the_pool_is_told_of_every_stream)
     run(&config, 4);
 }
 
+MEND_TEST(program, holds_where_streams_vanish)
+{
+    program_config config = usual;
+    config.name = "streams vanish";
+    config.memory_bytes = 8 * MEND_MIB;
+    config.threads = 2;
+    config.streams_vanish = true;
+    run(&config, 6);
+}
+
 MEND_TEST(program, holds_where_events_are_reported_late)
 {
     program_config config = usual;

@@ -37,6 +37,7 @@ typedef struct program_block {
     bool frozen; /* a reader is gone: nobody can wait for it any more, so it is not written again */
     uint32_t readers;  /* a bit for each stream */
     uint32_t declared; /* of the readers, those the pool was told of */
+    uint32_t told;     /* whatever streams the pool was told of, and has not forgotten since */
     int graph;         /* its launches write the block, with this tag */
     bool of_group;     /* the graph keeps the memory: it may be freed before the graph goes */
     uint64_t graph_tag;

@@ -104,8 +104,21 @@ static void leave_stream(program *p, int leaving)
     }
 }
 
+/* The pool waits for this stream too when some block is freed: it has to be there then. */
+static bool is_told_of(const program *p, int stream)
+{
+    bool told = false;
+    for (int i = 0; i < p->block_count; i++) {
+        told |= (p->blocks[i].told & UINT32_C(1) << stream) != 0;
+    }
+    return told;
+}
+
 static void forget(program *p, int stream)
 {
+    for (int i = 0; i < p->block_count; i++) {
+        p->blocks[i].told &= ~(UINT32_C(1) << stream);
+    }
     if (p->config->sin == SIN_NO_FORGET) {
         return;
     }
@@ -143,8 +156,13 @@ void program_end_stream(program *p)
     if (!p->config->streams_die || !can_end || program_is_capturing(p) || p->stream_count == 1) {
         return;
     }
+    if (p->config->streams_vanish && is_told_of(p, at)) {
+        return;
+    }
     leave_stream(p, at);
-    forget(p, at);
+    if (!p->config->streams_vanish) {
+        forget(p, at);
+    }
     if (stream->created) {
         replace_created(p, stream);
     } else {
@@ -172,7 +190,9 @@ static void expect_unknown(program *p, program_call call)
 void program_try_strange_stream(program *p)
 {
     program_call forgetting = {.kind = CALL_FORGET_STREAM, .stream = p->strange};
-    program_must(p, 0, &forgetting);
+    if (!p->config->streams_vanish) {
+        program_must(p, 0, &forgetting); /* else its handle may be one the pool has seen */
+    }
     expect_unknown(p, (program_call){.kind = CALL_ALLOC,
                                      .stream = p->strange,
                                      .size_bytes = 512,
