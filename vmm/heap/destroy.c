@@ -84,7 +84,11 @@ static mend_result wait_for_work(mend_heap *heap, mend_status *status)
 
 static bool open_door(mend_heap *heap, mend_door *door)
 {
-    return mend_heap_open_door(heap, door) == MEND_OK || mend_heap_open_door(heap, door) == MEND_OK;
+    bool is_open = false;
+    for (int tries = 0; tries < TRIES && !is_open; tries++) {
+        is_open = mend_heap_open_door(heap, door) == MEND_OK;
+    }
+    return is_open;
 }
 
 /* What work in flight may use goes back only when there is none, or the context is lost anyway. */

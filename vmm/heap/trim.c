@@ -104,7 +104,8 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
             } else {
                 result = mend_heap_driver_failed(heap, MEND_CALL_release, status);
             }
-        } else if (mend_waits_settle(mend_heap_wait_room(heap), &left->waits)) {
+        } else if (heap->unmap_refused != MEND_DRIVER_OK &&
+                   mend_waits_settle(mend_heap_wait_room(heap), &left->waits)) {
             result = mend_fail_driver(
                 MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_unmap), heap->unmap_refused,
                 heap->driver->status_name(heap->driver, heap->unmap_refused),
