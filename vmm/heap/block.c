@@ -94,7 +94,8 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
     }
     mend_mutex_unlock(&heap->making);
     mend_pointer_map_end_promise(&heap->blocks);
-    if (result == MEND_OK) {
+    bool goes_on = result == MEND_ERROR_OUT_OF_MEMORY && effort != MEND_EFFORT_ALL;
+    if (result == MEND_OK || goes_on) {
         *mend_process_error() = error_before; /* what was worked around is no failure of the call */
     }
     return result;

@@ -1,5 +1,6 @@
 #include "heap/place.h"
 
+#include "base/error.h"
 #include "heap/extend.h"
 #include "heap/fit.h"
 #include "heap/report.h"
@@ -16,6 +17,11 @@ static const mend_plan_rules extend_and_create_exactly = {
     .may_extend = true, .may_create = true, .exact = true};
 static const mend_plan_rules create_afresh_exactly = {.may_create = true, .exact = true};
 
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+}
+
 /* Takes the best place in one zone among runs not above `largest_bytes`, if there is any. */
 static mend_result take_fit(mend_heap *heap, const mend_request *request, int zone_number,
                             uint64_t largest_bytes, mend_span **span)
@@ -24,8 +30,9 @@ static mend_result take_fit(mend_heap *heap, const mend_request *request, int zo
     if (fit.run == NULL) {
         return MEND_OK;
     }
-    mend_result result = MEND_OK;
-    if (request->behind_wait) {
+    /* What was reserved earlier others may have taken while the driver was busy. */
+    mend_result result = mend_layout_reserve(heap, 0) ? MEND_OK : no_host_memory();
+    if (result == MEND_OK && request->behind_wait) {
         result = mend_layout_make_ready(heap, fit.run, fit.address, request->size_bytes,
                                         request->stream);
     }

@@ -55,6 +55,15 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->driver_failures = counters->driver_failures;
 }
 
+/* What is seen here while a thread makes room counts, even if that is undone. */
+static void note_peaks(mend_heap *heap, const mend_stats *stats)
+{
+    mend_heap_counters *counters = &heap->counters;
+    counters->peak_reserved_bytes =
+        mend_max_u64(counters->peak_reserved_bytes, stats->reserved_bytes);
+    counters->peak_mappings = mend_max_u64(counters->peak_mappings, stats->mappings);
+}
+
 static void fill_peaks(const mend_heap *heap, mend_stats *stats)
 {
     stats->peak_live_bytes = heap->counters.peak_live_bytes;
@@ -63,11 +72,12 @@ static void fill_peaks(const mend_heap *heap, mend_stats *stats)
     stats->peak_mappings = heap->counters.peak_mappings;
 }
 
-void mend_observe_statistics(const mend_heap *heap, mend_stats *stats)
+void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
 {
     *stats = (mend_stats){.struct_size = stats->struct_size};
     fill_bytes(heap, stats);
     fill_counts(heap, stats);
+    note_peaks(heap, stats);
     fill_peaks(heap, stats);
 }
 

@@ -6,7 +6,7 @@
 
 /* Fills every figure; struct_size is left alone. O(wholly free chunks), no driver call; under the
  * pool's lock. */
-void mend_observe_statistics(const mend_heap *heap, mend_stats *stats);
+void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 
 /* Sets every peak to its current value. */
 void mend_observe_reset_peaks(mend_heap *heap);

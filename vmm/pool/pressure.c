@@ -137,13 +137,16 @@ static bool call(mend_pool *pool, const mend_pressure_entry *entry, uint64_t nee
 static bool trim_sibling(mend_pool *sibling, uint64_t bytes)
 {
     uint64_t released_bytes = 0;
+    mend_thread_error error_before = *mend_process_error();
     if (mend_pool_enter_making(sibling) != MEND_OK) {
+        *mend_process_error() = error_before;
         return false;
     }
     uint64_t reserved_bytes = sibling->heap.chunks.reserved_bytes;
     uint64_t keep_bytes = reserved_bytes > bytes ? reserved_bytes - bytes : 0;
     mend_heap_trim(&sibling->heap, keep_bytes, &released_bytes);
     mend_pool_leave_making(sibling, MEND_OK);
+    *mend_process_error() = error_before;
     return released_bytes > 0;
 }
 

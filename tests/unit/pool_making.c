@@ -1,0 +1,139 @@
+/*
+ * One thread sits inside a slow driver call, with the right to make room; others go on. What they
+ * do meanwhile is written out for single cases here, and by a table in pool_making_table.c.
+ */
+#include <string.h>
+
+#include "base/align.h"
+#include "pool/pool.h"
+#include "tests/support/held.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+typedef struct request {
+    mend_world *world;
+    uint64_t size_bytes;
+    uint64_t alignment_bytes;
+    mend_stream stream;
+    mend_result result;
+    void *pointer;
+} request;
+
+static void allocate(void *argument)
+{
+    request *r = argument;
+    r->result = mend_alloc_aligned(r->world->pool, r->size_bytes, r->alignment_bytes, r->stream,
+                                   &r->pointer);
+}
+
+static void use(mend_world *world, mend_stream stream, void *pointer, uint64_t size_bytes,
+                mend_sim_work_kind kind, uint64_t tag)
+{
+    mend_sim_work work = {.kind = kind,
+                          .address = (uint64_t)(uintptr_t)pointer,
+                          .size_bytes = size_bytes,
+                          .tag = tag};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(world->sim, stream, &work));
+    mend_sim_advance(world->sim, 1);
+}
+
+/* The driver takes its 50 ms for set_access, and longer; nobody else notices. */
+MEND_TEST(pool_making, others_allocate_from_the_cache_while_one_sits_in_an_access_call)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *cached[3]; /* all of a chunk; the middle is the cache, which nobody can extend */
+    for (int i = 0; i < 3; i++) {
+        uint64_t size_bytes = i == 1 ? 512 * MEND_KIB : 256 * MEND_KIB;
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, size_bytes, NULL, &cached[i]));
+    }
+    ASSERT_RESULT(MEND_OK, mend_free(world.pool, cached[1], NULL));
+    request slow = {&world, 5 * MEND_MIB, 512, NULL, MEND_OK, NULL};
+    mend_held held;
+    ASSERT_TRUE(mend_held_begin(&held, world.sim, 11, allocate, &slow));
+    ASSERT_TRUE(strcmp(held.call, "set_access") == 0); /* after 5 chunks created and mapped */
+    EXPECT_U64_EQ(2, mend_world_stats(&world).live_blocks);
+    for (uint64_t i = 0; i < 200; i++) {
+        void *fast[3];
+        for (int k = 0; k < 3; k++) {
+            ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 48 * MEND_KIB, NULL, &fast[k]));
+            use(&world, NULL, fast[k], 48 * MEND_KIB, MEND_SIM_WORK_WRITE, i * 3 + (uint64_t)k);
+        }
+        for (int k = 0; k < 3; k++) {
+            use(&world, NULL, fast[k], 48 * MEND_KIB, MEND_SIM_WORK_VERIFY, i * 3 + (uint64_t)k);
+            ASSERT_RESULT(MEND_OK, mend_free(world.pool, fast[k], NULL));
+        }
+    }
+    mend_stats stats = mend_world_stats(&world);
+    EXPECT_U64_EQ(stats.reserved_bytes, stats.live_bytes + stats.free_bytes);
+    EXPECT_TRUE(stats.peak_reserved_bytes >= stats.reserved_bytes);
+    mend_held_end(&held);
+    EXPECT_RESULT(MEND_OK, slow.result);
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* Each block in the middle of a run costs the pool two records; what the thread that waits for the
+ * GPU will need must still be there, however many others took. */
+MEND_TEST(pool_making, records_are_left_for_who_waits_for_the_gpu)
+{
+    for (int taken = 0; taken < 70; taken++) {
+        mend_world world;
+        mend_world_init(&world);
+        world.pool_config.limit_bytes = 12 * MEND_MIB;
+        world.pool_config.small_request_bytes = 512;
+        world.pool_config.allow_stream_waits = -1;
+        ASSERT_TRUE(mend_world_open(&world));
+        mend_stream other;
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &other));
+        void *cache;
+        void *freed;
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &cache));
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 4 * MEND_MIB, other, &freed));
+        mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                              .address = (uint64_t)(uintptr_t)freed,
+                              .size_bytes = 4 * MEND_MIB,
+                              .finish_ns = mend_sim_now_ns(world.sim) + 1000000000};
+        ASSERT_RESULT(MEND_OK, mend_sim_launch(world.sim, other, &work));
+        ASSERT_RESULT(MEND_OK, mend_free(world.pool, freed, other));
+        void *wedge;
+        ASSERT_RESULT(MEND_OK, mend_free(world.pool, cache, NULL));
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 6 * MEND_MIB, NULL, &wedge));
+        request waits = {&world, 3 * MEND_MIB, 2 * MEND_MIB, NULL, MEND_OK, NULL};
+        mend_held held;
+        ASSERT_TRUE(mend_held_begin(&held, world.sim, 1, allocate, &waits));
+        EXPECT_STR_EQ("event_synchronize", held.call);
+        for (int i = 0; i < taken; i++) {
+            void *pointer;
+            ASSERT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, 12288, 16384, NULL, &pointer));
+        }
+        mend_held_end(&held);
+        EXPECT_RESULT(MEND_OK, waits.result);
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+}
+
+/* The driver has no memory until the GPU is done; that is no failure of the call. */
+MEND_TEST(pool_making, what_was_worked_around_is_not_the_last_error)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 8 * MEND_MIB;
+    world.pool_config.allow_stream_waits = -1;
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(world.pool, 0, NULL, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 5 * MEND_MIB, NULL, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_free(world.pool, pointer, MEND_NO_STREAM));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "create";
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 6 * MEND_MIB, NULL, &pointer));
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
