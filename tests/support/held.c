@@ -74,13 +74,21 @@ bool mend_held_begin(mend_held *held, mend_sim *sim, uint64_t position, void (*a
     return is_inside;
 }
 
-void mend_held_end(mend_held *held)
+void mend_held_let_go(mend_held *held)
 {
     pthread_mutex_lock(&held->mutex);
+    bool is_joined = held->may_go_on;
     held->may_go_on = true;
     pthread_cond_broadcast(&held->changed);
     pthread_mutex_unlock(&held->mutex);
-    pthread_join(held->thread, NULL);
+    if (!is_joined) {
+        pthread_join(held->thread, NULL);
+    }
+}
+
+void mend_held_end(mend_held *held)
+{
+    mend_held_let_go(held);
     mend_sim_set_call_observer(held->sim, NULL, NULL);
     pthread_mutex_destroy(&held->mutex);
     pthread_cond_destroy(&held->changed);

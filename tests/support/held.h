@@ -23,7 +23,7 @@ typedef struct mend_held {
     pthread_cond_t changed;
     pthread_t self; /* the rest is guarded by mutex */
     bool is_inside;
-    bool may_go_on;
+    bool may_go_on; /* and nobody else waits for it */
     bool is_done;
 } mend_held;
 
@@ -33,6 +33,9 @@ bool mend_held_begin(mend_held *held, mend_sim *sim, uint64_t position, void (*a
                      void *argument);
 
 /* Lets it go on, and waits for its end. */
+void mend_held_let_go(mend_held *held);
+
+/* The same, and gives the observer back: no other thread is inside a call any more. */
 void mend_held_end(mend_held *held);
 
 #endif

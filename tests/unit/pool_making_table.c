@@ -414,7 +414,7 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
         }
         is_inside = pthread_create(&thread, NULL, ask_late, &late) == 0;
     }
-    mend_held_end(&held);
+    mend_held_let_go(&held);
     if (is_inside) {
         pthread_join(thread, NULL);
         if (late.result == MEND_OK) {
@@ -423,6 +423,7 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
             launch(&s, &s.made[s.made_count - 1], s.other, MEND_SIM_WORK_WRITE, 0);
         }
     }
+    mend_held_end(&held);
     end(&s);
     return is_inside && !mend_test_has_failed();
 }

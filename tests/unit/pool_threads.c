@@ -22,6 +22,8 @@ typedef struct arena {
     pthread_mutex_t mutex;
     shared_block slots[SHARED]; /* guarded by mutex: blocks on their way to another thread */
     uint64_t refused;           /* guarded by mutex */
+    uint64_t largest_granules;  /* of a block */
+    bool is_tight;              /* the limit moves, and is in everybody's way */
 } arena;
 
 typedef struct worker {
@@ -73,7 +75,8 @@ static void *work_on(void *argument)
     for (int i = 0; i < ROUNDS; i++) {
         shared_block *block = &kept[mend_test_random_below(&random, KEPT)];
         release(w, block);
-        uint64_t size_bytes = 512 * (1 + mend_test_random_below(&random, 2048));
+        uint64_t size_bytes =
+            512 * (1 + mend_test_random_below(&random, w->shared->largest_granules));
         void *pointer = NULL;
         if (mend_alloc(w->shared->world.pool, size_bytes, w->stream, &pointer) == MEND_OK) {
             *block = (shared_block){pointer, size_bytes, w->seed + ++w->next_tag, w->stream};
@@ -85,6 +88,11 @@ static void *work_on(void *argument)
         if (i % 64 == 0) {
             mend_trim(w->shared->world.pool, 8 * MEND_MIB, NULL);
         }
+        if (w->shared->is_tight && i % 32 == 0) {
+            uint64_t limit_bytes = (8 + mend_test_random_below(&random, 8)) * MEND_MIB;
+            mend_set_limit(w->shared->world.pool, limit_bytes);
+            mend_forget_stream(w->shared->world.pool, w->stream);
+        }
         mend_sim_advance(w->shared->world.sim, 10);
     }
     for (int i = 0; i < KEPT; i++) {
@@ -93,10 +101,12 @@ static void *work_on(void *argument)
     return NULL;
 }
 
-MEND_TEST(pool_threads, blocks_pass_between_threads_and_streams)
+static void pass_blocks(uint64_t largest_granules, bool is_tight)
 {
     static arena shared;
-    shared = (arena){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    shared = (arena){.mutex = PTHREAD_MUTEX_INITIALIZER,
+                     .largest_granules = largest_granules,
+                     .is_tight = is_tight};
     mend_world_init(&shared.world);
     ASSERT_TRUE(mend_world_open(&shared.world));
     pthread_t threads[THREADS];
@@ -118,11 +128,22 @@ MEND_TEST(pool_threads, blocks_pass_between_threads_and_streams)
     mend_sim_advance(shared.world.sim, 1000);
     EXPECT_U64_EQ(0, shared.refused);
     EXPECT_U64_EQ(0, mend_world_stats(&shared.world).live_blocks);
-    EXPECT_TRUE(mend_world_stats(&shared.world).allocations > THREADS * ROUNDS / 2);
+    EXPECT_TRUE(is_tight || mend_world_stats(&shared.world).allocations > THREADS * ROUNDS / 2);
     mend_world_check(&shared.world);
     for (int i = 0; i < THREADS; i++) {
         EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.world.pool, workers[i].stream));
         mend_sim_stream_destroy(shared.world.sim, workers[i].stream);
     }
     mend_world_close(&shared.world);
+}
+
+MEND_TEST(pool_threads, blocks_pass_between_threads_and_streams)
+{
+    pass_blocks(2048, false);
+}
+
+/* Most requests must make room, many find none; streams are forgotten and seen again. */
+MEND_TEST(pool_threads, blocks_pass_while_room_is_made)
+{
+    pass_blocks(5000, true);
 }
