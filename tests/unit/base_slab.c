@@ -102,3 +102,18 @@ MEND_TEST(base_slab, holds_objects_smaller_than_a_pointer)
     mend_slab_give(&slab, b);
     mend_slab_clear(&slab);
 }
+
+MEND_TEST(base_slab, what_is_promised_is_left_when_others_took_theirs)
+{
+    mend_slab slab;
+    mend_slab_init(&slab, 32);
+    ASSERT_TRUE(mend_slab_promise(&slab, 4));
+    size_t others = slab.free_count - 2;
+    ASSERT_TRUE(mend_slab_reserve(&slab, others));
+    for (size_t i = 0; i < others; i++) {
+        mend_slab_take(&slab);
+    }
+    EXPECT_TRUE(slab.free_count >= 4);
+    mend_slab_end_promise(&slab, 4);
+    mend_slab_clear(&slab);
+}
