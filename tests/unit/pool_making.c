@@ -2,9 +2,13 @@
  * One thread sits inside a slow driver call, with the right to make room; others go on. What they
  * do meanwhile is written out for single cases here, and by a table in pool_making_table.c.
  */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"
+#include "heap/group.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/test.h"
@@ -134,6 +138,53 @@ MEND_TEST(pool_making, what_was_worked_around_is_not_the_last_error)
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+static void *allocate_in_thread(void *argument)
+{
+    allocate(argument);
+    return NULL;
+}
+
+/* Somebody waits for the right to make room, and has let go of the heap. */
+static void wait_for_one_in_line(mend_heap *heap)
+{
+    size_t in_line = 0;
+    while (in_line == 0) {
+        sched_yield();
+        mend_heap_lock(heap);
+        in_line = heap->blocks.promised_count;
+        mend_heap_unlock(heap);
+    }
+}
+
+/* The group that took the request is gone when its turn comes: the block belongs to none. */
+MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_heap *heap = &world.pool->heap;
+    mend_group *group;
+    request late = {&world, 3 * MEND_MIB, 512, NULL, MEND_OK, NULL};
+    pthread_t thread;
+    ASSERT_RESULT(MEND_OK, mend_group_create(world.pool, &group));
+    ASSERT_RESULT(MEND_OK, mend_group_begin(group, MEND_EVERY_STREAM));
+    mend_mutex_lock(&heap->making);
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, allocate_in_thread, &late));
+    wait_for_one_in_line(heap);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_heap_lock(heap);
+    EXPECT_RESULT(MEND_OK, mend_group_leave(heap, group, MEND_NO_STREAM));
+    mend_heap_unlock(heap);
+    mend_mutex_unlock(&heap->making);
+    pthread_join(thread, NULL);
+    free(group);
+    EXPECT_RESULT(MEND_OK, late.result);
+    mend_world_check(&world);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, late.pointer, NULL));
     mend_world_check(&world);
     mend_world_close(&world);
 }
