@@ -124,7 +124,7 @@ MEND_TEST(pool_making, what_was_worked_around_is_not_the_last_error)
 {
     mend_world world;
     mend_world_init(&world);
-    world.sim_config.memory_bytes = 8 * MEND_MIB;
+    world.sim_config.memory_bytes = 16 * MEND_MIB;
     world.pool_config.allow_stream_waits = -1;
     ASSERT_TRUE(mend_world_open(&world));
     void *pointer;
@@ -133,8 +133,9 @@ MEND_TEST(pool_making, what_was_worked_around_is_not_the_last_error)
     ASSERT_RESULT(MEND_OK, mend_free(world.pool, pointer, MEND_NO_STREAM));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "create";
+    fault.count = UINT64_MAX;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 6 * MEND_MIB, NULL, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 5 * MEND_MIB, NULL, &pointer));
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
@@ -187,4 +188,29 @@ MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
     EXPECT_RESULT(MEND_OK, mend_free(world.pool, late.pointer, NULL));
     mend_world_check(&world);
     mend_world_close(&world);
+}
+
+/* Another process has the memory; the block that another thread frees meanwhile is what is missing.
+ */
+MEND_TEST(pool_making, what_others_free_at_the_last_moment_is_found)
+{
+    bool is_creating = true;
+    for (uint64_t position = 1; is_creating; position++) {
+        mend_world world;
+        mend_world_init(&world);
+        world.sim_config.memory_bytes = 8 * MEND_MIB;
+        ASSERT_TRUE(mend_world_open(&world));
+        void *freed;
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 5 * MEND_MIB, NULL, &freed));
+        mend_sim_set_foreign_bytes(world.sim, 0, 3 * MEND_MIB);
+        request r = {&world, 3 * MEND_MIB, 512, NULL, MEND_OK, NULL};
+        mend_held held;
+        ASSERT_TRUE(mend_held_begin(&held, world.sim, position, allocate, &r));
+        is_creating = strcmp(held.call, "create") == 0;
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, freed, NULL));
+        mend_held_end(&held);
+        EXPECT_RESULT(is_creating ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, r.result);
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
 }
