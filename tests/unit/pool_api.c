@@ -296,7 +296,7 @@ MEND_TEST(pool_api, a_hopeless_request_waits_for_nothing)
     EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 2 * MEND_MIB));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(world.pool, 2 * MEND_MIB, streams[1], &pointer));
-    expect_message("A higher limit");
+    expect_message("A limit of 3145728, or fewer live bytes, would help.");
     mend_world_check(&world);
     mend_world_close(&world);
 }

@@ -81,7 +81,6 @@ static mend_result find_requester(mend_heap *heap, mend_request *request)
 static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort effort,
                              mend_span **span)
 {
-    mend_thread_error error_before = *mend_process_error();
     if (!mend_pointer_map_promise(&heap->blocks)) {
         return no_host_memory();
     }
@@ -94,10 +93,6 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
     }
     mend_mutex_unlock(&heap->making);
     mend_pointer_map_end_promise(&heap->blocks);
-    bool goes_on = result == MEND_ERROR_OUT_OF_MEMORY && effort != MEND_EFFORT_ALL;
-    if (result == MEND_OK || goes_on) {
-        *mend_process_error() = error_before; /* what was worked around is no failure of the call */
-    }
     return result;
 }
 
@@ -150,12 +145,10 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
         return no_host_memory();
     }
     mend_span *span = NULL;
-    result = mend_place_in_run(heap, &request, &span);
-    if (result == MEND_OK && span == NULL) {
-        result = make_room(heap, &request, effort, &span);
-    }
-    if (result != MEND_OK) {
-        return result;
+    result = effort == MEND_EFFORT_NONE ? mend_place_in_run(heap, &request, &span)
+                                        : make_room(heap, &request, effort, &span);
+    if (result != MEND_OK || span == NULL) {
+        return result != MEND_OK ? result : MEND_ERROR_OUT_OF_MEMORY;
     }
     hand_out(heap, &request, span);
     *address = span->address;

@@ -224,6 +224,15 @@ static void release_created(transaction *t)
     }
 }
 
+/* The driver had no memory for the plan: of several plans the one that needs least counts. */
+static void note_refusal(const transaction *t)
+{
+    mend_heap *heap = t->heap;
+    uint64_t bytes = mend_max_u64(t->plan->create_bytes, heap->device.granularity_bytes);
+    bool is_least = heap->shortage.refused_bytes == 0 || bytes < heap->shortage.refused_bytes;
+    heap->shortage.refused_bytes = is_least ? bytes : heap->shortage.refused_bytes;
+}
+
 /* Takes back every step done. What the driver will not take back is kept, and stays usable: chunks
  * as free memory, mappings as retired ones, and with these the chunks whose memory they hold. */
 static void undo(transaction *t)
@@ -309,6 +318,9 @@ mend_result mend_extend(mend_heap *heap, const mend_request *request, mend_plan 
         *span = take_block(&t, request, base_address != 0 ? base_address : t.address);
     } else {
         undo(&t);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        note_refusal(&t);
     }
     if (t.has_nodes) {
         mend_layout_end_promise(heap, &t.nodes);

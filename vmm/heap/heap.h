@@ -100,6 +100,14 @@ typedef struct mend_heap_counters {
     uint64_t driver_failures;
 } mend_heap_counters;
 
+/* What stood in the way of the last request that found no room. */
+typedef struct mend_shortage {
+    uint64_t refused_bytes;     /* least creation, allowed by the limit, for which the driver had no
+                                   memory; 0: none was tried */
+    uint64_t device_free_bytes; /* what the driver said then; 0 where it does not say */
+    uint64_t others_bytes;      /* of the device, neither free nor of this pool */
+} mend_shortage;
+
 typedef struct mend_heap_config {
     int device;
     bool allow_stream_waits;
@@ -127,6 +135,7 @@ typedef struct mend_heap {
     uint64_t retired_bytes;
     mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
     uint64_t plan_number;
+    mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
     mend_list groups;           /* see heap/group.h */
     uint32_t group_count;
@@ -172,12 +181,14 @@ void mend_heap_end_making(mend_heap *heap);
 
 /* How far an allocation goes before it answers out of memory. */
 typedef enum mend_effort {
+    MEND_EFFORT_NONE,         /* what is mapped and free already */
     MEND_EFFORT_NO_HOST_WAIT, /* short of letting the host wait for the GPU */
     MEND_EFFORT_ALL
 } mend_effort;
 
 /* The calls of mend.h by the same names, without the checks of arguments. `state` is held by the
- * caller; the call may let go of it in between. */
+ * caller; the call may let go of it in between. Out of memory comes with a report after all effort,
+ * without a detail before. What was worked around may be left in the thread's last error. */
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
                             mend_stream stream, mend_effort effort, uint64_t *address);
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream);

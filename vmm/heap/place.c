@@ -10,6 +10,10 @@
 /* Small requests may live in fragments of the large zone up to this size. */
 #define LENT_RUN_BYTES (2 * MEND_MIB)
 
+/* How often a request searches again because others freed memory while it searched. Those who go on
+ * allocating and freeing must not keep it for ever from its answer. */
+enum { SEARCHES = 8 };
+
 static const mend_plan_rules use_what_is_free = {.may_extend = true};
 static const mend_plan_rules extend_and_create = {.may_extend = true, .may_create = true};
 static const mend_plan_rules create_afresh = {.may_create = true};
@@ -206,6 +210,7 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
 {
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     bool waited = !mend_report_is_hopeless(heap, request);
+    mend_streams_begin_host_waits(&heap->streams);
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
         mend_result wait_result =
             mend_streams_wait_oldest(&heap->streams, request->stream, &waited);
@@ -220,19 +225,33 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
     return result;
 }
 
+static mend_result search(mend_heap *heap, const mend_request *request, mend_effort effort,
+                          mend_span **span)
+{
+    heap->shortage = (mend_shortage){0};
+    mend_result result = place_without_host_wait(heap, request, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL) {
+        result = place_behind_host_waits(heap, request, span);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY &&
+        (effort == MEND_EFFORT_ALL || heap->shortage.refused_bytes > 0)) {
+        mend_report_look_at_device(heap);
+    }
+    return result;
+}
+
 mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_effort effort,
                                    mend_span **span)
 {
+    int searches = 0;
     uint64_t frees_before;
     mend_result result;
     do {
         frees_before = heap->counters.frees;
-        result = place_without_host_wait(heap, request, span);
-        if (result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL) {
-            result = place_behind_host_waits(heap, request, span);
-        }
+        result = search(heap, request, effort, span);
         /* What others freed while the driver was busy may be just what is missing. */
-    } while (result == MEND_ERROR_OUT_OF_MEMORY && heap->counters.frees != frees_before);
+    } while (result == MEND_ERROR_OUT_OF_MEMORY && heap->counters.frees != frees_before &&
+             ++searches < SEARCHES);
     bool is_final = result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL;
     return is_final ? mend_report_out_of_memory(heap, request) : result;
 }

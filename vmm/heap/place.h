@@ -12,7 +12,8 @@
 mend_result mend_place_in_run(mend_heap *heap, const mend_request *request, mend_span **span);
 
 /* The ladder. Both locks are held, the door is open; reaches the driver, and lets go of `state` in
- * between. MEND_ERROR_OUT_OF_MEMORY, after all effort with a report. */
+ * between. MEND_ERROR_OUT_OF_MEMORY, after all effort with a report: heap->shortage says what stood
+ * in the way, until `state` is let go of. */
 mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_effort effort,
                                    mend_span **span);
 

@@ -1,51 +1,120 @@
 #include "heap/report.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "heap/layout.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
 #define LLU(value)   ((unsigned long long)(value))
 
-/* Free bytes by what keeps the request from using them. */
-typedef struct free_bytes {
-    uint64_t in_group;   /* held for graphs */
-    uint64_t in_use;     /* work of streams may still use them */
-    uint64_t streamless; /* freed without a stream: only a wait for the context makes them idle */
-} free_bytes;
+/* What keeps a request from free memory: bits, several at once. */
+enum {
+    HELD_BY_STREAMS = 1, /* work of streams may still use it */
+    HELD_UNTIL_WAIT = 2, /* freed without a stream: only a wait for the context makes it idle */
+    HELD_BY_GROUPS = 4   /* graphs may still use it */
+};
 
-static void add_stamp(const mend_heap *heap, const mend_request *request, mend_stamp stamp,
-                      uint64_t size_bytes, free_bytes *bytes)
+static unsigned hold_of_stamp(const mend_heap *heap, const mend_request *request, mend_stamp stamp)
 {
-    if (stamp.epoch == 0 || mend_stamp_is_ready(&heap->streams, stamp, request->stream)) {
-        return;
+    if (mend_stamp_is_ready(&heap->streams, stamp, request->stream)) {
+        return 0;
     }
-    const mend_stream_state *state = &heap->streams.items[stamp.stream];
-    if (state->group != 0) {
-        bytes->in_group += size_bytes;
-    } else if (stamp.stream == MEND_STREAM_UNKNOWN) {
-        bytes->streamless += size_bytes;
-    } else {
-        bytes->in_use += size_bytes;
+    if (heap->streams.items[stamp.stream].group != 0) {
+        return HELD_BY_GROUPS;
     }
+    return stamp.stream == MEND_STREAM_UNKNOWN ? HELD_UNTIL_WAIT : HELD_BY_STREAMS;
 }
 
-static free_bytes free_by_reason(const mend_heap *heap, const mend_request *request)
+static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
 {
-    free_bytes bytes = {0};
+    unsigned holds = hold_of_stamp(heap, request, span->waits.first);
+    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
+        holds |= hold_of_stamp(heap, request, at->stamp);
+    }
+    return holds;
+}
+
+/* ---- what is free, and why it does not serve
+ * -----------------------------------------------------
+ */
+
+static void count_holds(const mend_heap *heap, const mend_request *request, mend_report *report)
+{
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
+        const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
         for (; at != NULL; at = mend_tree_next(at)) {
-            const mend_run *run = RUN_OF(at);
-            for (const mend_span *span = run->first;; span = span->next) {
-                /* Of several stamps the first stands for all. */
-                add_stamp(heap, request, span->waits.first, span->size_bytes, &bytes);
-                if (span == run->last) {
-                    break;
+            const mend_span *end = RUN_OF(at)->last->next;
+            for (const mend_span *span = RUN_OF(at)->first; span != end; span = span->next) {
+                unsigned holds = holds_of(heap, request, span);
+                if (holds & HELD_BY_GROUPS) {
+                    report->in_group += span->size_bytes;
+                } else if (holds & HELD_UNTIL_WAIT) {
+                    report->streamless += span->size_bytes;
+                } else if (holds & HELD_BY_STREAMS) {
+                    report->in_use += span->size_bytes;
                 }
             }
         }
     }
+}
+
+/* The bytes of a run's wholly free chunks that nothing but `holds` keeps from the request. */
+static uint64_t whole_bytes_of(const mend_heap *heap, const mend_request *request,
+                               const mend_run *run, unsigned holds)
+{
+    uint64_t bytes = 0;
+    const mend_span *span = run->first;
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
+    for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
+        bool is_usable = mend_chunk_is_whole(chunk);
+        uint64_t end = chunk->address + chunk->size_bytes;
+        while (is_usable && mend_span_end(span) <= chunk->address) {
+            span = span->next;
+        }
+        for (const mend_span *in = span; is_usable && in != NULL && in->address < end;
+             in = in->next) {
+            is_usable = (holds_of(heap, request, in) & ~holds) == 0;
+        }
+        bytes += is_usable ? chunk->size_bytes : 0;
+    }
     return bytes;
+}
+
+/* The request has its place in a run, as far as nothing but `holds` keeps it from there. */
+static bool fits_in_run(const mend_heap *heap, const mend_request *request, const mend_run *run,
+                        unsigned holds)
+{
+    uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+    for (const mend_span *span = run->first;; span = span->next) {
+        uint64_t end = mend_span_end(span);
+        if ((holds_of(heap, request, span) & ~holds) != 0) {
+            start = mend_align_up(end, request->alignment_bytes);
+        } else if (end > start && end - start >= request->size_bytes) {
+            return true;
+        }
+        if (span == run->last) {
+            return false;
+        }
+    }
+}
+
+/* Looks at all that nothing but `holds` keeps from the request: true when it fits into a run of it;
+ * *whole_bytes are those of wholly free chunks, which can be joined. */
+static bool look_past(const mend_heap *heap, const mend_request *request, unsigned holds,
+                      uint64_t *whole_bytes)
+{
+    bool fits = false;
+    *whole_bytes = heap->chunks.unmapped_bytes;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
+        bool may_lie_here = zone >= request->zone; /* small ones in both */
+        for (; at != NULL; at = mend_tree_next(at)) {
+            *whole_bytes += whole_bytes_of(heap, request, RUN_OF(at), holds);
+            fits = fits || (may_lie_here && fits_in_run(heap, request, RUN_OF(at), holds));
+        }
+    }
+    return fits;
 }
 
 /* The chunk with most free bytes among those partly used, and one block that holds it. */
@@ -72,68 +141,137 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
     return span;
 }
 
+/* ---- what would help ----------------------------------------------------------------------------
+ */
+
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
     uint64_t most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes);
     return request->size_bytes > most_bytes - heap->counters.live_bytes;
 }
 
-static bool limit_has_room(const mend_heap *heap)
+/* The request would find room if `holds` kept it from nothing. */
+static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
-    uint64_t page = heap->device.granularity_bytes;
-    return heap->chunks.reserved_bytes + page <= heap->config.limit_bytes;
+    uint64_t whole_bytes;
+    bool fits = look_past(heap, request, holds, &whole_bytes);
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    uint64_t limit_bytes = heap->config.limit_bytes;
+    uint64_t room_bytes = limit_bytes > reserved_bytes ? limit_bytes - reserved_bytes : 0;
+    room_bytes = heap->shortage.refused_bytes > 0 ? 0 : room_bytes;
+    return fits || whole_bytes + room_bytes >= request->size_bytes;
 }
 
-static const char *what_would_help(const mend_heap *heap, const mend_request *request,
-                                   const free_bytes *bytes)
+/* The lowest limit under which the request would have been served; 0 when none would do. */
+static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request)
 {
-    bool can_raise = heap->config.limit_bytes < heap->device.total_bytes;
-    if (mend_report_is_hopeless(heap, request)) {
-        return can_raise ? "A higher limit, or fewer live bytes, would help."
-                         : "Only fewer live bytes would help: the limit is the whole device.";
+    uint64_t whole_bytes;
+    look_past(heap, request, 0, &whole_bytes);
+    if (whole_bytes >= request->size_bytes) {
+        return 0;
     }
-    if (limit_has_room(heap)) {
-        return "The device itself has no memory left: others hold it.";
+    uint64_t missing_bytes =
+        mend_align_up(request->size_bytes - whole_bytes, heap->device.granularity_bytes);
+    uint64_t limit_bytes = heap->chunks.reserved_bytes + missing_bytes;
+    bool is_possible = limit_bytes <= heap->device.total_bytes &&
+                       missing_bytes <= heap->shortage.device_free_bytes;
+    return is_possible ? limit_bytes : 0;
+}
+
+static const char *advice_in_words(const mend_heap *heap, const mend_request *request)
+{
+    if (request->size_bytes > heap->device.total_bytes) {
+        return "The device is smaller than the request.";
     }
-    if (bytes->in_group >= request->size_bytes) {
+    if (would_fit_without(heap, request, HELD_BY_GROUPS)) {
         return "Releasing groups whose graphs are launched no more would help.";
     }
-    if (bytes->in_use + bytes->streamless >= request->size_bytes) {
+    if (would_fit_without(heap, request, HELD_BY_STREAMS | HELD_UNTIL_WAIT)) {
         return "Ending the capture under way would help: what was freed can be waited for then.";
     }
-    return can_raise ? "What is free lies beside live blocks: a higher limit would help."
-                     : "What is free lies beside live blocks: freeing some of them would help.";
+    if (would_fit_without(heap, request, HELD_BY_STREAMS | HELD_UNTIL_WAIT | HELD_BY_GROUPS)) {
+        return "Ending the capture under way and releasing groups would help.";
+    }
+    if (heap->shortage.refused_bytes > 0) {
+        return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
+                   ? "The device itself has no memory left: others hold it."
+                   : "The driver refuses memory that it counts as free.";
+    }
+    if (request->size_bytes > heap->config.limit_bytes) {
+        return "The limit is below the request, and the device has no memory left to raise it.";
+    }
+    return mend_report_is_hopeless(heap, request)
+               ? "Only fewer live bytes would help."
+               : "What is free lies beside live blocks: freeing some of them would help.";
 }
 
-/* Memory of the device that is neither free nor the pool's; 0 where the driver does not say. */
-static uint64_t held_by_others(mend_heap *heap, uint64_t *device_free_bytes)
+static void advise(const mend_heap *heap, const mend_request *request, mend_report *report)
 {
+    bool is_limited =
+        heap->shortage.refused_bytes == 0 &&
+        !would_fit_without(heap, request, HELD_BY_STREAMS | HELD_UNTIL_WAIT | HELD_BY_GROUPS);
+    uint64_t limit_bytes = is_limited ? sufficient_limit(heap, request) : 0;
+    if (limit_bytes > 0) {
+        snprintf(report->advice, sizeof(report->advice),
+                 "A limit of %llu, or fewer live bytes, would help.", LLU(limit_bytes));
+    } else {
+        snprintf(report->advice, sizeof(report->advice), "%s", advice_in_words(heap, request));
+    }
+}
+
+/* ---- the report ---------------------------------------------------------------------------------
+ */
+
+void mend_report_look_at_device(mend_heap *heap)
+{
+    uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    *device_free_bytes = 0;
-    mend_status status = heap->driver->memory_info(heap->driver, device_free_bytes, &total_bytes);
-    uint64_t known_bytes = *device_free_bytes + heap->chunks.reserved_bytes;
-    return status == MEND_DRIVER_OK && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
+    mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
+    uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
+    bool is_told = status == MEND_DRIVER_OK;
+    heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
+    heap->shortage.others_bytes =
+        is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
 }
 
-mend_result mend_report_out_of_memory(mend_heap *heap, const mend_request *request)
+mend_result mend_report_fail(const mend_report *report)
 {
-    uint64_t device_free_bytes;
-    uint64_t others_bytes = held_by_others(heap, &device_free_bytes);
-    uint64_t emptiest_bytes;
-    const mend_span *holder = emptiest_holder(heap, &emptiest_bytes);
-    free_bytes bytes = free_by_reason(heap, request);
-    uint64_t free_all_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes;
-    heap->counters.out_of_memory++;
+    char holder[112] = "";
+    if (report->holder != 0) {
+        snprintf(holder, sizeof(holder),
+                 " Emptiest chunk in use: %llu free, held by 0x%llx (%llu bytes).",
+                 LLU(report->emptiest), LLU(report->holder), LLU(report->holder_bytes));
+    }
     return mend_fail(
         MEND_ERROR_OUT_OF_MEMORY,
         "no room for %llu bytes: limit %llu, reserved %llu, live %llu, free %llu (%llu in wholly "
         "free chunks, %llu beside live blocks); of the free, %llu wait for streams, %llu for the "
-        "context, %llu for groups. Emptiest chunk in use: %llu free, held by 0x%llx (%llu bytes). "
-        "Device: %llu free, %llu held by others. %s",
-        LLU(request->requested_bytes), LLU(heap->config.limit_bytes),
-        LLU(heap->chunks.reserved_bytes), LLU(heap->counters.live_bytes), LLU(free_all_bytes),
-        LLU(heap->chunks.whole_bytes), LLU(free_all_bytes - heap->chunks.whole_bytes),
-        LLU(bytes.in_use), LLU(bytes.streamless), LLU(bytes.in_group), LLU(emptiest_bytes),
-        LLU(holder != NULL ? holder->address : 0), LLU(holder != NULL ? holder->size_bytes : 0),
-        LLU(device_free_bytes), LLU(others_bytes), what_would_help(heap, request, &bytes));
+        "context, %llu for groups.%s Device: %llu free, %llu held by others. %s",
+        LLU(report->requested), LLU(report->limit), LLU(report->reserved), LLU(report->live),
+        LLU(report->whole + report->partial), LLU(report->whole), LLU(report->partial),
+        LLU(report->in_use), LLU(report->streamless), LLU(report->in_group), holder,
+        LLU(report->device_free), LLU(report->device_others), report->advice);
+}
+
+mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t whole_bytes = heap->chunks.whole_bytes;
+    mend_report report = {
+        .requested = request->requested_bytes,
+        .limit = heap->config.limit_bytes,
+        .reserved = heap->chunks.reserved_bytes,
+        .live = heap->counters.live_bytes,
+        .whole = whole_bytes,
+        .partial = heap->chunks.reserved_bytes - heap->counters.live_bytes - whole_bytes,
+        .device_free = heap->shortage.device_free_bytes,
+        .device_others = heap->shortage.others_bytes,
+    };
+    count_holds(heap, request, &report);
+    const mend_span *holder = emptiest_holder(heap, &report.emptiest);
+    if (holder != NULL) {
+        report.holder = holder->address;
+        report.holder_bytes = holder->size_bytes;
+    }
+    advise(heap, request, &report);
+    return mend_report_fail(&report);
 }

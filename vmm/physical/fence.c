@@ -312,24 +312,39 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     return MEND_OK;
 }
 
+void mend_streams_begin_host_waits(mend_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        state->due_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
+    }
+}
+
+/* The open epoch is one to wait for. */
+static bool is_open_and_due(const mend_stream_state *state)
+{
+    return state->open && state->open_epoch <= state->due_epoch;
+}
+
 /* The stream with the oldest work in flight: streams have no common time, so that the longest queue
  * is the best guess. UNKNOWN when there is none. *left is true when something has no fence. */
 static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t *oldest, bool *left)
 {
     size_t longest = 0;
     *oldest = MEND_STREAM_UNKNOWN;
-    *left = streams->items[MEND_STREAM_UNKNOWN].open;
+    *left = is_open_and_due(&streams->items[MEND_STREAM_UNKNOWN]);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
         if (i == except) {
             continue;
         }
-        mend_result result = mend_streams_close_epoch(streams, i);
+        mend_result result =
+            is_open_and_due(state) ? mend_streams_close_epoch(streams, i) : MEND_OK;
         if (result != MEND_OK) {
             return result;
         }
-        const mend_stream_state *state = &streams->items[i];
-        *left = *left || (state->open && context_covers(state));
-        if (state->fence_count > longest) {
+        *left = *left || (is_open_and_due(state) && context_covers(state));
+        if (state->fence_count > longest && state->fences[0].epoch <= state->due_epoch) {
             longest = state->fence_count;
             *oldest = i;
         }

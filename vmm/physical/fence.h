@@ -50,6 +50,10 @@ bool mend_streams_poll(mend_streams *streams);
 /* Makes `waiter` wait, on the device, for the stamp, which has a fence. Errors as close_epoch. */
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
 
+/* From here on the host waits for what has been freed so far, and not for what others free while it
+ * does: the waits come to an end. */
+void mend_streams_begin_host_waits(mend_streams *streams);
+
 /*
  * Waits on the host for the oldest fence of any stream but `except`, closing epochs first; for the
  * whole context when only memory is left for which no event can be recorded (freed without a

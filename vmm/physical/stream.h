@@ -42,6 +42,7 @@ typedef struct mend_stream_state {
     uint64_t open_bytes;    /* freed in the open epoch */
     uint64_t open_epoch;    /* from 1 */
     uint64_t passed_epoch;  /* all stamps up to it have passed */
+    uint64_t due_epoch;     /* host waits that are under way are for epochs up to it */
     uint64_t awaited_epoch; /* will have passed when the wait for the context is over; or 0 */
     bool was_open;          /* when that wait began */
     mend_fence *fences;     /* recorded and not passed, oldest first; capacity fence_capacity */

@@ -16,8 +16,9 @@ mend_result mend_pool_check_process(const mend_pool *pool)
                : mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");
 }
 
-static mend_result check_context(const mend_heap *heap)
+mend_result mend_pool_check_context(const mend_pool *pool)
 {
+    const mend_heap *heap = &pool->heap;
     mend_status lost = mend_heap_lost_by(heap);
     return lost == MEND_DRIVER_OK
                ? MEND_OK
@@ -36,7 +37,7 @@ static mend_result enter(mend_pool *pool, bool may_be_shut_down)
     if (may_be_shut_down && mend_heap_lost_by(&pool->heap) == MEND_DRIVER_DEINITIALIZED) {
         return MEND_OK;
     }
-    result = check_context(&pool->heap);
+    result = mend_pool_check_context(pool);
     if (result != MEND_OK) {
         mend_heap_unlock(&pool->heap);
     }
@@ -60,7 +61,7 @@ mend_result mend_pool_enter_making(mend_pool *pool)
         return result;
     }
     mend_heap_begin_making(&pool->heap);
-    result = check_context(&pool->heap);
+    result = mend_pool_check_context(pool);
     if (result != MEND_OK) {
         mend_heap_end_making(&pool->heap);
     }

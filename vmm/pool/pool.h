@@ -26,6 +26,9 @@ mend_result mend_pool_invalid(const char *what);
 /* MEND_ERROR_FORKED for a pool that another process made. Touches nothing of the pool. */
 mend_result mend_pool_check_process(const mend_pool *pool);
 
+/* MEND_ERROR_DEVICE_LOST for a pool whose context broke. Under the `state` lock. */
+mend_result mend_pool_check_context(const mend_pool *pool);
+
 /* Takes the `state` lock of a pool that can still work, or both locks, to make room.
  * MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: without the locks. */
 mend_result mend_pool_enter(mend_pool *pool);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "pool/pool.h"
+#include "pool/siblings.h"
 
 #define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_pressure_entry, link)
 #define RUN_OF(at)   MEND_CONTAINER_OF(at, mend_pressure_run, link)
@@ -12,6 +13,7 @@ void mend_pressure_init(mend_pressure *pressure)
 {
     *pressure = (mend_pressure){0};
     mend_list_init(&pressure->entries);
+    mend_list_init(&pressure->rounds);
     mend_condition_init(&pressure->changed);
 }
 
@@ -60,6 +62,7 @@ mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback c
     mend_heap_lock(&pool->heap);
     bool is_new = find(&pool->pressure, callback, context) == NULL;
     if (is_new) {
+        entry->number = ++pool->pressure.last_entry;
         mend_list_append(&pool->pressure.entries, &entry->link);
     }
     mend_heap_unlock(&pool->heap);
@@ -118,55 +121,6 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
                          : mend_pool_invalid("mend_remove_pressure_callback: it was never added");
 }
 
-/* Calls one callback without the lock; true when it freed anything. */
-static bool call(mend_pool *pool, const mend_pressure_entry *entry, uint64_t needed_bytes)
-{
-    pool->pressure.calls++;
-    mend_heap_unlock(&pool->heap);
-    ++*mend_process_pressing_depth();
-    bool has_freed = entry->callback(entry->context, pool, needed_bytes) != 0;
-    --*mend_process_pressing_depth();
-    mend_heap_lock(&pool->heap);
-    return has_freed;
-}
-
-/* ---- siblings -----------------------------------------------------------------------------------
- */
-
-/* Asks one pool to give back so much of what lies idle in it; true when it did. */
-static bool trim_sibling(mend_pool *sibling, uint64_t bytes)
-{
-    uint64_t released_bytes = 0;
-    mend_thread_error error_before = *mend_process_error();
-    if (mend_pool_enter_making(sibling) != MEND_OK) {
-        *mend_process_error() = error_before;
-        return false;
-    }
-    uint64_t reserved_bytes = sibling->heap.chunks.reserved_bytes;
-    uint64_t keep_bytes = reserved_bytes > bytes ? reserved_bytes - bytes : 0;
-    mend_heap_trim(&sibling->heap, keep_bytes, &released_bytes);
-    mend_pool_leave_making(sibling, MEND_OK);
-    *mend_process_error() = error_before;
-    return released_bytes > 0;
-}
-
-/* Where the device itself may lack the memory: other pools on it give theirs back. Without locks.
- */
-static bool trim_siblings(mend_pool *pool, uint64_t bytes)
-{
-    bool has_freed = false;
-    uint64_t cursor = 0;
-    mend_process_member *member;
-    while ((member = mend_process_visit_next(pool->driver, pool->device, &cursor)) != NULL) {
-        mend_pool *sibling = MEND_CONTAINER_OF(member, mend_pool, member);
-        if (sibling != pool) {
-            has_freed = trim_sibling(sibling, bytes) || has_freed;
-        }
-        mend_process_visit_end(member);
-    }
-    return has_freed;
-}
-
 /* ---- the ladder ---------------------------------------------------------------------------------
  */
 
@@ -175,107 +129,166 @@ typedef struct attempt {
     uint64_t alignment_bytes;
     mend_stream stream;
     uint64_t *address;
+    bool is_in_callback; /* of this thread, on any pool */
 } attempt;
 
+/* The context may have broken while no lock was held. */
 static mend_result allocate(mend_pool *pool, const attempt *a, mend_effort effort)
 {
-    return mend_heap_alloc(&pool->heap, a->size_bytes, a->alignment_bytes, a->stream, effort,
-                           a->address);
+    mend_result result = mend_pool_check_context(pool);
+    return result != MEND_OK ? result
+                             : mend_heap_alloc(&pool->heap, a->size_bytes, a->alignment_bytes,
+                                               a->stream, effort, a->address);
 }
 
-/* The limit is not what stands in the way. */
-static bool limit_has_room(const mend_pool *pool, uint64_t size_bytes)
+/* Searches anew; what was freed meanwhile may serve without waiting for one's turn to make room. */
+static mend_result search(mend_pool *pool, const attempt *a, mend_effort effort)
 {
-    uint64_t reserved_bytes = pool->heap.chunks.reserved_bytes;
-    uint64_t limit_bytes = pool->heap.config.limit_bytes;
-    return limit_bytes > reserved_bytes && limit_bytes - reserved_bytes >= size_bytes;
+    mend_result result = allocate(pool, a, MEND_EFFORT_NONE);
+    return result == MEND_ERROR_OUT_OF_MEMORY ? allocate(pool, a, effort) : result;
 }
 
+/* What the device lacks of the memory it refused. All of it where the driver counts enough as free
+ * and refuses it all the same. */
+static uint64_t lacking_bytes(const mend_shortage *shortage)
+{
+    return shortage->refused_bytes > shortage->device_free_bytes
+               ? shortage->refused_bytes - shortage->device_free_bytes
+               : shortage->refused_bytes;
+}
+
+/* Siblings give back what the device lacks, one after the other until there is room. They are left
+ * alone when it is the limit that stands in the way. */
 static mend_result try_after_siblings(mend_pool *pool, const attempt *a)
 {
-    uint64_t page = pool->heap.device.granularity_bytes;
-    if (!limit_has_room(pool, page)) {
-        return MEND_ERROR_OUT_OF_MEMORY;
+    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
+    mend_shortage shortage = pool->heap.shortage;
+    uint64_t cursor = 0;
+    bool is_asked = true;
+    while (result == MEND_ERROR_OUT_OF_MEMORY && is_asked && shortage.refused_bytes > 0) {
+        uint64_t released_bytes = 0;
+        mend_heap_unlock(&pool->heap);
+        is_asked =
+            mend_siblings_trim_next(pool, lacking_bytes(&shortage), &cursor, &released_bytes);
+        mend_heap_lock(&pool->heap);
+        pool->pressure.sibling_trims += is_asked;
+        if (released_bytes > 0) {
+            result = search(pool, a, MEND_EFFORT_NO_HOST_WAIT);
+            shortage = pool->heap.shortage;
+        }
     }
-    pool->pressure.sibling_trims++;
-    mend_heap_unlock(&pool->heap);
-    bool has_freed = trim_siblings(pool, mend_align_up(a->size_bytes, page));
-    mend_heap_lock(&pool->heap);
-    return has_freed ? allocate(pool, a, MEND_EFFORT_NO_HOST_WAIT) : MEND_ERROR_OUT_OF_MEMORY;
+    return result;
 }
 
-/* Calls one callback, and tries again when it freed anything. */
-static mend_result try_after_callback(mend_pool *pool, const attempt *a, mend_pressure_entry *entry)
+/* Calls one callback, without the lock, and searches again when it freed anything. */
+static mend_result try_after_callback(mend_pool *pool, const attempt *a,
+                                      const mend_pressure_entry *entry)
 {
-    return !entry->is_removed && call(pool, entry, a->size_bytes)
-               ? allocate(pool, a, MEND_EFFORT_NO_HOST_WAIT)
-               : MEND_ERROR_OUT_OF_MEMORY;
+    pool->pressure.calls++;
+    mend_heap_unlock(&pool->heap);
+    ++*mend_process_pressing_depth();
+    bool has_freed = entry->callback(entry->context, pool, a->size_bytes) != 0;
+    --*mend_process_pressing_depth();
+    mend_heap_lock(&pool->heap);
+    return has_freed ? search(pool, a, MEND_EFFORT_NO_HOST_WAIT) : MEND_ERROR_OUT_OF_MEMORY;
 }
 
+/* One round: those that were added before it began. */
 static mend_result try_after_callbacks(mend_pool *pool, const attempt *a)
 {
     mend_pressure *pressure = &pool->pressure;
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
-    pressure->rounds_under_way++;
+    mend_pressure_round round = {.number = ++pressure->last_round};
+    uint64_t last_entry = pressure->last_entry;
+    mend_list_append(&pressure->rounds, &round.link);
     mend_list *at = pressure->entries.next;
-    while (at != &pressure->entries && result == MEND_ERROR_OUT_OF_MEMORY) {
+    while (at != &pressure->entries && ENTRY_OF(at)->number <= last_entry &&
+           result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_pressure_entry *entry = ENTRY_OF(at);
         mend_pressure_run own = {.thread = pthread_self()};
         mend_list_append(&entry->runs, &own.link); /* keeps the entry in its place */
-        result = try_after_callback(pool, a, entry);
+        if (!entry->is_removed) {
+            result = try_after_callback(pool, a, entry);
+        }
         at = at->next;
         mend_list_remove(&own.link);
         drop_if_done(entry);
         mend_condition_wake_all(&pressure->changed);
     }
-    pressure->rounds_under_way--;
-    pressure->rounds_ended++;
+    mend_list_remove(&round.link);
     mend_condition_wake_all(&pressure->changed);
     return result;
 }
 
-/* Another thread is in its callbacks, which may free just what is missing. */
-static void wait_for_a_round(mend_pool *pool)
+/* Rounds under way, of those that began up to one. */
+static uint64_t count_rounds(const mend_pressure *pressure, uint64_t last_round)
+{
+    uint64_t count = 0;
+    const mend_list *end = &pressure->rounds;
+    for (const mend_list *at = end->next;
+         at != end && MEND_CONTAINER_OF(at, mend_pressure_round, link)->number <= last_round;
+         at = at->next) {
+        count++;
+    }
+    return count;
+}
+
+/* The last search, with all effort. Other threads in their callbacks may free just what is missing:
+ * before out of memory is answered, every round that is under way now has come to its end. */
+static mend_result search_to_the_end(mend_pool *pool, const attempt *a)
 {
     mend_pressure *pressure = &pool->pressure;
-    uint64_t ended = pressure->rounds_ended;
-    while (pressure->rounds_under_way > 0 && pressure->rounds_ended == ended) {
-        mend_condition_wait(&pressure->changed, &pool->heap.state);
-    }
+    uint64_t last_round = a->is_in_callback ? 0 : pressure->last_round;
+    uint64_t before;
+    mend_result result;
+    do {
+        before = count_rounds(pressure, last_round);
+        result = search(pool, a, MEND_EFFORT_ALL);
+        while (result == MEND_ERROR_OUT_OF_MEMORY && before > 0 &&
+               count_rounds(pressure, last_round) == before) {
+            mend_condition_wait(&pressure->changed, &pool->heap.state);
+        }
+    } while (result == MEND_ERROR_OUT_OF_MEMORY && before > 0);
+    return result;
 }
 
-/* Nothing but the GPU itself can give memory back. */
-static bool has_no_helpers(const mend_pool *pool, bool is_in_callback)
+/* Something but the GPU itself may give memory back. */
+static bool has_helpers(const mend_pool *pool, const attempt *a)
 {
-    bool has_callbacks = !is_in_callback && !mend_list_is_empty(&pool->pressure.entries);
-    return !has_callbacks && !limit_has_room(pool, pool->heap.device.granularity_bytes);
+    bool has_callbacks = !a->is_in_callback && !mend_list_is_empty(&pool->pressure.entries);
+    uint64_t reserved_bytes = pool->heap.chunks.reserved_bytes;
+    return has_callbacks || pool->heap.config.limit_bytes > reserved_bytes;
 }
 
-static mend_result climb(mend_pool *pool, const attempt *a, bool is_in_callback)
+static mend_result climb(mend_pool *pool, const attempt *a)
 {
-    if (has_no_helpers(pool, is_in_callback)) {
-        return allocate(pool, a, MEND_EFFORT_ALL);
+    if (!has_helpers(pool, a)) {
+        return search_to_the_end(pool, a);
     }
     mend_result result = allocate(pool, a, MEND_EFFORT_NO_HOST_WAIT);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         result = try_after_siblings(pool, a);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY && !is_in_callback) {
+    if (result == MEND_ERROR_OUT_OF_MEMORY && !a->is_in_callback) {
         result = try_after_callbacks(pool, a);
     }
-    return result == MEND_ERROR_OUT_OF_MEMORY ? allocate(pool, a, MEND_EFFORT_ALL) : result;
+    return result == MEND_ERROR_OUT_OF_MEMORY ? search_to_the_end(pool, a) : result;
 }
 
 mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
                                 mend_stream stream, uint64_t *address)
 {
-    attempt a = {size_bytes, alignment_bytes, stream, address};
     bool is_in_callback = *mend_process_pressing_depth() > 0;
-    mend_result result = climb(pool, &a, is_in_callback);
-    while (result == MEND_ERROR_OUT_OF_MEMORY && !is_in_callback &&
-           pool->pressure.rounds_under_way > 0) {
-        wait_for_a_round(pool);
-        result = allocate(pool, &a, MEND_EFFORT_ALL);
+    attempt a = {size_bytes, alignment_bytes, stream, address, is_in_callback};
+    mend_result result = allocate(pool, &a, MEND_EFFORT_NONE);
+    if (result != MEND_ERROR_OUT_OF_MEMORY) {
+        return result;
     }
+    mend_thread_error error_before = *mend_process_error();
+    result = climb(pool, &a);
+    if (result == MEND_OK) {
+        *mend_process_error() = error_before; /* what was worked around is no failure of the call */
+    }
+    pool->heap.counters.out_of_memory += result == MEND_ERROR_OUT_OF_MEMORY;
     return result;
 }

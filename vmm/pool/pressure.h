@@ -12,6 +12,12 @@
 #include "base/mutex.h"
 #include "mend/mend.h"
 
+/* One thread's way through the callbacks, on its stack. */
+typedef struct mend_pressure_round {
+    mend_list link;
+    uint64_t number;
+} mend_pressure_round;
+
 /* One run of a callback, on the stack of the thread that calls it. */
 typedef struct mend_pressure_run {
     mend_list link;
@@ -22,6 +28,7 @@ typedef struct mend_pressure_entry {
     mend_list link;
     mend_pressure_callback callback;
     void *context;
+    uint64_t number; /* grows with every entry that is added */
     mend_list runs;  /* under way; the entry stays in the list until there are none */
     bool is_removed; /* not to be called any more */
 } mend_pressure_entry;
@@ -29,9 +36,10 @@ typedef struct mend_pressure_entry {
 /* Guarded by the `state` lock of the pool's heap. */
 typedef struct mend_pressure {
     mend_list entries;      /* in the order they were added */
+    mend_list rounds;       /* under way, in the order they began */
     mend_condition changed; /* a run or a round ended */
-    uint64_t rounds_under_way;
-    uint64_t rounds_ended;
+    uint64_t last_entry;
+    uint64_t last_round;
     uint64_t calls;
     uint64_t sibling_trims;
 } mend_pressure;
@@ -39,7 +47,8 @@ typedef struct mend_pressure {
 void mend_pressure_init(mend_pressure *pressure);
 void mend_pressure_destroy(mend_pressure *pressure);
 
-/* An allocation by all means, errors as mend_alloc. The `state` lock is held, and let go of. */
+/* An allocation by all means, errors as mend_alloc. The `state` lock is held, and let go of where
+ * no free memory fits. */
 mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
                                 mend_stream stream, uint64_t *address);
 

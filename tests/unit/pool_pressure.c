@@ -1,0 +1,364 @@
+/*
+ * Pressure callbacks: asked in order, until room is found, before the host waits; without a lock,
+ * so that they may do with the pool what they like.
+ */
+#include <string.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { BLOCKS = 4 };
+
+/* A pool that is full of four blocks of a MiB, and what its callbacks have done. */
+typedef struct scene {
+    mend_world world;
+    void *blocks[BLOCKS];
+    char calls[32]; /* the letters of those called */
+    mend_result inner;
+    uint64_t needed_bytes;
+} scene;
+
+typedef struct helper {
+    scene *s;
+    char letter;
+    int frees; /* so many blocks at each call */
+    int answer;
+    void (*also)(struct helper *h); /* NULL: nothing */
+    struct helper *other;
+} helper;
+
+static void free_one(scene *s)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        if (s->blocks[i] != NULL) {
+            EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, s->blocks[i], NULL));
+            s->blocks[i] = NULL;
+            return;
+        }
+    }
+}
+
+static int help(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    helper *h = context;
+    size_t used = strlen(h->s->calls);
+    EXPECT_TRUE(used + 1 < sizeof(h->s->calls));
+    if (used + 1 < sizeof(h->s->calls)) {
+        h->s->calls[used] = h->letter;
+    }
+    EXPECT_PTR_EQ(h->s->world.pool, pool);
+    h->s->needed_bytes = needed_bytes;
+    for (int i = 0; i < h->frees; i++) {
+        free_one(h->s);
+    }
+    if (h->also != NULL) {
+        h->also(h);
+    }
+    return h->answer;
+}
+
+static mend_result add(helper *h)
+{
+    return mend_add_pressure_callback(h->s->world.pool, help, h);
+}
+
+static mend_result drop(helper *h)
+{
+    return mend_remove_pressure_callback(h->s->world.pool, help, h);
+}
+
+static bool open_full(scene *s)
+{
+    *s = (scene){.inner = MEND_OK};
+    mend_world_init(&s->world);
+    s->world.pool_config.limit_bytes = BLOCKS * MEND_MIB;
+    if (!mend_world_open(&s->world)) {
+        return false;
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(s->world.pool, MEND_MIB, NULL, &s->blocks[i]));
+    }
+    return !mend_test_has_failed();
+}
+
+static mend_result allocate(scene *s, uint64_t size_bytes)
+{
+    void *pointer;
+    return mend_alloc(s->world.pool, size_bytes, NULL, &pointer);
+}
+
+static void close_scene(scene *s)
+{
+    mend_world_check(&s->world);
+    mend_world_close(&s->world);
+}
+
+MEND_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a'};
+    helper b = {.s = &s, .letter = 'b', .frees = 1, .answer = 1};
+    helper c = {.s = &s, .letter = 'c', .frees = 1, .answer = 1};
+    helper d = {.s = &s, .letter = 'd', .frees = 1, .answer = 1};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_OK, add(&b));
+    EXPECT_RESULT(MEND_OK, add(&c));
+    EXPECT_RESULT(MEND_OK, add(&d));
+    EXPECT_RESULT(MEND_OK, allocate(&s, 2 * MEND_MIB - 5));
+    EXPECT_STR_EQ("abc", s.calls);
+    EXPECT_U64_EQ(2 * MEND_MIB - 5, s.needed_bytes);
+    EXPECT_U64_EQ(3, mend_world_stats(&s.world).pressure_calls);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.world).out_of_memory);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_pressure, what_was_worked_around_is_no_last_error)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a', .frees = 1, .answer = 1};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
+    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_STR_EQ("mend_trim: pool is NULL", error.message);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_pressure, a_callback_that_frees_nothing_is_asked_once_whatever_it_says)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a', .answer = 1};
+    helper b = {.s = &s, .letter = 'b', .answer = -1};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_OK, add(&b));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    EXPECT_STR_EQ("ab", s.calls);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.world).out_of_memory);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_pressure, what_a_callback_freed_without_a_word_is_found_at_the_end)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a', .frees = 1, .answer = 0};
+    helper b = {.s = &s, .letter = 'b'};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_OK, add(&b));
+    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
+    EXPECT_STR_EQ("ab", s.calls);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_pressure, nobody_is_asked_while_there_is_room)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a'};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    free_one(&s);
+    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, allocate(&s, 0));
+    EXPECT_STR_EQ("", s.calls);
+    close_scene(&s);
+}
+
+static void run_out_again(helper *h)
+{
+    h->s->inner = allocate(h->s, MEND_MIB);
+}
+
+MEND_TEST(pool_pressure, an_allocation_in_a_callback_calls_none)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a', .also = run_out_again};
+    helper b = {.s = &s, .letter = 'b', .frees = 2, .answer = 1, .also = run_out_again};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    EXPECT_STR_EQ("a", s.calls);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, s.inner);
+    EXPECT_RESULT(MEND_OK, drop(&a));
+    EXPECT_RESULT(MEND_OK, add(&b));
+    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
+    EXPECT_RESULT(MEND_OK, s.inner);
+    EXPECT_STR_EQ("ab", s.calls);
+    close_scene(&s);
+}
+
+static void trim_and_audit(helper *h)
+{
+    EXPECT_RESULT(MEND_OK, mend_trim(h->s->world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_audit(h->s->world.pool));
+}
+
+static void raise_the_limit(helper *h)
+{
+    EXPECT_RESULT(MEND_OK, mend_set_limit(h->s->world.pool, 8 * MEND_MIB));
+}
+
+MEND_TEST(pool_pressure, a_callback_may_trim_or_raise_the_limit)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a', .frees = 1, .answer = 1, .also = trim_and_audit};
+    helper b = {.s = &s, .letter = 'b', .answer = 1, .also = raise_the_limit};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
+    EXPECT_RESULT(MEND_OK, drop(&a));
+    EXPECT_RESULT(MEND_OK, add(&b));
+    EXPECT_RESULT(MEND_OK, allocate(&s, 3 * MEND_MIB));
+    EXPECT_STR_EQ("ab", s.calls);
+    close_scene(&s);
+}
+
+static void remove_itself(helper *h)
+{
+    EXPECT_RESULT(MEND_OK, drop(h));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(h));
+}
+
+static void remove_other(helper *h)
+{
+    EXPECT_RESULT(MEND_OK, drop(h->other));
+}
+
+static void add_other(helper *h)
+{
+    EXPECT_RESULT(MEND_OK, add(h->other));
+}
+
+static void add_itself_anew(helper *h)
+{
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, add(h));
+    EXPECT_RESULT(MEND_OK, drop(h));
+    EXPECT_RESULT(MEND_OK, add(h));
+}
+
+MEND_TEST(pool_pressure, a_callback_may_remove_itself)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a', .also = remove_itself};
+    helper b = {.s = &s, .letter = 'b'};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_OK, add(&b));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    }
+    EXPECT_STR_EQ("abb", s.calls);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_pressure, a_callback_may_remove_those_before_and_behind_it)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a'};
+    helper c = {.s = &s, .letter = 'c'};
+    helper b = {.s = &s, .letter = 'b', .also = remove_other, .other = &c};
+    helper d = {.s = &s, .letter = 'd', .also = remove_other, .other = &a};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_OK, add(&b));
+    EXPECT_RESULT(MEND_OK, add(&c));
+    EXPECT_RESULT(MEND_OK, add(&d));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    EXPECT_STR_EQ("abd", s.calls);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(&a));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(&c));
+    close_scene(&s);
+}
+
+MEND_TEST(pool_pressure, one_that_is_added_in_a_callback_is_asked_from_the_next_time_on)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper b = {.s = &s, .letter = 'b', .frees = 1, .answer = 1};
+    helper a = {.s = &s, .letter = 'a', .also = add_other, .other = &b};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    a.also = NULL;
+    EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
+    EXPECT_STR_EQ("aab", s.calls);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_pressure, one_that_adds_itself_anew_does_not_go_round_for_ever)
+{
+    scene s;
+    ASSERT_TRUE(open_full(&s));
+    helper a = {.s = &s, .letter = 'a', .answer = 1, .also = add_itself_anew};
+    EXPECT_RESULT(MEND_OK, add(&a));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
+    EXPECT_STR_EQ("aa", s.calls);
+    close_scene(&s);
+}
+
+static void break_the_context(helper *h)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.status = 700;
+    fault.sticky = 1;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(h->s->world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(h->s->world.pool, 0, NULL));
+    h->s->inner = allocate(h->s, 512);
+}
+
+MEND_TEST(pool_pressure, a_context_that_breaks_in_a_callback_is_reported)
+{
+    static const int answers[] = {0, 1};
+    for (int i = 0; i < 2; i++) {
+        scene s;
+        ASSERT_TRUE(open_full(&s));
+        /* What it frees would fit without a driver call. */
+        helper a = {
+            .s = &s, .letter = 'a', .frees = 1, .answer = answers[i], .also = break_the_context};
+        EXPECT_RESULT(MEND_OK, add(&a));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, allocate(&s, MEND_MIB));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, s.inner);
+        EXPECT_RESULT(MEND_OK, drop(&a));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(s.world.pool));
+        mend_sim_destroy(s.world.sim);
+    }
+}
+
+/* The callback of one pool frees memory of another one, on the device both lack. */
+typedef struct lender {
+    mend_pool *pool;
+    void *block;
+} lender;
+
+static int lend(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    lender *l = context;
+    uint64_t released = 0;
+    (void)pool;
+    EXPECT_RESULT(MEND_OK, mend_free(l->pool, l->block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(l->pool, 0, &released));
+    EXPECT_U64_EQ(needed_bytes, released);
+    return released > 0;
+}
+
+MEND_TEST(pool_pressure, a_callback_may_give_back_memory_of_another_pool)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 4 * MEND_MIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    lender l = {NULL, NULL};
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &l.pool));
+    ASSERT_RESULT(MEND_OK, mend_alloc(l.pool, 3 * MEND_MIB, NULL, &l.block));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(world.pool, lend, &l));
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(l.pool));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}

@@ -1,0 +1,14 @@
+/* Siblings: the other pools of a device, which give back what lies idle in them when one lacks
+ * memory that the device has not. */
+#ifndef MEND_POOL_SIBLINGS_H
+#define MEND_POOL_SIBLINGS_H
+
+#include "pool/pool.h"
+
+/* Asks the next sibling, of those that joined after *cursor (0 at first), to give back so many
+ * bytes or, as chunks are given back whole, a little more. False when there is none left.
+ * Without locks: the sibling may be asking this pool meanwhile. */
+bool mend_siblings_trim_next(mend_pool *pool, uint64_t bytes, uint64_t *cursor,
+                             uint64_t *released_bytes);
+
+#endif
