@@ -4,6 +4,11 @@
 #include "base/error.h"
 #include "pool/pool.h"
 
+static bool is_no_stream(mend_stream stream)
+{
+    return stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM;
+}
+
 mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
                                mend_stream stream, void **pointer)
 {
@@ -35,6 +40,9 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     if (pointer == NULL) {
         return MEND_OK;
     }
+    if (stream == MEND_EVERY_STREAM) {
+        return mend_pool_invalid("mend_free: MEND_EVERY_STREAM is for mend_group_begin");
+    }
     mend_result result = mend_pool_enter_to_free(pool);
     return result != MEND_OK
                ? result
@@ -47,8 +55,8 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
     if (pool == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_record_stream: pool or pointer is NULL");
     }
-    if (stream == MEND_NO_STREAM) {
-        return mend_pool_invalid("mend_record_stream: MEND_NO_STREAM is no stream");
+    if (is_no_stream(stream)) {
+        return mend_pool_invalid("mend_record_stream: MEND_NO_STREAM or MEND_EVERY_STREAM");
     }
     mend_result result = mend_pool_enter(pool);
     return result != MEND_OK
@@ -59,8 +67,9 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
 {
-    if (pool == NULL || stream == MEND_NO_STREAM) {
-        return mend_pool_invalid("mend_forget_stream: pool is NULL, or MEND_NO_STREAM");
+    if (pool == NULL || is_no_stream(stream)) {
+        return mend_pool_invalid(
+            "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
     }
     mend_result result = mend_pool_enter_making(pool);
     return result != MEND_OK

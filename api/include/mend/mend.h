@@ -184,9 +184,10 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * May call the driver when no free memory fits; never waits on the host for the GPU unless the
  * alternative is out of memory. Memory of other streams is handed out only after its last use,
  * which may make `stream` wait on the device (allow_stream_waits). MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL);
- * MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_OUT_OF_ADDRESSES;
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL, MEND_NO_STREAM or
+ * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
@@ -203,10 +204,10 @@ MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
  * when the GPU has passed this point. With MEND_NO_STREAM it is held until a synchronisation of the
  * whole context, made only when the memory is needed. NULL succeeds and does nothing.
  * May record an event; never waits.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_INTERIOR_POINTER;
- * MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER (a stream not seen before could not be looked at); MEND_ERROR_DEVICE_LOST.
- * After any error the block is as it was.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
+ * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (a stream not seen before could not be looked
+ * at); MEND_ERROR_DEVICE_LOST. After any error the block is as it was.
  */
 MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream);
 
@@ -214,8 +215,8 @@ MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream strea
  * Declares that `stream` uses the block too, up to the moment it is freed: the memory is handed on
  * only after the work queued on `stream` at mend_free. Idempotent. No driver call but to get to
  * know a stream: one the pool has not seen, or the per-thread stream. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM included); the pointer errors of mend_free;
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM included); the pointer errors
+ * of mend_free; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
@@ -226,7 +227,8 @@ MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_str
  * allocated on it stay valid and are freed on another stream. A thread that used its per-thread
  * stream calls this before it ends: nobody else can record an event there, so that its memory would
  * be held until the whole context has been waited for.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_UNKNOWN_STREAM (it is being captured),
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM included);
+ * MEND_ERROR_CAPTURING (it is being captured), MEND_ERROR_UNKNOWN_STREAM,
  * MEND_ERROR_DRIVER, MEND_ERROR_OUT_OF_HOST_MEMORY (the event could not be recorded: call again
  * before destroying the stream); MEND_ERROR_DEVICE_LOST.
  */
@@ -270,21 +272,24 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
 /*
  * Called when an allocation would run out of memory, before it waits on the host for the GPU: the
- * callback frees what it can do without, on any pool. `needed_bytes` is the size asked for. Returns
- * whether it freed anything. No lock is held; the callback may call the pool, except to destroy it,
- * and may be called by several threads at once. It must not wait for another thread that allocates
- * from the pool. An allocation made inside a callback calls no callbacks.
+ * callback frees what it can do without, on any pool. Each is called once for an allocation.
+ * `needed_bytes` is the size asked for. Returns whether it freed anything. No lock is held; the
+ * callback may call the pool, except to destroy it, and may be called by several threads at once.
+ * It must not wait for another thread that allocates from the pool. An allocation made inside a
+ * callback calls no callbacks.
  */
 typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes);
 
-/* Adds a callback; they are asked in the order they were added, until room is found. The same pair
- * of callback and context may be added once; `context` is borrowed. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED. */
+/* Adds a callback; they are asked in the order they were added, until room is found; one that is
+ * added meanwhile, from the next time on. The same pair of callback and context may be added once;
+ * `context` is borrowed. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is added
+ * already); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED. */
 MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                 void *context);
 
 /* Removes it. When this returns, the callback is not running and will not be called any more,
- * unless it is this thread that runs it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was not added);
+ * unless it is this thread that runs it: it waits for other threads that do, so that two callbacks
+ * may not remove each other. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was not added);
  * MEND_ERROR_FORKED. */
 MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                    void *context);
@@ -318,9 +323,9 @@ MEND_API mend_result mend_group_end(mend_group *group);
  * will be launched any more, and that all launches precede this point of `stream` (MEND_NO_STREAM:
  * the memory is held until a synchronisation of the whole context). Blocks still live stay so, and
  * are freed as ever. May record an event; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is
- * begun); MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. The group is as it was
- * after an error.
+ * begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING (`stream` is being captured);
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. The group is as it was after an error.
  */
 MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
 

@@ -1,0 +1,310 @@
+/*
+ * Misuse: every call of mend.h with every argument it does not take, and the exact answer. Each
+ * leaves a message, the outputs and the pool as they were.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "driver/driver.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+#define INVALID  MEND_ERROR_INVALID_ARGUMENT
+#define FOREIGN  MEND_ERROR_FOREIGN_POINTER
+#define INTERIOR MEND_ERROR_INTERIOR_POINTER
+#define DOUBLE   MEND_ERROR_DOUBLE_FREE
+#define UNKNOWN  MEND_ERROR_UNKNOWN_STREAM
+#define LARGEST  (UINT64_C(1) << 60)
+
+/* What the rows below speak of. */
+typedef struct scene {
+    mend_world world;
+    mend_pool *pool;
+    mend_pool *other;
+    char *live;    /* a block of 1000 bytes */
+    char *freed;   /* inside memory that was freed, and so is what lies 512 bytes on */
+    char *foreign; /* a block of the other pool */
+    int host;      /* memory of the host */
+    mend_group *idle;
+    mend_group *begun;
+    mend_stream beside; /* a stream of another device */
+    void *pointer;      /* outputs: must stay NULL, 0 or as the INIT macros make them */
+    mend_pool *made;
+    mend_group *group;
+    uint64_t released;
+    mend_pool_config config;
+    mend_stats stats;
+    mend_block_info info;
+    mend_error error;
+} scene;
+
+static bool open_scene(scene *s)
+{
+    *s = (scene){.stats = MEND_STATS_INIT, .info = MEND_BLOCK_INFO_INIT, .error = MEND_ERROR_INIT};
+    mend_world_init(&s->world);
+    s->world.sim_config.device_count = 2;
+    if (!mend_world_open(&s->world)) {
+        return false;
+    }
+    s->pool = s->world.pool;
+    s->config = s->world.pool_config;
+    void *pointers[3];
+    EXPECT_RESULT(MEND_OK, mend_pool_create(&s->config, &s->other));
+    EXPECT_RESULT(MEND_OK, mend_alloc(s->pool, 1000, NULL, &pointers[0]));
+    EXPECT_RESULT(MEND_OK, mend_alloc(s->pool, 1000, NULL, &pointers[1]));
+    EXPECT_RESULT(MEND_OK, mend_alloc(s->other, 1000, NULL, &pointers[2]));
+    EXPECT_RESULT(MEND_OK, mend_free(s->pool, pointers[1], NULL));
+    s->live = pointers[0];
+    s->freed = pointers[1];
+    s->foreign = pointers[2];
+    EXPECT_RESULT(MEND_OK, mend_group_create(s->pool, &s->idle));
+    EXPECT_RESULT(MEND_OK, mend_group_create(s->pool, &s->begun));
+    mend_stream other_stream;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &other_stream));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(s->begun, other_stream));
+    const mend_driver *driver = s->config.driver;
+    mend_device_info device;
+    EXPECT_INT_EQ(0, driver->device_open(driver, 1, &device));
+    EXPECT_INT_EQ(0, driver->context_push(driver, device.context));
+    EXPECT_INT_EQ(0, driver->stream_create(driver, &s->beside));
+    EXPECT_INT_EQ(0, driver->context_pop(driver));
+    return !mend_test_has_failed();
+}
+
+static void close_scene(scene *s)
+{
+    EXPECT_RESULT(MEND_OK, mend_audit(s->pool));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->other));
+    EXPECT_INT_EQ(0, s->config.driver->stream_destroy(s->config.driver, s->beside));
+    EXPECT_INT_EQ(0, s->config.driver->device_close(s->config.driver, 1));
+    mend_world_check(&s->world);
+    mend_world_close(&s->world);
+}
+
+static bool outputs_are_untouched(const scene *s)
+{
+    static const mend_stats no_stats = MEND_STATS_INIT;
+    static const mend_block_info no_info = MEND_BLOCK_INFO_INIT;
+    return s->pointer == NULL && s->made == NULL && s->group == NULL && s->released == 0 &&
+           memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0 &&
+           memcmp(&s->info, &no_info, sizeof(no_info)) == 0;
+}
+
+/* X(expected, call): in terms of a scene s. Order matters to nothing. */
+#define ALLOCATIONS(X)                                                                             \
+    X(INVALID, mend_alloc(NULL, 512, NULL, &s->pointer))                                           \
+    X(INVALID, mend_alloc(s->pool, 512, NULL, NULL))                                               \
+    X(INVALID, mend_alloc(s->pool, 0, NULL, &s->pointer))                                          \
+    X(INVALID, mend_alloc(s->pool, LARGEST + 1, NULL, &s->pointer))                                \
+    X(INVALID, mend_alloc(s->pool, UINT64_MAX, NULL, &s->pointer))                                 \
+    X(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s->pool, LARGEST, NULL, &s->pointer))                   \
+    X(INVALID, mend_alloc(s->pool, 512, MEND_NO_STREAM, &s->pointer))                              \
+    X(INVALID, mend_alloc(s->pool, 512, MEND_EVERY_STREAM, &s->pointer))                           \
+    X(UNKNOWN, mend_alloc(s->pool, 512, s->beside, &s->pointer))                                   \
+    X(INVALID, mend_alloc_aligned(NULL, 512, 512, NULL, &s->pointer))                              \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, 512, NULL, NULL))                                  \
+    X(INVALID, mend_alloc_aligned(s->pool, 0, 512, NULL, &s->pointer))                             \
+    X(INVALID, mend_alloc_aligned(s->pool, LARGEST + 1, 512, NULL, &s->pointer))                   \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, 0, NULL, &s->pointer))                             \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, 3, NULL, &s->pointer))                             \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, 513, NULL, &s->pointer))                           \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, UINT64_C(1) << 41, NULL, &s->pointer))             \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, UINT64_MAX, NULL, &s->pointer))                    \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, 512, MEND_NO_STREAM, &s->pointer))                 \
+    X(MEND_ERROR_OUT_OF_MEMORY,                                                                    \
+      mend_alloc_aligned(s->pool, LARGEST, UINT64_C(1) << 40, NULL, &s->pointer))
+
+#define POINTERS(X)                                                                                \
+    X(INVALID, mend_free(NULL, s->live, NULL))                                                     \
+    X(INVALID, mend_free(NULL, NULL, NULL))                                                        \
+    X(FOREIGN, mend_free(s->pool, s->foreign, NULL))                                               \
+    X(FOREIGN, mend_free(s->pool, &s->host, NULL))                                                 \
+    X(FOREIGN, mend_free(s->pool, (void *)(uintptr_t)1, NULL))                                     \
+    X(FOREIGN, mend_free(s->pool, (void *)UINTPTR_MAX, NULL))                                      \
+    X(FOREIGN, mend_free(s->pool, s->live + 4 * MEND_MIB, NULL))                                   \
+    X(INTERIOR, mend_free(s->pool, s->live + 1, NULL))                                             \
+    X(INTERIOR, mend_free(s->pool, s->live + 512, NULL))                                           \
+    X(INTERIOR, mend_free(s->pool, s->live + 1023, NULL))                                          \
+    X(DOUBLE, mend_free(s->pool, s->freed, NULL))                                                  \
+    X(DOUBLE, mend_free(s->pool, s->freed + 1, NULL))                                              \
+    X(DOUBLE, mend_free(s->pool, s->freed, MEND_NO_STREAM))                                        \
+    X(INVALID, mend_free(s->pool, s->live, MEND_EVERY_STREAM))                                     \
+    X(UNKNOWN, mend_free(s->pool, s->live, s->beside))                                             \
+    X(INVALID, mend_record_stream(NULL, s->live, NULL))                                            \
+    X(INVALID, mend_record_stream(s->pool, NULL, NULL))                                            \
+    X(INVALID, mend_record_stream(s->pool, s->live, MEND_NO_STREAM))                               \
+    X(INVALID, mend_record_stream(s->pool, s->live, MEND_EVERY_STREAM))                            \
+    X(UNKNOWN, mend_record_stream(s->pool, s->live, s->beside))                                    \
+    X(FOREIGN, mend_record_stream(s->pool, s->foreign, NULL))                                      \
+    X(INTERIOR, mend_record_stream(s->pool, s->live + 8, NULL))                                    \
+    X(DOUBLE, mend_record_stream(s->pool, s->freed, NULL))                                         \
+    X(INVALID, mend_forget_stream(NULL, NULL))                                                     \
+    X(INVALID, mend_forget_stream(s->pool, MEND_NO_STREAM))                                        \
+    X(INVALID, mend_forget_stream(s->pool, MEND_EVERY_STREAM))                                     \
+    X(INVALID, mend_get_block_info(NULL, s->live, &s->info))                                       \
+    X(INVALID, mend_get_block_info(s->pool, NULL, &s->info))                                       \
+    X(INVALID, mend_get_block_info(s->pool, s->live, NULL))                                        \
+    X(FOREIGN, mend_get_block_info(s->pool, s->foreign, &s->info))                                 \
+    X(FOREIGN, mend_get_block_info(s->pool, &s->host, &s->info))                                   \
+    X(DOUBLE, mend_get_block_info(s->pool, s->freed, &s->info))
+
+#define ROOM(X)                                                                                    \
+    X(INVALID, mend_trim(NULL, 0, &s->released))                                                   \
+    X(INVALID, mend_set_limit(NULL, 0))                                                            \
+    X(INVALID, mend_add_pressure_callback(NULL, press, NULL))                                      \
+    X(INVALID, mend_add_pressure_callback(s->pool, NULL, NULL))                                    \
+    X(INVALID, mend_remove_pressure_callback(NULL, press, NULL))                                   \
+    X(INVALID, mend_remove_pressure_callback(s->pool, NULL, NULL))                                 \
+    X(INVALID, mend_remove_pressure_callback(s->pool, press, NULL))                                \
+    X(INVALID, mend_get_stats(NULL, &s->stats))                                                    \
+    X(INVALID, mend_get_stats(s->pool, NULL))                                                      \
+    X(INVALID, mend_reset_peak_stats(NULL))                                                        \
+    X(INVALID, mend_audit(NULL))
+
+#define GROUPS(X)                                                                                  \
+    X(INVALID, mend_group_create(NULL, &s->group))                                                 \
+    X(INVALID, mend_group_create(s->pool, NULL))                                                   \
+    X(INVALID, mend_group_begin(NULL, NULL))                                                       \
+    X(INVALID, mend_group_begin(s->idle, MEND_NO_STREAM))                                          \
+    X(INVALID, mend_group_begin(s->begun, NULL))                                                   \
+    X(INVALID, mend_group_end(NULL))                                                               \
+    X(INVALID, mend_group_end(s->idle))                                                            \
+    X(INVALID, mend_group_release(NULL, NULL))                                                     \
+    X(INVALID, mend_group_release(s->idle, MEND_EVERY_STREAM))                                     \
+    X(UNKNOWN, mend_group_release(s->idle, s->beside))                                             \
+    X(INVALID, mend_group_release(s->begun, NULL))                                                 \
+    X(INVALID, mend_group_release(s->begun, MEND_NO_STREAM))
+
+/* X(expected, field, value): mend_pool_create with one field of the config like this. */
+#define CONFIGS(X)                                                                                 \
+    X(INVALID, struct_size, 0)                                                                     \
+    X(INVALID, struct_size, sizeof(mend_pool_config) + 8)                                          \
+    X(INVALID, struct_size, SIZE_MAX)                                                              \
+    X(INVALID, device, -1)                                                                         \
+    X(MEND_ERROR_NO_DEVICE, device, 2)                                                             \
+    X(MEND_ERROR_NO_DEVICE, device, INT32_MAX)                                                     \
+    X(INVALID, allow_stream_waits, 2)                                                              \
+    X(INVALID, allow_stream_waits, -2)                                                             \
+    X(INVALID, chunk_bytes, LARGEST + 1)                                                           \
+    X(INVALID, small_chunk_bytes, UINT64_MAX)                                                      \
+    X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
+    X(INVALID, streams_may_vanish, -1)                                                             \
+    X(INVALID, streams_may_vanish, 2)                                                              \
+    X(INVALID, knows_all_streams, 2)                                                               \
+    X(INVALID, audit_level, -1)                                                                    \
+    X(INVALID, audit_level, 3)
+
+static int press(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    (void)context;
+    (void)pool;
+    (void)needed_bytes;
+    return 0;
+}
+
+/* One row: the answer, the detail behind it, and nothing else. */
+static void judge(scene *s, const char *call, mend_result expected, mend_result actual)
+{
+    MEND_TEST_CHECK(actual == expected, (void)0, "%s\n  is       %s\n  expected %s", call,
+                    mend_result_name(actual), mend_result_name(expected));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&s->error));
+    MEND_TEST_CHECK(s->error.result == expected && s->error.message[0] != '\0', (void)0,
+                    "%s leaves %s, \"%s\"", call, mend_result_name(s->error.result),
+                    s->error.message);
+    MEND_TEST_CHECK(outputs_are_untouched(s), (void)0, "%s wrote an output", call);
+}
+
+static mend_stats stats_but_failures(mend_pool *pool)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    stats.out_of_memory = 0;
+    stats.driver_failures = 0;
+    return stats;
+}
+
+/* All rows on one pool, which is as before. */
+static void judge_all(scene *s)
+{
+    mend_stats before = stats_but_failures(s->pool);
+#define X(expected, call) judge(s, #call, expected, call);
+    ALLOCATIONS(X)
+    POINTERS(X)
+    ROOM(X)
+    GROUPS(X)
+#undef X
+    mend_stats after = stats_but_failures(s->pool);
+    EXPECT_INT_EQ(0, memcmp(&before, &after, sizeof(before)));
+}
+
+MEND_TEST(pool_misuse, every_argument_has_its_error)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    judge_all(&s);
+    judge_all(&s);
+    EXPECT_RESULT(MEND_OK, mend_free(s.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(s.pool, NULL, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(s.pool, s.live, NULL)); /* still a block */
+    close_scene(&s);
+}
+
+MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
+{
+    scene scene_of_row;
+    scene *s = &scene_of_row;
+    ASSERT_TRUE(open_scene(s));
+    uint64_t chunks_before = mend_world_ledger(&s->world).chunks;
+#define X(expected, field, value)                                                                  \
+    s->config = s->world.pool_config;                                                              \
+    s->config.field = value;                                                                       \
+    judge(s, #field " = " #value, expected, mend_pool_create(&s->config, &s->made));
+    CONFIGS(X)
+#undef X
+    judge(s, "pool NULL", INVALID, mend_pool_create(&s->world.pool_config, NULL));
+    mend_sim_ledger ledger = mend_world_ledger(&s->world);
+    EXPECT_U64_EQ(chunks_before, ledger.chunks);
+    EXPECT_U64_EQ(3, ledger.contexts_open);
+    close_scene(s);
+}
+
+MEND_TEST(pool_misuse, structs_without_a_size_are_refused)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    mend_stats stats = {.live_bytes = 7};
+    mend_block_info info = {.requested_bytes = 7};
+    mend_error error = {.driver_status = 7};
+    EXPECT_RESULT(INVALID, mend_get_stats(s.pool, &stats));
+    EXPECT_RESULT(INVALID, mend_get_block_info(s.pool, s.live, &info));
+    EXPECT_U64_EQ(7, stats.live_bytes);
+    EXPECT_U64_EQ(7, info.requested_bytes);
+    EXPECT_RESULT(FOREIGN, mend_free(s.pool, &s.host, NULL));
+    EXPECT_RESULT(INVALID, mend_last_error(&error));
+    EXPECT_RESULT(INVALID, mend_last_error(NULL));
+    EXPECT_INT_EQ(7, error.driver_status);
+    EXPECT_RESULT(MEND_OK, mend_last_error(&s.error));
+    EXPECT_RESULT(FOREIGN, s.error.result); /* the last failure stays */
+    close_scene(&s);
+}
+
+MEND_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    s.config.struct_size = offsetof(mend_pool_config, small_request_bytes);
+    s.config.audit_level = 77; /* not there, as far as the caller knows */
+    s.config.streams_may_vanish = 77;
+    EXPECT_RESULT(MEND_OK, mend_pool_create(&s.config, &s.made));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.made));
+    close_scene(&s);
+}
+
+MEND_TEST(pool_misuse, the_wrong_result_or_version_is_only_a_name)
+{
+    EXPECT_STR_EQ("MEND_ERROR_UNKNOWN_RESULT", mend_result_name((mend_result)17));
+    EXPECT_STR_EQ("MEND_ERROR_UNKNOWN_RESULT", mend_result_name((mend_result)-1));
+    EXPECT_STR_EQ("MEND_ERROR_INVARIANT", mend_result_name(MEND_ERROR_INVARIANT));
+}
