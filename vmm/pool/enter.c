@@ -2,6 +2,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "pool/pool.h"
 
 mend_result mend_pool_invalid(const char *what)
@@ -73,14 +74,18 @@ mend_result mend_pool_enter_making(mend_pool *pool)
 static void audit_after_call(mend_pool *pool)
 {
     char finding[MEND_AUDIT_FINDING_BYTES];
+    bool is_right = true;
     if (pool->audit_level == 1) {
         mend_heap_lock(&pool->heap);
-        bool is_right = mend_observe_audit_sums(&pool->heap, finding);
+        is_right = mend_observe_audit_sums(&pool->heap, finding);
         mend_heap_unlock(&pool->heap);
-        assert(is_right);
     } else if (pool->audit_level == 2) {
-        assert(mend_pool_audit(pool, finding));
+        is_right = mend_pool_audit(pool, finding);
     }
+    if (!is_right) {
+        mend_log(MEND_LOG_WARNING, "audit: %s", finding);
+    }
+    assert(is_right);
 }
 #endif
 

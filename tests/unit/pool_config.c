@@ -1,0 +1,235 @@
+/*
+ * What a pool is told from outside, end to end: MEND_CONF and the struct, limits set later, the
+ * audit on request and after each call.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+/* The environment as it was is put back by restore_environment. */
+static char *set_environment(const char *text)
+{
+    const char *outside = getenv("MEND_CONF");
+    char *saved = outside != NULL ? strdup(outside) : NULL;
+    setenv("MEND_CONF", text, 1);
+    return saved;
+}
+
+static void restore_environment(char *saved)
+{
+    if (saved != NULL) {
+        setenv("MEND_CONF", saved, 1);
+        free(saved);
+    } else {
+        unsetenv("MEND_CONF");
+    }
+}
+
+MEND_TEST(pool_config, the_environment_fills_what_the_program_left_open)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.pool_config.chunk_bytes = 0;
+    char *saved = set_environment("limit:5MiB,chunk:2MiB,small_chunk:1MiB,stream_waits:off");
+    ASSERT_TRUE(mend_world_open(&world));
+    restore_environment(saved);
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&world).limit_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, world.pool->heap.config.chunk_bytes);
+    EXPECT_U64_EQ(256 * MEND_KIB, world.pool->heap.config.small_chunk_bytes); /* the program's */
+    EXPECT_FALSE(world.pool->heap.config.allow_stream_waits);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 5 * MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 512, NULL, &pointer));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_config, a_bad_environment_is_refused_in_words)
+{
+    static const struct {
+        const char *text;
+        const char *words;
+    } rows[] = {{"limit:5MB", "5MB"}, {"lmit:5MiB", "lmit"}, {"audit:3", "audit"}, {",", ""}};
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        mend_pool *pool = NULL;
+        mend_error error = MEND_ERROR_INIT;
+        char *saved = set_environment(rows[i].text);
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&world.pool_config, &pool));
+        restore_environment(saved);
+        EXPECT_PTR_EQ(NULL, pool);
+        EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+        EXPECT_TRUE(strstr(error.message, "MEND_CONF") != NULL);
+        EXPECT_TRUE(strstr(error.message, rows[i].words) != NULL);
+    }
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *live;
+    void *freed;
+    void *pointer;
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &live));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, NULL, &freed));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, freed, NULL));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 1));
+    EXPECT_U64_EQ(1, mend_world_stats(&world).limit_bytes);
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&world).reserved_bytes);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 512, NULL, &pointer));
+    mend_world_check(&world);
+    /* What is freed is used again, though it is above the limit. */
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, live, NULL));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &live));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, live, NULL));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 1));
+    EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 4 * MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 4 * MEND_MIB, NULL, &live));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 512, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 0));
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&world).limit_bytes);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, UINT64_MAX));
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&world).limit_bytes);
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, NULL, &pointer));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_config, trim_keeps_what_it_is_told_to)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    uint64_t released = 7;
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 6 * MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
+    EXPECT_U64_EQ(0, released); /* live */
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, pointer, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, &released));
+    EXPECT_U64_EQ(0, released);
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 4 * MEND_MIB, &released));
+    EXPECT_U64_EQ(2 * MEND_MIB, released);
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 3 * MEND_MIB + 1, &released));
+    EXPECT_U64_EQ(MEND_MIB, released); /* at most so much stays */
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* Another thread sets the limit while this one is inside the call that creates its chunk. */
+typedef struct crossing {
+    mend_world world;
+    pthread_t thread;
+    sem_t begun;
+    bool has_begun;
+} crossing;
+
+static void *lower_the_limit(void *argument)
+{
+    crossing *c = argument;
+    sem_post(&c->begun);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(c->world.pool, 2 * MEND_MIB));
+    return NULL;
+}
+
+static void cross(void *context, const char *call, int is_after)
+{
+    crossing *c = context;
+    if (!is_after && !c->has_begun && strcmp(call, "create") == 0) {
+        c->has_begun = true;
+        EXPECT_INT_EQ(0, pthread_create(&c->thread, NULL, lower_the_limit, c));
+        sem_wait(&c->begun);
+    }
+}
+
+MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
+{
+    crossing c = {.has_begun = false};
+    mend_world_init(&c.world);
+    sem_init(&c.begun, 0, 0);
+    ASSERT_TRUE(mend_world_open(&c.world));
+    mend_sim_set_call_observer(c.world.sim, cross, &c);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, mend_alloc(c.world.pool, 3 * MEND_MIB, NULL, &pointer));
+    ASSERT_TRUE(c.has_begun);
+    pthread_join(c.thread, NULL);
+    mend_sim_set_call_observer(c.world.sim, NULL, NULL);
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&c.world).reserved_bytes);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(c.world.pool, MEND_MIB, NULL, &pointer));
+    mend_world_check(&c.world);
+    mend_world_close(&c.world);
+    sem_destroy(&c.begun);
+}
+
+/* ---- the audit ----------------------------------------------------------------------------------
+ */
+
+MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_heap *heap = &world.pool->heap;
+    uint64_t *const figures[] = {&heap->counters.live_bytes,
+                                 &heap->counters.requested_bytes,
+                                 &heap->counters.live_blocks,
+                                 &heap->chunks.reserved_bytes,
+                                 &heap->chunks.whole_bytes,
+                                 &heap->retired_bytes,
+                                 &heap->zones[MEND_ZONE_LARGE].free_bytes};
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        mend_error error = MEND_ERROR_INIT;
+        EXPECT_RESULT(MEND_OK, mend_audit(world.pool));
+        *figures[i] += 512;
+        EXPECT_RESULT(MEND_ERROR_INVARIANT, mend_audit(world.pool));
+        *figures[i] -= 512;
+        EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+        EXPECT_RESULT(MEND_ERROR_INVARIANT, error.result);
+        EXPECT_TRUE(error.message[0] != '\0');
+    }
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_config, a_program_runs_under_the_audit)
+{
+    for (int level = 1; level <= 2; level++) {
+        mend_world world;
+        mend_world_init(&world);
+        world.sim_config.memory_bytes = 8 * MEND_MIB;
+        world.pool_config.audit_level = level;
+        ASSERT_TRUE(mend_world_open(&world));
+        mend_test_random random;
+        mend_test_random_init(&random, mend_test_seed());
+        void *blocks[16] = {NULL};
+        for (int i = 0; i < 400; i++) {
+            void **block = &blocks[mend_test_random_below(&random, 16)];
+            EXPECT_RESULT(MEND_OK, mend_free(world.pool, *block, NULL));
+            *block = NULL;
+            uint64_t size_bytes = 1 + mend_test_random_below(&random, 2 * MEND_MIB);
+            mend_result result = mend_alloc(world.pool, size_bytes, NULL, block);
+            EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+            if (i % 50 == 0) {
+                EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 4 * MEND_MIB, NULL));
+            }
+        }
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+}

@@ -1,0 +1,226 @@
+/*
+ * The ladder of making room: which rung serves a request, in which order of driver calls, and that
+ * a dearer one is not touched while a cheaper one holds. Statistics and the order of calls tell.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+/* A device of 8 MiB, two streams, and the driver's calls that make room, in order: "create map". */
+typedef struct scene {
+    mend_world world;
+    mend_stream streams[2];
+    char calls[512];
+} scene;
+
+static void write_down(void *context, const char *call, int is_after)
+{
+    static const char *const told[] = {"create",
+                                       "map",
+                                       "unmap",
+                                       "set_access",
+                                       "reserve",
+                                       "stream_wait",
+                                       "event_synchronize",
+                                       "context_synchronize",
+                                       "address_free"};
+    scene *s = context;
+    size_t used = strlen(s->calls);
+    for (size_t i = 0; !is_after && i < sizeof(told) / sizeof(told[0]); i++) {
+        bool is_again = used >= strlen(call) + 1 &&
+                        strncmp(s->calls + used - strlen(call) - 1, call, strlen(call)) == 0;
+        if (strcmp(call, told[i]) == 0 && !is_again) {
+            snprintf(s->calls + used, sizeof(s->calls) - used, "%s ", call);
+        }
+    }
+}
+
+static bool open_scene(scene *s, uint64_t limit_bytes, int allow_stream_waits)
+{
+    mend_world_init(&s->world);
+    s->world.sim_config.memory_bytes = 8 * MEND_MIB;
+    s->world.pool_config.limit_bytes = limit_bytes;
+    s->world.pool_config.allow_stream_waits = allow_stream_waits;
+    if (!mend_world_open(&s->world)) {
+        return false;
+    }
+    s->calls[0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &s->streams[i]));
+    }
+    mend_sim_set_call_observer(s->world.sim, write_down, s);
+    return !mend_test_has_failed();
+}
+
+static void close_scene(scene *s)
+{
+    mend_sim_set_call_observer(s->world.sim, NULL, NULL);
+    mend_world_check(&s->world);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->world.pool, s->streams[i]));
+        mend_sim_stream_destroy(s->world.sim, s->streams[i]);
+    }
+    mend_world_close(&s->world);
+}
+
+/* Allocates; the calls since the last such request, runs of the same as one, are `calls`. */
+static void *allocate(scene *s, uint64_t size_bytes, int stream, const char *calls)
+{
+    void *pointer = NULL;
+    s->calls[0] = '\0';
+    EXPECT_RESULT(MEND_OK, mend_alloc(s->world.pool, size_bytes, s->streams[stream], &pointer));
+    EXPECT_STR_EQ(calls, s->calls);
+    return pointer;
+}
+
+/* Uses a block until a time, and frees it. */
+static void release(scene *s, void *pointer, uint64_t size_bytes, int stream, uint64_t finish_ns)
+{
+    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                          .address = (uint64_t)(uintptr_t)pointer,
+                          .size_bytes = size_bytes,
+                          .finish_ns = finish_ns};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->world.sim, s->streams[stream], &work));
+    EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, pointer, s->streams[stream]));
+}
+
+MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s, 0, 0));
+    void *first = allocate(&s, 2 * MEND_MIB, 0, "create reserve map set_access ");
+    void *second = allocate(&s, 2 * MEND_MIB, 0, "create map set_access ");
+    release(&s, first, 2 * MEND_MIB, 0, 1000);
+    /* A run of the same stream, though work is under way. */
+    first = allocate(&s, 2 * MEND_MIB, 0, "");
+    release(&s, first, 2 * MEND_MIB, 0, 2000);
+    /* The run grows in place by new chunks, for the same stream: nothing is waited for. */
+    void *third = allocate(&s, 3 * MEND_MIB, 0, "create map set_access ");
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s.world).reserved_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.world).placed_by_extension);
+    release(&s, third, 3 * MEND_MIB, 0, 3000);
+    /* Another stream creates while the limit allows it, and does not wait. */
+    void *fourth = allocate(&s, 3 * MEND_MIB, 1, "create map set_access ");
+    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.world).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.world).stream_waits);
+    /* Then it takes what the first freed, behind a wait on the device. */
+    void *fifth = allocate(&s, 3 * MEND_MIB, 1, "stream_wait ");
+    EXPECT_U64_EQ(1, mend_world_stats(&s.world).stream_waits);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    release(&s, second, 2 * MEND_MIB, 0, 4000);
+    release(&s, fourth, 3 * MEND_MIB, 1, 4000);
+    release(&s, fifth, 3 * MEND_MIB, 1, 4000);
+    mend_sim_advance(s.world.sim, 10000);
+    /* All is idle: wholly free chunks are joined, from wherever they are. */
+    void *all = allocate(&s, 8 * MEND_MIB, 1, "map set_access ");
+    EXPECT_TRUE(mend_world_stats(&s.world).chunks_moved > 0);
+    EXPECT_TRUE(mend_world_stats(&s.world).retired_bytes > 0);
+    release(&s, all, 8 * MEND_MIB, 1, 20000);
+    /* Retired mappings go before chunks are mapped anew, but not those still in use. */
+    s.calls[0] = '\0';
+    EXPECT_RESULT(MEND_OK,
+                  mend_alloc_aligned(s.world.pool, MEND_MIB, MEND_GIB, s.streams[1], &all));
+    EXPECT_STR_EQ("unmap reserve map set_access ", s.calls);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&s.world).retired_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_ladder, the_host_waits_only_as_far_as_needed)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB, -1));
+    void *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = NULL;
+        EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, MEND_MIB, s.streams[0], &blocks[i]));
+    }
+    void *pointer = NULL;
+    for (int i = 0; i < 4; i++) {
+        release(&s, blocks[i], MEND_MIB, 0, 1000 * (uint64_t)(i + 1));
+        /* Trimming records a fence for what was freed, one for each block. */
+        EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 4 * MEND_MIB, NULL));
+    }
+    pointer = allocate(&s, MEND_MIB, 1, "event_synchronize ");
+    EXPECT_U64_EQ(1, mend_world_stats(&s.world).host_waits);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(s.world.sim));
+    pointer = allocate(&s, 2 * MEND_MIB, 1, "event_synchronize map set_access ");
+    EXPECT_U64_EQ(3, mend_world_stats(&s.world).host_waits);
+    EXPECT_U64_EQ(3000, mend_sim_now_ns(s.world.sim));
+    EXPECT_TRUE(pointer != NULL);
+    close_scene(&s);
+}
+
+static int come_by(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    (void)pool;
+    (void)needed_bytes;
+    scene *s = context;
+    strcat(s->calls, "callback ");
+    return 0;
+}
+
+MEND_TEST(pool_ladder, siblings_then_callbacks_then_the_host_waits)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s, 0, -1));
+    mend_pool *sibling;
+    void *pointer;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &sibling));
+    ASSERT_RESULT(MEND_OK, mend_alloc(sibling, MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_free(sibling, pointer, NULL));
+    mend_sim_set_foreign_bytes(s.world.sim, 0, 2 * MEND_MIB);
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.world.pool, come_by, &s));
+    void *first = allocate(&s, 4 * MEND_MIB, 0, "create reserve map set_access ");
+    release(&s, first, 4 * MEND_MIB, 0, 1000);
+    /* Refused, and undone; the sibling gives, which is not enough; the program has nothing. */
+    allocate(&s, 4 * MEND_MIB, 1, "create unmap create callback create event_synchronize ");
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(sibling));
+    close_scene(&s);
+}
+
+/* A thread that goes on allocating and freeing, as seen by one that makes room: at each wait of the
+ * host it has freed a block more. */
+typedef struct busy {
+    scene *s;
+    uint64_t waits;
+    uint64_t time_ns;
+} busy;
+
+static void free_one_more(void *context, const char *call, int is_after)
+{
+    busy *b = context;
+    if (!is_after || strcmp(call, "event_synchronize") != 0 || ++b->waits > 200) {
+        return;
+    }
+    void *pointer = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(b->s->world.pool, 512, b->s->streams[1], &pointer));
+    b->time_ns += 1000;
+    release(b->s, pointer, 512, 1, b->time_ns);
+}
+
+MEND_TEST(pool_ladder, others_who_go_on_do_not_keep_a_request_from_its_answer)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB, -1));
+    void *blocks[8];
+    EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, 4 * MEND_MIB, s.streams[0], &blocks[0]));
+    EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, blocks[0], s.streams[0]));
+    for (int i = 0; i < 8; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, 512 * MEND_KIB, s.streams[1], &blocks[i]));
+    }
+    for (int i = 0; i < 8; i += 2) {
+        release(&s, blocks[i], 512 * MEND_KIB, 1, 1000);
+    }
+    busy b = {.s = &s, .time_ns = 1000};
+    mend_sim_set_call_observer(s.world.sim, free_one_more, &b);
+    void *pointer;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(s.world.pool, MEND_MIB, s.streams[0], &pointer));
+    EXPECT_TRUE(b.waits > 0);
+    EXPECT_TRUE(b.waits < 50);
+    close_scene(&s);
+}
