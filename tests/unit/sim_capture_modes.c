@@ -131,64 +131,78 @@ SIM_TEST(sim_capture_modes, let_memory_grow_in_a_relaxed_thread)
     EXPECT_U64_EQ(0, f->heard);
 }
 
-SIM_TEST(sim_capture_modes, let_no_thread_take_memory_away)
+static void touch(sim_fixture *f, uint64_t address)
+{
+    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address, 512, 0, 0);
+}
+
+/* Two mappings of a page; work is recorded on the last bytes of the first. */
+SIM_TEST(sim_capture_modes, let_no_thread_take_away_what_was_recorded)
 {
     mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
     uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
     mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
     EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
+    sim_fixture_allow(f, address + f->page, f->page);
     relax(f, &mode);
-    begin(f);
-    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->unmap(f->driver, address, f->page));
-    EXPECT_HEARD(f, 1, "whose graph may use it");
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
-    begin(f);
-    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->release(f->driver, chunk));
-    EXPECT_HEARD(f, 2, "a stream of the context is captured");
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+    for (int both = 0; both < 2; both++) {
+        begin(f);
+        touch(f, address + f->page - 512);
+        EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                      f->driver->unmap(f->driver, address, both ? 2 * f->page : f->page));
+        EXPECT_HEARD(f, (uint64_t)both + 1, "whose graph uses it");
+        EXPECT_TRUE(is_spoilt(f));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+    }
     EXPECT_U64_EQ(2, sim_fixture_ledger(f).mappings);
     EXPECT_OK(f->driver->release(f->driver, chunk));
     EXPECT_OK(f->driver->unmap(f->driver, address, 2 * f->page));
 }
 
-SIM_TEST(sim_capture_modes, keep_what_was_made_meanwhile_and_used)
+SIM_TEST(sim_capture_modes, let_a_relaxed_thread_take_away_what_nothing_touches)
 {
     mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
+    mend_sim_graph *graph = NULL;
+    uint64_t address = sim_fixture_map(f, f->page, 2 * f->page);
+    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
+    EXPECT_OK(f->driver->map(f->driver, address + f->page, f->page, 0, chunk));
+    sim_fixture_allow(f, address + f->page, f->page);
     relax(f, &mode);
     begin(f);
-    uint64_t address = 0;
-    EXPECT_OK(f->driver->reserve(f->driver, f->page, 0, 0, &address));
-    mend_chunk_handle chunk = sim_fixture_chunk(f, f->page);
-    EXPECT_OK(f->driver->map(f->driver, address, f->page, 0, chunk));
-    sim_fixture_allow(f, address, f->page);
-    sim_fixture_work(f, f->stream, MEND_SIM_WORK_TOUCH, address + f->page - 512, 512, 0, 0);
-    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED, f->driver->unmap(f->driver, address, f->page));
-    EXPECT_HEARD(f, 1, "whose graph may use it");
+    touch(f, address + f->page - 512);
+    EXPECT_OK(f->driver->release(f->driver, chunk));
+    EXPECT_OK(f->driver->unmap(f->driver, address + f->page, f->page));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, &graph));
+    EXPECT_RESULT(MEND_OK, mend_sim_graph_launch(f->sim, graph, f->stream, 0));
+    mend_sim_graph_destroy(f->sim, graph);
+    EXPECT_OK(f->driver->unmap(f->driver, address, f->page));
+    EXPECT_U64_EQ(0, f->heard);
 }
 
-/* Captures of one device leave the others alone. */
-MEND_TEST(sim_capture_modes, concern_one_device)
+/* Granules with holes: what lies in a hole is not touched. */
+SIM_TEST(sim_capture_modes, know_the_granules_that_work_touches)
 {
-    sim_fixture f;
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    config.device_count = 2;
-    ASSERT_TRUE(sim_fixture_open(&f, &config));
-    const mend_chunk_properties properties = {.device = 1};
-    const int device = 1;
     mend_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
-    mend_chunk_handle chunk = 0;
-    uint64_t address = 0;
-    EXPECT_OK(f.driver->create(f.driver, f.page, &properties, &chunk));
-    EXPECT_OK(f.driver->reserve(f.driver, f.page, 0, 0, &address));
-    EXPECT_OK(f.driver->map(f.driver, address, f.page, 0, chunk));
-    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, &device, 1));
-    begin(&f);
-    relax(&f, &mode);
-    EXPECT_OK(f.driver->release(f.driver, chunk));
-    EXPECT_OK(f.driver->unmap(f.driver, address, f.page));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f.sim, f.stream, NULL));
-    EXPECT_U64_EQ(0, f.heard);
-    sim_fixture_close(&f);
+    uint64_t address = sim_fixture_map(f, f->page, 3 * f->page);
+    for (uint64_t i = 1; i < 3; i++) {
+        EXPECT_OK(f->driver->map(f->driver, address + i * f->page, f->page, 0,
+                                 sim_fixture_chunk(f, f->page)));
+        sim_fixture_allow(f, address + i * f->page, f->page);
+    }
+    relax(f, &mode);
+    const mend_kernel kernel = {.kind = MEND_KERNEL_WRITE,
+                                .address = address,
+                                .granule_bytes = 512,
+                                .stride_bytes = 2 * f->page,
+                                .granule_count = 2};
+    begin(f);
+    EXPECT_OK(f->driver->launch(f->driver, f->stream, &kernel));
+    EXPECT_OK(f->driver->unmap(f->driver, address + f->page, f->page));
+    EXPECT_FALSE(is_spoilt(f));
+    EXPECT_STATUS(MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                  f->driver->unmap(f->driver, address + 2 * f->page, f->page));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(f->sim, f->stream, NULL));
+    EXPECT_HEARD(f, 1, "whose graph uses it");
 }
 
 SIM_TEST(sim_capture_modes, of_no_sort_are_refused)

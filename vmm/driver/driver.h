@@ -228,8 +228,7 @@ struct mend_driver {
                           const mend_chunk_properties *properties, mend_chunk_handle *handle);
 
     /* Gives up a handle. The memory returns when the last mapping and the last exported file are
-     * gone as well; releasing a mapped chunk is legal, but not while a stream of its device is
-     * captured, when memory only grows. INVALID_VALUE for an unknown handle. */
+     * gone as well; releasing a mapped chunk is legal. INVALID_VALUE for an unknown handle. */
     mend_status (*release)(const mend_driver *, mend_chunk_handle handle);
 
     /* Maps a whole chunk: address and size multiples of the page, offset 0, size the chunk's,
@@ -239,9 +238,8 @@ struct mend_driver {
                        uint64_t offset_bytes, mend_chunk_handle handle);
 
     /* Unmaps whole mappings: the range must begin where a mapping begins, end where one ends and
-     * have no hole, inside one reservation. Does not wait for work in flight. While a stream
-     * of a context with access is captured only what was mapped since, and no captured work
-     * touches: anything else its graph may use. INVALID_VALUE for a breach. */
+     * have no hole, inside one reservation. Does not wait for work in flight. Not what work
+     * recorded in a capture under way touches. INVALID_VALUE for a breach. */
     mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
 
     /* Makes a wholly mapped range of whole mappings, inside one reservation, readable and writable

@@ -42,7 +42,6 @@ static mend_result begin(mend_sim *sim, mend_sim_stream *stream, mend_sim_captur
     mend_sim_capture *capture = mend_slab_take(&sim->capture_slab);
     capture->id = ++sim->last_capture_id;
     capture->thread = thread->number;
-    capture->sequence = sim->sequence;
     capture->mode = mode;
     capture->origin = stream;
     capture->graph = graph;

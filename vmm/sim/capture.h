@@ -29,8 +29,7 @@ struct mend_sim_graph {
 struct mend_sim_capture {
     mend_list link; /* of all under way */
     uint64_t id;
-    uint64_t thread;   /* number of the one that began it */
-    uint64_t sequence; /* of host calls, when it began */
+    uint64_t thread; /* number of the one that began it */
     mend_sim_capture_mode mode;
     mend_sim_stream *origin;
     mend_sim_graph *graph; /* so far */
@@ -63,8 +62,8 @@ mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stre
 mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event);
 mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device);
 
-/* A mapping is kept for the captures of the devices that may use it, save when it was made since
- * they began and nothing they recorded touches it. */
+/* A mapping is kept for the captures whose work, as far as recorded, touches it. Where that is
+ * none, nobody is harmed: a graph that comes to use it later is judged when it runs. */
 mend_status mend_sim_capture_forbids_unmap(mend_sim *sim, const mend_sim_mapping *mapping);
 
 /* The captured stream whose turn the legacy stream `stream` cannot wait for; NULL: there is none,

@@ -109,31 +109,17 @@ mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event)
                            mend_driver_call_name(sim->call));
 }
 
-/* A stream of one of the devices takes part. */
-static bool spans(const mend_sim *sim, const mend_sim_capture *capture, uint64_t devices)
-{
-    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
-        const mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
-        if (stream->capture == capture && (devices & UINT64_C(1) << stream->device) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 mend_status mend_sim_capture_forbids_unmap(mend_sim *sim, const mend_sim_mapping *mapping)
 {
     const uint64_t address = mapping->address;
     const uint64_t size = mapping->size_bytes;
     for (mend_list *at = sim->captures.next; at != &sim->captures; at = at->next) {
         mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
-        bool used = mapping->access_sequence <= capture->sequence ||
-                    mend_sim_graph_touches(capture->graph, address, size);
-        if (used && spans(sim, capture, mapping->access_devices)) {
+        if (mend_sim_graph_touches(capture->graph, address, size)) {
             capture->spoilt = true;
             return mend_sim_refuse(
                 sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
-                "%s: " RANGE_FORMAT " while stream %" PRIu64 " is captured, whose graph may use it",
+                "%s: " RANGE_FORMAT " while stream %" PRIu64 " is captured, whose graph uses it",
                 mend_driver_call_name(sim->call), RANGE_OF(address, size), capture->origin->id);
         }
     }

@@ -67,21 +67,11 @@ mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim
     return MEND_DRIVER_OK;
 }
 
-static bool overlap(uint64_t address, uint64_t size, uint64_t other, uint64_t other_size)
-{
-    return address < other + other_size && other < address + size;
-}
-
 bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint64_t size_bytes)
 {
     for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
-        const mend_sim_item *item = &NODE_OF(at)->item;
-        uint64_t span = item->granule_count == 0
-                            ? 0
-                            : (item->granule_count - 1) * item->stride_bytes + item->granule_bytes;
-        if (overlap(address, size_bytes, item->address, span) ||
-            overlap(address, size_bytes, item->source, item->granule_bytes) ||
-            overlap(address, size_bytes, item->mismatches, sizeof(uint64_t))) {
+        const mend_sim_node *node = NODE_OF(at);
+        if (node->is_work && mend_sim_item_touches(&node->item, address, size_bytes)) {
             return true;
         }
     }

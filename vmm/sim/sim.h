@@ -429,6 +429,9 @@ mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64
 /* Judges what an item touches as it completes. ILLEGAL_ADDRESS, with an explanation. */
 mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
 
+/* The item reads or writes something of the range. */
+bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size);
+
 /* ---- content.c: the bytes behind the addresses; nothing happens where content is not kept ---- */
 
 mend_status mend_sim_content_open(mend_sim *sim);
