@@ -191,6 +191,18 @@ static void stamp_all(mend_heap *heap, mend_span *span)
     }
 }
 
+/* A refusal of the driver is no failure of the free. */
+static void record_fence(mend_heap *heap, uint32_t stream)
+{
+    mend_thread_error error_before = *mend_process_error();
+    mend_door door;
+    if (mend_heap_open_door(heap, &door) == MEND_OK) {
+        mend_heap_record_fence(heap, stream);
+        mend_heap_close_door(heap, &door);
+    }
+    *mend_process_error() = error_before;
+}
+
 /* Turns the users declared for a block into stamps of this moment. What the memory waited for when
  * the block was taken stays, unless the stream is behind it: it need not know of the work of the
  * stream the block was allocated for. */
@@ -205,6 +217,9 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
         mend_wait *user = *link;
         if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
             user->stamp = mend_streams_stamp(streams, user->stamp.stream, span->size_bytes);
+            if (heap->config.streams_may_vanish) {
+                record_fence(heap, user->stamp.stream);
+            }
         }
         if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
             *link = user->next;
@@ -227,22 +242,6 @@ static bool wants_early_fence(const mend_heap *heap, uint32_t stream)
     uint64_t full_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
     return heap->early_fences_left > 0 && heap->streams.items[stream].open_bytes >= full_bytes &&
            mend_streams_are_several(&heap->streams);
-}
-
-/* A refusal of the driver is no failure of the free: the fence is recorded when it is needed, or,
- * for a stream that may be gone then, the context is waited for. */
-static void record_fence(mend_heap *heap, uint32_t stream)
-{
-    mend_thread_error error_before = *mend_process_error();
-    mend_door door;
-    if (mend_heap_open_door(heap, &door) == MEND_OK) {
-        if (mend_streams_close_epoch(&heap->streams, stream) != MEND_OK) {
-            heap->counters.driver_failures++;
-            heap->streams.items[stream].known = !heap->config.streams_may_vanish;
-        }
-        mend_heap_close_door(heap, &door);
-    }
-    *mend_process_error() = error_before;
 }
 
 static void record_fence_at_free(mend_heap *heap, uint32_t stream)
@@ -347,6 +346,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     if (!mend_streams_handle_suffices(&heap->streams, stream)) {
         result = mend_heap_find_stream(heap, stream, 0, &index);
     } else if (!mend_streams_lookup(&heap->streams, stream, 0, &index)) {
+        mend_streams_watch_no_more(&heap->streams, stream);
         return MEND_OK;
     }
     mend_door door;
@@ -360,6 +360,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     mend_heap_close_door(heap, &door);
     if (result == MEND_OK) {
         mend_blocks_fix_users(heap, index, stamp);
+        mend_streams_watch_no_more(&heap->streams, stream);
     }
     return result;
 }

@@ -8,16 +8,17 @@
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
 {
     *group = (mend_group){.pool = pool, .number = ++heap->last_group};
+    mend_list_init(&group->watch.link);
     mend_list_append(&heap->groups, &group->link);
     heap->group_count++;
 }
 
 static bool takes(const mend_group *group, mend_stream stream)
 {
+    mend_stream taken = group->watch.handle;
     bool is_legacy = stream == NULL || stream == MEND_STREAM_LEGACY;
-    bool takes_legacy = group->stream == NULL || group->stream == MEND_STREAM_LEGACY;
-    return group->stream == MEND_EVERY_STREAM || group->stream == stream ||
-           (is_legacy && takes_legacy);
+    bool takes_legacy = taken == NULL || taken == MEND_STREAM_LEGACY;
+    return taken == MEND_EVERY_STREAM || taken == stream || (is_legacy && takes_legacy);
 }
 
 uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
@@ -44,10 +45,12 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun)
 {
     mend_list_remove(&group->link);
+    mend_list_remove(&group->watch.link);
     group->is_begun = is_begun;
-    group->stream = stream;
+    group->watch.handle = stream;
     if (is_begun) {
         mend_list_insert_after(&heap->groups, &group->link);
+        mend_list_append(&heap->streams.watches, &group->watch.link);
     } else {
         mend_list_append(&heap->groups, &group->link);
     }

@@ -8,7 +8,6 @@
 #ifndef MEND_HEAP_GROUP_H
 #define MEND_HEAP_GROUP_H
 
-#include "base/list.h"
 #include "heap/heap.h"
 
 struct mend_group {
@@ -16,7 +15,7 @@ struct mend_group {
     mend_pool *pool; /* for mend.h */
     uint32_t number; /* from 1 */
     bool is_begun;
-    mend_stream stream; /* when begun; MEND_EVERY_STREAM: all */
+    mend_watch watch; /* when begun: of its stream, or MEND_EVERY_STREAM */
 };
 
 /* The caller has allocated the group. */

@@ -2,8 +2,10 @@
 #include "heap/heap.h"
 
 #include "base/error.h"
+#include "base/process.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
+#include "physical/fence.h"
 
 /* Addresses reserved at a time: a multiple of the device's memory, between these. Addresses cost
  * nothing; running out of them costs a driver call. */
@@ -98,6 +100,16 @@ mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend
                             "%s failed", name);
 }
 
+void mend_heap_record_fence(mend_heap *heap, uint32_t stream)
+{
+    mend_thread_error error_before = *mend_process_error();
+    if (mend_streams_close_named(&heap->streams, stream) != MEND_OK) {
+        heap->counters.driver_failures++;
+        heap->streams.items[stream].known = !heap->config.streams_may_vanish;
+        *mend_process_error() = error_before;
+    }
+}
+
 mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t group,
                                   uint32_t *index)
 {
@@ -109,6 +121,9 @@ mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t 
     mend_result result = mend_heap_open_door(heap, &door);
     if (result == MEND_OK) {
         result = mend_streams_find(&heap->streams, stream, group, index);
+        if (result == MEND_OK && heap->streams.verify) {
+            mend_heap_record_fence(heap, *index);
+        }
         mend_heap_close_door(heap, &door);
     }
     return result;

@@ -34,66 +34,6 @@ static void keep_event(mend_streams *streams, mend_event event)
     streams->spare_events[streams->spare_count++] = event;
 }
 
-mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
-{
-    mend_stream_state *state = &streams->items[stream];
-    if (!state->known || stream == MEND_STREAM_UNKNOWN) {
-        *reach = MEND_REACH_GONE;
-        return MEND_OK;
-    }
-    mend_stream_info info = {0};
-    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
-    if (status != MEND_DRIVER_OK && status != MEND_DRIVER_INVALID_HANDLE) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
-    }
-    if (status == MEND_DRIVER_INVALID_HANDLE || info.id != state->id) {
-        *reach = MEND_REACH_GONE;
-    } else {
-        *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
-        state->seen_captured = *reach == MEND_REACH_CAPTURED;
-    }
-    return MEND_OK;
-}
-
-/* The first stream that is captured, of the one that asks and those that `can_be_asked`. */
-static mend_result find_captured(mend_streams *streams, uint32_t asking,
-                                 bool (*can_be_asked)(const mend_stream_state *), bool *is_captured)
-{
-    mend_result result = MEND_OK;
-    *is_captured = false;
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
-         i < streams->count && result == MEND_OK && !*is_captured; i++) {
-        const mend_stream_state *state = &streams->items[i];
-        if (i == asking || (state->known && state->group == 0 && can_be_asked(state))) {
-            mend_reach reach = MEND_REACH_GONE;
-            result = mend_streams_reach(streams, i, &reach);
-            *is_captured = reach == MEND_REACH_CAPTURED;
-        }
-    }
-    return result;
-}
-
-static bool was_captured(const mend_stream_state *state)
-{
-    return state->seen_captured;
-}
-
-/* Once nothing is left to wait for on a stream it may have been destroyed without a word. */
-static bool is_still_there(const mend_stream_state *state)
-{
-    return state->seen_captured || state->open;
-}
-
-mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
-{
-    return find_captured(streams, asking, is_still_there, is_captured);
-}
-
-mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)
-{
-    return find_captured(streams, MEND_STREAM_UNKNOWN, was_captured, is_captured);
-}
-
 /* Records an event on `recorder` behind the open epoch of `stream`. */
 static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t recorder)
 {
@@ -121,6 +61,11 @@ static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t
 }
 
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
+{
+    return streams->verify ? MEND_OK : mend_streams_close_named(streams, stream);
+}
+
+mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 {
     const mend_stream_state *state = &streams->items[stream];
     if (!state->open || state->group != 0) {
@@ -381,7 +326,7 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
 {
     mend_stream_state *state = &streams->items[stream];
     mend_reach reach = MEND_REACH_OPEN;
-    mend_result result = mend_streams_close_epoch(streams, stream);
+    mend_result result = mend_streams_close_named(streams, stream);
     if (result == MEND_OK && state->open) {
         result = mend_streams_reach(streams, stream, &reach);
     }

@@ -2,8 +2,9 @@
  * Fences: events recorded behind what was freed, and the waits for them, of streams on the device
  * and of the host. Events are recorded only when somebody needs to know.
  *
- * While a stream is captured nothing is recorded on it, asked of it or waited for there, and the
- * context is not waited for: what was freed on it stays where it is until the capture has ended.
+ * While a stream is captured (physical/capture.h) nothing is recorded on it or waited for there,
+ * and the context is not waited for: what was freed on it stays where it is until the capture has
+ * ended.
  *
  * Guarded by the pool's lock. To poll and to wait needs the right to make room as well, for calls
  * that wait on the host let go of the pool's lock meanwhile. All calls reach the driver.
@@ -11,32 +12,14 @@
 #ifndef MEND_PHYSICAL_FENCE_H
 #define MEND_PHYSICAL_FENCE_H
 
-#include "physical/stream.h"
-
-/* Whether events can be recorded on a stream, and waits queued. */
-typedef enum mend_reach {
-    MEND_REACH_OPEN,
-    MEND_REACH_CAPTURED, /* work queued now would end up in a graph */
-    MEND_REACH_GONE      /* its handle means another stream: it is the per-thread stream of another
-                            thread, or was destroyed without a word; or it was forgotten */
-} mend_reach;
-
-/* MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
-
-/*
- * Whether a stream is being captured: the one that asks (MEND_STREAM_UNKNOWN: none), those on which
- * something is left to wait for, and those that were captured when they were last seen. Others are
- * not asked, for they may have been destroyed. Errors as reach.
- */
-mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured);
-
-/* The same when the pool is destroyed, perhaps after its streams: only those seen captured. */
-mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
+#include "physical/capture.h"
 
 /* Records the event of the open epoch, if anything is stamped with it. Does nothing for a stream
  * out of reach, or of a group: its memory waits for the context, or for the group's release.
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
+
+/* The same for a stream that nobody has just named: not where streams end without a word. */
 mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
 
 /* Records events on `recorder` that stand for the epochs of a group, all of which are open. Errors

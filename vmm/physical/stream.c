@@ -83,6 +83,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context)
 {
     *streams = (mend_streams){.driver = driver, .context = context};
+    mend_list_init(&streams->watches);
     uint32_t unknown;
     return add_stream(streams, MEND_NO_STREAM, 0, 0, &unknown);
 }
@@ -221,7 +222,8 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
 
 bool mend_streams_are_several(const mend_streams *streams)
 {
-    return streams->count > 2 || streams->items[MEND_STREAM_UNKNOWN].open;
+    return streams->count > 2 || streams->items[MEND_STREAM_UNKNOWN].open ||
+           (streams->count == 2 && streams->items[1].group != 0);
 }
 
 mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream, uint64_t size_bytes)

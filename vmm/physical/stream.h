@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "base/list.h"
 #include "driver/driver.h"
 
 /* The index of memory freed without a stream: only a wait for the whole context makes it idle. */
@@ -37,7 +38,7 @@ typedef struct mend_stream_state {
     uint64_t id;            /* unique for ever, unlike the handle */
     uint32_t group;         /* the group it belongs to; 0: none */
     bool known;             /* false: forgotten, the slot waits for its fences */
-    bool seen_captured;     /* when the driver was last asked about it in mend_streams_find */
+    bool seen_captured;     /* when the driver was last asked about it */
     bool open;              /* something is stamped with an epoch that no fence covers */
     uint64_t open_bytes;    /* freed in the open epoch */
     uint64_t open_epoch;    /* from 1 */
@@ -52,10 +53,18 @@ typedef struct mend_stream_state {
     size_t waited_capacity;
 } mend_stream_state;
 
+/* A stream that somebody is about to capture, and keeps alive meanwhile, or forgets. */
+typedef struct mend_watch {
+    mend_list link;
+    mend_stream handle; /* MEND_EVERY_STREAM: any */
+} mend_watch;
+
 typedef struct mend_streams {
     const mend_driver *driver;
-    mend_context context;     /* streams of other contexts are refused */
-    bool verify;              /* a handle may mean another stream at any time: ask at each find */
+    mend_context context; /* streams of other contexts are refused */
+    bool verify; /* streams end without a word: a handle may mean another stream at any time, so it
+                    is asked at each find, and only then */
+    mend_list watches;        /* see fence.h */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] stands for no stream */
     uint32_t count;
     uint32_t capacity;
@@ -92,7 +101,7 @@ bool mend_streams_lookup(mend_streams *streams, mend_stream handle, uint32_t gro
 /* The handle alone tells which stream is meant: no need to ask the driver. */
 bool mend_streams_handle_suffices(const mend_streams *streams, mend_stream handle);
 
-/* More than one stream has been seen, or memory was freed without one. */
+/* More than one stream has been seen, or memory was freed without one, or is held for graphs. */
 bool mend_streams_are_several(const mend_streams *streams);
 
 /* Stamps bytes freed now. Cannot fail, calls nothing. */

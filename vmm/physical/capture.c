@@ -1,0 +1,123 @@
+#include "physical/capture.h"
+
+#include "base/align.h"
+
+mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
+{
+    mend_stream_state *state = &streams->items[stream];
+    if (!state->known || stream == MEND_STREAM_UNKNOWN) {
+        *reach = MEND_REACH_GONE;
+        return MEND_OK;
+    }
+    mend_stream_info info = {0};
+    mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
+    if (status != MEND_DRIVER_OK && status != MEND_DRIVER_INVALID_HANDLE) {
+        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
+    }
+    if (status == MEND_DRIVER_INVALID_HANDLE || info.id != state->id) {
+        *reach = MEND_REACH_GONE;
+    } else {
+        *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
+        state->seen_captured = *reach == MEND_REACH_CAPTURED;
+    }
+    return MEND_OK;
+}
+
+/* Whether what a handle means is captured, or must not be touched because of a capture. */
+static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *is_captured)
+{
+    mend_stream_info info = {0};
+    mend_status status = streams->driver->stream_get_info(streams->driver, handle, &info);
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
+    }
+    *is_captured = info.capture != MEND_CAPTURE_NONE;
+    return MEND_OK;
+}
+
+/* Asks the streams that are watched; *any_stream is set where all are. */
+static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
+{
+    mend_result result = MEND_OK;
+    mend_list *end = &streams->watches;
+    for (mend_list *at = end->next; at != end && result == MEND_OK && !*is_captured;
+         at = at->next) {
+        mend_stream handle = MEND_CONTAINER_OF(at, mend_watch, link)->handle;
+        if (handle == MEND_EVERY_STREAM) {
+            *any_stream = true;
+        } else {
+            result = ask_capture(streams, handle, is_captured);
+        }
+    }
+    return result;
+}
+
+/* Once nothing is left to wait for on a stream it may have been destroyed without a word. */
+static bool is_still_there(const mend_stream_state *state)
+{
+    return state->seen_captured || state->open;
+}
+
+static bool was_captured(const mend_stream_state *state)
+{
+    return state->seen_captured;
+}
+
+/* Asks the stream for whose sake this is, and those known that `can_be_asked`. */
+static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream,
+                             bool (*can_be_asked)(const mend_stream_state *), bool *is_captured)
+{
+    mend_result result = MEND_OK;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
+         i < streams->count && result == MEND_OK && !*is_captured; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        bool is_used = any_stream || (state->group == 0 && can_be_asked(state));
+        if (i != asking && streams->verify) {
+            *is_captured = is_used && state->known && state->seen_captured;
+        } else if (i == asking || (state->known && is_used)) {
+            mend_reach reach = MEND_REACH_GONE;
+            result = mend_streams_reach(streams, i, &reach);
+            *is_captured = reach == MEND_REACH_CAPTURED;
+        }
+    }
+    return result;
+}
+
+mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
+{
+    bool any_stream = false;
+    *is_captured = false;
+    mend_result result = ask_capture(streams, MEND_STREAM_LEGACY, is_captured);
+    if (result == MEND_OK && !*is_captured) {
+        result = ask_watched(streams, &any_stream, is_captured);
+    }
+    if (result == MEND_OK && !*is_captured) {
+        result = ask_known(streams, asking, any_stream, is_still_there, is_captured);
+    }
+    return result;
+}
+
+mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured)
+{
+    bool any_stream = false;
+    *is_captured = false;
+    mend_result result = ask_capture(streams, MEND_STREAM_LEGACY, is_captured);
+    if (result == MEND_OK && !*is_captured) {
+        result = ask_watched(streams, &any_stream, is_captured);
+    }
+    if (result == MEND_OK && !*is_captured && !streams->verify) {
+        result = ask_known(streams, MEND_STREAM_UNKNOWN, false, was_captured, is_captured);
+    }
+    return result;
+}
+
+void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle)
+{
+    mend_list *end = &streams->watches;
+    for (mend_list *at = end->next, *next; at != end; at = next) {
+        next = at->next;
+        if (MEND_CONTAINER_OF(at, mend_watch, link)->handle == handle) {
+            mend_list_remove(at);
+        }
+    }
+}
