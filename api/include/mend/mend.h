@@ -146,7 +146,8 @@ typedef struct mend_pool_config {
     uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */
     int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. The pool asks
                                the driver at each call whether a handle still means the stream it
-                               knows, and records an event at each free. 0: off */
+                               knows, and records an event at each free. Streams declared by
+                               mend_record_stream must live until the block is freed. 0: off */
     int knows_all_streams;  /* 1: every stream that uses the pool's memory is told to the pool, so
                                that MEND_NO_STREAM waits for the fences of those it knows instead
                                of the whole context. 0: off */
@@ -310,7 +311,9 @@ MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
 
 /* From now on allocations and frees on `stream` (MEND_EVERY_STREAM: on all) belong to the group;
  * call it before the capture begins. Frees of blocks of the group only: other blocks are freed as
- * ever. Of several groups that take the same stream the one begun last is used. No driver call.
+ * ever. Of several groups that take the same stream the one begun last is used. Until
+ * mend_group_end the pool asks the driver whether the stream is captured before it waits for the
+ * context: the stream must live so long, or be forgotten (mend_forget_stream). No driver call.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM). */
 MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
 
