@@ -262,18 +262,47 @@ MEND_TEST(pool_groups, released_without_a_stream_it_waits_for_the_context)
     graph_program_close(&p);
 }
 
-/* The only stream the pool knows is that of the group: what is idle beside it is for everybody. */
-MEND_TEST(pool_groups, idle_memory_beside_that_of_a_group_is_for_everybody)
+/* A device of one chunk of the small zone. */
+static bool open_tiny(graph_program *p)
+{
+    return graph_program_open(p, 256 * MEND_KIB, NULL);
+}
+
+/* The only stream the pool knows is that of the group, whose memory lies before all that is idle.
+ */
+MEND_TEST(pool_groups, idle_memory_behind_that_of_a_group_is_for_everybody)
 {
     graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 2 * MIB, NULL));
+    ASSERT_TRUE(open_tiny(&p));
     mend_group *group = graph_program_begin_group(&p, p.streams[0]);
-    void *kept = graph_program_alloc(&p, MIB, p.streams[0]);
-    void *idle = graph_program_alloc(&p, MIB / 2, p.streams[0]);
+    graph_program_free(&p, graph_program_alloc(&p, 8192, p.streams[0]), p.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    graph_program_free(&p, kept, p.streams[0]);
-    void *eager = graph_program_alloc(&p, MIB / 2, p.streams[0]);
-    EXPECT_TRUE(eager != NULL && eager != kept && eager != idle);
+    for (int i = 0; i < 31; i++) {
+        void *block = graph_program_alloc(&p, 8192, p.streams[i % 2]);
+        graph_program_use(&p, p.streams[i % 2], block, 8192, 10);
+    }
+    graph_program_expect_none(&p, 512, p.streams[0], "");
+    graph_program_close(&p);
+}
+
+/* More free runs of the group than a request looks at, each of the size it asks for. */
+MEND_TEST(pool_groups, many_holes_of_a_group_do_not_hide_what_is_idle)
+{
+    enum { HOLES = 40 };
+    graph_program p;
+    void *holes[HOLES];
+    ASSERT_TRUE(open_tiny(&p));
+    mend_group *group = graph_program_begin_group(&p, p.streams[0]);
+    for (int i = 0; i < HOLES; i++) {
+        holes[i] = graph_program_alloc(&p, 4096, p.streams[0]);
+        graph_program_alloc(&p, 512, p.streams[1]);
+    }
+    for (int i = 0; i < HOLES; i++) {
+        graph_program_free(&p, holes[i], p.streams[0]);
+    }
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_TRUE(graph_program_alloc(&p, 4096, p.streams[1]) != NULL);
+    EXPECT_U64_EQ(0, mend_world_stats(&p.world).host_waits);
     graph_program_close(&p);
 }
 

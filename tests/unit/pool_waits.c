@@ -1,6 +1,7 @@
 /* Memory that crosses from stream to stream by ways that are easily forgotten: blocks freed where
  * nobody used them, and the per-thread streams of several threads. */
 #include <pthread.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "tests/support/test.h"
@@ -281,4 +282,51 @@ MEND_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
     EXPECT_U64_EQ(1, mend_world_stats(&world).host_waits);
     close_stream(&world, stream);
     finish(&world);
+}
+
+/* What the pool's other users do while one of them waits for the GPU. */
+typedef struct intruder {
+    mend_world *world;
+    mend_stream stream;
+    int blocks;
+} intruder;
+
+static void intrude(void *context, const char *call, int is_after)
+{
+    intruder *i = context;
+    if (strcmp(call, "event_synchronize") != 0 || is_after) {
+        return;
+    }
+    for (; i->blocks > 0; i->blocks--) {
+        void *pointer = NULL;
+        EXPECT_RESULT(MEND_OK, mend_alloc(i->world->pool, 512, i->stream, &pointer));
+    }
+}
+
+/* However many records others leave: each count up to more than the pool allocates at a time. */
+MEND_TEST(pool_waits, whoever_waits_has_host_memory_for_its_block_afterwards)
+{
+    for (int blocks = 0; blocks < 70; blocks++) {
+        mend_world world;
+        ASSERT_TRUE(open_small(&world, -1));
+        mend_stream first = new_stream(&world);
+        intruder others = {&world, new_stream(&world), blocks};
+        void *pointer = NULL;
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, others.stream, &pointer));
+        void *block = allocate(&world, first);
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, others.stream, &pointer));
+        use(&world, first, block, 1, 1000);
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, first));
+        mend_sim_set_call_observer(world.sim, intrude, &others);
+        /* In the middle of the free run, so that it is cut twice; what is beside has no room. */
+        uint64_t lowest_bit = (uint64_t)(uintptr_t)block & -(uint64_t)(uintptr_t)block;
+        uint64_t offset = mend_min_u64(lowest_bit, 2 * MEND_MIB);
+        EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, BLOCK_BYTES - 512 - offset,
+                                                  2 * offset, others.stream, &block));
+        mend_sim_set_call_observer(world.sim, NULL, NULL);
+        EXPECT_INT_EQ(0, others.blocks);
+        close_stream(&world, first);
+        close_stream(&world, others.stream);
+        finish(&world);
+    }
 }

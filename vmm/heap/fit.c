@@ -81,3 +81,38 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     }
     return best_fit(heap, request, zone, largest_bytes);
 }
+
+/* Whether the run has a stretch that is ready and large enough, and where. */
+static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run *run,
+                         uint64_t *address)
+{
+    mend_wait_room room = mend_heap_wait_room(heap);
+    uint64_t start = run->address;
+    mend_layout_tidy(heap, run);
+    for (const mend_span *span = run->first;; span = span->next) {
+        uint64_t end = mend_span_end(span);
+        if (!mend_waits_are_ready(room, &span->waits, request->stream, request->behind_wait)) {
+            start = end;
+        }
+        *address = mend_align_up(start, request->alignment_bytes);
+        if (*address < end && end - *address >= request->size_bytes) {
+            return true;
+        }
+        if (span == run->last) {
+            return false;
+        }
+    }
+}
+
+mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone_number)
+{
+    const mend_zone *zone = &heap->zones[zone_number];
+    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
+    for (; run != NULL; run = mend_layout_run_larger(run)) {
+        uint64_t address;
+        if (find_stretch(heap, request, run, &address)) {
+            return (mend_fit){run, address};
+        }
+    }
+    return (mend_fit){0};
+}

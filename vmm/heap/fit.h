@@ -17,4 +17,9 @@ typedef struct mend_fit {
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
                        uint64_t largest_bytes);
 
+/* The same at every place of every run, in a time proportional to the free spans: for whoever would
+ * wait otherwise, or run out of memory. What is held for graphs does not hide what lies beside it.
+ */
+mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
+
 #endif

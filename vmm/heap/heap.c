@@ -105,7 +105,6 @@ void mend_heap_record_fence(mend_heap *heap, uint32_t stream)
     mend_thread_error error_before = *mend_process_error();
     if (mend_streams_close_named(&heap->streams, stream) != MEND_OK) {
         heap->counters.driver_failures++;
-        heap->streams.items[stream].known = !heap->config.streams_may_vanish;
         *mend_process_error() = error_before;
     }
 }

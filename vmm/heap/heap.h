@@ -211,8 +211,8 @@ mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t 
                                   uint32_t *index);
 
 /* Records what was freed on a stream that a call has just named, behind an open door. What the
- * driver refuses is recorded when it is needed; of a stream that may be gone then, the context is
- * waited for. */
+ * driver refuses is recorded when it is needed, or when the stream is named again; of one that is
+ * not, the context is waited for. */
 void mend_heap_record_fence(mend_heap *heap, uint32_t stream);
 
 /* Around a stretch of driver calls: the pool's context is current, captures of other libraries in

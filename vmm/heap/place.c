@@ -26,15 +26,14 @@ static mend_result no_host_memory(void)
     return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
-/* Takes the best place in one zone among runs not above `largest_bytes`, if there is any. */
-static mend_result take_fit(mend_heap *heap, const mend_request *request, int zone_number,
-                            uint64_t largest_bytes, mend_span **span)
+/* Takes the place, if there is any. While the driver was busy others may have taken what host
+ * memory was reserved before. */
+static mend_result take(mend_heap *heap, const mend_request *request, mend_fit fit,
+                        mend_span **span)
 {
-    mend_fit fit = mend_fit_find(heap, request, zone_number, largest_bytes);
     if (fit.run == NULL) {
         return MEND_OK;
     }
-    /* What was reserved earlier others may have taken while the driver was busy. */
     mend_result result = mend_layout_reserve(heap, 0) ? MEND_OK : no_host_memory();
     if (result == MEND_OK && request->behind_wait) {
         result = mend_layout_make_ready(heap, fit.run, fit.address, request->size_bytes,
@@ -45,6 +44,13 @@ static mend_result take_fit(mend_heap *heap, const mend_request *request, int zo
         heap->counters.placed_in_run++;
     }
     return result;
+}
+
+/* The best place in one zone among runs not above `largest_bytes`. */
+static mend_result take_fit(mend_heap *heap, const mend_request *request, int zone_number,
+                            uint64_t largest_bytes, mend_span **span)
+{
+    return take(heap, request, mend_fit_find(heap, request, zone_number, largest_bytes), span);
 }
 
 mend_result mend_place_in_run(mend_heap *heap, const mend_request *request, mend_span **span)
@@ -153,6 +159,18 @@ static mend_result place_anywhere(mend_heap *heap, const mend_request *request, 
                                             : place_large(heap, request, span);
 }
 
+/* Every place is looked at before anybody waits on the host, or runs out of memory. */
+static mend_result place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
+    for (int zone = request->zone; result == MEND_ERROR_OUT_OF_MEMORY && zone < MEND_ZONE_COUNT;
+         zone++) {
+        mend_fit fit = mend_fit_find_anywhere(heap, request, zone);
+        result = fit.run != NULL ? take(heap, request, fit, span) : result;
+    }
+    return result;
+}
+
 /* Records what other streams have freed, so that the next poll can see it pass, and polls. */
 static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
 {
@@ -208,9 +226,9 @@ static mend_result place_without_host_wait(mend_heap *heap, const mend_request *
 static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *request,
                                            mend_span **span)
 {
-    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     bool waited = !mend_report_is_hopeless(heap, request);
     mend_streams_begin_host_waits(&heap->streams);
+    mend_result result = waited ? place_in_stretch(heap, request, span) : MEND_ERROR_OUT_OF_MEMORY;
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
         mend_result wait_result =
             mend_streams_wait_oldest(&heap->streams, request->stream, &waited);
@@ -220,6 +238,8 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
         if (waited) {
             mend_retire_flush(heap, request->stream);
             result = place_anywhere(heap, request, span);
+            result =
+                result == MEND_ERROR_OUT_OF_MEMORY ? place_in_stretch(heap, request, span) : result;
         }
     }
     return result;
