@@ -132,13 +132,10 @@ typedef struct attempt {
     bool is_in_callback; /* of this thread, on any pool */
 } attempt;
 
-/* The context may have broken while no lock was held. */
 static mend_result allocate(mend_pool *pool, const attempt *a, mend_effort effort)
 {
-    mend_result result = mend_pool_check_context(pool);
-    return result != MEND_OK ? result
-                             : mend_heap_alloc(&pool->heap, a->size_bytes, a->alignment_bytes,
-                                               a->stream, effort, a->address);
+    return mend_heap_alloc(&pool->heap, a->size_bytes, a->alignment_bytes, a->stream, effort,
+                           a->address);
 }
 
 /* Searches anew; what was freed meanwhile may serve without waiting for one's turn to make room. */
@@ -190,6 +187,10 @@ static mend_result try_after_callback(mend_pool *pool, const attempt *a,
     bool has_freed = entry->callback(entry->context, pool, a->size_bytes) != 0;
     --*mend_process_pressing_depth();
     mend_heap_lock(&pool->heap);
+    mend_result result = mend_pool_check_context(pool); /* it may have broken meanwhile */
+    if (result != MEND_OK) {
+        return result;
+    }
     return has_freed ? search(pool, a, MEND_EFFORT_NO_HOST_WAIT) : MEND_ERROR_OUT_OF_MEMORY;
 }
 
