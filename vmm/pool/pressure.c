@@ -177,6 +177,19 @@ static mend_result try_after_siblings(mend_pool *pool, const attempt *a)
     return result;
 }
 
+/* The context broke in a callback, perhaps in a call whose failure was worked around: the driver
+ * says by which status. */
+static mend_result name_loss(mend_pool *pool)
+{
+    mend_door door;
+    mend_result result = mend_heap_open_door(&pool->heap, &door);
+    if (result == MEND_OK) {
+        mend_heap_close_door(&pool->heap, &door);
+        result = mend_pool_check_context(pool);
+    }
+    return result;
+}
+
 /* Calls one callback, without the lock, and searches again when it freed anything. */
 static mend_result try_after_callback(mend_pool *pool, const attempt *a,
                                       const mend_pressure_entry *entry)
@@ -187,9 +200,8 @@ static mend_result try_after_callback(mend_pool *pool, const attempt *a,
     bool has_freed = entry->callback(entry->context, pool, a->size_bytes) != 0;
     --*mend_process_pressing_depth();
     mend_heap_lock(&pool->heap);
-    mend_result result = mend_pool_check_context(pool); /* it may have broken meanwhile */
-    if (result != MEND_OK) {
-        return result;
+    if (mend_heap_lost_by(&pool->heap) != MEND_DRIVER_OK) {
+        return name_loss(pool);
     }
     return has_freed ? search(pool, a, MEND_EFFORT_NO_HOST_WAIT) : MEND_ERROR_OUT_OF_MEMORY;
 }
