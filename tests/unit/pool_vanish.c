@@ -101,6 +101,23 @@ MEND_TEST(pool_vanish, so_does_memory_that_it_was_declared_to_use)
     graph_program_close(&p);
 }
 
+/* Against the rules, which would have it live until then; the context is waited for. */
+MEND_TEST(pool_vanish, a_declared_user_that_ended_before_the_free_is_not_forgotten)
+{
+    graph_program p;
+    ASSERT_TRUE(open_small(&p, may_vanish));
+    void *block = graph_program_alloc(&p, block_bytes, p.streams[1]);
+    EXPECT_RESULT(MEND_OK, mend_record_stream(p.world.pool, block, p.streams[0]));
+    graph_program_use(&p, p.streams[0], block, block_bytes, 1000);
+    vanish(&p, 0);
+    graph_program_alloc(&p, 512, p.streams[0]); /* the new stream must not stand in for the old */
+    mend_world_check(&p.world);
+    graph_program_free(&p, block, p.streams[1]);
+    take_over(&p, p.streams[1]);
+    expect_waits(&p, 0, 1);
+    graph_program_close(&p);
+}
+
 /* Where no fence could be recorded at the free, the context is waited for. */
 MEND_TEST(pool_vanish, a_fence_that_the_driver_refused_is_made_up_for)
 {

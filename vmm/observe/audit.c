@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static bool broken(const audit *a, const c
  */
 
 /* Work that is not known to be done has a fence, or belongs to what is still open. A user declared
- * for a live block has no epoch yet. */
+ * for a live block has no epoch yet, and is known but where streams end without a word. */
 static bool stamp_is_right(const audit *a, mend_stamp stamp, bool may_be_user)
 {
     const mend_streams *streams = &a->heap->streams;
@@ -47,7 +47,7 @@ static bool stamp_is_right(const audit *a, mend_stamp stamp, bool may_be_user)
     }
     const mend_stream_state *state = &streams->items[stamp.stream];
     if (stamp.epoch == 0) {
-        return !may_be_user || state->known;
+        return !may_be_user || state->known || streams->verify;
     }
     return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
            (stamp.epoch <= state->open_epoch && state->open);

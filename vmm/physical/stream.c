@@ -144,9 +144,17 @@ bool mend_streams_lookup(mend_streams *streams, mend_stream handle, uint32_t gro
     return false;
 }
 
+/* A stream was destroyed without a word. Blocks may still name it as a user: its slot is not given
+ * to another before the context was waited for, which covers what those users did. */
+static void abandon(mend_stream_state *state)
+{
+    state->known = false;
+    state->handle = NULL;
+    state->open = true;
+}
+
 /* By handle and identity. The per-thread stream has one handle for all threads; any other slot of
- * the handle is that of a stream which was destroyed without a word: its memory waits for the
- * context. */
+ * the handle is that of a stream which was destroyed without a word. */
 static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t group,
                             const mend_stream_info *info, uint32_t *index)
 {
@@ -161,7 +169,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
             return true;
         }
         if (handle != MEND_STREAM_PER_THREAD && group == 0) {
-            state->known = false;
+            abandon(state);
         }
     }
     return false;
