@@ -214,3 +214,62 @@ MEND_TEST(pool_making, what_others_free_at_the_last_moment_is_found)
         mend_world_close(&world);
     }
 }
+
+/* What a stream that ended has left open waits for the context; a stream that comes while that wait
+ * is under way, and fails, must not be taken for it. */
+MEND_TEST(pool_making, a_stream_that_comes_during_a_failed_wait_stands_for_no_other)
+{
+    enum { BLOCK = 5 << 20 };
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 8 * MEND_MIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_stream gone;
+    mend_stream come;
+    void *block = NULL;
+    void *small[2] = {NULL};
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &gone));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, BLOCK, gone, &block));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 512, NULL, &small[0]));
+    use(&world, gone, block, BLOCK, MEND_SIM_WORK_WRITE, 1);
+    mend_sim_work late = {.kind = MEND_SIM_WORK_VERIFY,
+                          .address = (uint64_t)(uintptr_t)block,
+                          .size_bytes = BLOCK,
+                          .tag = 1,
+                          .finish_ns = mend_sim_now_ns(world.sim) + 1000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, gone, &late));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "event_record"; /* or the free would leave a fence */
+    fault.status = 999;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, gone));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(world.sim, gone));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &come)); /* with its handle */
+    EXPECT_PTR_EQ(gone, come);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(world.pool, come));
+
+    fault.call = "context_synchronize";
+    fault.count = UINT64_MAX;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    request r = {&world, BLOCK, 512, NULL, MEND_OK, NULL};
+    mend_held held;
+    uint64_t position = 1;
+    while (mend_held_begin(&held, world.sim, position, allocate, &r) &&
+           strcmp(held.call, "context_synchronize") != 0) {
+        mend_held_end(&held);
+        ASSERT_RESULT(MEND_ERROR_DRIVER, r.result);
+        position++;
+    }
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, come, &small[1]));
+    mend_held_end(&held);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, r.result);
+    mend_sim_clear_faults(world.sim);
+    mend_world_check(&world);
+    allocate(&r);
+    EXPECT_RESULT(MEND_OK, r.result);
+    use(&world, NULL, r.pointer, BLOCK, MEND_SIM_WORK_WRITE, 2);
+    EXPECT_U64_EQ(1, mend_world_stats(&world).host_waits);
+    mend_sim_advance(world.sim, 5000);
+    mend_world_check(&world);
+    mend_world_close(&world);
+}

@@ -330,3 +330,42 @@ MEND_TEST(pool_waits, whoever_waits_has_host_memory_for_its_block_afterwards)
         finish(&world);
     }
 }
+
+/* A wholly free chunk takes along what its memory waits for when it is mapped elsewhere. */
+MEND_TEST(pool_waits, a_moved_chunk_still_waits_for_its_former_owner)
+{
+    enum { CHUNK = 1 << 20 };
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 4 * MEND_MIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_stream first = new_stream(&world);
+    mend_stream second = new_stream(&world);
+    void *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, CHUNK, first, &blocks[i]));
+    }
+    mend_sim_work work = {.size_bytes = CHUNK, .tag = 1};
+    for (int i = 0; i < 4; i += 2) { /* written at once, read late */
+        work.address = (uint64_t)(uintptr_t)blocks[i];
+        work.kind = MEND_SIM_WORK_WRITE;
+        work.finish_ns = 0;
+        EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, first, &work));
+        work.kind = MEND_SIM_WORK_VERIFY;
+        work.finish_ns = 1000;
+        EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, first, &work));
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], first));
+    }
+    void *joined = NULL;
+    /* The alignment keeps it from growing behind one of them. */
+    ASSERT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, 2 * CHUNK, 4 * MEND_MIB, first, &joined));
+    EXPECT_TRUE(mend_world_stats(&world).chunks_moved >= 2);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, joined, second));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * CHUNK, second, &joined));
+    work = (mend_sim_work){.kind = MEND_SIM_WORK_WRITE,
+                           .address = (uint64_t)(uintptr_t)joined,
+                           .size_bytes = 2 * CHUNK,
+                           .tag = 2};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, second, &work));
+    finish(&world);
+}
