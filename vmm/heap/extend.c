@@ -143,8 +143,23 @@ static bool find_tail(const transaction *t, uint64_t *address)
     return true;
 }
 
+/* Reservations in which nothing is left go back to the driver, and it is asked again. */
+static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
+{
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_space_trim(&t->heap->zones[i].space, 0);
+    }
+    t->reservations_before = t->zone->space.reservation_count;
+    return mend_space_reserve_nodes(&t->zone->space, 1)
+               ? mend_space_place(&t->zone->space, t->total_bytes, alignment_bytes, &t->address)
+               : MEND_DRIVER_OUT_OF_MEMORY;
+}
+
+/* Where addresses are short the way is closed as without memory: mappings that retire, or callbacks
+ * of the program, may give some back. */
 static mend_result choose_address(transaction *t, const mend_request *request)
 {
+    mend_heap *heap = t->heap;
     if (t->base != NULL) {
         return MEND_OK;
     }
@@ -154,13 +169,14 @@ static mend_result choose_address(transaction *t, const mend_request *request)
     mend_status status =
         mend_space_place(&t->zone->space, t->total_bytes, request->alignment_bytes, &t->address);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
-        return mend_fail_driver(MEND_ERROR_OUT_OF_ADDRESSES, "cuMemAddressReserve", status,
-                                t->heap->driver->status_name(t->heap->driver, status),
-                                "no range of %llu bytes of addresses is left",
-                                (unsigned long long)t->total_bytes);
+        status = place_after_trim(t, request->alignment_bytes);
+    }
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        heap->shortage.no_addresses = status;
+        return MEND_ERROR_OUT_OF_MEMORY;
     }
     return status == MEND_DRIVER_OK ? MEND_OK
-                                    : mend_heap_driver_failed(t->heap, MEND_CALL_reserve, status);
+                                    : mend_heap_driver_failed(heap, MEND_CALL_reserve, status);
 }
 
 static mend_result map_chunks(transaction *t)

@@ -9,9 +9,8 @@
 
 /*
  * Maps the plan's chunks behind its base or at a fresh place, and takes the block of the request
- * there. Reaches the driver; the door is open. MEND_ERROR_OUT_OF_MEMORY (the driver has none),
- * MEND_ERROR_OUT_OF_ADDRESSES, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST.
+ * there. Reaches the driver; the door is open. MEND_ERROR_OUT_OF_MEMORY (the driver has no memory,
+ * or no addresses), MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
  */
 mend_result mend_extend(mend_heap *heap, const mend_request *request, mend_plan *plan,
                         mend_span **span);

@@ -106,6 +106,8 @@ typedef struct mend_shortage {
                                    memory; 0: none was tried */
     uint64_t device_free_bytes; /* what the driver said then; 0 where it does not say */
     uint64_t others_bytes;      /* of the device, neither free nor of this pool */
+    mend_status no_addresses;   /* the driver's refusal of addresses for memory that was there; or
+                                   OK */
 } mend_shortage;
 
 typedef struct mend_heap_config {

@@ -230,8 +230,10 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
     mend_streams_begin_host_waits(&heap->streams);
     mend_result result = waited ? place_in_stretch(heap, request, span) : MEND_ERROR_OUT_OF_MEMORY;
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
-        mend_result wait_result =
-            mend_streams_wait_oldest(&heap->streams, request->stream, &waited);
+        /* Memory of the stream's own needs no wait, but addresses it may still use do. */
+        bool lacks_addresses = heap->shortage.no_addresses != MEND_DRIVER_OK;
+        mend_result wait_result = mend_streams_wait_oldest(
+            &heap->streams, lacks_addresses ? MEND_STREAM_UNKNOWN : request->stream, &waited);
         if (wait_result != MEND_OK) {
             return wait_result;
         }
@@ -260,6 +262,16 @@ static mend_result search(mend_heap *heap, const mend_request *request, mend_eff
     return result;
 }
 
+/* There was memory for the request, but no place to map it. */
+static mend_result out_of_addresses(const mend_heap *heap, const mend_request *request)
+{
+    mend_status status = heap->shortage.no_addresses;
+    return mend_fail_driver(MEND_ERROR_OUT_OF_ADDRESSES, mend_driver_call_name(MEND_CALL_reserve),
+                            status, heap->driver->status_name(heap->driver, status),
+                            "no range of addresses is left for %llu bytes",
+                            (unsigned long long)request->size_bytes);
+}
+
 mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_effort effort,
                                    mend_span **span)
 {
@@ -272,6 +284,9 @@ mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request,
         /* What others freed while the driver was busy may be just what is missing. */
     } while (result == MEND_ERROR_OUT_OF_MEMORY && heap->counters.frees != frees_before &&
              ++searches < SEARCHES);
-    bool is_final = result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL;
-    return is_final ? mend_report_out_of_memory(heap, request) : result;
+    if (result != MEND_ERROR_OUT_OF_MEMORY || effort != MEND_EFFORT_ALL) {
+        return result;
+    }
+    return heap->shortage.no_addresses != MEND_DRIVER_OK ? out_of_addresses(heap, request)
+                                                         : mend_report_out_of_memory(heap, request);
 }
