@@ -353,6 +353,22 @@ MEND_TEST(fake_cuda, a_device_opens_beside_a_capture)
     expect_nothing_left(fake);
 }
 
+/* The probe works in relaxed mode; the thread is in its own again when it has ended. */
+MEND_TEST(fake_cuda, a_device_that_opens_leaves_the_thread_in_its_capture_mode)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_capture_mode mode = MEND_CAPTURE_MODE_THREAD_LOCAL;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
+    EXPECT_INT_EQ(MEND_CAPTURE_MODE_GLOBAL, mode);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
+    EXPECT_INT_EQ(MEND_CAPTURE_MODE_THREAD_LOCAL, mode);
+    expect_nothing_left(fake);
+}
+
 MEND_TEST(fake_cuda, kernels_are_loaded_once_and_unloaded_with_the_device)
 {
     fake_cuda *fake;

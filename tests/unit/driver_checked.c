@@ -432,3 +432,30 @@ MEND_TEST(driver_checked, a_call_that_fails_leaves_the_ledger_as_it_was)
     }
     close_world(&world);
 }
+
+static mend_status refuse_close(const mend_driver *driver, int device)
+{
+    (void)driver;
+    (void)device;
+    return MEND_DRIVER_UNKNOWN;
+}
+
+MEND_TEST(driver_checked, a_close_that_fails_leaves_the_device_open)
+{
+    mend_sim *sim = NULL;
+    mend_driver *checked = NULL;
+    mend_device_info info;
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    ASSERT_RESULT(MEND_OK, mend_sim_create(&config, &sim));
+    mend_driver inner = *mend_sim_driver(sim);
+    mend_status (*close)(const mend_driver *, int) = inner.device_close;
+    ASSERT_RESULT(MEND_OK, mend_checked_driver_create(&inner, NULL, NULL, &checked));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, checked->device_open(checked, 0, &info));
+    inner.device_close = refuse_close;
+    EXPECT_INT_EQ(MEND_DRIVER_UNKNOWN, checked->device_close(checked, 0));
+    inner.device_close = close;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, checked->device_close(checked, 0));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, checked->device_close(checked, 0));
+    mend_checked_driver_destroy(checked);
+    mend_sim_destroy(sim);
+}

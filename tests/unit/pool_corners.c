@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "physical/stream.h"
+#include "pool/pool.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -295,5 +296,86 @@ MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
     EXPECT_TRUE(stats.address_bytes > 0);
     ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &blocks[0]));
     EXPECT_U64_EQ(stats.address_bytes, mend_world_stats(&world).address_bytes);
+    mend_world_close(&world);
+}
+
+/* Uses a block until `finish_ns`. */
+static void use_until(mend_world *world, mend_stream stream, void *pointer, uint64_t finish_ns)
+{
+    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                          .address = (uint64_t)(uintptr_t)pointer,
+                          .size_bytes = 512,
+                          .finish_ns = finish_ns};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(world->sim, stream, &work));
+}
+
+MEND_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
+{
+    mend_world world;
+    mend_stream busy;
+    void *pointer;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &busy));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, busy, &pointer));
+    use_until(&world, busy, pointer, 1000);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, pointer, busy));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 65 * MEND_MIB, NULL, &pointer));
+    EXPECT_U64_EQ(0, mend_world_stats(&world).host_waits);
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 64 * MEND_MIB, NULL, &pointer));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_corners, destroy_waits_for_work_in_flight)
+{
+    mend_world world;
+    void *pointer;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &pointer));
+    use_until(&world, NULL, pointer, 1000);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
+    EXPECT_TRUE(mend_sim_now_ns(world.sim) >= 1000);
+    mend_sim_advance(world.sim, 1000);
+    EXPECT_STR_EQ("", mend_sim_first_violation(world.sim));
+    mend_sim_destroy(world.sim);
+}
+
+MEND_TEST(pool_corners, a_pool_of_another_process_is_refused)
+{
+    mend_world world;
+    void *pointer = NULL;
+    mend_stats stats = MEND_STATS_INIT;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    world.pool->generation++; /* as if it had been inherited through fork */
+    EXPECT_RESULT(MEND_ERROR_FORKED, mend_alloc(world.pool, 512, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_FORKED, mend_free(world.pool, &stats, NULL));
+    EXPECT_RESULT(MEND_ERROR_FORKED, mend_trim(world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_ERROR_FORKED, mend_get_stats(world.pool, &stats));
+    EXPECT_RESULT(MEND_ERROR_FORKED, mend_pool_destroy(world.pool));
+    world.pool->generation--;
+    mend_world_close(&world);
+}
+
+/* New memory is made beside a capture in the same thread, and the thread is as it was. */
+MEND_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
+{
+    mend_world world;
+    mend_stream captured;
+    void *pointer;
+    mend_capture_mode mode = MEND_CAPTURE_MODE_THREAD_LOCAL;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    const mend_driver *driver = mend_sim_driver(world.sim);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &captured));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, captured, NULL));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
+    EXPECT_INT_EQ(MEND_CAPTURE_MODE_THREAD_LOCAL, mode);
+    mend_world_check(&world);
     mend_world_close(&world);
 }

@@ -1,0 +1,172 @@
+/* Addresses: every byte of a reservation is taken or in a gap, and gaps that touch are one. */
+#include "address/space.h"
+
+#include "base/align.h"
+#include "mend/mend_sim.h"
+#include "tests/support/test.h"
+
+enum { PAGE = 1 << 16, PAGES_OF_RESERVATION = 64 };
+#define RESERVE ((uint64_t)PAGES_OF_RESERVATION * PAGE)
+
+typedef struct rig {
+    mend_sim *sim;
+    mend_driver driver; /* the device's, with a reserve that refuses what is too large */
+    mend_device_info info;
+    mend_space space;
+} rig;
+
+static const mend_driver *device;
+static uint64_t largest_reserve_bytes;
+
+static mend_status reserve_small(const mend_driver *driver, uint64_t size_bytes,
+                                 uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
+{
+    (void)driver;
+    return size_bytes > largest_reserve_bytes
+               ? MEND_DRIVER_OUT_OF_MEMORY
+               : device->reserve(device, size_bytes, alignment_bytes, hint, address);
+}
+
+static void open_rig(rig *r)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.page_bytes = PAGE;
+    ASSERT_RESULT(MEND_OK, mend_sim_create(&config, &r->sim));
+    device = mend_sim_driver(r->sim);
+    largest_reserve_bytes = UINT64_MAX;
+    r->driver = *device;
+    r->driver.reserve = reserve_small;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, device->device_open(device, 0, &r->info));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, device->context_push(device, r->info.context));
+    mend_space_init(&r->space, &r->driver, PAGE, RESERVE, 2 * PAGE);
+    EXPECT_TRUE(mend_space_reserve_nodes(&r->space, 64));
+}
+
+static void close_rig(rig *r)
+{
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_clear(&r->space));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, device->context_pop(device));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, device->device_close(device, 0));
+    EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
+    mend_sim_destroy(r->sim);
+}
+
+static uint64_t place(rig *r, uint64_t size_bytes, uint64_t alignment_bytes)
+{
+    uint64_t address = 0;
+    EXPECT_INT_EQ(MEND_DRIVER_OK,
+                  mend_space_place(&r->space, size_bytes, alignment_bytes, &address));
+    return address;
+}
+
+MEND_TEST(address_space, takes_part_of_a_gap_and_leaves_both_ends)
+{
+    rig r;
+    open_rig(&r);
+    uint64_t base = place(&r, PAGE, 0);
+    EXPECT_U64_EQ(RESERVE - PAGE, mend_space_room_at(&r.space, base));
+    mend_space_take(&r.space, base + 8 * PAGE, 4 * PAGE);
+    EXPECT_U64_EQ(8 * PAGE, mend_space_room_at(&r.space, base));
+    EXPECT_U64_EQ(RESERVE - 13 * PAGE, mend_space_room_at(&r.space, base + 12 * PAGE));
+    EXPECT_U64_EQ(0, mend_space_room_at(&r.space, base + 9 * PAGE)); /* taken */
+    EXPECT_U64_EQ(0, mend_space_room_at(&r.space, base + 2 * PAGE)); /* inside of a gap */
+    EXPECT_U64_EQ(4 * PAGE, r.space.taken_bytes);
+    mend_space_give(&r.space, base + 8 * PAGE, 4 * PAGE);
+    close_rig(&r);
+}
+
+/* What is given back in any order becomes one gap again. */
+MEND_TEST(address_space, joins_what_is_given_back_on_both_sides)
+{
+    static const unsigned orders[][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}};
+    for (size_t order = 0; order < sizeof(orders) / sizeof(orders[0]); order++) {
+        rig r;
+        open_rig(&r);
+        uint64_t base = place(&r, PAGE, 0);
+        mend_space_take(&r.space, base, RESERVE - PAGE);
+        EXPECT_U64_EQ(0, r.space.gaps.count);
+        mend_space_give(&r.space, base + 3 * PAGE, RESERVE - 4 * PAGE);
+        for (int i = 0; i < 3; i++) {
+            mend_space_give(&r.space, base + orders[order][i] * (uint64_t)PAGE, PAGE);
+        }
+        EXPECT_U64_EQ(1, r.space.gaps.count);
+        EXPECT_U64_EQ(RESERVE - PAGE, mend_space_room_at(&r.space, base));
+        EXPECT_U64_EQ(0, r.space.taken_bytes);
+        close_rig(&r);
+    }
+}
+
+MEND_TEST(address_space, the_last_page_of_a_reservation_is_nobody_s)
+{
+    rig r;
+    open_rig(&r);
+    uint64_t base = place(&r, RESERVE - PAGE, 0); /* with room to grow: more than usual */
+    uint64_t room_bytes = mend_space_room_at(&r.space, base);
+    EXPECT_U64_EQ(PAGE, r.space.address_bytes - room_bytes);
+    mend_space_take(&r.space, base, room_bytes);
+    uint64_t other = place(&r, RESERVE, 0);
+    EXPECT_TRUE(other != base + room_bytes);
+    EXPECT_U64_EQ(2, r.space.reservation_count);
+    mend_space_give(&r.space, base, room_bytes);
+    close_rig(&r);
+}
+
+MEND_TEST(address_space, places_are_aligned_as_asked)
+{
+    rig r;
+    open_rig(&r);
+    mend_space_take(&r.space, place(&r, PAGE, 0), PAGE);
+    for (uint64_t alignment = PAGE; alignment <= 64 * PAGE; alignment *= 2) {
+        uint64_t address = place(&r, 3 * PAGE, alignment);
+        EXPECT_U64_EQ(0, address % alignment);
+        mend_space_take(&r.space, address, 3 * PAGE);
+        EXPECT_TRUE(mend_space_reserve_nodes(&r.space, 64));
+    }
+    close_rig(&r);
+}
+
+/* Two segments must not end up side by side, or neither can grow. */
+MEND_TEST(address_space, a_fresh_place_leaves_room_to_grow)
+{
+    rig r;
+    open_rig(&r);
+    uint64_t first = place(&r, PAGE, 0);
+    mend_space_take(&r.space, first, PAGE);
+    uint64_t second = place(&r, PAGE, 0);
+    mend_space_take(&r.space, second, PAGE);
+    EXPECT_TRUE(mend_space_room_at(&r.space, first + PAGE) >= r.space.growth_bytes);
+    EXPECT_TRUE(mend_space_room_at(&r.space, second + PAGE) >= r.space.growth_bytes);
+    close_rig(&r);
+}
+
+MEND_TEST(address_space, fewer_are_reserved_where_the_driver_refuses_many)
+{
+    rig r;
+    open_rig(&r);
+    largest_reserve_bytes = RESERVE / 4;
+    uint64_t address = place(&r, 2 * PAGE, 0);
+    EXPECT_TRUE(r.space.address_bytes <= largest_reserve_bytes);
+    EXPECT_TRUE(mend_space_room_at(&r.space, address) >= 2 * PAGE);
+    largest_reserve_bytes = 0;
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&r.space, RESERVE, 0, &address));
+    close_rig(&r);
+}
+
+MEND_TEST(address_space, only_unused_reservations_are_trimmed_the_oldest_stay)
+{
+    rig r;
+    open_rig(&r);
+    uint64_t oldest = place(&r, PAGE, 0);
+    uint64_t used = place(&r, 2 * RESERVE, 0);
+    mend_space_take(&r.space, used, PAGE);
+    (void)place(&r, 8 * RESERVE, 0);
+    EXPECT_U64_EQ(3, r.space.reservation_count);
+    mend_space_trim(&r.space, 1);
+    EXPECT_U64_EQ(2, r.space.reservation_count);
+    EXPECT_TRUE(mend_space_room_at(&r.space, oldest) > 0);
+    mend_space_give(&r.space, used, PAGE);
+    mend_space_trim(&r.space, 1);
+    EXPECT_U64_EQ(1, r.space.reservation_count);
+    EXPECT_U64_EQ(RESERVE, r.space.address_bytes);
+    close_rig(&r);
+}

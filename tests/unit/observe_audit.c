@@ -1,0 +1,176 @@
+/* The audit finds what is wrong: a heap in order is broken in one place after the other. */
+#include "observe/audit.h"
+
+#include <string.h>
+
+#include "heap/group.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 6 };
+
+/* A pool with blocks of both zones, free memory of two streams, and a group. */
+typedef struct rig {
+    mend_world world;
+    mend_heap *heap;
+    void *blocks[BLOCKS];
+    mend_group *group;
+} rig;
+
+static bool open_rig(rig *r)
+{
+    mend_stream stream;
+    mend_world_init(&r->world);
+    if (!mend_world_open(&r->world)) {
+        return false;
+    }
+    r->heap = &r->world.pool->heap;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &stream));
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, i % 2 ? SMALL : LARGE,
+                                          i < 4 ? NULL : stream, &r->blocks[i]));
+    }
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[0], NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[4], stream));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r->world.pool, &r->group));
+    return mend_world_check(&r->world);
+}
+
+static void close_rig(rig *r)
+{
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+static void expect_finding(const rig *r, const char *words)
+{
+    char finding[MEND_AUDIT_FINDING_BYTES] = "";
+    bool is_right = mend_observe_audit(r->heap, finding);
+    if (is_right || strstr(finding, words) == NULL) {
+        mend_test_fail(__FILE__, __LINE__, "expected \"%s\", the audit says \"%s\"", words,
+                       finding);
+    }
+}
+
+/* With another value in one place the audit must say these words. */
+static void expect_found(const rig *r, uint64_t *place, uint64_t wrong, const char *words)
+{
+    uint64_t right = *place;
+    *place = wrong;
+    expect_finding(r, words);
+    *place = right;
+}
+
+static mend_span *span_of(const rig *r, int block)
+{
+    return mend_heap_span_at(r->heap, (uint64_t)(uintptr_t)r->blocks[block]);
+}
+
+MEND_TEST(observe_audit, finds_spans_and_runs_out_of_order)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_span *live = span_of(&r, 2);
+    mend_span *free_span = span_of(&r, 0);
+    expect_found(&r, &live->size_bytes, live->size_bytes + 512, "touch its neighbour");
+    expect_found(&r, &live->address, live->address + 1, "wrong zone, size or address");
+    mend_span *last = free_span->run->last;
+    free_span->run->last = live;
+    expect_finding(&r, "form no run");
+    free_span->run->last = last;
+    free_span->run->extensible = !free_span->run->extensible;
+    expect_finding(&r, "extensible is wrong");
+    free_span->run->extensible = !free_span->run->extensible;
+    mend_zone *zone = &r.heap->zones[MEND_ZONE_LARGE];
+    expect_found(&r, &zone->free_bytes, zone->free_bytes + 512, "are counted");
+    mend_pointer_map_remove(&r.heap->blocks, live->address);
+    expect_finding(&r, "live and the pointer map disagree");
+    mend_pointer_map_insert(&r.heap->blocks, live->address, live);
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit, finds_chunks_that_count_wrongly)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_chunks *chunks = &r.heap->chunks;
+    mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
+    expect_found(&r, &chunk->live_bytes, chunk->live_bytes - 512, "bytes are live");
+    expect_found(&r, &chunk->claimed_address, chunk->address, "claimed by nobody");
+    expect_found(&r, &chunks->reserved_bytes, 0, "counts of chunks");
+    expect_found(&r, &chunks->whole_bytes, chunks->whole_bytes + 512, "counts of chunks");
+    expect_found(&r, &chunks->unmapped_bytes, 512, "counts of chunks");
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit, finds_addresses_of_nobody_or_of_two)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_space *space = &r.heap->zones[MEND_ZONE_LARGE].space;
+    mend_gap *gap = MEND_CONTAINER_OF(mend_tree_last(&space->gaps), mend_gap, by_address);
+    uint64_t page = space->page_bytes;
+    expect_found(&r, &gap->size_bytes, gap->size_bytes - page, "not exactly one");
+    expect_found(&r, &gap->size_bytes, gap->size_bytes + page, "not exactly one");
+    expect_found(&r, &space->address_bytes, space->address_bytes + page, "bytes of reservations");
+    expect_found(&r, &r.heap->retired_bytes, page, "bytes of retired");
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit, finds_waits_without_end)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_span *span = span_of(&r, 0);
+    mend_streams *streams = &r.heap->streams;
+    expect_found(&r, &span->waits.first.epoch, 1000, "waits for what never comes");
+    mend_stream_state *state = &streams->items[span->waits.first.stream];
+    expect_found(&r, &state->passed_epoch, state->open_epoch, "is open and has a fence");
+    streams->events_held++;
+    expect_finding(&r, "counts of events");
+    streams->events_held--;
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit, finds_memory_of_a_group_that_became_idle)
+{
+    rig r;
+    void *block = NULL;
+    uint32_t index = 0;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(r.group, NULL));
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, LARGE, NULL, &block));
+    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_group_end(r.group));
+    ASSERT_TRUE(mend_streams_lookup(&r.heap->streams, NULL, r.group->number, &index));
+    mend_stream_state *state = &r.heap->streams.items[index];
+    state->open_epoch += 2;
+    state->passed_epoch += 1;
+    expect_finding(&r, "memory of a group became idle");
+    state->open_epoch -= 2;
+    state->passed_epoch -= 1;
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit, finds_nodes_that_were_lost_and_sums_that_are_wrong)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_heap *heap = r.heap;
+    ASSERT_TRUE(mend_slab_reserve(&heap->wait_slab, 1));
+    void *lost = mend_slab_take(&heap->wait_slab);
+    expect_finding(&r, "nodes of spans");
+    mend_slab_give(&heap->wait_slab, lost);
+    ASSERT_TRUE(mend_slab_promise(&heap->run_slab, 1));
+    expect_finding(&r, "promised to nobody");
+    mend_slab_end_promise(&heap->run_slab, 1);
+    mend_heap_counters *counters = &heap->counters;
+    expect_found(&r, &counters->live_bytes, counters->live_bytes + 512, "counts of live blocks");
+    expect_found(&r, &counters->requested_bytes, 0, "counts of live blocks");
+    expect_found(&r, &counters->live_blocks, 0, "counts of live blocks");
+    heap->group_count++;
+    expect_finding(&r, "count of groups");
+    heap->group_count--;
+    close_rig(&r);
+}

@@ -1,0 +1,215 @@
+/* Fences: each wait covers what was freed before it, and nothing else. */
+#include "physical/fence.h"
+
+#include "mend/mend_sim.h"
+#include "physical/stream.h"
+#include "tests/support/test.h"
+
+enum { SHORT_NS = 100, LONG_NS = 1000, GROUP = 1 };
+
+typedef struct rig {
+    mend_sim *sim;
+    mend_driver driver; /* the device's, with a context_synchronize that a test may hook */
+    const mend_driver *device;
+    mend_device_info info;
+    mend_streams streams;
+    mend_stream handles[2];
+    uint32_t first;
+    uint32_t second;
+} rig;
+
+static uint32_t find(rig *r, mend_stream handle, uint32_t group)
+{
+    uint32_t index = 0;
+    EXPECT_RESULT(MEND_OK, mend_streams_find(&r->streams, handle, group, &index));
+    return index;
+}
+
+static bool open_rig(rig *r)
+{
+    *r = (rig){0};
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    if (mend_sim_create(&config, &r->sim) != MEND_OK) {
+        return false;
+    }
+    r->device = mend_sim_driver(r->sim);
+    r->driver = *r->device;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_open(r->device, 0, &r->info));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_push(r->device, r->info.context));
+    EXPECT_RESULT(MEND_OK, mend_streams_init(&r->streams, &r->driver, r->info.context));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handles[i]));
+    }
+    r->first = find(r, r->handles[0], 0);
+    r->second = find(r, r->handles[1], 0);
+    return true;
+}
+
+static void close_rig(rig *r)
+{
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_pop(r->device));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 0));
+    EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
+    mend_sim_destroy(r->sim);
+}
+
+/* Queues so much work on a stream, and frees something behind it. */
+static mend_stamp work_and_free(rig *r, uint32_t stream, uint64_t duration_ns)
+{
+    mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = duration_ns};
+    mend_stream handle = r->streams.items[stream].handle;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->launch(r->device, handle, &spin));
+    return mend_streams_stamp(&r->streams, stream, 1);
+}
+
+static mend_stamp work_and_close(rig *r, uint32_t stream, uint64_t duration_ns)
+{
+    mend_stamp stamp = work_and_free(r, stream, duration_ns);
+    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, stream));
+    return stamp;
+}
+
+MEND_TEST(physical_fence, a_poll_passes_what_is_done_and_no_more)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = work_and_close(&r, r.first, LONG_NS);
+    EXPECT_FALSE(mend_streams_poll(&r.streams));
+    mend_sim_advance(r.sim, LONG_NS / 2);
+    EXPECT_TRUE(mend_streams_poll(&r.streams));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
+    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
+    close_rig(&r);
+}
+
+MEND_TEST(physical_fence, a_wait_of_the_host_passes_one_fence)
+{
+    rig r;
+    bool waited = false;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = work_and_close(&r, r.first, LONG_NS);
+    mend_streams_begin_host_waits(&r.streams);
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+    EXPECT_TRUE(waited);
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
+    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
+    close_rig(&r);
+}
+
+MEND_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    (void)work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = work_and_close(&r, r.first, LONG_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, late));
+    EXPECT_TRUE(mend_stamp_is_ready(&r.streams, late, r.second));
+    mend_sim_advance(r.sim, LONG_NS / 2);
+    EXPECT_INT_EQ(MEND_DRIVER_NOT_READY, r.device->stream_query(r.device, r.handles[1]));
+    mend_sim_advance(r.sim, LONG_NS);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->stream_query(r.device, r.handles[1]));
+    close_rig(&r);
+}
+
+MEND_TEST(physical_fence, a_wait_of_a_stream_is_not_for_what_is_freed_later)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, early));
+    mend_stamp later = work_and_free(&r, r.first, LONG_NS);
+    EXPECT_TRUE(mend_stamp_is_ready(&r.streams, early, r.second));
+    EXPECT_FALSE(mend_stamp_is_ready(&r.streams, later, r.second));
+    close_rig(&r);
+}
+
+MEND_TEST(physical_fence, a_wait_for_the_context_passes_all_but_groups)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    uint32_t grouped = find(&r, r.handles[0], GROUP);
+    EXPECT_TRUE(grouped != r.first);
+    mend_stamp of_stream = work_and_free(&r, r.first, SHORT_NS);
+    mend_stamp of_group = work_and_free(&r, grouped, SHORT_NS);
+    mend_stamp of_nobody = mend_streams_stamp(&r.streams, MEND_STREAM_UNKNOWN, 1);
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, of_stream));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, of_nobody));
+    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, of_group));
+    close_rig(&r);
+}
+
+MEND_TEST(physical_fence, a_wait_for_the_context_that_fails_passes_nothing)
+{
+    rig r;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp freed = work_and_free(&r, r.first, SHORT_NS);
+    fault.call = "context_synchronize";
+    fault.status = MEND_DRIVER_UNKNOWN;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_streams_wait_context(&r.streams, r.second));
+    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed));
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed));
+    close_rig(&r);
+}
+
+/* What the hook below frees, when it is to free anything. */
+static rig *freeing;
+static mend_stamp freed_meanwhile;
+
+static mend_status free_and_synchronize(const mend_driver *driver)
+{
+    (void)driver;
+    freed_meanwhile = work_and_free(freeing, freeing->first, LONG_NS);
+    return MEND_DRIVER_OK; /* the work before it was done already */
+}
+
+MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_covered)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp before = work_and_free(&r, r.first, 0);
+    freeing = &r;
+    r.driver.context_synchronize = free_and_synchronize;
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, before));
+    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed_meanwhile));
+    close_rig(&r);
+}
+
+MEND_TEST(physical_fence, a_new_stream_in_a_forgotten_place_has_waited_for_nobody)
+{
+    rig r;
+    mend_stream handle = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp freed = work_and_close(&r, r.first, LONG_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, freed));
+    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.second));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
+    uint32_t successor = find(&r, handle, 0);
+    EXPECT_INT_EQ((int)r.second, (int)successor);
+    EXPECT_FALSE(mend_stamp_is_ready(&r.streams, freed, successor));
+    close_rig(&r);
+}
+
+/* A place is free once nothing waits for its stream any more. */
+MEND_TEST(physical_fence, a_forgotten_stream_keeps_its_place_until_its_fences_have_passed)
+{
+    rig r;
+    mend_stream handle = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    (void)work_and_free(&r, r.first, LONG_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.first));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
+    EXPECT_TRUE(find(&r, handle, 0) != r.first);
+    mend_sim_advance(r.sim, 2 * LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r.streams));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
+    EXPECT_TRUE(find(&r, handle, 0) == r.first);
+    close_rig(&r);
+}
