@@ -347,6 +347,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
         result = mend_heap_find_stream(heap, stream, 0, &index);
     } else if (!mend_streams_lookup(&heap->streams, stream, 0, &index)) {
         mend_streams_watch_no_more(&heap->streams, stream);
+        mend_streams_leave_groups(&heap->streams, stream, 0);
         return MEND_OK;
     }
     mend_door door;
@@ -354,6 +355,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     if (result != MEND_OK) {
         return result;
     }
+    uint64_t id = heap->streams.items[index].id;
     /* One last fence, for what was freed and for blocks that are still in use on the stream. */
     mend_stamp stamp = mend_streams_stamp(&heap->streams, index, 0);
     result = mend_streams_forget(&heap->streams, index);
@@ -361,6 +363,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     if (result == MEND_OK) {
         mend_blocks_fix_users(heap, index, stamp);
         mend_streams_watch_no_more(&heap->streams, stream);
+        mend_streams_leave_groups(&heap->streams, stream, id);
     }
     return result;
 }

@@ -47,7 +47,7 @@ static bool stamp_is_right(const audit *a, mend_stamp stamp, bool may_be_user)
     }
     const mend_stream_state *state = &streams->items[stamp.stream];
     if (stamp.epoch == 0) {
-        return !may_be_user || state->known || streams->verify;
+        return !may_be_user || state->known || state->group != 0 || streams->verify;
     }
     return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
            (stamp.epoch <= state->open_epoch && state->open);

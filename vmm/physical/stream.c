@@ -50,7 +50,8 @@ static mend_result add_stream(mend_streams *streams, mend_stream handle, uint64_
     uint32_t at = streams->count;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
-        if (!state->known && !state->open && state->fence_count == 0 && state->awaited_epoch == 0) {
+        if (!state->known && state->group == 0 && !state->open && state->fence_count == 0 &&
+            state->awaited_epoch == 0) {
             at = i;
             break;
         }
@@ -262,6 +263,20 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 {
     const mend_stream_state *state = &streams->items[stamp.stream];
     return state->fence_count > 0 && stamp.epoch <= state->fences[state->fence_count - 1].epoch;
+}
+
+void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id)
+{
+    handle = is_legacy(handle) ? NULL : handle;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        if (state->known && state->group != 0 && state->handle == handle &&
+            (id == 0 || state->id == id)) {
+            state->known = false;
+            state->seen_captured = false;
+            state->handle = NULL;
+        }
+    }
 }
 
 void mend_streams_release_group(mend_streams *streams, uint32_t group)

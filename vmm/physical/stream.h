@@ -116,6 +116,10 @@ bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t
 /* An event was recorded behind the work of the stamp. */
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
 
+/* A stream ends: what was freed on it in groups stays with them, in slots that are known no more,
+ * and a new stream of the same handle is not taken for it. id 0: whichever the handle means. */
+void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id);
+
 /* The slots of a group become those of a forgotten stream: their memory waits for its fences, or
  * for the context. */
 void mend_streams_release_group(mend_streams *streams, uint32_t group);
