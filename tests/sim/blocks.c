@@ -1,0 +1,296 @@
+/* Blocks: allocation, free, and the mistakes a program can make with pointers. */
+#include "tests/sim/trial.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+static void *pointer_of(const trial_block *block)
+{
+    return (void *)(uintptr_t)block->address;
+}
+
+/* The high half of the code says relative to what, the low half how much of it. */
+static uint64_t size_of(const trial *t, uint8_t code)
+{
+    static const int shifts[] = {0, 512, -512, 1};
+    uint64_t high = code >> 4;
+    uint64_t part = (code & 15u) + 1;
+    uint64_t small = (uint64_t)t->config.small_request_granules * 512;
+    uint64_t chunk = t->page_bytes * (t->config.chunk_pages != 0 ? t->config.chunk_pages : 1);
+    uint64_t bytes;
+    if (high < 4) {
+        return 1 + (high * 16 + part) * 100;
+    }
+    if (high < 6) {
+        bytes = small * part / 8 + (high - 4);
+    } else if (high < 9) {
+        bytes = t->page_bytes * part / 4 + (uint64_t)(int64_t)shifts[high - 6];
+    } else if (high < 13) {
+        bytes = chunk * part / 4 + (uint64_t)(int64_t)shifts[high - 9];
+    } else if (high == 13) {
+        bytes = t->device_bytes / 64 * part;
+    } else if (high == 14) {
+        bytes = t->device_bytes / 16 * part;
+    } else {
+        bytes = t->device_bytes - mend_min_u64((part - 1) * t->page_bytes, t->device_bytes / 2);
+    }
+    return mend_max_u64(bytes, 1);
+}
+
+static bool overlaps_any(const trial *t, uint64_t address, uint64_t size_bytes)
+{
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *other = &t->blocks[i];
+        if (other->live && address < other->address + other->size_bytes &&
+            other->address < address + size_bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The model's side of an allocation. */
+static void count_alloc(trial_pool *pool, const trial_block *block)
+{
+    pool->live_bytes += block->size_bytes;
+    pool->requested_bytes += block->requested_bytes;
+    pool->live_blocks++;
+    pool->allocations++;
+    pool->peak_live_bytes = mend_max_u64(pool->peak_live_bytes, pool->live_bytes);
+    pool->peak_live_blocks = mend_max_u64(pool->peak_live_blocks, pool->live_blocks);
+}
+
+bool trial_alloc(trial *t, const operation *op, int pool)
+{
+    trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    if (block->live || pool >= t->pool_count) {
+        return false;
+    }
+    int stream = op->stream % t->stream_count;
+    mend_stream handle = trial_handle(t, stream, op->amount & 2);
+    trial_call call = {.kind = CALL_ALLOC,
+                       .pool = pool,
+                       .at = stream,
+                       .stream = handle,
+                       .size_bytes = size_of(t, op->size),
+                       .alignment_bytes = UINT64_C(1) << (op->alignment % 22)};
+    if (trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call) != MEND_OK) {
+        return true;
+    }
+    uint64_t address = (uint64_t)(uintptr_t)call.pointer;
+    uint64_t size_bytes = mend_align_up(call.size_bytes, 512);
+    trial_claim(t, TRIAL_MODEL,
+                address % mend_max_u64(call.alignment_bytes, 512) == 0 &&
+                    !overlaps_any(t, address, size_bytes),
+                "a block at 0x%llx is not aligned, or lies in another", LLU(address));
+    *block = (trial_block){.live = true,
+                           .pool = pool,
+                           .address = address,
+                           .size_bytes = size_bytes,
+                           .requested_bytes = call.size_bytes,
+                           .allocated_on = handle,
+                           .home = stream,
+                           .group = pool == 0 ? trial_group_taking(t, handle) : NOBODY};
+    count_alloc(&t->pools[pool], block);
+    if (op->amount & 1) {
+        trial_use(t, op, true);
+    }
+    return true;
+}
+
+static void end_block(trial *t, trial_block *block)
+{
+    trial_pool *pool = &t->pools[block->pool];
+    block->live = false;
+    pool->live_bytes -= block->size_bytes;
+    pool->requested_bytes -= block->requested_bytes;
+    pool->live_blocks--;
+    pool->frees++;
+}
+
+static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream)
+{
+    trial_call call = {
+        .kind = CALL_FREE, .pool = block->pool, .stream = stream, .pointer = pointer_of(block)};
+    if (trial_call_pool(t, thread, &call) != MEND_OK) {
+        return false;
+    }
+    end_block(t, block);
+    return true;
+}
+
+/* The memory was free a moment ago, and nobody has taken it since. */
+static void free_again(trial *t, const trial_block *block, mend_stream stream)
+{
+    trial_pool *pool = &t->pools[block->pool];
+    if (trial_is_faulty(t) || pool->lost) {
+        return;
+    }
+    mend_result result = mend_free(pool->pool, pointer_of(block), stream);
+    trial_claim(t, TRIAL_RESULT, result == MEND_ERROR_DOUBLE_FREE, "a second free: %s",
+                mend_result_name(result));
+}
+
+/* Where a block may be freed with nothing more than what is ordered or declared by now. */
+static mend_stream stream_to_free_on(const trial *t, const trial_block *block)
+{
+    bool all_declared = (block->readers & ~block->declared) == 0;
+    return all_declared ? trial_handle(t, block->home, false) : MEND_NO_STREAM;
+}
+
+bool trial_free_here(trial *t, int thread, bool is_inside, trial_block *block)
+{
+    mend_stream stream = stream_to_free_on(t, block);
+    int own = t->streams[block->home].thread;
+    if (own != ANY_THREAD && own != thread) {
+        stream = MEND_NO_STREAM;
+    }
+    return free_on(t, is_inside ? HERE : thread, block, stream);
+}
+
+/* The use of a block ends: on which stream is it freed, in which thread? False: on none. */
+static bool leave_block(trial *t, const operation *op, trial_block *block, mend_stream *stream,
+                        int *thread)
+{
+    int how = op->amount & 7;
+    int elsewhere = op->stream % t->stream_count;
+    bool is_busy = block->group != NOBODY || trial_is_in_capture(t, block) ||
+                   !trial_is_open(t, block->home) || t->may_be_lost;
+    *thread = trial_thread_of(t, block->home, op->thread);
+    *stream = stream_to_free_on(t, block);
+    if (how == 5) {
+        *stream = MEND_NO_STREAM;
+    } else if (how == 4 && !block->used && block->group == NOBODY) {
+        *stream = trial_handle(t, elsewhere, false); /* there is no use to come after */
+        *thread = trial_thread_of(t, elsewhere, op->thread);
+    } else if (!is_busy && how == 6 && t->captures == 0) {
+        if (!trial_synchronize(t)) {
+            return false;
+        }
+        block->readers = 0;
+        block->home = elsewhere;
+        *stream = trial_handle(t, elsewhere, op->amount & 16);
+        *thread = trial_thread_of(t, elsewhere, op->thread);
+    } else if (!is_busy) {
+        if (how == 4 && trial_is_open(t, elsewhere) && !trial_move_to(t, block, elsewhere)) {
+            return false;
+        }
+        if (!trial_join_readers(t, block, false)) {
+            return false;
+        }
+        *thread = trial_thread_of(t, block->home, op->thread);
+        *stream = trial_handle(t, block->home, op->amount & 16);
+    }
+    return true;
+}
+
+bool trial_free(trial *t, const operation *op)
+{
+    trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    mend_stream stream;
+    int thread;
+    if (!block->live || !leave_block(t, op, block, &stream, &thread)) {
+        return false;
+    }
+    if (free_on(t, thread, block, stream) && (op->amount & 8)) {
+        free_again(t, block, stream);
+    }
+    return true;
+}
+
+bool trial_info(trial *t, const operation *op)
+{
+    const trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    mend_pool *pool = t->pools[block->pool].pool;
+    if (!block->live) {
+        return false;
+    }
+    const char *inside = (const char *)pointer_of(block) + block->size_bytes * op->amount / 256;
+    mend_result result = mend_get_block_info(pool, inside, &info);
+    trial_claim(t, TRIAL_MODEL,
+                result == MEND_OK && info.base == pointer_of(block) &&
+                    info.requested_bytes == block->requested_bytes &&
+                    info.usable_bytes == block->size_bytes && info.stream == block->allocated_on &&
+                    info.pool == pool,
+                "the pool describes a block otherwise than it was asked for: %s",
+                mend_result_name(result));
+    return true;
+}
+
+static void expect(trial *t, const char *what, mend_result expected, mend_result result)
+{
+    trial_claim(t, TRIAL_RESULT, result == expected, "%s: %s, expected %s", what,
+                mend_result_name(result), mend_result_name(expected));
+}
+
+static void mistake_with_block(trial *t, const operation *op, const trial_block *block)
+{
+    mend_pool *pool = t->pools[block->pool].pool;
+    char *inside = (char *)pointer_of(block) + 1 + (block->size_bytes - 2) * op->alignment / 256;
+    mend_stream stream = trial_handle(t, 0, false);
+    switch (op->amount % 4) {
+    case 0:
+        expect(t, "an interior free", MEND_ERROR_INTERIOR_POINTER, mend_free(pool, inside, stream));
+        break;
+    case 1:
+        expect(t, "record_stream inside a block", MEND_ERROR_INTERIOR_POINTER,
+               mend_record_stream(pool, inside, stream));
+        break;
+    case 2:
+        expect(t, "record_stream of no stream", MEND_ERROR_INVALID_ARGUMENT,
+               mend_record_stream(pool, pointer_of(block), MEND_NO_STREAM));
+        break;
+    default:
+        if (t->pool_count == TRIAL_POOLS) {
+            expect(t, "a free in the other pool", MEND_ERROR_FOREIGN_POINTER,
+                   mend_free(t->pools[1 - block->pool].pool, pointer_of(block), stream));
+        }
+        break;
+    }
+}
+
+static void mistake_without_block(trial *t, const operation *op)
+{
+    mend_pool *pool = t->pools[0].pool;
+    mend_stream stream = trial_handle(t, 0, false);
+    void *pointer = t;
+    switch (op->amount % 6) {
+    case 0:
+        expect(t, "a foreign free", MEND_ERROR_FOREIGN_POINTER, mend_free(pool, t, stream));
+        break;
+    case 1:
+        expect(t, "size 0", MEND_ERROR_INVALID_ARGUMENT, mend_alloc(pool, 0, stream, &pointer));
+        break;
+    case 2:
+        expect(t, "an absurd size", MEND_ERROR_INVALID_ARGUMENT,
+               mend_alloc(pool, (UINT64_C(1) << 60) + 1, stream, &pointer));
+        break;
+    case 3:
+        expect(t, "an absurd alignment", MEND_ERROR_INVALID_ARGUMENT,
+               mend_alloc_aligned(pool, 512, 3, stream, &pointer));
+        break;
+    case 4:
+        expect(t, "an allocation on no stream", MEND_ERROR_INVALID_ARGUMENT,
+               mend_alloc(pool, 512, MEND_NO_STREAM, &pointer));
+        break;
+    default:
+        expect(t, "a free of nothing", MEND_OK, mend_free(pool, NULL, stream));
+        break;
+    }
+    trial_claim(t, TRIAL_RESULT, pointer == t, "a refused call touched its output");
+}
+
+/* In the program's first thread; while nothing else goes wrong, so that the answer is sure. */
+bool trial_mistake(trial *t, const operation *op)
+{
+    const trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    if (trial_is_faulty(t)) {
+        return false;
+    }
+    if (block->live && block->size_bytes > 2) {
+        mistake_with_block(t, op, block);
+    } else {
+        mistake_without_block(t, op);
+    }
+    return true;
+}

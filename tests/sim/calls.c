@@ -1,0 +1,309 @@
+/* Calls, each in a thread that may make it, and what a call of the pool may answer. */
+#include <stdio.h>
+
+#include "tests/sim/trial.h"
+
+mend_stream trial_handle(const trial *t, int stream, bool other_name)
+{
+    mend_stream handle = t->streams[stream].handle;
+    return handle == NULL && other_name ? MEND_STREAM_LEGACY : handle;
+}
+
+int trial_thread_of(const trial *t, int stream, uint8_t wish)
+{
+    int own = t->streams[stream].thread;
+    return own != ANY_THREAD ? own : wish % t->turns.count;
+}
+
+static void call_pool(trial_call *call, mend_pool *pool)
+{
+    switch (call->kind) {
+    case CALL_ALLOC:
+        call->result = mend_alloc_aligned(pool, call->size_bytes, call->alignment_bytes,
+                                          call->stream, &call->pointer);
+        break;
+    case CALL_FREE:
+        call->result = mend_free(pool, call->pointer, call->stream);
+        break;
+    case CALL_RECORD:
+        call->result = mend_record_stream(pool, call->pointer, call->stream);
+        break;
+    case CALL_FORGET:
+        call->result = mend_forget_stream(pool, call->stream);
+        break;
+    case CALL_TRIM:
+        call->result = mend_trim(pool, call->size_bytes, NULL);
+        break;
+    case CALL_SET_LIMIT:
+        call->result = mend_set_limit(pool, call->size_bytes);
+        break;
+    case CALL_GROUP_CREATE:
+        call->result = mend_group_create(pool, &call->group);
+        break;
+    case CALL_GROUP_BEGIN:
+        call->result = mend_group_begin(call->group, call->stream);
+        break;
+    case CALL_GROUP_END:
+        call->result = mend_group_end(call->group);
+        break;
+    default:
+        call->result = mend_group_release(call->group, call->stream);
+        break;
+    }
+    if (call->result != MEND_OK) {
+        mend_error error = MEND_ERROR_INIT;
+        mend_last_error(&error);
+        snprintf(call->message, sizeof(call->message), "%s", error.message);
+    }
+}
+
+static mend_result result_of(mend_status status)
+{
+    return status == MEND_DRIVER_OK ? MEND_OK : MEND_ERROR_DRIVER;
+}
+
+static mend_result mark(const mend_driver *device, trial_call *call)
+{
+    mend_status status = device->event_create(device, &call->event);
+    if (status != MEND_DRIVER_OK) {
+        return MEND_ERROR_DRIVER;
+    }
+    status = device->event_record(device, call->event, call->stream);
+    if (status != MEND_DRIVER_OK) {
+        device->event_destroy(device, call->event);
+    }
+    return result_of(status);
+}
+
+static void call_device(trial_call *call, trial *t)
+{
+    const mend_driver *device = t->device;
+    switch (call->kind) {
+    case CALL_LAUNCH:
+        call->result = mend_sim_launch(t->sim, call->stream, &call->work);
+        break;
+    case CALL_LAUNCH_GRAPH:
+        call->result =
+            mend_sim_graph_launch(t->sim, call->graph, call->stream, call->work.finish_ns);
+        break;
+    case CALL_ORDER:
+        call->result = mend_sim_stream_wait(t->sim, call->stream, call->other);
+        break;
+    case CALL_SYNCHRONIZE:
+        call->result = result_of(device->context_synchronize(device));
+        break;
+    case CALL_BEGIN_CAPTURE:
+        call->result =
+            mend_sim_begin_capture(t->sim, call->stream, (mend_sim_capture_mode)call->mode);
+        device->stream_get_info(device, call->stream, &call->info);
+        break;
+    case CALL_END_CAPTURE:
+        call->result = mend_sim_end_capture(t->sim, call->stream, &call->graph);
+        break;
+    case CALL_SPOIL:
+        t->forgiving = true;
+        device->stream_query(device, call->stream);
+        t->forgiving = false;
+        call->result = MEND_OK;
+        break;
+    case CALL_MARK:
+        call->result = mark(device, call);
+        break;
+    case CALL_WAIT:
+        call->result = result_of(device->stream_wait(device, call->stream, call->event));
+        device->event_destroy(device, call->event);
+        break;
+    case CALL_ENTER:
+        call->result = result_of(device->context_push(device, t->context));
+        break;
+    default:
+        call->result = result_of(device->context_pop(device));
+        break;
+    }
+}
+
+static void perform(void *argument)
+{
+    trial_call *call = argument;
+    trial *t = call->trial;
+    if (call->kind >= CALL_LAUNCH) {
+        call_device(call, t);
+        return;
+    }
+    bool arms = t->malloc_fails && !t->malloc_armed;
+    if (arms) {
+        t->malloc_armed = true;
+        mend_test_fail_host_memory_after(t->malloc_after, t->malloc_count);
+        mend_test_watch_host_memory(true);
+    }
+    call_pool(call, t->pools[call->pool].pool);
+    if (arms) {
+        mend_test_watch_host_memory(false);
+        mend_test_heal_host_memory();
+        t->outcome->tally.failed_mallocs += mend_test_failed_host_allocations();
+        t->malloc_fails = false;
+        t->malloc_armed = false;
+    }
+}
+
+/* Answers that only something planted explains. */
+static bool may_answer_when_faulty(const trial *t, const trial_call *call)
+{
+    switch (call->result) {
+    case MEND_ERROR_DRIVER:
+        return t->faults_stand || t->may_be_lost || t->has_spoilt;
+    case MEND_ERROR_DEVICE_LOST:
+        return t->may_be_lost || t->stopped;
+    case MEND_ERROR_OUT_OF_HOST_MEMORY:
+        return call->faulty;
+    case MEND_ERROR_UNKNOWN_STREAM:
+        return t->faults_stand || t->may_be_lost;
+    case MEND_ERROR_OUT_OF_MEMORY:
+    case MEND_ERROR_OUT_OF_ADDRESSES:
+        return call->kind == CALL_ALLOC;
+    default:
+        return false;
+    }
+}
+
+/* After the first call that found the device lost, all find it so. */
+static void judge_lost(trial *t, const trial_call *call)
+{
+    bool frees_in_peace = t->stopped && call->kind == CALL_FREE;
+    trial_pool *pool = &t->pools[call->pool];
+    if (call->result == MEND_ERROR_DEVICE_LOST) {
+        pool->lost = true;
+        trial_claim(t, TRIAL_RESULT, !frees_in_peace, "a free was refused after the driver's end");
+    } else if (pool->lost && !frees_in_peace) {
+        trial_claim(t, TRIAL_RESULT, false, "call %d answers %s though the device is lost",
+                    (int)call->kind, mend_result_name(call->result));
+    }
+}
+
+/* Where streams may vanish, only the stream that a call names is asked whether its capture is over.
+ */
+static void note_named(trial *t, const trial_call *call, int thread)
+{
+    for (int i = 0; i < t->stream_count; i++) {
+        trial_stream *stream = &t->streams[i];
+        bool is_meant = stream->handle == call->stream &&
+                        (stream->thread == ANY_THREAD || stream->thread == thread);
+        if (is_meant && call->result == MEND_OK) {
+            stream->unnamed &= ~trial_bit(call->pool);
+        }
+    }
+}
+
+mend_result trial_call_pool(trial *t, int thread, trial_call *call)
+{
+    static char untouched;
+    void *before = call->kind == CALL_ALLOC ? &untouched : call->pointer;
+    call->trial = t;
+    call->pointer = before;
+    call->faulty = trial_is_faulty(t);
+    trial_call_kind outer_kind = t->calling_kind;
+    int outer_thread = t->calling_thread;
+    int outer_stream = t->calling_stream;
+    t->calling_kind = call->kind;
+    t->calling_stream = call->at;
+    t->calling_thread = thread == HERE ? outer_thread : thread;
+    t->has_called = true;
+    turns_run(&t->turns, thread == HERE ? 0 : thread, perform, call);
+    note_named(t, call, t->calling_thread);
+    t->calling_kind = outer_kind;
+    t->calling_thread = outer_thread;
+    t->calling_stream = outer_stream;
+    t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
+    call->faulty = call->faulty || t->disturbed;
+    judge_lost(t, call);
+    if (call->result == MEND_OK) {
+        return MEND_OK;
+    }
+    trial_claim(t, TRIAL_RESULT, call->pointer == before, "a failed call touched its output");
+    if (call->result == MEND_ERROR_OUT_OF_MEMORY && call->kind == CALL_ALLOC) {
+        if (!call->faulty) {
+            trial_judge_refusal(t, call->pool, call->size_bytes);
+        }
+    } else {
+        trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),
+                    "call %d of the pool: %s (%s)", (int)call->kind, mend_result_name(call->result),
+                    call->message);
+    }
+    return call->result;
+}
+
+static bool goes_through_the_table(trial_call_kind kind)
+{
+    return kind == CALL_SYNCHRONIZE || kind == CALL_MARK || kind == CALL_WAIT;
+}
+
+bool trial_call_device(trial *t, int thread, trial_call *call)
+{
+    call->trial = t;
+    turns_run(&t->turns, thread, perform, call);
+    if (call->result == MEND_OK) {
+        return true;
+    }
+    bool explained = t->may_be_lost || t->stopped ||
+                     (t->faults_stand && goes_through_the_table(call->kind)) ||
+                     (call->kind == CALL_END_CAPTURE && call->result == MEND_ERROR_DRIVER);
+    trial_claim(t, TRIAL_RESULT, explained, "call %d of the device: %s; %s", (int)call->kind,
+                mend_result_name(call->result), t->violation);
+    return false;
+}
+
+/* A blocking stream that is captured takes the legacy stream out of use. */
+static bool is_shut(const trial *t, int stream)
+{
+    if (t->streams[stream].handle != NULL) {
+        return false;
+    }
+    for (int i = 0; i < t->stream_count; i++) {
+        if (t->streams[i].captured && t->streams[i].blocking) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool trial_is_open(const trial *t, int stream)
+{
+    return !t->streams[stream].captured && !is_shut(t, stream) && !t->stopped;
+}
+
+bool trial_can_order(const trial *t, int from, int to)
+{
+    return from == to || (trial_is_open(t, from) && trial_is_open(t, to));
+}
+
+/* Two streams of two threads: the one marks, the other waits. */
+static bool order_threads(trial *t, int from, int to)
+{
+    trial_call call = {.kind = CALL_MARK, .stream = trial_handle(t, from, false)};
+    if (!trial_call_device(t, t->streams[from].thread, &call)) {
+        return false;
+    }
+    call.kind = CALL_WAIT;
+    call.stream = trial_handle(t, to, false);
+    return trial_call_device(t, t->streams[to].thread, &call);
+}
+
+bool trial_order(trial *t, int from, int to)
+{
+    if (from == to || t->config.sin) {
+        return true;
+    }
+    if (!trial_can_order(t, from, to)) {
+        return false;
+    }
+    int from_thread = t->streams[from].thread;
+    int to_thread = t->streams[to].thread;
+    if (from_thread != ANY_THREAD && to_thread != ANY_THREAD) {
+        return order_threads(t, from, to);
+    }
+    trial_call call = {.kind = CALL_ORDER,
+                       .stream = trial_handle(t, to, false),
+                       .other = trial_handle(t, from, false)};
+    int thread = from_thread != ANY_THREAD ? from_thread : trial_thread_of(t, to, 0);
+    return trial_call_device(t, thread, &call);
+}

@@ -1,0 +1,299 @@
+/* What disturbs a pool: faults, other processes, other threads in the midst of a call, the end of
+ * the device, fork, callbacks, the clock. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/sim/trial.h"
+
+/* The calls a pool makes: all of them may fail, or any of them. */
+static const struct {
+    const char *member;
+    mend_driver_call call;
+} failing[] = {
+#define CALL(member)                                                                               \
+    {                                                                                              \
+#member, MEND_CALL_##member                                                                \
+    }
+    CALL(memory_info),
+    CALL(context_push),
+    CALL(context_synchronize),
+    CALL(exchange_capture_mode),
+    CALL(reserve),
+    CALL(address_free),
+    CALL(create),
+    CALL(release),
+    CALL(map),
+    CALL(unmap),
+    CALL(set_access),
+    CALL(stream_wait),
+    CALL(stream_get_info),
+    CALL(event_create),
+    CALL(event_record),
+    CALL(event_query),
+    CALL(event_synchronize),
+#undef CALL
+    {NULL, MEND_DRIVER_CALL_COUNT},
+};
+
+const char *trial_ambush_name(int action)
+{
+    static const char *const names[AMBUSH_ACTIONS] = {
+        "another process takes memory", "another process gives memory back", "the call takes long",
+        "another thread frees a block"};
+    return names[action];
+}
+
+uint64_t trial_duration(const trial *t, uint8_t code)
+{
+    static const uint64_t table[] = {0, 4, 40, 400, 4000, 40, 7, 100};
+    return table[code % 8] * (t->config.prices != 0 ? 2000 : 1);
+}
+
+void trial_set_foreign(trial *t, uint64_t bytes)
+{
+    uint64_t left = t->device_bytes - trial_ledger(t).chunk_bytes;
+    t->foreign_bytes = mend_min_u64(bytes, left);
+    mend_sim_set_foreign_bytes(t->sim, 0, t->foreign_bytes);
+}
+
+/* ---- in the midst of a call ------------------------------------------------------------------ */
+
+/* A thread beside the one that calls, and beside the first, which runs the trial; or NOBODY. */
+static int other_thread(const trial *t)
+{
+    for (int i = 1; i < t->turns.count; i++) {
+        if (i != t->calling_thread) {
+            return i;
+        }
+    }
+    return NOBODY;
+}
+
+/* In calls that make room the pool's state is free for others; blocks that the present operation is
+ * about are not touched by it. */
+static bool can_spring(const trial *t, const char *call)
+{
+    bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
+                      t->calling_kind == CALL_SET_LIMIT;
+    return t->ambush.set && makes_room && __builtin_strcmp(call, t->ambush.call) == 0;
+}
+
+static void spring(void *context, const char *call, int is_after)
+{
+    trial *t = context;
+    if (is_after || !can_spring(t, call)) {
+        return;
+    }
+    t->ambush.set = false;
+    t->disturbed = true;
+    t->outcome->tally.ambushes[t->ambush.action]++;
+    trial_block *block = &t->blocks[t->ambush.slot % TRIAL_BLOCKS];
+    int thread = other_thread(t);
+    switch (t->ambush.action) {
+    case 0:
+        trial_set_foreign(t, t->device_bytes / 256 * t->ambush.slot);
+        break;
+    case 1:
+        trial_set_foreign(t, 0);
+        break;
+    case 2:
+        mend_sim_advance(t->sim, 100000);
+        break;
+    default:
+        if (block->live && thread != NOBODY) {
+            trial_free_here(t, thread, false, block);
+        }
+        break;
+    }
+}
+
+static bool lay_ambush(trial *t, const operation *op)
+{
+    static const char *const calls[] = {"create",
+                                        "map",
+                                        "set_access",
+                                        "unmap",
+                                        "release",
+                                        "reserve",
+                                        "event_synchronize",
+                                        "memory_info",
+                                        "context_synchronize",
+                                        "address_free"};
+    t->ambush.set = true;
+    t->ambush.call = calls[op->size % (sizeof(calls) / sizeof(calls[0]))];
+    t->ambush.action = op->amount % AMBUSH_ACTIONS;
+    t->ambush.slot = op->slot;
+    mend_sim_set_call_observer(t->sim, spring, t);
+    return true;
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static bool plant_fault(trial *t, const operation *op)
+{
+    static const int statuses[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_UNKNOWN,
+                                   MEND_DRIVER_NOT_READY, MEND_DRIVER_NOT_PERMITTED};
+    static const uint64_t counts[] = {1, 1, 2, 3, 5, 1, UINT64_MAX, 0};
+    size_t at = op->size % (sizeof(failing) / sizeof(failing[0]));
+    int how = op->amount % 8;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = failing[at].member;
+    fault.status = statuses[op->thread % 4];
+    fault.after_calls = op->alignment % 24;
+    fault.count = counts[how];
+    fault.above_bytes = how == 5 ? t->page_bytes : 0;
+    fault.until_release = how == 7;
+    if (mend_sim_fail(t->sim, &fault) != MEND_OK) {
+        return trial_claim(t, TRIAL_RESULT, false, "mend_sim_fail: %s", fault.call);
+    }
+    t->faults_stand = true;
+    t->faults_last = t->faults_last || how >= 6;
+    t->outcome->tally.planted[failing[at].call]++;
+    return true;
+}
+
+static bool clear_faults(trial *t)
+{
+    bool any = t->faults_stand;
+    mend_sim_clear_faults(t->sim);
+    t->faults_stand = false;
+    t->faults_last = false;
+    return any;
+}
+
+static bool lose_device(trial *t, const operation *op)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.status = MEND_DRIVER_ILLEGAL_ADDRESS;
+    fault.after_calls = op->amount % 32;
+    fault.sticky = 1;
+    t->may_be_lost = true;
+    return mend_sim_fail(t->sim, &fault) == MEND_OK;
+}
+
+static bool shut_down(trial *t)
+{
+    mend_sim_stop(t->sim);
+    t->stopped = true;
+    for (int i = 0; i < t->stream_count; i++) {
+        t->streams[i].captured = false;
+    }
+    t->captures = 0;
+    return true;
+}
+
+/* Every call of the child says whose pool it is. */
+static bool child_is_refused(trial *t)
+{
+    mend_pool *pool = t->pools[0].pool;
+    mend_stream stream = trial_handle(t, 0, false);
+    mend_stats stats = MEND_STATS_INIT;
+    void *pointer = t;
+    return mend_alloc(pool, 512, stream, &pointer) == MEND_ERROR_FORKED && pointer == t &&
+           mend_free(pool, t, stream) == MEND_ERROR_FORKED &&
+           mend_record_stream(pool, t, stream) == MEND_ERROR_FORKED &&
+           mend_forget_stream(pool, stream) == MEND_ERROR_FORKED &&
+           mend_trim(pool, 0, NULL) == MEND_ERROR_FORKED &&
+           mend_set_limit(pool, 0) == MEND_ERROR_FORKED &&
+           mend_get_stats(pool, &stats) == MEND_ERROR_FORKED &&
+           mend_audit(pool) == MEND_ERROR_FORKED && mend_pool_destroy(pool) == MEND_ERROR_FORKED;
+}
+
+static bool fork_child(trial *t)
+{
+    pid_t child = fork();
+    if (child < 0) {
+        return false;
+    }
+    if (child == 0) {
+        _exit(child_is_refused(t) ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    trial_claim(t, TRIAL_RESULT, status == 0, "a forked child was not refused (status %d)", status);
+    return true;
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------- */
+
+static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    trial_callback *callback = context;
+    trial *t = callback->trial;
+    int left = callback->amount % 4 + 1;
+    int freed = 0;
+    (void)pool;
+    (void)needed_bytes;
+    for (int i = 0; i < TRIAL_BLOCKS && left > 0; i++) {
+        trial_block *block = &t->blocks[(callback->slot + i) % TRIAL_BLOCKS];
+        if (block->live) {
+            freed += trial_free_here(t, t->calling_thread, true, block);
+            left--;
+        }
+    }
+    return freed > 0;
+}
+
+static bool change_callback(trial *t, const operation *op, bool adds)
+{
+    trial_callback *callback = &t->callbacks[op->slot % TRIAL_CALLBACKS];
+    mend_pool *pool = t->pools[0].pool;
+    if (callback->added == adds) {
+        return false;
+    }
+    mend_result result = adds ? mend_add_pressure_callback(pool, pressed, callback)
+                              : mend_remove_pressure_callback(pool, pressed, callback);
+    trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a callback: %s", mend_result_name(result));
+    *callback = (trial_callback){t, adds, op->slot, op->amount};
+    return true;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool advance(trial *t, const operation *op)
+{
+    mend_sim_advance(t->sim, trial_duration(t, op->amount) + op->amount / 8u);
+    return true;
+}
+
+static bool set_foreign(trial *t, const operation *op)
+{
+    if (t->stopped) {
+        return false;
+    }
+    trial_set_foreign(t, t->device_bytes / 256 * op->amount);
+    return true;
+}
+
+bool trial_disturb(trial *t, const operation *op)
+{
+    switch (op->kind) {
+    case OP_ADVANCE:
+        return advance(t, op);
+    case OP_ADD_CALLBACK:
+    case OP_REMOVE_CALLBACK:
+        return change_callback(t, op, op->kind == OP_ADD_CALLBACK);
+    case OP_FOREIGN:
+        return set_foreign(t, op);
+    case OP_AMBUSH:
+        return lay_ambush(t, op);
+    case OP_FAULT:
+        return plant_fault(t, op);
+    case OP_CLEAR_FAULTS:
+        return clear_faults(t);
+    case OP_LATE_EVENTS:
+        mend_sim_set_event_delay(t->sim, trial_duration(t, op->amount));
+        return true;
+    case OP_FAIL_MALLOC:
+        t->malloc_fails = true;
+        t->malloc_after = op->slot % 8;
+        t->malloc_count = (uint8_t)(op->amount % 3 + 1);
+        return true;
+    case OP_LOSE_DEVICE:
+        return lose_device(t, op);
+    case OP_SHUT_DOWN:
+        return !t->stopped && shut_down(t);
+    default:
+        return fork_child(t);
+    }
+}

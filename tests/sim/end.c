@@ -1,0 +1,148 @@
+/*
+ * The end of a trial. All that stood in the way goes: faults, captures, groups, other processes,
+ * the user's own blocks. Then whatever fits must succeed, and after destroy nothing is left.
+ */
+#include "tests/sim/trial.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+static void clear_the_way(trial *t)
+{
+    mend_sim_set_call_observer(t->sim, NULL, NULL);
+    mend_sim_clear_faults(t->sim);
+    mend_sim_set_event_delay(t->sim, 0);
+    mend_sim_set_foreign_bytes(t->sim, 0, 0);
+    t->ambush.set = false;
+    t->foreign_bytes = 0;
+    t->faults_stand = false;
+    t->malloc_fails = false;
+    t->disturbed = false;
+    if (!t->stopped) {
+        trial_end_captures(t);
+    }
+    trial_end_groups(t);
+    for (int i = 0; i < TRIAL_CALLBACKS; i++) {
+        trial_disturb(t, &(operation){.kind = OP_REMOVE_CALLBACK, .slot = (uint8_t)i});
+    }
+}
+
+/* Where streams may vanish the pool asks only the stream that a call names. */
+static void name_streams(trial *t)
+{
+    for (int i = 0; i < t->stream_count && t->config.vanish; i++) {
+        trial_forget(t, &(operation){.kind = OP_FORGET, .stream = (uint8_t)i});
+    }
+}
+
+static void free_all(trial *t)
+{
+    for (int i = 0; i < TRIAL_BLOCKS && t->outcome->verdict == TRIAL_HOLDS; i++) {
+        trial_free(t, &(operation){.kind = OP_FREE, .slot = (uint8_t)i});
+    }
+}
+
+/* One block as large as there is memory, in a pool whose neighbours hold nothing they could not
+ * keep. */
+static void fill(trial *t, int pool)
+{
+    uint64_t others_bytes = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        if (i != pool) {
+            mend_trim(t->pools[i].pool, 0, NULL);
+            others_bytes += trial_stats(t, i).reserved_bytes;
+        }
+    }
+    uint64_t size_bytes = mend_align_down(t->device_bytes - others_bytes, t->page_bytes);
+    mend_stream stream = trial_handle(t, 0, false);
+    void *pointer = NULL;
+    if (size_bytes == 0) {
+        return;
+    }
+    mend_result result = mend_alloc(t->pools[pool].pool, size_bytes, stream, &pointer);
+    mend_error error = MEND_ERROR_INIT;
+    mend_last_error(&error);
+    trial_claim(t, TRIAL_LIVENESS, result == MEND_OK,
+                "in the end %llu bytes do not fit in pool %d: %s (%s)", LLU(size_bytes), pool,
+                mend_result_name(result), result == MEND_OK ? "" : error.message);
+    if (result == MEND_OK) {
+        result = mend_free(t->pools[pool].pool, pointer, stream);
+        trial_claim(t, TRIAL_LIVENESS, result == MEND_OK, "and is not freed: %s",
+                    mend_result_name(result));
+    }
+}
+
+static void prove_alive(trial *t)
+{
+    uint64_t far_ns = UINT64_C(1) << 40;
+    mend_sim_advance(t->sim, far_ns);
+    for (int i = 0; i < t->pool_count; i++) {
+        mend_result result = mend_set_limit(t->pools[i].pool, 0);
+        trial_claim(t, TRIAL_LIVENESS, result == MEND_OK, "mend_set_limit: %s",
+                    mend_result_name(result));
+        t->pools[i].limit_bytes = t->device_bytes;
+        fill(t, i);
+    }
+    mend_sim_advance(t->sim, far_ns);
+    for (int i = 0; i < t->pool_count && t->outcome->verdict == TRIAL_HOLDS; i++) {
+        mend_result result = mend_trim(t->pools[i].pool, 0, NULL);
+        mend_stats stats = trial_stats(t, i);
+        trial_claim(t, TRIAL_LIVENESS,
+                    result == MEND_OK && stats.reserved_bytes == 0 && stats.retired_bytes == 0,
+                    "a trim of the idle pool %d leaves %llu bytes: %s", i,
+                    LLU(stats.reserved_bytes), mend_result_name(result));
+    }
+    mend_sim_ledger ledger = trial_ledger(t);
+    trial_claim(t, TRIAL_CONTENT, ledger.content_errors == 0, "%llu granules hold wrong bytes",
+                LLU(ledger.content_errors));
+    trial_claim(t, TRIAL_LIVENESS, ledger.pending_work == 0, "work never ends");
+    trial_claim(t, TRIAL_RULE, t->violation[0] == '\0', "%s", t->violation);
+}
+
+static void destroy_pools(trial *t, bool is_whole)
+{
+    for (int i = 0; i < t->pool_count; i++) {
+        mend_result result = mend_pool_destroy(t->pools[i].pool);
+        trial_claim(t, TRIAL_REMAINS,
+                    result == MEND_OK || (t->may_be_lost && result == MEND_ERROR_DRIVER),
+                    "mend_pool_destroy: %s", mend_result_name(result));
+        t->pools[i].pool = NULL;
+    }
+    mend_sim_ledger ledger = trial_ledger(t);
+    trial_claim(t, TRIAL_REMAINS,
+                !is_whole ||
+                    (ledger.chunks == 0 && ledger.mappings == 0 && ledger.reservations == 0 &&
+                     ledger.events == 0 && ledger.contexts_open == 0),
+                "left on the device: %llu chunks, %llu mappings, %llu reservations, %llu events, "
+                "%llu contexts",
+                LLU(ledger.chunks), LLU(ledger.mappings), LLU(ledger.reservations),
+                LLU(ledger.events), LLU(ledger.contexts_open));
+}
+
+static void add_up(trial *t)
+{
+    trial_tally *tally = &t->outcome->tally;
+    mend_driver_counters counters;
+    mend_traced_driver_get(t->traced, &counters);
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        tally->failed_calls[i] = counters.call[i].failures;
+    }
+    tally->stats = trial_stats(t, 0);
+}
+
+void trial_finish(trial *t)
+{
+    t->step = t->outcome->verdict == TRIAL_HOLDS ? t->step : t->outcome->step;
+    clear_the_way(t);
+    free_all(t);
+    bool is_whole = !t->may_be_lost && !t->stopped;
+    if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {
+        name_streams(t);
+        trial_judge(t);
+    }
+    if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {
+        prove_alive(t);
+    }
+    add_up(t);
+    trial_close_streams(t);
+    destroy_pools(t, is_whole);
+}

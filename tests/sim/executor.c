@@ -1,0 +1,356 @@
+/* One trial: its world is made, each operation is taken, all is judged. */
+#include "tests/sim/executor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/pool.h"
+#include "tests/sim/trial.h"
+
+static const operation nothing;
+
+const trial_config trial_config_default = {
+#define X(field, usual, meaning) .field = usual,
+    TRIAL_CONFIG(X)
+#undef X
+};
+
+static void print_config(FILE *out, const trial_config *config)
+{
+#define X(field, usual, meaning)                                                                   \
+    if (config->field != (usual)) {                                                                \
+        fprintf(out, "    config." #field " = %u;\n", config->field);                              \
+    }
+    TRIAL_CONFIG(X)
+#undef X
+}
+
+void trial_print(FILE *out, const char *name, const trial_config *config, const operation *ops,
+                 size_t count)
+{
+    fprintf(out, "MEND_TEST(regression, %s)\n{\n    static const operation ops[] = {\n", name);
+    for (size_t i = 0; i < count; i++) {
+        operation_print(out, &ops[i]);
+    }
+    fprintf(out, "    };\n    trial_config config = trial_config_default;\n");
+    print_config(out, config);
+    fprintf(out, "    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));\n}\n");
+}
+
+/* ---- its world ------------------------------------------------------------------------------- */
+
+/* Ways in which a pool learns of the capture of a stream, see physical/capture.h: the legacy stream
+ * tells of blocking ones, groups that are begun are watched, and streams are asked for which
+ * something is left to wait for, or which were captured before. */
+static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
+{
+    const mend_streams *streams = &t->pools[pool].pool->heap.streams;
+    bool must_know = stream->blocking;
+    bool every = false;
+    for (int i = 0; pool == 0 && i < TRIAL_GROUPS; i++) {
+        const trial_group *group = &t->groups[i];
+        bool is_begun = group->group != NULL && group->begun;
+        must_know |= is_begun && group->takes == stream->handle;
+        every |= is_begun && group->takes == MEND_EVERY_STREAM;
+    }
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && !must_know; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        bool is_asked = state->seen_captured ||
+                        (!streams->verify && (every || (state->open && state->group == 0)));
+        must_know = state->known && state->id == stream->id && is_asked;
+    }
+    return must_know;
+}
+
+/* A pool that knows of one capture waits for nothing; one that knows of none may spoil them. */
+static bool all_pools_must_know(const trial *t)
+{
+    bool all = true;
+    for (int i = 0; i < t->pool_count; i++) {
+        bool knows_one = false;
+        for (int k = 0; k < t->stream_count; k++) {
+            knows_one |= t->streams[k].captured && pool_must_know(t, i, &t->streams[k]);
+        }
+        all &= knows_one;
+    }
+    return all;
+}
+
+/* A capture was spoilt by a pool that could not know of it. */
+static bool is_unseen_capture(const trial *t, const char *explanation)
+{
+    bool asks = t->calling_kind == CALL_ALLOC && t->streams[t->calling_stream].captured &&
+                t->pool_count == 1;
+    return t->captures > 0 && t->calling_kind != CALL_NONE && !asks && !all_pools_must_know(t) &&
+           strstr(explanation, "captured") != NULL;
+}
+
+/* The first rule that is broken, unless the program breaks it itself. */
+static void note_violation(void *context, const char *explanation)
+{
+    trial *t = context;
+    if (t->forgiving) {
+        return;
+    }
+    if (is_unseen_capture(t, explanation)) {
+        t->has_spoilt = true;
+    } else if (t->violation[0] == '\0') {
+        snprintf(t->violation, sizeof(t->violation), "%s", explanation);
+    }
+}
+
+static bool open_device(trial *t)
+{
+    const trial_config *config = &t->config;
+    mend_sim_config sim_config = MEND_SIM_CONFIG_INIT;
+    mend_sim_prices prices;
+    mend_sim_reference_prices(&prices);
+    if (config->prices == 2) {
+        prices.set_access.call_ns *= 100;
+        prices.create.call_ns *= 100;
+    }
+    t->page_bytes = (uint64_t)config->page_kib * MEND_KIB;
+    t->device_bytes = t->page_bytes * config->device_pages;
+    sim_config.memory_bytes = t->device_bytes;
+    sim_config.page_bytes = t->page_bytes;
+    sim_config.content = config->content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
+    sim_config.prices_advance_clock = config->prices != 0;
+    sim_config.prices = &prices;
+    sim_config.on_violation = note_violation;
+    sim_config.violation_context = t;
+    mend_result result = mend_sim_create(&sim_config, &t->sim);
+    if (!trial_claim(t, TRIAL_RESULT, result == MEND_OK, "mend_sim_create: %s",
+                     mend_result_name(result))) {
+        return false;
+    }
+    mend_sim_set_event_delay(t->sim, config->event_delay_ns);
+    t->device = mend_sim_driver(t->sim);
+    mend_unwatched_driver_init(&t->unwatched, t->device);
+    result = mend_traced_driver_create(&t->unwatched.table, &t->traced);
+    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "no traced driver");
+}
+
+static bool open_pools(trial *t)
+{
+    const trial_config *config = &t->config;
+    mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
+    pool_config.driver = t->traced;
+    pool_config.chunk_bytes = t->page_bytes * config->chunk_pages;
+    pool_config.small_chunk_bytes = t->page_bytes * config->small_chunk_pages;
+    pool_config.small_request_bytes = (uint64_t)config->small_request_granules * 512;
+    pool_config.reserve_bytes = t->device_bytes * config->reserve_devices;
+    pool_config.limit_bytes = t->device_bytes * config->limit_percent / 100;
+    pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
+    pool_config.streams_may_vanish = config->vanish != 0;
+    pool_config.knows_all_streams = config->knows_all != 0;
+    pool_config.audit_level = (int)config->audit_level;
+    int wanted = config->sibling ? 2 : 1;
+    while (t->pool_count < wanted) {
+        trial_pool *pool = &t->pools[t->pool_count];
+        mend_result result = mend_pool_create(&pool_config, &pool->pool);
+        if (!trial_claim(t, TRIAL_RESULT, result == MEND_OK, "mend_pool_create: %s",
+                         mend_result_name(result))) {
+            return false;
+        }
+        pool->limit_bytes =
+            pool_config.limit_bytes != 0 ? pool_config.limit_bytes : t->device_bytes;
+        t->pool_count++;
+    }
+    return true;
+}
+
+static void close_world(trial *t)
+{
+    for (int i = 0; i < t->pool_count; i++) {
+        mend_pool_destroy(t->pools[i].pool);
+    }
+    if (t->traced != NULL) {
+        mend_traced_driver_destroy(t->traced);
+    }
+    if (t->turns.count > 0) {
+        turns_close(&t->turns);
+    }
+    mend_sim_destroy(t->sim);
+    free(t);
+}
+
+trial *trial_begin(const trial_config *config, trial_outcome *outcome)
+{
+    *outcome = (trial_outcome){.verdict = TRIAL_HOLDS};
+    trial *t = calloc(1, sizeof(*t));
+    if (t == NULL) {
+        outcome->verdict = TRIAL_RESULT;
+        return NULL;
+    }
+    t->config = *config;
+    t->outcome = outcome;
+    t->op = &nothing;
+    int threads = config->threads < 1 ? 1 : (int)config->threads;
+    t->turns = (turn_table){0};
+    if (!turns_open(&t->turns, threads < MOST_TURNS ? threads : MOST_TURNS) || !open_device(t) ||
+        !open_pools(t) || !trial_open_streams(t)) {
+        close_world(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* ---- its steps ------------------------------------------------------------------------------- */
+
+static bool trim(trial *t, const operation *op)
+{
+    int pool = op->slot % t->pool_count;
+    trial_call call = {
+        .kind = CALL_TRIM, .pool = pool, .size_bytes = t->device_bytes / 256 * op->amount};
+    trial_call_pool(t, op->thread % t->turns.count, &call);
+    return true;
+}
+
+/* The limit is set also where giving memory back fails. */
+static bool set_limit(trial *t, const operation *op)
+{
+    int pool = op->slot % t->pool_count;
+    trial_call call = {
+        .kind = CALL_SET_LIMIT, .pool = pool, .size_bytes = t->device_bytes / 256 * op->amount};
+    mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
+    uint64_t limit = call.size_bytes == 0 ? t->device_bytes : call.size_bytes;
+    if (result != MEND_ERROR_DEVICE_LOST || trial_stats(t, pool).limit_bytes == limit) {
+        t->pools[pool].limit_bytes = limit;
+    }
+    return true;
+}
+
+static bool reset_peaks(trial *t)
+{
+    for (int i = 0; i < t->pool_count; i++) {
+        trial_pool *pool = &t->pools[i];
+        trial_claim(t, TRIAL_RESULT, mend_reset_peak_stats(pool->pool) == MEND_OK,
+                    "mend_reset_peak_stats");
+        pool->peak_live_bytes = pool->live_bytes;
+        pool->peak_live_blocks = pool->live_blocks;
+    }
+    return true;
+}
+
+static bool take(trial *t, const operation *op)
+{
+    switch (op->kind) {
+    case OP_ALLOC:
+    case OP_SIBLING_ALLOC:
+        return trial_alloc(t, op, op->kind == OP_SIBLING_ALLOC);
+    case OP_WRITE:
+    case OP_VERIFY:
+        return trial_use(t, op, op->kind == OP_WRITE);
+    case OP_SHARE:
+        return trial_share(t, op);
+    case OP_MOVE:
+        return trial_move(t, op);
+    case OP_RECORD:
+        return trial_record(t, op);
+    case OP_FREE:
+        return trial_free(t, op);
+    case OP_MISTAKE:
+        return trial_mistake(t, op);
+    case OP_INFO:
+        return trial_info(t, op);
+    case OP_RESET_PEAKS:
+        return reset_peaks(t);
+    case OP_SYNCHRONIZE:
+        return trial_synchronize(t);
+    case OP_TRIM:
+        return trim(t, op);
+    case OP_SET_LIMIT:
+        return set_limit(t, op);
+    case OP_FORGET:
+        return trial_forget(t, op);
+    case OP_REPLACE_STREAM:
+        return trial_replace_stream(t, op);
+    case OP_REPLACE_THREAD:
+        return trial_replace_thread(t, op);
+    case OP_GROUP_CREATE:
+    case OP_GROUP_BEGIN:
+    case OP_GROUP_END:
+    case OP_GROUP_RELEASE:
+        return trial_group_operation(t, op);
+    case OP_CAPTURE_BEGIN:
+    case OP_CAPTURE_END:
+    case OP_CAPTURE_SPOIL:
+        return trial_capture_operation(t, op);
+    case OP_GRAPH_LAUNCH:
+    case OP_GRAPH_DESTROY:
+        return trial_graph_operation(t, op);
+    default:
+        return trial_disturb(t, op);
+    }
+}
+
+/* What was planted for one call is over, so that the calls after it are judged in full. */
+static void end_disturbance(trial *t)
+{
+    if (t->has_called && t->faults_stand && !t->faults_last && !t->may_be_lost) {
+        mend_sim_clear_faults(t->sim);
+        t->faults_stand = false;
+    }
+    if (t->has_called && (t->disturbed || t->ambush.set)) {
+        t->disturbed = false;
+        t->ambush.set = false;
+        mend_sim_set_call_observer(t->sim, NULL, NULL);
+    }
+}
+
+/* What captures recorded is given up where the pool may have spoilt it. */
+static void note_spoilt_captures(trial *t)
+{
+    if (!t->has_spoilt) {
+        return;
+    }
+    for (int i = 0; i < t->stream_count; i++) {
+        t->streams[i].spoilt |= t->streams[i].captured;
+        t->streams[i].unsure |= t->streams[i].captured;
+    }
+    t->has_spoilt = false;
+    t->outcome->tally.captures_spoilt++;
+}
+
+void trial_step(trial *t, const operation *op)
+{
+    if (t->outcome->verdict != TRIAL_HOLDS) {
+        return;
+    }
+    operation known = *op;
+    known.kind %= OP_COUNT;
+    trial_tally *tally = &t->outcome->tally;
+    t->op = &known;
+    t->has_called = false;
+    bool is_done = take(t, &known);
+    tally->done[known.kind] += is_done;
+    tally->skipped[known.kind] += !is_done;
+    tally->steps++;
+    end_disturbance(t);
+    note_spoilt_captures(t);
+    trial_judge(t);
+    t->op = &nothing;
+    t->step++;
+}
+
+void trial_end(trial *t)
+{
+    t->op = &nothing;
+    trial_finish(t);
+    t->pool_count = 0;
+    close_world(t);
+}
+
+void trial_run(const trial_config *config, const operation *ops, size_t count,
+               trial_outcome *outcome)
+{
+    trial *t = trial_begin(config, outcome);
+    if (t == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < count && outcome->verdict == TRIAL_HOLDS; i++) {
+        trial_step(t, &ops[i]);
+    }
+    trial_end(t);
+}

@@ -1,0 +1,111 @@
+/*
+ * The executor: runs operations on the real pool and the simulated device, beside a naive model,
+ * and judges after every step: the audit, the device's ledger against the pool's statistics, these
+ * against the model, no rule of the driver broken, no byte wrong, no request refused that fits.
+ *
+ * At the end all that stands in the way goes away (faults, captures, other processes), and whatever
+ * fits must succeed; then the pool is destroyed and nothing may be left.
+ */
+#ifndef MEND_TESTS_SIM_EXECUTOR_H
+#define MEND_TESTS_SIM_EXECUTOR_H
+
+#include <stdbool.h>
+
+#include "driver/driver.h"
+#include "mend/mend.h"
+#include "tests/sim/operations.h"
+
+/* X(field, default, meaning): where a trial takes place. */
+#define TRIAL_CONFIG(X)                                                                            \
+    X(page_kib, 4, "the device's page, a power of two")                                            \
+    X(device_pages, 64, "its memory")                                                              \
+    X(chunk_pages, 4, "usual size of a large chunk; 0: chosen by the pool")                        \
+    X(small_chunk_pages, 1, "usual size of a small chunk; 0: chosen by the pool")                  \
+    X(small_request_granules, 4, "largest small request, in 512 B")                                \
+    X(reserve_devices, 4, "addresses reserved at a time, in sizes of the device")                  \
+    X(limit_percent, 0, "the pool's limit, of the device; 0: all of it")                           \
+    X(content, 1, "memory holds bytes")                                                            \
+    X(no_stream_waits, 0, "the pool makes no stream wait")                                         \
+    X(vanish, 0, "streams may vanish")                                                             \
+    X(knows_all, 0, "every stream is told to the pool")                                            \
+    X(prices, 0, "1: calls take their time. 2: some take a hundred times as long")                 \
+    X(event_delay_ns, 0, "events are reported late")                                               \
+    X(streams, 1, "streams that are created")                                                      \
+    X(blocking, 0, "a bit for each of them that is a blocking one")                                \
+    X(legacy, 0, "the legacy stream is used")                                                      \
+    X(threads, 1, "threads that take turns")                                                       \
+    X(thread_streams, 0, "and each uses the stream of its own")                                    \
+    X(sibling, 0, "there is a second pool on the device")                                          \
+    X(audit_level, 0, "of the pool's config")                                                      \
+    X(sin, 0, "the program lets streams use a block without an event between them")
+
+typedef struct trial_config {
+#define X(field, usual, meaning) uint32_t field;
+    TRIAL_CONFIG(X)
+#undef X
+} trial_config;
+
+extern const trial_config trial_config_default;
+
+/* What kind of promise was broken. */
+typedef enum trial_verdict {
+    TRIAL_HOLDS,
+    TRIAL_RESULT,   /* a call answered what it must not */
+    TRIAL_REFUSED,  /* out of memory, though the request fits */
+    TRIAL_AUDIT,    /* the pool contradicts itself */
+    TRIAL_LEDGER,   /* the device and the pool's statistics disagree */
+    TRIAL_MODEL,    /* the model and the pool's statistics or answers disagree */
+    TRIAL_RULE,     /* a rule of the driver was broken */
+    TRIAL_CONTENT,  /* bytes are wrong */
+    TRIAL_LIVENESS, /* with all out of the way the pool does not work */
+    TRIAL_REMAINS,  /* something is left on the device */
+    TRIAL_CRASH,    /* the process ended: an assertion, a sanitizer, a fault */
+    TRIAL_HANG,     /* or it did not end */
+    TRIAL_VERDICTS
+} trial_verdict;
+
+enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 17 };
+
+/* What happened, for the report. */
+typedef struct trial_tally {
+    uint64_t steps;
+    uint64_t done[OP_COUNT];
+    uint64_t skipped[OP_COUNT];
+    uint64_t answered[OP_COUNT][TRIAL_RESULTS];    /* calls of the pool, by the operation */
+    uint64_t planted[MEND_DRIVER_CALL_COUNT + 1];  /* faults; the last: of any call */
+    uint64_t failed_calls[MEND_DRIVER_CALL_COUNT]; /* calls of the driver that failed */
+    uint64_t ambushes[AMBUSH_ACTIONS];             /* that were sprung */
+    uint64_t failed_mallocs;
+    uint64_t captures_spoilt; /* by a pool that could not know of them */
+    mend_stats stats;         /* of the pool, at the end: only sums of events matter */
+} trial_tally;
+
+typedef struct trial_outcome {
+    trial_verdict verdict;
+    size_t step;       /* at which it did not hold; the number of operations: at the end */
+    char finding[600]; /* in words */
+    trial_tally tally;
+} trial_outcome;
+
+const char *trial_verdict_name(trial_verdict verdict);
+const char *trial_ambush_name(int action);
+
+/* Runs operations in a world of their own, start to end. */
+void trial_run(const trial_config *config, const operation *ops, size_t count,
+               trial_outcome *outcome);
+
+/* The same in steps. NULL: the world could not be made, which *outcome tells. The outcome is that
+ * of all steps up to now; a trial that does not hold ignores further steps. */
+typedef struct trial trial;
+trial *trial_begin(const trial_config *config, trial_outcome *outcome);
+void trial_step(trial *t, const operation *op);
+void trial_end(trial *t);
+
+/* A number that equal states share: what it sees is told in small_worlds.h. */
+uint64_t trial_state_hash(trial *t);
+
+/* As a case for regressions.c. */
+void trial_print(FILE *out, const char *name, const trial_config *config, const operation *ops,
+                 size_t count);
+
+#endif

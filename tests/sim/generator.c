@@ -1,0 +1,186 @@
+#include "tests/sim/generator.h"
+
+uint64_t trial_random_next(trial_random *random) /* splitmix64 */
+{
+    uint64_t z = random->state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+uint32_t trial_random_below(trial_random *random, uint32_t bound)
+{
+    return (uint32_t)(trial_random_next(random) % bound);
+}
+
+static uint32_t pick(trial_random *random, const uint32_t *values, uint32_t count)
+{
+    return values[trial_random_below(random, count)];
+}
+#define PICK(random, ...)                                                                          \
+    pick(random, (const uint32_t[]){__VA_ARGS__},                                                  \
+         sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void draw_config(trial_random *r, trial_config *config)
+{
+    *config = trial_config_default;
+    config->page_kib = PICK(r, 4, 4, 4, 16, 64);
+    config->device_pages = PICK(r, 16, 32, 64, 64, 128, 256, 300);
+    config->chunk_pages = PICK(r, 0, 1, 2, 4, 4, 8, 16);
+    config->small_chunk_pages = PICK(r, 0, 1, 1, 2, 4);
+    config->small_request_granules = PICK(r, 1, 2, 4, 8, 64);
+    config->reserve_devices = PICK(r, 1, 2, 4, 16);
+    config->limit_percent = PICK(r, 0, 0, 0, 50, 73, 100);
+    config->content = config->device_pages * config->page_kib <= 4096 && PICK(r, 0, 1, 1, 1);
+    config->no_stream_waits = PICK(r, 0, 0, 0, 1);
+    config->vanish = PICK(r, 0, 0, 0, 0, 1);
+    config->knows_all = !config->vanish && PICK(r, 0, 0, 0, 1);
+    config->prices = PICK(r, 0, 0, 0, 1, 2);
+    config->event_delay_ns = PICK(r, 0, 0, 0, 30, 300);
+    config->streams = PICK(r, 0, 1, 1, 2, 2, 3, 4);
+    config->blocking = PICK(r, 0, 0, 1, 2, 6);
+    config->legacy = PICK(r, 0, 0, 1);
+    config->threads = PICK(r, 1, 1, 2, 3);
+    config->thread_streams = PICK(r, 0, 0, 1);
+    config->sibling = PICK(r, 0, 0, 0, 1);
+    if (config->streams + config->legacy == 0 && !config->thread_streams) {
+        config->streams = 1;
+    }
+}
+
+/* Kinds that come and go together, and how often a seed that has them draws them. */
+typedef struct family {
+    uint8_t one_in; /* seeds that have it */
+    struct {
+        uint8_t kind;
+        uint8_t weight;
+    } kinds[4];
+} family;
+
+static const family families[] = {
+    {1, {{OP_ALLOC, 140}, {OP_FREE, 110}, {OP_ADVANCE, 20}}},
+    {2, {{OP_WRITE, 30}, {OP_VERIFY, 30}}},
+    {2, {{OP_SHARE, 25}, {OP_MOVE, 20}, {OP_RECORD, 8}}},
+    {2, {{OP_TRIM, 6}, {OP_INFO, 6}, {OP_RESET_PEAKS, 2}}},
+    {3, {{OP_SET_LIMIT, 8}}},
+    {3, {{OP_MISTAKE, 6}}},
+    {2, {{OP_SYNCHRONIZE, 5}}},
+    {3, {{OP_REPLACE_STREAM, 10}, {OP_REPLACE_THREAD, 4}}},
+    {4, {{OP_FORGET, 6}}},
+    {3, {{OP_GROUP_CREATE, 12}, {OP_GROUP_BEGIN, 20}, {OP_GROUP_END, 8}, {OP_GROUP_RELEASE, 8}}},
+    {3,
+     {{OP_CAPTURE_BEGIN, 14}, {OP_CAPTURE_END, 14}, {OP_GRAPH_LAUNCH, 16}, {OP_GRAPH_DESTROY, 2}}},
+    {9, {{OP_CAPTURE_SPOIL, 3}}},
+    {4, {{OP_ADD_CALLBACK, 4}, {OP_REMOVE_CALLBACK, 3}}},
+    {3, {{OP_FOREIGN, 8}}},
+    {3, {{OP_AMBUSH, 16}}},
+    {3, {{OP_FAULT, 30}, {OP_CLEAR_FAULTS, 6}}},
+    {4, {{OP_LATE_EVENTS, 6}}},
+    {4, {{OP_FAIL_MALLOC, 14}}},
+    {2, {{OP_SIBLING_ALLOC, 40}}},
+    {12, {{OP_FORK, 1}}},
+};
+
+typedef struct palette {
+    uint8_t kinds[1024];
+    uint32_t kind_count;
+    uint8_t sizes[6];
+    uint32_t size_count;
+    uint8_t widest_size;
+    uint32_t slots;
+    uint32_t odd_alignments; /* one in so many */
+} palette;
+
+static void add_kind(palette *p, uint8_t kind, uint32_t weight)
+{
+    for (uint32_t i = 0; i < weight && p->kind_count < sizeof(p->kinds); i++) {
+        p->kinds[p->kind_count++] = kind;
+    }
+}
+
+static void draw_palette(trial_random *r, const trial_config *config, palette *p)
+{
+    *p = (palette){.slots = PICK(r, 3, 8, 16, 48), .odd_alignments = PICK(r, 4, 16, 64)};
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        uint32_t scale = 1 + trial_random_below(r, 3);
+        bool is_there = trial_random_below(r, families[i].one_in) == 0;
+        for (int k = 0; is_there && k < 4; k++) {
+            uint8_t kind = families[i].kinds[k].kind;
+            bool is_possible = kind != OP_SIBLING_ALLOC || config->sibling;
+            uint32_t weight = families[i].kinds[k].weight * (i == 0 ? 2 : scale) / 2u;
+            add_kind(p, kind, is_possible && families[i].kinds[k].weight ? weight + 1 : 0);
+        }
+    }
+    p->size_count = 1 + trial_random_below(r, 6);
+    p->widest_size = (uint8_t)PICK(r, 63, 143, 207, 207, 255);
+    for (uint32_t i = 0; i < p->size_count; i++) {
+        p->sizes[i] = (uint8_t)trial_random_below(r, (uint32_t)p->widest_size + 1);
+    }
+}
+
+static uint8_t draw_size(trial_random *r, const palette *p)
+{
+    if (trial_random_below(r, 3) != 0) {
+        return p->sizes[trial_random_below(r, p->size_count)];
+    }
+    return (uint8_t)trial_random_below(r, (uint32_t)p->widest_size + 1);
+}
+
+static uint8_t draw_amount(trial_random *r, uint8_t kind)
+{
+    if (kind == OP_ALLOC || kind == OP_SIBLING_ALLOC) {
+        return (uint8_t)(PICK(r, 0, 1, 1, 1) + PICK(r, 0, 2) + 4 * trial_random_below(r, 2));
+    }
+    if (kind == OP_TRIM) {
+        return (uint8_t)(trial_random_below(r, 2) * trial_random_below(r, 256));
+    }
+    if (kind == OP_SET_LIMIT || kind == OP_FOREIGN) {
+        return (uint8_t)(PICK(r, 0, 1, 1) * trial_random_below(r, 256));
+    }
+    return (uint8_t)trial_random_below(r, 256);
+}
+
+static operation draw_operation(trial_random *r, const palette *p)
+{
+    operation op = {.kind = p->kinds[trial_random_below(r, p->kind_count)]};
+    bool has_call = op.kind == OP_FAULT || op.kind == OP_AMBUSH;
+    op.slot = (uint8_t)trial_random_below(r, p->slots);
+    op.stream = (uint8_t)trial_random_below(r, 8);
+    op.size = has_call ? (uint8_t)trial_random_below(r, 64) : draw_size(r, p);
+    op.alignment = (uint8_t)(trial_random_below(r, p->odd_alignments) == 0 || op.kind == OP_FAULT
+                                 ? trial_random_below(r, 22)
+                                 : 0);
+    op.thread = (uint8_t)trial_random_below(r, 4);
+    op.amount = draw_amount(r, op.kind);
+    if (op.kind == OP_AMBUSH && op.amount % 4 == 0) {
+        op.slot = (uint8_t)trial_random_below(r, 256);
+    }
+    return op;
+}
+
+/* At most one end of the device, late: what follows is worth little. */
+static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
+{
+    uint8_t kind = (uint8_t)PICK(r, OP_LOSE_DEVICE, OP_SHUT_DOWN);
+    size_t at = TRIAL_MOST_STEPS;
+    if (trial_random_below(r, 10) == 0) {
+        at = 20 + trial_random_below(r, 180);
+    }
+    uint8_t amount = (uint8_t)trial_random_below(r, 32);
+    if (at < count) {
+        ops[at] = (operation){.kind = kind, .amount = amount};
+    }
+}
+
+void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
+{
+    trial_random places = {seed};
+    trial_random random = {trial_random_next(&places)};
+    palette p;
+    draw_config(&places, config);
+    draw_palette(&places, config, &p);
+    for (size_t i = 0; i < count; i++) {
+        ops[i] = draw_operation(&random, &p);
+    }
+    draw_end_of_device(&places, count, ops);
+}

@@ -1,0 +1,24 @@
+/*
+ * The generator: from a seed, a place and operations. Many seeds lack many kinds of operations
+ * (swarm testing: what is never interrupted goes further), sizes come from few classes, and so do
+ * slots and streams.
+ */
+#ifndef MEND_TESTS_SIM_GENERATOR_H
+#define MEND_TESTS_SIM_GENERATOR_H
+
+#include "tests/sim/executor.h"
+
+enum { TRIAL_MOST_STEPS = 4096 };
+
+/* A stream of numbers from a seed. */
+typedef struct trial_random {
+    uint64_t state;
+} trial_random;
+
+uint64_t trial_random_next(trial_random *random);
+uint32_t trial_random_below(trial_random *random, uint32_t bound);
+
+/* Fills `config` and `count` operations. A shorter count gives the beginning of a longer one. */
+void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops);
+
+#endif

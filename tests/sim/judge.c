@@ -1,0 +1,161 @@
+/* What must hold after every step. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "pool/pool.h"
+#include "tests/sim/trial.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+const char *trial_verdict_name(trial_verdict verdict)
+{
+    static const char *const names[TRIAL_VERDICTS] = {
+        "holds",  "wrong result",  "refused what fits", "audit",          "ledger", "model",
+        "a rule", "wrong content", "liveness",          "left on device", "crash",  "hang"};
+    return verdict < TRIAL_VERDICTS ? names[verdict] : "?";
+}
+
+bool trial_claim(trial *t, trial_verdict verdict, bool holds, const char *format, ...)
+{
+    if (holds || t->outcome->verdict != TRIAL_HOLDS) {
+        return holds;
+    }
+    t->outcome->verdict = verdict;
+    t->outcome->step = t->step;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(t->outcome->finding, sizeof(t->outcome->finding), format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+mend_stats trial_stats(trial *t, int pool)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    mend_result result = mend_get_stats(t->pools[pool].pool, &stats);
+    trial_claim(t, TRIAL_RESULT, result == MEND_OK, "mend_get_stats: %s", mend_result_name(result));
+    return stats;
+}
+
+mend_sim_ledger trial_ledger(trial *t)
+{
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    mend_sim_get_ledger(t->sim, &ledger);
+    return ledger;
+}
+
+bool trial_is_faulty(const trial *t)
+{
+    return t->faults_stand || t->malloc_fails || t->may_be_lost || t->stopped || t->disturbed ||
+           t->ambush.set;
+}
+
+#define EQUAL(verdict, what, left, right)                                                          \
+    trial_claim(t, verdict, (left) == (right), "%s: %llu, expected %llu", what, LLU(left),         \
+                LLU(right))
+
+static void judge_model(trial *t, int number, const mend_stats *stats)
+{
+    const trial_pool *pool = &t->pools[number];
+    EQUAL(TRIAL_MODEL, "live_bytes", stats->live_bytes, pool->live_bytes);
+    EQUAL(TRIAL_MODEL, "requested_bytes", stats->requested_bytes, pool->requested_bytes);
+    EQUAL(TRIAL_MODEL, "live_blocks", stats->live_blocks, pool->live_blocks);
+    EQUAL(TRIAL_MODEL, "peak_live_bytes", stats->peak_live_bytes, pool->peak_live_bytes);
+    EQUAL(TRIAL_MODEL, "peak_live_blocks", stats->peak_live_blocks, pool->peak_live_blocks);
+    EQUAL(TRIAL_MODEL, "allocations", stats->allocations, pool->allocations);
+    EQUAL(TRIAL_MODEL, "frees", stats->frees, pool->frees);
+    EQUAL(TRIAL_MODEL, "limit_bytes", stats->limit_bytes, pool->limit_bytes);
+    uint64_t groups = 0;
+    for (int i = 0; number == 0 && i < TRIAL_GROUPS; i++) {
+        groups += t->groups[i].group != NULL;
+    }
+    EQUAL(TRIAL_MODEL, "groups", stats->groups, groups);
+    EQUAL(TRIAL_MODEL, "live and free", stats->live_bytes + stats->free_bytes,
+          stats->reserved_bytes);
+    EQUAL(TRIAL_MODEL, "free by place",
+          stats->free_whole_bytes + stats->free_partial_bytes + stats->free_small_bytes,
+          stats->free_bytes);
+    trial_claim(t, TRIAL_MODEL,
+                stats->peak_reserved_bytes >= stats->reserved_bytes &&
+                    stats->peak_mappings >= stats->mappings &&
+                    stats->mapped_bytes >= stats->retired_bytes &&
+                    stats->chunks_created - stats->chunks_released == stats->chunks,
+                "peaks, retired mappings or counts of chunks contradict each other");
+}
+
+static void judge_ledger(trial *t, const mend_stats *sum)
+{
+    mend_sim_ledger ledger = trial_ledger(t);
+    EQUAL(TRIAL_LEDGER, "the device's chunk bytes", ledger.chunk_bytes, sum->reserved_bytes);
+    EQUAL(TRIAL_LEDGER, "the device's chunks", ledger.chunks, sum->chunks);
+    EQUAL(TRIAL_LEDGER, "the device's mappings", ledger.mappings, sum->mappings);
+    EQUAL(TRIAL_LEDGER, "the device's mapped bytes", ledger.mapped_bytes, sum->mapped_bytes);
+    EQUAL(TRIAL_LEDGER, "the device's addresses", ledger.address_bytes, sum->address_bytes);
+    trial_claim(t, TRIAL_LEDGER,
+                ledger.accessible_bytes <= sum->mapped_bytes &&
+                    ledger.accessible_bytes + sum->retired_bytes >= sum->mapped_bytes,
+                "%llu bytes are accessible, %llu mapped, %llu of them retired",
+                LLU(ledger.accessible_bytes), LLU(sum->mapped_bytes), LLU(sum->retired_bytes));
+}
+
+static void judge_device(trial *t)
+{
+    mend_sim_ledger ledger = trial_ledger(t);
+    trial_claim(t, TRIAL_RULE, t->violation[0] == '\0', "%s", t->violation);
+    trial_claim(t, TRIAL_CONTENT, ledger.content_errors == 0, "%llu granules hold wrong bytes",
+                LLU(ledger.content_errors));
+}
+
+void trial_judge(trial *t)
+{
+    judge_device(t);
+    mend_stats sum = {0};
+    for (int i = 0; i < t->pool_count; i++) {
+        char finding[MEND_AUDIT_FINDING_BYTES];
+        bool is_right = mend_pool_audit(t->pools[i].pool, finding);
+        trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, finding);
+        mend_stats stats = trial_stats(t, i);
+        judge_model(t, i, &stats);
+        sum.reserved_bytes += stats.reserved_bytes;
+        sum.chunks += stats.chunks;
+        sum.mappings += stats.mappings;
+        sum.mapped_bytes += stats.mapped_bytes;
+        sum.retired_bytes += stats.retired_bytes;
+        sum.address_bytes += stats.address_bytes;
+    }
+    if (!t->stopped) {
+        judge_ledger(t, &sum);
+    }
+}
+
+static bool holds_memory_for_graphs(const trial *t)
+{
+    for (int i = 0; i < t->stream_count; i++) {
+        if (t->streams[i].unnamed != 0) {
+            return true;
+        }
+    }
+    for (int i = 0; i < TRIAL_GROUPS; i++) {
+        if (t->groups[i].group != NULL) {
+            return true;
+        }
+    }
+    return t->captures > 0;
+}
+
+/* While captures and groups hold on to what is free, only what can be created counts. */
+void trial_judge_refusal(trial *t, int pool, uint64_t size_bytes)
+{
+    mend_stats stats = trial_stats(t, pool);
+    uint64_t held = t->foreign_bytes + trial_ledger(t).chunk_bytes;
+    uint64_t on_device = t->device_bytes > held ? t->device_bytes - held : 0;
+    uint64_t under_limit =
+        stats.limit_bytes > stats.reserved_bytes
+            ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, t->page_bytes)
+            : 0;
+    uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
+    uint64_t whole = holds_memory_for_graphs(t) ? 0 : stats.free_whole_bytes;
+    trial_claim(t, TRIAL_REFUSED, size_bytes > creatable + whole,
+                "%llu bytes were refused, with %llu in wholly free chunks and room to create %llu",
+                LLU(size_bytes), LLU(whole), LLU(creatable));
+}

@@ -1,0 +1,86 @@
+/*
+ * Operations: what a trial does, as plain data. Any sequence of any bytes is a program that keeps
+ * the rules of mend.h: numbers are taken modulo what there is, and an operation that does not apply
+ * is skipped. So seeds, shrinking, exhaustive search and fuzzing all use the same ones.
+ */
+#ifndef MEND_TESTS_SIM_OPERATIONS_H
+#define MEND_TESTS_SIM_OPERATIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* X(kind, what it does with its fields) */
+#define OPERATION_KINDS(X)                                                                         \
+    X(ALLOC, "a block of `size` and `alignment` in `slot`, on `stream`; amount 1: and writes it")  \
+    X(SIBLING_ALLOC, "the same in the second pool of the device")                                  \
+    X(WRITE, "work on the home stream writes the block, for `amount`")                             \
+    X(VERIFY, "work on the home stream compares the block, for `amount`")                          \
+    X(SHARE, "another stream reads the block; amount: 0 declared before, 1 after, 2 not at all")   \
+    X(MOVE, "another stream waits for the home stream of the block, and is its home from now on")  \
+    X(RECORD, "declares a stream that does not use the block")                                     \
+    X(FREE, "frees the block; amount: 0 to 3 at home, 4 elsewhere, 5 on no stream, 6 after a "     \
+            "wait of the host; 8 more: and once more")                                             \
+    X(MISTAKE, "a call that must fail, chosen by `amount`")                                        \
+    X(INFO, "asks for the block at `slot`, `amount` 256ths inside")                                \
+    X(RESET_PEAKS, "resets peak statistics")                                                       \
+    X(ADVANCE, "the clock runs on by `amount`")                                                    \
+    X(SYNCHRONIZE, "the host waits for all work")                                                  \
+    X(TRIM, "gives back to `amount` 256ths of the device; an odd slot: the second pool")           \
+    X(SET_LIMIT, "sets the limit to `amount` 256ths of the device; an odd slot: the second pool")  \
+    X(FORGET, "the pool forgets a stream that is used on")                                         \
+    X(REPLACE_STREAM, "a stream is forgotten and destroyed, and another made; amount 1: where "    \
+                      "streams may vanish, it does")                                               \
+    X(REPLACE_THREAD, "a thread ends with its stream, and another begins")                         \
+    X(GROUP_CREATE, "a group, in `slot`")                                                          \
+    X(GROUP_BEGIN, "the group takes `stream`; amount 1: every stream")                             \
+    X(GROUP_END, "the group takes nothing more")                                                   \
+    X(GROUP_RELEASE, "the group ends on `stream`; amount 1: on no stream")                         \
+    X(CAPTURE_BEGIN, "captures `stream` in the mode `amount`")                                     \
+    X(CAPTURE_END, "ends the capture of `stream`: a graph in `slot`")                              \
+    X(CAPTURE_SPOIL, "does what spoils the capture of `stream`")                                   \
+    X(GRAPH_LAUNCH, "launches the graph in `slot` on `stream`, for `amount`")                      \
+    X(GRAPH_DESTROY, "destroys the graph in `slot`")                                               \
+    X(ADD_CALLBACK, "a pressure callback, which frees up to `amount` blocks from `slot` on")       \
+    X(REMOVE_CALLBACK, "removes it")                                                               \
+    X(FOREIGN, "another process holds `amount` 256ths of the device")                              \
+    X(AMBUSH, "in the next call number `size` of the driver: what `amount` says")                  \
+    X(FAULT,                                                                                       \
+      "call number `size` fails, after `alignment` calls, `amount` times, as `thread` says")       \
+    X(CLEAR_FAULTS, "no call fails any more")                                                      \
+    X(LATE_EVENTS, "events are reported `amount` late")                                            \
+    X(FAIL_MALLOC, "in the next call of the pool `amount` allocations fail, after `slot`")         \
+    X(LOSE_DEVICE, "the context breaks after `amount` calls")                                      \
+    X(SHUT_DOWN, "the driver shuts down")                                                          \
+    X(FORK, "a child finds that the pool is not its own")
+
+typedef enum operation_kind {
+#define X(kind, meaning) OP_##kind,
+    OPERATION_KINDS(X)
+#undef X
+        OP_COUNT
+} operation_kind;
+
+/* Fields an operation has no use for are ignored. */
+typedef struct operation {
+    uint8_t kind;
+    uint8_t slot;
+    uint8_t stream;
+    uint8_t size;
+    uint8_t alignment;
+    uint8_t thread;
+    uint8_t amount;
+} operation;
+
+enum { OPERATION_FIELDS = 7 };
+
+const char *operation_name(uint8_t kind);
+const char *operation_meaning(uint8_t kind);
+
+/* One operation from OPERATION_FIELDS bytes, in the order of the fields. */
+operation operation_decode(const uint8_t *bytes);
+
+/* As an initialiser in C, with a comma and a new line. */
+void operation_print(FILE *out, const operation *op);
+
+#endif

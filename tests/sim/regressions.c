@@ -1,0 +1,66 @@
+/* What the simulation has found in the pool: shrunk lists of operations, as it prints them. */
+#include "tests/sim/executor.h"
+#include "tests/support/test.h"
+
+static void expect_holds(const trial_config *config, const operation *ops, size_t count)
+{
+    static trial_outcome outcome;
+    trial_run(config, ops, count, &outcome);
+    if (outcome.verdict != TRIAL_HOLDS) {
+        mend_test_fail(__FILE__, __LINE__, "%s at step %zu: %s",
+                       trial_verdict_name(outcome.verdict), outcome.step, outcome.finding);
+    }
+}
+
+/* A trim refused by a capture the pool did not know of left mappings, and the next, which knew of
+ * it, called that a failure of the driver. */
+MEND_TEST(regression, a_trim_beside_a_known_capture_is_no_failure)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC},
+        {.kind = OP_ALLOC, .slot = 28, .stream = 1, .size = 24},
+        {.kind = OP_FREE, .slot = 28},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_TRIM},
+        {.kind = OP_FREE},
+        {.kind = OP_TRIM},
+    };
+    trial_config config = trial_config_default;
+    config.streams = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* Where streams may vanish, a stream on which no event could be recorded was given up, and with it
+ * what it was declared to use: its number went to another stream. */
+MEND_TEST(regression, a_stream_given_up_leaves_its_declared_uses_behind)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC},
+        {.kind = OP_FAULT, .size = 5, .amount = 6},
+        {.kind = OP_ALLOC, .slot = 7, .stream = 5},
+        {.kind = OP_SHARE, .slot = 7},
+        {.kind = OP_FAULT, .size = 12, .alignment = 2},
+        {.kind = OP_ALLOC, .slot = 1},
+        {.kind = OP_FREE},
+    };
+    trial_config config = trial_config_default;
+    config.vanish = 1;
+    config.legacy = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* A stream that was forgotten and destroyed lived on in its groups: its handle meant another stream
+ * by then, whose capture was not seen. */
+MEND_TEST(regression, a_forgotten_stream_is_forgotten_in_groups_too)
+{
+    static const operation ops[] = {
+        {.kind = OP_SET_LIMIT, .amount = 33}, {.kind = OP_GROUP_CREATE, .slot = 2},
+        {.kind = OP_GROUP_BEGIN, .slot = 2},  {.kind = OP_ALLOC},
+        {.kind = OP_REPLACE_STREAM},          {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_FREE, .amount = 5},       {.kind = OP_ALLOC, .size = 47},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.thread_streams = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

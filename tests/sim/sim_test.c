@@ -1,0 +1,106 @@
+/* Seeds, fixed and fresh; and that a finding is found again, and shrunk. */
+#include <string.h>
+#include <time.h>
+
+#include "tests/sim/generator.h"
+#include "tests/sim/shrink.h"
+#include "tests/sim/soak.h"
+#include "tests/support/test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FIXED_SEEDS = 24, FRESH_SECONDS = 10, JOBS = 1 };
+#else
+enum { FIXED_SEEDS = 200, FRESH_SECONDS = 15, JOBS = 2 };
+#endif
+
+static void expect_no_findings(const soak_plan *plan)
+{
+    static soak_report report;
+    ASSERT_TRUE(soak_run(plan, &report));
+    for (uint64_t i = 0; i < report.finding_count && i < SOAK_MOST_FINDINGS; i++) {
+        soak_explain(stdout, &report.findings[i], plan->steps);
+        mend_test_fail(__FILE__, __LINE__, "seed %llu: %s: %s",
+                       (unsigned long long)report.findings[i].seed,
+                       trial_verdict_name(report.findings[i].verdict), report.findings[i].text);
+    }
+    EXPECT_U64_EQ(0, report.finding_count);
+    EXPECT_TRUE(report.seeds > 0);
+}
+
+MEND_TEST(simulation, fixed_seeds)
+{
+    expect_no_findings(
+        &(soak_plan){.first_seed = 1, .seeds = FIXED_SEEDS, .jobs = JOBS, .steps = SOAK_STEPS});
+}
+
+MEND_TEST(simulation, fresh_seeds)
+{
+    expect_no_findings(&(soak_plan){.first_seed = (uint64_t)time(NULL) << 24,
+                                    .seconds = FRESH_SECONDS,
+                                    .jobs = JOBS,
+                                    .steps = SOAK_STEPS});
+}
+
+/* What the tally counts is the same, to the last driver call that failed. */
+MEND_TEST(simulation, a_seed_repeats)
+{
+    static operation ops[TRIAL_MOST_STEPS];
+    static trial_outcome first;
+    static trial_outcome second;
+    trial_config config;
+    uint64_t seed = mend_test_seed();
+    for (uint64_t i = 0; i < 8; i++) {
+        trial_draw(seed + i, SOAK_STEPS, &config, ops);
+        trial_run(&config, ops, SOAK_STEPS, &first);
+        trial_run(&config, ops, SOAK_STEPS, &second);
+        EXPECT_TRUE(memcmp(&first.tally, &second.tally, sizeof(first.tally)) == 0);
+    }
+}
+
+/* A program that does wrong is found, among the other operations of its seed, and little is left of
+ * them. */
+MEND_TEST(simulation, a_finding_is_shrunk)
+{
+    static operation ops[TRIAL_MOST_STEPS];
+    static trial_outcome outcome;
+    trial_config config;
+    size_t count = SOAK_STEPS;
+    uint64_t seed = mend_test_seed();
+    outcome.verdict = TRIAL_HOLDS;
+    for (int i = 0; i < 100 && outcome.verdict == TRIAL_HOLDS; i++) {
+        trial_draw(seed + (uint64_t)i, count, &config, ops);
+        config.sin = 1;
+        ASSERT_TRUE(trial_run_apart(&config, ops, count, &outcome));
+    }
+    EXPECT_INT_EQ(TRIAL_CONTENT, outcome.verdict);
+    trial_shrink(&config, ops, &count, &outcome);
+    EXPECT_INT_EQ(TRIAL_CONTENT, outcome.verdict);
+    EXPECT_TRUE(count <= 10);
+}
+
+/* An operation made of any bytes is executed or skipped. */
+MEND_TEST(simulation, any_bytes_are_operations)
+{
+    static trial_outcome outcome;
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    trial_config config = trial_config_default;
+    config.streams = 2;
+    trial *t = trial_begin(&config, &outcome);
+    ASSERT_TRUE(t != NULL);
+    for (int i = 0; i < 2000; i++) {
+        uint8_t bytes[OPERATION_FIELDS];
+        for (int k = 0; k < OPERATION_FIELDS; k++) {
+            bytes[k] = (uint8_t)mend_test_random_next(&random);
+        }
+        operation op = operation_decode(bytes);
+        if (op.kind != OP_SHUT_DOWN && op.kind != OP_LOSE_DEVICE) {
+            trial_step(t, &op);
+        }
+    }
+    trial_end(t);
+    if (outcome.verdict != TRIAL_HOLDS) {
+        mend_test_fail(__FILE__, __LINE__, "%s at step %zu: %s",
+                       trial_verdict_name(outcome.verdict), outcome.step, outcome.finding);
+    }
+}

@@ -1,0 +1,135 @@
+/*
+ * mend_soak: seeds without end, or one of them again.
+ *
+ *     mend_soak --seconds N [--seed S] [--steps M] [--jobs J]    seeds from S on, for so long
+ *     mend_soak --seed S [--steps M] [--verbose]                 that seed, shrunk if it fails
+ *     mend_soak --small-worlds                                   all of them
+ *
+ * Exit status 0: nothing was found; 1: something was; 2: bad usage.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/sim/generator.h"
+#include "tests/sim/shrink.h"
+#include "tests/sim/small_worlds.h"
+#include "tests/sim/soak.h"
+
+typedef struct options {
+    uint64_t seconds;
+    uint64_t seed;
+    uint64_t steps;
+    uint64_t jobs;
+    bool has_seed;
+    bool verbose;
+    bool small_worlds;
+} options;
+
+static bool read_number(const char *text, uint64_t *number)
+{
+    char *end = NULL;
+    *number = text != NULL ? strtoull(text, &end, 0) : 0;
+    return end != NULL && *end == '\0' && end != text;
+}
+
+static bool read_options(int argc, char **argv, options *o)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        bool is_fine = true;
+        if (strcmp(argv[i], "--verbose") == 0) {
+            o->verbose = true;
+        } else if (strcmp(argv[i], "--small-worlds") == 0) {
+            o->small_worlds = true;
+        } else if (strcmp(argv[i], "--seconds") == 0) {
+            is_fine = read_number(value, &o->seconds) && o->seconds <= UINT32_MAX && ++i;
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            is_fine = read_number(value, &o->seed) && ++i;
+            o->has_seed = is_fine;
+        } else if (strcmp(argv[i], "--steps") == 0) {
+            is_fine = read_number(value, &o->steps) && o->steps <= TRIAL_MOST_STEPS && ++i;
+        } else if (strcmp(argv[i], "--jobs") == 0) {
+            is_fine = read_number(value, &o->jobs) && o->jobs > 0 && ++i;
+        } else {
+            is_fine = false;
+        }
+        if (!is_fine) {
+            return false;
+        }
+    }
+    return o->seconds > 0 || o->has_seed || o->small_worlds;
+}
+
+static int replay(const options *o)
+{
+    static operation ops[TRIAL_MOST_STEPS];
+    static trial_outcome outcome;
+    trial_config config;
+    trial_draw(o->seed, o->steps, &config, ops);
+    if (o->verbose) {
+        trial_print(stdout, "drawn", &config, ops, o->steps);
+    }
+    if (!trial_run_apart(&config, ops, o->steps, &outcome)) {
+        return 2;
+    }
+    if (outcome.verdict == TRIAL_HOLDS) {
+        printf("%llu steps, no findings\n", (unsigned long long)outcome.tally.steps);
+        return 0;
+    }
+    soak_finding finding = {o->seed, outcome.verdict, outcome.step, ""};
+    memcpy(finding.text, outcome.finding, sizeof(finding.text));
+    soak_explain(stdout, &finding, (uint32_t)o->steps);
+    return 1;
+}
+
+static int soak(const options *o)
+{
+    static soak_report report;
+    soak_plan plan = {.first_seed = o->has_seed ? o->seed : (uint64_t)time(NULL) << 24,
+                      .seconds = (uint32_t)o->seconds,
+                      .jobs = (uint32_t)o->jobs,
+                      .steps = (uint32_t)o->steps};
+    printf("seeds from %llu on, %u steps each, in %u processes\n",
+           (unsigned long long)plan.first_seed, plan.steps, plan.jobs);
+    if (!soak_run(&plan, &report)) {
+        return 2;
+    }
+    for (uint64_t i = 0; i < report.finding_count && i < SOAK_MOST_FINDINGS; i++) {
+        soak_explain(stdout, &report.findings[i], plan.steps);
+    }
+    soak_print(stdout, &report);
+    return report.finding_count == 0 ? 0 : 1;
+}
+
+static int all_small_worlds(void)
+{
+    int status = 0;
+    for (int i = 0; i < SMALL_WORLDS; i++) {
+        static small_world_report report;
+        small_world_search(i, SMALL_WORLD_DEPTH, 0, &report);
+        small_world_print(stdout, i, &report);
+        status |= report.outcome.verdict != TRIAL_HOLDS;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    options o = {.steps = SOAK_STEPS, .jobs = cores > 0 ? (uint64_t)cores : 1};
+    if (!read_options(argc, argv, &o)) {
+        fprintf(stderr, "usage: mend_soak --seconds N [--seed S] [--steps M] [--jobs J]\n"
+                        "       mend_soak --seed S [--steps M] [--verbose]\n"
+                        "       mend_soak --small-worlds\n");
+        return 2;
+    }
+    int status = o.small_worlds ? all_small_worlds() : 0;
+    if (o.seconds > 0) {
+        status |= soak(&o);
+    } else if (o.has_seed) {
+        status |= replay(&o);
+    }
+    return status;
+}

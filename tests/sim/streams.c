@@ -1,0 +1,199 @@
+/* The streams and threads of the program, and their ends. */
+#include "tests/sim/trial.h"
+
+static void add_stream(trial *t, mend_stream handle, int thread, bool created, bool blocking)
+{
+    t->streams[t->stream_count++] = (trial_stream){
+        .handle = handle, .thread = thread, .created = created, .blocking = blocking};
+}
+
+static bool make_stream(trial *t, bool blocking, mend_stream *stream)
+{
+    mend_result result = blocking ? mend_sim_stream_create_blocking(t->sim, stream)
+                                  : mend_sim_stream_create(t->sim, stream);
+    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a stream: %s",
+                       mend_result_name(result));
+}
+
+bool trial_open_streams(trial *t)
+{
+    const trial_config *config = &t->config;
+    mend_device_info info;
+    if (t->device->device_open(t->device, 0, &info) != MEND_DRIVER_OK) {
+        return trial_claim(t, TRIAL_RESULT, false, "the device cannot be opened");
+    }
+    t->context = info.context;
+    for (int i = 0; i < t->turns.count; i++) {
+        trial_call_device(t, i, &(trial_call){.kind = CALL_ENTER});
+    }
+    for (uint32_t i = 0; i < config->streams && t->stream_count < TRIAL_STREAMS; i++) {
+        bool blocking = (config->blocking >> i & 1) != 0;
+        mend_stream stream;
+        if (!make_stream(t, blocking, &stream)) {
+            return false;
+        }
+        add_stream(t, stream, ANY_THREAD, true, blocking);
+    }
+    if (config->legacy && t->stream_count < TRIAL_STREAMS) {
+        add_stream(t, NULL, ANY_THREAD, false, false);
+    }
+    for (int i = 0; config->thread_streams && i < t->turns.count; i++) {
+        if (t->stream_count < TRIAL_STREAMS) {
+            add_stream(t, MEND_STREAM_PER_THREAD, i, false, true);
+        }
+    }
+    return trial_claim(t, TRIAL_RESULT, t->stream_count > 0, "a trial needs a stream");
+}
+
+void trial_close_streams(trial *t)
+{
+    for (int i = 0; i < t->turns.count; i++) {
+        trial_call_device(t, i, &(trial_call){.kind = CALL_LEAVE});
+    }
+    t->device->device_close(t->device, 0);
+}
+
+/* A stream that can take over what another leaves. */
+static int find_heir(const trial *t, int leaving)
+{
+    for (int i = 1; i < t->stream_count; i++) {
+        int at = (leaving + i) % t->stream_count;
+        if (trial_is_open(t, at)) {
+            return at;
+        }
+    }
+    return NOBODY;
+}
+
+/* One block needs the stream no more; false when that cannot be brought about now. */
+static bool block_leaves(trial *t, trial_block *block, int leaving, int heir, bool freeze)
+{
+    uint32_t bit = trial_bit(leaving);
+    if (block->home == leaving && !trial_move_to(t, block, heir)) {
+        return false;
+    }
+    if ((block->readers & bit) == 0) {
+        block->declared &= ~bit;
+        return true;
+    }
+    if ((block->declared & bit) != 0 && freeze) {
+        block->frozen = true;
+    } else if (!trial_order(t, leaving, block->home)) {
+        return false;
+    }
+    block->readers &= ~bit;
+    block->declared &= ~bit;
+    return true;
+}
+
+static bool leave_stream(trial *t, int leaving, bool freeze)
+{
+    int heir = find_heir(t, leaving);
+    if (heir == NOBODY || !trial_is_open(t, leaving)) {
+        return false;
+    }
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        if (t->blocks[i].live && !block_leaves(t, &t->blocks[i], leaving, heir, freeze)) {
+            return false;
+        }
+    }
+    return trial_groups_leave_stream(t, leaving, heir);
+}
+
+/* Both pools are told; false when one could not record what it needs. */
+static bool forget(trial *t, int stream, int thread)
+{
+    bool all = true;
+    for (int i = 0; i < t->pool_count; i++) {
+        trial_call call = {
+            .kind = CALL_FORGET, .pool = i, .stream = trial_handle(t, stream, false)};
+        all = trial_call_pool(t, thread, &call) == MEND_OK && all;
+    }
+    t->streams[stream].is_owed = !all;
+    for (int i = 0; i < TRIAL_BLOCKS && all; i++) {
+        t->blocks[i].told &= ~trial_bit(stream);
+    }
+    return all;
+}
+
+/* Streams that were declared for a live block, or captured, are forgotten before they end; so are
+ * those for which that failed before. */
+static bool may_vanish(const trial *t, int stream)
+{
+    bool is_told = t->streams[stream].capture != 0 || t->streams[stream].is_owed;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        is_told |= t->blocks[i].live && (t->blocks[i].told & trial_bit(stream)) != 0;
+    }
+    return t->config.vanish && !is_told;
+}
+
+bool trial_forget(trial *t, const operation *op)
+{
+    int stream = op->stream % t->stream_count;
+    if (!trial_is_open(t, stream) || t->config.knows_all) {
+        return false;
+    }
+    forget(t, stream, trial_thread_of(t, stream, op->thread));
+    return true;
+}
+
+bool trial_replace_stream(trial *t, const operation *op)
+{
+    int at = op->stream % t->stream_count;
+    trial_stream *stream = &t->streams[at];
+    if (!stream->created || t->may_be_lost || !leave_stream(t, at, op->amount & 2)) {
+        return false;
+    }
+    bool vanishes = may_vanish(t, at) && (op->amount & 1);
+    if (!vanishes && !forget(t, at, trial_thread_of(t, at, op->thread))) {
+        return true; /* it lives on */
+    }
+    mend_stream former = stream->handle;
+    bool before = op->amount & 4;
+    if (before && !make_stream(t, stream->blocking, &stream->handle)) {
+        return true;
+    }
+    mend_result result = mend_sim_stream_destroy(t->sim, former);
+    trial_claim(t, TRIAL_RESULT, result == MEND_OK, "the end of a stream: %s",
+                mend_result_name(result));
+    if (!before) {
+        make_stream(t, stream->blocking, &stream->handle);
+    }
+    stream->capture = 0;
+    return true;
+}
+
+static int stream_of_thread(const trial *t, int thread)
+{
+    for (int i = 0; i < t->stream_count; i++) {
+        if (t->streams[i].thread == thread) {
+            return i;
+        }
+    }
+    return NOBODY;
+}
+
+bool trial_replace_thread(trial *t, const operation *op)
+{
+    int thread = op->thread % t->turns.count;
+    if (thread == 0 || t->captures > 0 || trial_is_faulty(t)) {
+        return false;
+    }
+    int stream = stream_of_thread(t, thread);
+    if (stream != NOBODY && !leave_stream(t, stream, op->amount & 2)) {
+        return false;
+    }
+    bool vanishes = stream != NOBODY && may_vanish(t, stream) && (op->amount & 1);
+    if (stream != NOBODY && !vanishes && !forget(t, stream, thread)) {
+        return true;
+    }
+    trial_claim(t, TRIAL_RESULT, turns_replace(&t->turns, thread), "a thread cannot be started");
+    trial_call_device(t, thread, &(trial_call){.kind = CALL_ENTER});
+    return true;
+}
+
+bool trial_synchronize(trial *t)
+{
+    return t->captures == 0 && !t->stopped &&
+           trial_call_device(t, 0, &(trial_call){.kind = CALL_SYNCHRONIZE});
+}

@@ -1,0 +1,298 @@
+/* What the files of the executor share: the state of a trial, the model, and how it is judged. */
+#ifndef MEND_TESTS_SIM_TRIAL_H
+#define MEND_TESTS_SIM_TRIAL_H
+
+#include "base/align.h"
+#include "driver/traced.h"
+#include "mend/mend_sim.h"
+#include "tests/model/turns.h"
+#include "tests/sim/executor.h"
+#include "tests/support/host_memory.h"
+
+enum {
+    TRIAL_BLOCKS = 48,
+    TRIAL_STREAMS = 8,
+    TRIAL_GROUPS = 3,
+    TRIAL_GRAPHS = 4,
+    TRIAL_CALLBACKS = 2,
+    TRIAL_POOLS = 2,
+    ANY_THREAD = -1,
+    HERE = -2, /* the thread that runs */
+    NOBODY = -1
+};
+
+typedef struct trial_stream {
+    mend_stream handle;
+    int thread;    /* the only one that may use it, or ANY_THREAD */
+    bool created;  /* not a default stream */
+    bool blocking; /* takes turns with the legacy stream */
+    bool captured;
+    bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
+    bool spoilt;             /* the capture of it */
+    int capturer;            /* the thread that began the capture */
+    uint32_t capture_groups; /* groups whose blocks the capture uses, a bit each */
+    uint64_t capture;        /* a number of its own */
+    uint64_t id;             /* of the captured stream, unlike its handle unique for ever */
+    uint64_t recorded;       /* a hash of the work captured */
+    bool is_owed;            /* a call of mend_forget_stream that failed */
+    uint32_t unnamed; /* where streams may vanish: pools of which no call has named it since it was
+                         captured, a bit each */
+} trial_stream;
+
+/*
+ * What was done with a block on its home stream, and on those that were its home before, is
+ * ordered. Readers are streams that were behind the last write when they read, and of which the
+ * home stream knows nothing. A block of a group is used by its home stream alone, and by graphs.
+ */
+typedef struct trial_block {
+    bool live;
+    int pool;
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t requested_bytes;
+    uint64_t tag;
+    mend_stream allocated_on; /* as the pool was told */
+    int home;
+    bool used;
+    bool written;
+    bool frozen;         /* a reader is gone that nobody can wait for: not written again */
+    uint32_t readers;    /* a bit for each stream */
+    uint32_t declared;   /* of the readers, those the pool was told of */
+    uint32_t told;       /* streams that were declared for it and not forgotten since */
+    int group;           /* NOBODY: none */
+    uint64_t written_in; /* capture of the last write, or 0 */
+    uint64_t launches;   /* of the group, at the last write outside captures */
+} trial_block;
+
+typedef struct trial_group {
+    mend_group *group; /* NULL: none */
+    bool begun;
+    mend_stream takes;
+    uint64_t begun_at;
+    int last_stream; /* behind which all use of its memory is; NOBODY: it was never used */
+    uint64_t launches;
+} trial_group;
+
+typedef struct trial_graph {
+    mend_sim_graph *graph; /* NULL: none */
+    uint32_t groups;
+    uint64_t recorded;
+} trial_graph;
+
+typedef struct trial_callback {
+    struct trial *trial;
+    bool added;
+    uint8_t slot;
+    uint8_t amount;
+} trial_callback;
+
+typedef struct trial_pool {
+    mend_pool *pool;
+    uint64_t live_bytes; /* from here on: the model */
+    uint64_t requested_bytes;
+    uint64_t live_blocks;
+    uint64_t peak_live_bytes;
+    uint64_t peak_live_blocks;
+    uint64_t allocations;
+    uint64_t frees;
+    uint64_t limit_bytes;
+    bool lost; /* a call found the context broken; from then on all do */
+} trial_pool;
+
+typedef enum trial_call_kind {
+    CALL_NONE,
+    CALL_ALLOC,
+    CALL_FREE,
+    CALL_RECORD,
+    CALL_FORGET,
+    CALL_TRIM,
+    CALL_SET_LIMIT,
+    CALL_GROUP_CREATE,
+    CALL_GROUP_BEGIN,
+    CALL_GROUP_END,
+    CALL_GROUP_RELEASE,
+    CALL_LAUNCH, /* the device's, from here on */
+    CALL_LAUNCH_GRAPH,
+    CALL_ORDER,
+    CALL_MARK,
+    CALL_WAIT,
+    CALL_SYNCHRONIZE,
+    CALL_BEGIN_CAPTURE,
+    CALL_END_CAPTURE,
+    CALL_SPOIL,
+    CALL_ENTER,
+    CALL_LEAVE
+} trial_call_kind;
+
+struct trial {
+    trial_config config;
+    trial_outcome *outcome;
+    size_t step;
+    const operation *op; /* the present one */
+
+    mend_sim *sim;
+    const mend_driver *device; /* the program's own way to it */
+    mend_context context;
+    mend_unwatched_driver unwatched;
+    mend_driver *traced; /* the pools' way: traced, then unwatched, then the device */
+    uint64_t page_bytes;
+    uint64_t device_bytes;
+    turn_table turns;
+
+    trial_pool pools[TRIAL_POOLS];
+    int pool_count;
+    trial_stream streams[TRIAL_STREAMS];
+    int stream_count;
+    trial_block blocks[TRIAL_BLOCKS];
+    trial_group groups[TRIAL_GROUPS];
+    trial_graph graphs[TRIAL_GRAPHS];
+    trial_callback callbacks[TRIAL_CALLBACKS];
+    uint64_t last_tag;
+    uint64_t last_capture;
+    uint64_t last_begin;
+    int captures; /* under way */
+    uint64_t foreign_bytes;
+
+    bool faults_stand;
+    bool faults_last;  /* until they are cleared; else for one step that calls the pool */
+    bool malloc_fails; /* in the next call of the pool */
+    bool malloc_armed;
+    uint8_t malloc_after;
+    uint8_t malloc_count;
+    bool may_be_lost; /* a call may find the context broken */
+    bool stopped;     /* the driver has shut down */
+
+    /* The call of the pool under way: its last one, where a callback makes another. */
+    trial_call_kind calling_kind;
+    int calling_thread;
+    int calling_stream;
+    bool has_called; /* in the present step */
+
+    struct {
+        bool set;
+        int action;
+        uint8_t slot;
+        const char *call;
+    } ambush;
+    bool disturbed; /* an ambush was sprung in the present step */
+
+    bool has_spoilt; /* a capture the pool could not know of, in this step */
+    bool forgiving;  /* the program itself breaks a rule now */
+    char violation[400];
+};
+
+/* ---- judge.c ----------------------------------------------------------------------------------
+ */
+
+/* What must hold. The first time it does not, the trial ends with this finding. */
+__attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict verdict, bool holds,
+                                                       const char *format, ...);
+
+/* After a step: everything that always holds. */
+void trial_judge(trial *t);
+
+/* A request of this pool was refused for lack of memory, and nothing was wrong: was it right to? */
+void trial_judge_refusal(trial *t, int pool, uint64_t size_bytes);
+
+mend_stats trial_stats(trial *t, int pool);
+mend_sim_ledger trial_ledger(trial *t);
+
+/* Something was planted that may make any call fail. */
+bool trial_is_faulty(const trial *t);
+
+/* ---- calls.c: every call is made in a thread that may make it
+ * ------------------------------------ */
+
+typedef struct trial_call {
+    trial_call_kind kind;
+    int pool;
+    int at; /* number of the stream of an allocation */
+    mend_stream stream;
+    mend_stream other;
+    void *pointer;
+    uint64_t size_bytes;
+    uint64_t alignment_bytes;
+    mend_group *group;
+    mend_sim_work work;
+    mend_sim_graph *graph;
+    mend_event event;
+    mend_stream_info info;
+    int mode;
+    bool faulty;       /* something was planted that may make it fail */
+    char message[160]; /* why the pool's call failed */
+    mend_result result;
+    trial *trial;
+} trial_call;
+
+/* A handle of the stream: the legacy stream has two. */
+mend_stream trial_handle(const trial *t, int stream, bool other_name);
+int trial_thread_of(const trial *t, int stream, uint8_t wish);
+
+/* Makes a call of the pool and judges whether it may answer so. */
+mend_result trial_call_pool(trial *t, int thread, trial_call *call);
+
+/* Makes a call of the device's: false where it failed, which only a lost device explains. */
+bool trial_call_device(trial *t, int thread, trial_call *call);
+
+/* All queued on `from` so far comes before all queued on `to` from now on. */
+bool trial_can_order(const trial *t, int from, int to);
+bool trial_order(trial *t, int from, int to);
+
+/* The stream can be given work that runs, or the pool's events. */
+bool trial_is_open(const trial *t, int stream);
+
+/* ---- what operations do; each returns false when it does not apply
+ * -------------------------------- */
+
+/* blocks.c, use.c */
+bool trial_alloc(trial *t, const operation *op, int pool);
+bool trial_free(trial *t, const operation *op);
+bool trial_mistake(trial *t, const operation *op);
+bool trial_info(trial *t, const operation *op);
+bool trial_record(trial *t, const operation *op);
+bool trial_use(trial *t, const operation *op, bool writes);
+bool trial_share(trial *t, const operation *op);
+bool trial_move(trial *t, const operation *op);
+bool trial_move_to(trial *t, trial_block *block, int stream);
+
+/* Frees a live block on the stream its state allows, for callbacks and ambushes: in a thread, which
+ * is the one that runs where this is inside one of its calls. */
+bool trial_free_here(trial *t, int thread, bool is_inside, trial_block *block);
+bool trial_join_readers(trial *t, trial_block *block, bool declared_too);
+bool trial_is_in_capture(const trial *t, const trial_block *block);
+
+/* streams.c */
+bool trial_open_streams(trial *t);
+void trial_close_streams(trial *t);
+bool trial_forget(trial *t, const operation *op);
+bool trial_replace_stream(trial *t, const operation *op);
+bool trial_replace_thread(trial *t, const operation *op);
+bool trial_synchronize(trial *t);
+
+/* graphs.c */
+int trial_group_taking(const trial *t, mend_stream stream);
+bool trial_group_operation(trial *t, const operation *op);
+bool trial_capture_operation(trial *t, const operation *op);
+bool trial_graph_operation(trial *t, const operation *op);
+void trial_end_captures(trial *t);
+void trial_end_groups(trial *t);
+
+/* The chain of all use of a group's memory goes on, on this stream. */
+bool trial_follow_group(trial *t, int group, int stream);
+bool trial_groups_leave_stream(trial *t, int stream, int heir);
+
+/* disturb.c */
+bool trial_disturb(trial *t, const operation *op);
+void trial_watch(trial *t);
+void trial_set_foreign(trial *t, uint64_t bytes);
+uint64_t trial_duration(const trial *t, uint8_t code);
+
+/* end.c */
+void trial_finish(trial *t);
+
+static inline uint32_t trial_bit(int number)
+{
+    return UINT32_C(1) << number;
+}
+
+#endif

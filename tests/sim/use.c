@@ -1,0 +1,176 @@
+/* How a program uses its blocks: every use is ordered behind the former ones, or declared. */
+#include "tests/sim/trial.h"
+
+static trial_block *live_block(trial *t, const operation *op)
+{
+    trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    return block->live ? block : NULL;
+}
+
+/* The home stream, or a reader, takes part in a capture or is out of use: it is left alone. */
+bool trial_is_in_capture(const trial *t, const trial_block *block)
+{
+    bool captured = !trial_is_open(t, block->home);
+    for (int i = 0; i < t->stream_count; i++) {
+        captured |= (block->readers & trial_bit(i)) != 0 && !trial_is_open(t, i);
+    }
+    return captured;
+}
+
+static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int stream,
+                   const operation *op)
+{
+    trial_call call = {
+        .kind = CALL_LAUNCH,
+        .stream = trial_handle(t, stream, op->amount & 16),
+        .work = {.kind = kind,
+                 .address = block->address,
+                 .size_bytes = block->size_bytes,
+                 .tag = block->tag,
+                 .finish_ns = mend_sim_now_ns(t->sim) + trial_duration(t, op->amount)}};
+    block->used = true;
+    return trial_call_device(t, trial_thread_of(t, stream, op->thread), &call);
+}
+
+/* Where every stream is told to the pool, a new one is before it uses the block. */
+static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
+{
+    trial_call call = {.kind = CALL_RECORD,
+                       .pool = block->pool,
+                       .stream = trial_handle(t, stream, false),
+                       .pointer = (void *)(uintptr_t)block->address};
+    bool is_told = trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
+    block->told |= is_told ? trial_bit(stream) : 0;
+    return is_told;
+}
+
+bool trial_join_readers(trial *t, trial_block *block, bool declared_too)
+{
+    for (int i = 0; i < t->stream_count; i++) {
+        bool joins = declared_too || (block->declared & trial_bit(i)) == 0;
+        if ((block->readers & trial_bit(i)) != 0 && joins) {
+            if (!trial_order(t, i, block->home)) {
+                return false;
+            }
+            block->readers &= ~trial_bit(i);
+        }
+    }
+    return true;
+}
+
+/* A block of a group: in a capture its work is recorded, outside it joins the group's chain. */
+static bool use_in_group(trial *t, const operation *op, trial_block *block, bool writes)
+{
+    trial_stream *home = &t->streams[block->home];
+    trial_group *group = &t->groups[block->group];
+    if (home->captured && !home->spoilt) {
+        bool is_known = block->written && block->written_in == home->capture;
+        home->capture_groups |= trial_bit(block->group);
+        home->recorded = home->recorded * 64 + op->slot * 2u + writes + 1;
+        block->tag = writes ? ++t->last_tag : block->tag;
+        block->written = writes || block->written;
+        block->written_in = writes ? home->capture : block->written_in;
+        mend_sim_work_kind kind = is_known ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH;
+        return launch(t, block, writes ? MEND_SIM_WORK_WRITE : kind, block->home, op);
+    }
+    if (!trial_is_open(t, block->home) || !trial_follow_group(t, block->group, block->home)) {
+        return false;
+    }
+    bool is_known = block->written && block->written_in == 0 && block->launches == group->launches;
+    mend_sim_work_kind kind = is_known ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH;
+    if (writes) {
+        kind = MEND_SIM_WORK_WRITE;
+        block->tag = ++t->last_tag;
+        block->written = true;
+        block->written_in = 0;
+        block->launches = group->launches;
+    }
+    return launch(t, block, kind, block->home, op);
+}
+
+bool trial_use(trial *t, const operation *op, bool writes)
+{
+    trial_block *block = live_block(t, op);
+    if (block == NULL || (writes && block->frozen)) {
+        return false;
+    }
+    if (block->group != NOBODY) {
+        return use_in_group(t, op, block, writes);
+    }
+    if (trial_is_in_capture(t, block) || (writes && !trial_join_readers(t, block, true))) {
+        return false;
+    }
+    mend_sim_work_kind kind = block->written ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH;
+    if (writes) {
+        kind = MEND_SIM_WORK_WRITE;
+        block->tag = ++t->last_tag;
+        block->written = true;
+    }
+    return launch(t, block, kind, block->home, op);
+}
+
+bool trial_share(trial *t, const operation *op)
+{
+    trial_block *block = live_block(t, op);
+    int reader = op->stream % t->stream_count;
+    if (block == NULL || block->group != NOBODY || trial_is_in_capture(t, block) ||
+        !trial_is_open(t, reader) || reader == block->home) {
+        return false;
+    }
+    int how = t->config.knows_all ? 0 : op->amount % 3;
+    uint32_t declared = block->declared & ~trial_bit(reader);
+    if (!trial_order(t, block->home, reader)) {
+        return false;
+    }
+    if (how == 0) {
+        if (!tell(t, block, reader, op->thread)) {
+            return true;
+        }
+        declared |= trial_bit(reader);
+    }
+    block->declared = declared;
+    block->readers |= trial_bit(reader);
+    launch(t, block, block->written ? MEND_SIM_WORK_VERIFY : MEND_SIM_WORK_TOUCH, reader, op);
+    if (how == 1 && tell(t, block, reader, op->thread)) {
+        block->declared |= trial_bit(reader);
+    }
+    return true;
+}
+
+bool trial_move_to(trial *t, trial_block *block, int stream)
+{
+    if (block->home != stream && t->config.knows_all && !tell(t, block, stream, 0)) {
+        return false;
+    }
+    if (!trial_order(t, block->home, stream)) {
+        return false;
+    }
+    block->home = stream;
+    block->readers &= ~trial_bit(stream);
+    return true;
+}
+
+bool trial_move(trial *t, const operation *op)
+{
+    trial_block *block = live_block(t, op);
+    int stream = op->stream % t->stream_count;
+    if (block == NULL || block->group != NOBODY || trial_is_in_capture(t, block) ||
+        !trial_is_open(t, stream) || stream == block->home) {
+        return false;
+    }
+    return trial_move_to(t, block, stream);
+}
+
+/* Idempotent, and of streams that never use the block too. */
+bool trial_record(trial *t, const operation *op)
+{
+    trial_block *block = live_block(t, op);
+    int stream = op->stream % t->stream_count;
+    if (block == NULL) {
+        return false;
+    }
+    if (tell(t, block, stream, op->thread) && (block->readers & trial_bit(stream)) != 0) {
+        block->declared |= trial_bit(stream);
+    }
+    return true;
+}
