@@ -56,6 +56,16 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
     }
 }
 
+void mend_group_watch_again(mend_heap *heap, uint32_t number)
+{
+    for (const mend_list *at = heap->groups.next; at != &heap->groups; at = at->next) {
+        mend_group *group = GROUP_OF(at);
+        if (group->number == number && group->is_begun && mend_list_is_empty(&group->watch.link)) {
+            mend_list_append(&heap->streams.watches, &group->watch.link);
+        }
+    }
+}
+
 /* Records what stands for the group's use of its memory, on the stream that is behind it. */
 static mend_result close_on(mend_heap *heap, const mend_group *group, mend_stream stream)
 {

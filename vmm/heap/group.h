@@ -30,6 +30,9 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 /* The caller checked whether it is begun. */
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
 
+/* A stream the group takes is in use: it is watched, also where one of its handle was forgotten. */
+void mend_group_watch_again(mend_heap *heap, uint32_t number);
+
 /* Gives the group's memory back, idle after what precedes this point of `stream` (MEND_NO_STREAM:
  * after a wait for the context), and takes the group off the list. Both locks; reaches the driver.
  * MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST,

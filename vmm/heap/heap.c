@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "heap/group.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
 #include "physical/fence.h"
@@ -124,6 +125,9 @@ mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t 
             mend_heap_record_fence(heap, *index);
         }
         mend_heap_close_door(heap, &door);
+    }
+    if (result == MEND_OK && group != 0) {
+        mend_group_watch_again(heap, group);
     }
     return result;
 }
