@@ -174,7 +174,7 @@ static void judge_lost(trial *t, const trial_call *call)
     if (call->result == MEND_ERROR_DEVICE_LOST) {
         pool->lost = true;
         trial_claim(t, TRIAL_RESULT, !frees_in_peace, "a free was refused after the driver's end");
-    } else if (pool->lost && !frees_in_peace) {
+    } else if (pool->lost && !frees_in_peace && call->result != MEND_ERROR_OUT_OF_HOST_MEMORY) {
         trial_claim(t, TRIAL_RESULT, false, "call %d answers %s though the device is lost",
                     (int)call->kind, mend_result_name(call->result));
     }
@@ -189,7 +189,9 @@ static void note_named(trial *t, const trial_call *call, int thread)
         bool is_meant = stream->handle == call->stream &&
                         (stream->thread == ANY_THREAD || stream->thread == thread);
         if (is_meant && call->result == MEND_OK) {
+            bool is_used = call->kind == CALL_ALLOC || call->kind == CALL_GROUP_BEGIN;
             stream->unnamed &= ~trial_bit(call->pool);
+            stream->is_new = stream->is_new && !is_used;
         }
     }
 }

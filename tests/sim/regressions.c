@@ -64,3 +64,43 @@ MEND_TEST(regression, a_forgotten_stream_is_forgotten_in_groups_too)
     config.thread_streams = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A group that takes every stream let the driver be asked about those it had been used on, also
+ * after their end. */
+MEND_TEST(regression, a_group_of_every_stream_asks_no_stream_that_ended)
+{
+    static const operation ops[] = {
+        {.kind = OP_GROUP_CREATE, .slot = 2},
+        {.kind = OP_GROUP_BEGIN, .slot = 2, .amount = 1},
+        {.kind = OP_ALLOC},
+        {.kind = OP_REPLACE_STREAM, .amount = 4},
+        {.kind = OP_TRIM},
+    };
+    trial_config config = trial_config_default;
+    config.thread_streams = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* A group went on taking a handle whose stream was forgotten, and did not watch the next one. */
+MEND_TEST(regression, a_group_watches_the_next_stream_of_its_handle)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .size = 119},
+        {.kind = OP_ALLOC, .slot = 1, .size = 136},
+        {.kind = OP_GROUP_CREATE, .slot = 14},
+        {.kind = OP_GROUP_BEGIN, .slot = 20},
+        {.kind = OP_ALLOC, .slot = 3, .size = 120},
+        {.kind = OP_REPLACE_STREAM, .amount = 4},
+        {.kind = OP_FREE, .amount = 5},
+        {.kind = OP_REPLACE_STREAM, .amount = 4},
+        {.kind = OP_ALLOC, .alignment = 15},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_ALLOC, .slot = 2, .stream = 1, .size = 130},
+    };
+    trial_config config = trial_config_default;
+    config.page_kib = 64;
+    config.device_pages = 16;
+    config.limit_percent = 50;
+    config.streams = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -15,7 +15,7 @@
 
 #include "tests/sim/executor.h"
 
-enum { SMALL_WORLDS = 4, SMALL_WORLD_LETTERS = 8, SMALL_WORLD_DEPTH = 6 };
+enum { SMALL_WORLDS = 4, SMALL_WORLD_LETTERS = 8, SMALL_WORLD_DEPTH = 6, SMALL_WORLD_DEEPEST = 10 };
 
 typedef struct small_world_report {
     uint64_t states;    /* different ones */
@@ -23,7 +23,7 @@ typedef struct small_world_report {
     int depth;          /* reached in full */
     bool is_complete;   /* up to the depth asked for */
     trial_outcome outcome;
-    operation ops[SMALL_WORLD_DEPTH]; /* what was found, if something was */
+    operation ops[SMALL_WORLD_DEEPEST]; /* what was found, if something was */
     size_t count;
 } small_world_report;
 
@@ -31,7 +31,8 @@ const char *small_world_name(int world);
 const trial_config *small_world_config(int world);
 const operation *small_world_letters(int world);
 
-/* For so many seconds at most; 0: until all is done. Ends at the first finding. */
+/* Up to `depth` operations, at most SMALL_WORLD_DEEPEST, and for so many seconds; 0: until all is
+ * done. Ends at the first finding. */
 void small_world_search(int world, int depth, uint32_t seconds, small_world_report *report);
 
 void small_world_print(FILE *out, int world, const small_world_report *report);

@@ -3,7 +3,7 @@
  *
  *     mend_soak --seconds N [--seed S] [--steps M] [--jobs J]    seeds from S on, for so long
  *     mend_soak --seed S [--steps M] [--verbose]                 that seed, shrunk if it fails
- *     mend_soak --small-worlds                                   all of them
+ *     mend_soak --small-worlds [--depth D]                       all of them
  *
  * Exit status 0: nothing was found; 1: something was; 2: bad usage.
  */
@@ -22,6 +22,7 @@ typedef struct options {
     uint64_t seed;
     uint64_t steps;
     uint64_t jobs;
+    uint64_t depth;
     bool has_seed;
     bool verbose;
     bool small_worlds;
@@ -50,6 +51,8 @@ static bool read_options(int argc, char **argv, options *o)
             o->has_seed = is_fine;
         } else if (strcmp(argv[i], "--steps") == 0) {
             is_fine = read_number(value, &o->steps) && o->steps <= TRIAL_MOST_STEPS && ++i;
+        } else if (strcmp(argv[i], "--depth") == 0) {
+            is_fine = read_number(value, &o->depth) && o->depth <= SMALL_WORLD_DEEPEST && ++i;
         } else if (strcmp(argv[i], "--jobs") == 0) {
             is_fine = read_number(value, &o->jobs) && o->jobs > 0 && ++i;
         } else {
@@ -103,12 +106,12 @@ static int soak(const options *o)
     return report.finding_count == 0 ? 0 : 1;
 }
 
-static int all_small_worlds(void)
+static int all_small_worlds(int depth)
 {
     int status = 0;
     for (int i = 0; i < SMALL_WORLDS; i++) {
         static small_world_report report;
-        small_world_search(i, SMALL_WORLD_DEPTH, 0, &report);
+        small_world_search(i, depth, 0, &report);
         small_world_print(stdout, i, &report);
         status |= report.outcome.verdict != TRIAL_HOLDS;
     }
@@ -118,14 +121,15 @@ static int all_small_worlds(void)
 int main(int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    options o = {.steps = SOAK_STEPS, .jobs = cores > 0 ? (uint64_t)cores : 1};
+    options o = {
+        .steps = SOAK_STEPS, .depth = SMALL_WORLD_DEPTH, .jobs = cores > 0 ? (uint64_t)cores : 1};
     if (!read_options(argc, argv, &o)) {
         fprintf(stderr, "usage: mend_soak --seconds N [--seed S] [--steps M] [--jobs J]\n"
                         "       mend_soak --seed S [--steps M] [--verbose]\n"
-                        "       mend_soak --small-worlds\n");
+                        "       mend_soak --small-worlds [--depth D]\n");
         return 2;
     }
-    int status = o.small_worlds ? all_small_worlds() : 0;
+    int status = o.small_worlds ? all_small_worlds((int)o.depth) : 0;
     if (o.seconds > 0) {
         status |= soak(&o);
     } else if (o.has_seed) {

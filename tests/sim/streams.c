@@ -110,19 +110,24 @@ static bool forget(trial *t, int stream, int thread)
         all = trial_call_pool(t, thread, &call) == MEND_OK && all;
     }
     t->streams[stream].is_owed = !all;
+    t->streams[stream].is_new = true;
     for (int i = 0; i < TRIAL_BLOCKS && all; i++) {
         t->blocks[i].told &= ~trial_bit(stream);
     }
     return all;
 }
 
-/* Streams that were declared for a live block, or captured, are forgotten before they end; so are
- * those for which that failed before. */
+/* Streams that were declared for a live block, captured, or taken by a group are forgotten before
+ * they end; so are those for which that failed before. */
 static bool may_vanish(const trial *t, int stream)
 {
     bool is_told = t->streams[stream].capture != 0 || t->streams[stream].is_owed;
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         is_told |= t->blocks[i].live && (t->blocks[i].told & trial_bit(stream)) != 0;
+    }
+    for (int i = 0; i < TRIAL_GROUPS; i++) {
+        const trial_group *group = &t->groups[i];
+        is_told |= group->group != NULL && group->takes == t->streams[stream].handle;
     }
     return t->config.vanish && !is_told;
 }
