@@ -171,6 +171,9 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
         *stream = trial_handle(t, elsewhere, op->amount & 16);
         *thread = trial_thread_of(t, elsewhere, op->thread);
     } else if (!is_busy) {
+        if ((op->amount & 32) != 0) {
+            trial_use(t, op, false); /* it may still run when the block is free */
+        }
         if (how == 4 && trial_is_open(t, elsewhere) && !trial_move_to(t, block, elsewhere)) {
             return false;
         }

@@ -45,7 +45,7 @@ const char *trial_ambush_name(int action)
 
 uint64_t trial_duration(const trial *t, uint8_t code)
 {
-    static const uint64_t table[] = {0, 4, 40, 400, 4000, 40, 7, 100};
+    static const uint64_t table[] = {40, 4, 0, 400, 4000, 40, 7, 100};
     return table[code % 8] * (t->config.prices != 0 ? 2000 : 1);
 }
 

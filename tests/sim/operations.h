@@ -19,8 +19,9 @@
     X(SHARE, "another stream reads the block; amount: 0 declared before, 1 after, 2 not at all")   \
     X(MOVE, "another stream waits for the home stream of the block, and is its home from now on")  \
     X(RECORD, "declares a stream that does not use the block")                                     \
-    X(FREE, "frees the block; amount: 0 to 3 at home, 4 elsewhere, 5 on no stream, 6 after a "     \
-            "wait of the host; 8 more: and once more")                                             \
+    X(FREE,                                                                                        \
+      "frees the block; amount: 0 to 3 at home, 4 elsewhere, 5 on no stream, 6 after a "           \
+      "wait of the host; 8 more: and once more; 32 more: after a last look, by work in flight")    \
     X(MISTAKE, "a call that must fail, chosen by `amount`")                                        \
     X(INFO, "asks for the block at `slot`, `amount` 256ths inside")                                \
     X(RESET_PEAKS, "resets peak statistics")                                                       \
