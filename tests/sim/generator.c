@@ -25,7 +25,7 @@ static void draw_config(trial_random *r, trial_config *config)
 {
     *config = trial_config_default;
     config->page_kib = PICK(r, 4, 4, 4, 16, 64);
-    config->device_pages = PICK(r, 16, 32, 64, 64, 128, 256, 300);
+    config->device_pages = PICK(r, 16, 16, 32, 64, 64, 128, 300);
     config->chunk_pages = PICK(r, 0, 1, 2, 4, 4, 8, 16);
     config->small_chunk_pages = PICK(r, 0, 1, 1, 2, 4);
     config->small_request_granules = PICK(r, 1, 2, 4, 8, 64);
@@ -37,7 +37,7 @@ static void draw_config(trial_random *r, trial_config *config)
     config->knows_all = !config->vanish && PICK(r, 0, 0, 0, 1);
     config->prices = PICK(r, 0, 0, 0, 1, 2);
     config->event_delay_ns = PICK(r, 0, 0, 0, 30, 300);
-    config->streams = PICK(r, 0, 1, 1, 2, 2, 3, 4);
+    config->streams = PICK(r, 0, 1, 2, 2, 3, 3, 4);
     config->blocking = PICK(r, 0, 0, 1, 2, 6);
     config->legacy = PICK(r, 0, 0, 1);
     config->threads = PICK(r, 1, 1, 2, 3);
@@ -89,6 +89,7 @@ typedef struct palette {
     uint8_t widest_size;
     uint32_t slots;
     uint32_t odd_alignments; /* one in so many */
+    uint32_t written;        /* so many blocks to one that is not, when it is made */
 } palette;
 
 static void add_kind(palette *p, uint8_t kind, uint32_t weight)
@@ -100,7 +101,9 @@ static void add_kind(palette *p, uint8_t kind, uint32_t weight)
 
 static void draw_palette(trial_random *r, const trial_config *config, palette *p)
 {
-    *p = (palette){.slots = PICK(r, 3, 8, 16, 48), .odd_alignments = PICK(r, 4, 16, 64)};
+    *p = (palette){.slots = PICK(r, 3, 8, 16, 48),
+                   .odd_alignments = PICK(r, 4, 16, 64),
+                   .written = PICK(r, 0, 1, 3, 9)};
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         uint32_t scale = 1 + trial_random_below(r, 3);
         bool is_there = trial_random_below(r, families[i].one_in) == 0;
@@ -112,7 +115,7 @@ static void draw_palette(trial_random *r, const trial_config *config, palette *p
         }
     }
     p->size_count = 1 + trial_random_below(r, 6);
-    p->widest_size = (uint8_t)PICK(r, 63, 143, 207, 207, 255);
+    p->widest_size = (uint8_t)PICK(r, 63, 143, 207, 223, 255);
     for (uint32_t i = 0; i < p->size_count; i++) {
         p->sizes[i] = (uint8_t)trial_random_below(r, (uint32_t)p->widest_size + 1);
     }
@@ -126,10 +129,11 @@ static uint8_t draw_size(trial_random *r, const palette *p)
     return (uint8_t)trial_random_below(r, (uint32_t)p->widest_size + 1);
 }
 
-static uint8_t draw_amount(trial_random *r, uint8_t kind)
+static uint8_t draw_amount(trial_random *r, uint8_t kind, const palette *p)
 {
     if (kind == OP_ALLOC || kind == OP_SIBLING_ALLOC) {
-        return (uint8_t)(PICK(r, 0, 1, 1, 1) + PICK(r, 0, 2) + 4 * trial_random_below(r, 2));
+        uint32_t writes = trial_random_below(r, p->written + 1) != 0;
+        return (uint8_t)(writes + PICK(r, 0, 2) + 4 * trial_random_below(r, 2));
     }
     if (kind == OP_TRIM) {
         return (uint8_t)(trial_random_below(r, 2) * trial_random_below(r, 256));
@@ -151,7 +155,7 @@ static operation draw_operation(trial_random *r, const palette *p)
                                  ? trial_random_below(r, 22)
                                  : 0);
     op.thread = (uint8_t)trial_random_below(r, 4);
-    op.amount = draw_amount(r, op.kind);
+    op.amount = draw_amount(r, op.kind, p);
     if (op.kind == OP_AMBUSH && op.amount % 4 == 0) {
         op.slot = (uint8_t)trial_random_below(r, 256);
     }
