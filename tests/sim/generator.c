@@ -89,6 +89,7 @@ typedef struct palette {
     uint8_t widest_size;
     uint32_t slots;
     uint32_t odd_alignments; /* one in so many */
+    bool is_slow;            /* the clock, so that work stays in flight */
     uint32_t written;        /* so many blocks to one that is not, when it is made */
 } palette;
 
@@ -103,7 +104,8 @@ static void draw_palette(trial_random *r, const trial_config *config, palette *p
 {
     *p = (palette){.slots = PICK(r, 3, 8, 16, 48),
                    .odd_alignments = PICK(r, 4, 16, 64),
-                   .written = PICK(r, 0, 1, 3, 9)};
+                   .written = PICK(r, 0, 1, 3, 9),
+                   .is_slow = PICK(r, 0, 1)};
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         uint32_t scale = 1 + trial_random_below(r, 3);
         bool is_there = trial_random_below(r, families[i].one_in) == 0;
@@ -134,6 +136,9 @@ static uint8_t draw_amount(trial_random *r, uint8_t kind, const palette *p)
     if (kind == OP_ALLOC || kind == OP_SIBLING_ALLOC) {
         uint32_t writes = trial_random_below(r, p->written + 1) != 0;
         return (uint8_t)(writes + PICK(r, 0, 2) + 4 * trial_random_below(r, 2));
+    }
+    if (kind == OP_ADVANCE && p->is_slow) {
+        return (uint8_t)PICK(r, 1, 1, 6, 0);
     }
     if (kind == OP_TRIM) {
         return (uint8_t)(trial_random_below(r, 2) * trial_random_below(r, 256));

@@ -6,20 +6,9 @@ static const char *const names[OP_COUNT] = {
 #undef X
 };
 
-static const char *const meanings[OP_COUNT] = {
-#define X(kind, meaning) meaning,
-    OPERATION_KINDS(X)
-#undef X
-};
-
 const char *operation_name(uint8_t kind)
 {
     return names[kind % OP_COUNT];
-}
-
-const char *operation_meaning(uint8_t kind)
-{
-    return meanings[kind % OP_COUNT];
 }
 
 operation operation_decode(const uint8_t *bytes)

@@ -76,7 +76,6 @@ typedef struct operation {
 enum { OPERATION_FIELDS = 7 };
 
 const char *operation_name(uint8_t kind);
-const char *operation_meaning(uint8_t kind);
 
 /* One operation from OPERATION_FIELDS bytes, in the order of the fields. */
 operation operation_decode(const uint8_t *bytes);
