@@ -71,7 +71,8 @@ static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_st
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
          i < streams->count && result == MEND_OK && !*is_captured; i++) {
         const mend_stream_state *state = &streams->items[i];
-        bool is_used = any_stream || (state->group == 0 && can_be_asked(state));
+        bool is_used = any_stream || (state->group == 0 && can_be_asked(state)) ||
+                       (state->seen_captured && !streams->verify);
         if (i != asking && streams->verify) {
             *is_captured = is_used && state->known && state->seen_captured;
         } else if (i == asking || (state->known && is_used)) {
