@@ -56,7 +56,7 @@ static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
     }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && !must_know; i++) {
         const mend_stream_state *state = &streams->items[i];
-        bool is_asked = state->seen_captured ||
+        bool is_asked = (state->seen_captured && (state->group == 0 || !streams->verify)) ||
                         (!streams->verify && (every || (state->open && state->group == 0)));
         must_know = state->known && state->id == stream->id && is_asked;
     }

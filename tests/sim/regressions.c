@@ -104,3 +104,26 @@ MEND_TEST(regression, a_group_watches_the_next_stream_of_its_handle)
     config.streams = 2;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A capture seen on behalf of a group was forgotten when the group ended before it. */
+MEND_TEST(regression, a_capture_outlives_the_group_that_saw_it)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 1, .size = 211},
+        {.kind = OP_ALLOC, .slot = 3, .size = 152},
+        {.kind = OP_ALLOC, .slot = 2, .size = 118},
+        {.kind = OP_ALLOC, .slot = 4, .size = 119},
+        {.kind = OP_ALLOC, .slot = 5, .size = 175},
+        {.kind = OP_GROUP_CREATE, .slot = 13},
+        {.kind = OP_CAPTURE_BEGIN, .stream = 2},
+        {.kind = OP_GROUP_BEGIN, .slot = 7, .amount = 5},
+        {.kind = OP_ALLOC, .stream = 2, .size = 156},
+        {.kind = OP_GROUP_END, .slot = 13},
+        {.kind = OP_FREE, .slot = 1, .amount = 5},
+        {.kind = OP_ALLOC, .size = 156},
+    };
+    trial_config config = trial_config_default;
+    config.limit_percent = 73;
+    config.streams = 3;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
