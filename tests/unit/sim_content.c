@@ -26,6 +26,15 @@ static void *at(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
+/* So that what is aligned lies at the same distance from there in every run. */
+CONTENT_TEST(addresses_begin_at_the_same_place_of_a_gib)
+{
+    uint64_t address = 0;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, f->driver->reserve(f->driver, f->page, 0, 0, &address));
+    EXPECT_U64_EQ(f->page, address % (UINT64_C(1) << 30));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, f->driver->address_free(f->driver, address, f->page));
+}
+
 CONTENT_TEST(a_tag_is_found_where_it_was_written)
 {
     uint64_t address = sim_fixture_map(f, 2 * f->page, 2 * f->page);

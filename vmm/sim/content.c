@@ -23,6 +23,10 @@
 #endif
 #define LEAST_REAL_BYTES (UINT64_C(64) << 20)
 
+/* Where the addresses begin is the system's choice, but always one page behind a multiple of this:
+ * whatever is aligned to no more lies at the same distance from there in every run. */
+#define BASE_ALIGNMENT_BYTES (UINT64_C(1) << 30)
+
 enum { PATTERN_BYTES = 16 };
 
 static bool kept(const mend_sim *sim)
@@ -45,20 +49,19 @@ static bool close_addresses(uint64_t address, uint64_t size_bytes)
 static bool open_space(mend_sim *sim)
 {
     uint64_t page = sim->config.page_bytes;
+    uint64_t alignment = mend_max_u64(page, BASE_ALIGNMENT_BYTES);
     uint64_t size = mend_min_u64(sim->config.address_bytes, MOST_REAL_BYTES);
     for (; size >= LEAST_REAL_BYTES || size == sim->config.address_bytes; size /= 2) {
-        void *space = mmap(NULL, (size_t)(size + page), PROT_NONE,
+        uint64_t all_bytes = size + alignment + page;
+        void *space = mmap(NULL, (size_t)all_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (space != MAP_FAILED) {
-            sim->space_base = mend_align_up((uint64_t)(uintptr_t)space, page);
+            sim->space_base = mend_align_up((uint64_t)(uintptr_t)space, alignment) + page;
             sim->space_bytes = mend_align_down(size, page);
             uint64_t lead = sim->space_base - (uint64_t)(uintptr_t)space;
-            if (lead > 0) {
-                munmap(space, (size_t)lead);
-            }
-            if (lead < page) {
-                munmap(pointer_of(sim->space_base + size), (size_t)(page - lead));
-            }
+            munmap(space, (size_t)lead);
+            munmap(pointer_of(sim->space_base + sim->space_bytes),
+                   (size_t)(all_bytes - lead - sim->space_bytes));
             return true;
         }
     }
