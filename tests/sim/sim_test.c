@@ -1,5 +1,6 @@
 /* Seeds, fixed and fresh; and that a finding is found again, and shrunk. */
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "tests/sim/generator.h"
@@ -41,19 +42,26 @@ MEND_TEST(simulation, fresh_seeds)
                                     .steps = SOAK_STEPS});
 }
 
-/* What the tally counts is the same, to the last driver call that failed. */
+/* What the tally counts is the same, to the last driver call that failed, though the system has
+ * other addresses to give. */
 MEND_TEST(simulation, a_seed_repeats)
 {
+    enum { SEEDS = 12, IN_THE_WAY_BYTES = 3 * 4096 };
+    static void *in_the_way[SEEDS];
     static operation ops[TRIAL_MOST_STEPS];
     static trial_outcome first;
     static trial_outcome second;
     trial_config config;
     uint64_t seed = mend_test_seed();
-    for (uint64_t i = 0; i < 8; i++) {
+    for (uint64_t i = 0; i < SEEDS; i++) {
         trial_draw(seed + i, SOAK_STEPS, &config, ops);
         trial_run(&config, ops, SOAK_STEPS, &first);
+        in_the_way[i] = mmap(NULL, IN_THE_WAY_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         trial_run(&config, ops, SOAK_STEPS, &second);
         EXPECT_TRUE(memcmp(&first.tally, &second.tally, sizeof(first.tally)) == 0);
+    }
+    for (int i = 0; i < SEEDS; i++) {
+        munmap(in_the_way[i], IN_THE_WAY_BYTES);
     }
 }
 
