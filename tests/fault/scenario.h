@@ -34,12 +34,12 @@ typedef enum scenario_kind { SCENARIO_CALL, SCENARIO_CREATE, SCENARIO_DESTROY } 
 
 typedef struct scenario {
     const char *name;
-    scenario_kind kind;
     const operation *setup;
     size_t setup_count;
+    uint64_t device_bytes; /* 0: 4 MiB */
     operation call;
     scenario_way way;
-    uint64_t device_bytes;  /* 0: 4 MiB */
+    scenario_kind kind;
     int allow_stream_waits; /* of the config */
 } scenario;
 
