@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "heap/group.h"
+#include "heap/layout.h"
 #include "pool/pool.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"

@@ -2,16 +2,15 @@
  * Blocks: what users hold. Allocation, free, the streams a block is used on, and the errors of
  * pointers that are none.
  */
-#include "heap/block.h"
-
-#include <assert.h>
-
 #include "base/error.h"
 #include "base/process.h"
+#include "heap/door.h"
 #include "heap/group.h"
+#include "heap/heap.h"
 #include "heap/layout.h"
 #include "heap/place.h"
 #include "heap/plan.h"
+#include "heap/users.h"
 #include "physical/fence.h"
 
 /*
@@ -69,11 +68,21 @@ static mend_result place_with_effort(mend_heap *heap, const mend_request *reques
     return result;
 }
 
+/* A group that takes a stream watches it from now on. */
+static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t group, uint32_t *index)
+{
+    mend_result result = mend_users_find_stream(heap, stream, group, index);
+    if (result == MEND_OK && group != 0) {
+        mend_group_watch_again(heap, group);
+    }
+    return result;
+}
+
 /* Learns the stream, and the group that takes the request now. */
 static mend_result find_requester(mend_heap *heap, mend_request *request)
 {
     request->group = mend_group_taking(heap, request->handle);
-    return mend_heap_find_stream(heap, request->handle, request->group, &request->stream);
+    return find_stream(heap, request->handle, request->group, &request->stream);
 }
 
 /* With the right to make room, for which this thread waits its turn. Meanwhile a stream may have
@@ -197,7 +206,7 @@ static void record_fence(mend_heap *heap, uint32_t stream)
     mend_thread_error error_before = *mend_process_error();
     mend_door door;
     if (mend_heap_open_door(heap, &door) == MEND_OK) {
-        mend_heap_record_fence(heap, stream);
+        mend_users_record_fence(heap, stream);
         mend_heap_close_door(heap, &door);
     }
     *mend_process_error() = error_before;
@@ -269,7 +278,7 @@ static mend_result find_user(mend_heap *heap, const mend_span *span, mend_stream
     }
     uint32_t group = mend_group_taking(heap, stream);
     group = group != 0 && mend_group_owns(heap, group, span) ? group : 0;
-    return mend_heap_find_stream(heap, stream, group, index);
+    return mend_users_find_stream(heap, stream, group, index);
 }
 
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream)
@@ -327,24 +336,12 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stre
     return MEND_OK;
 }
 
-void mend_blocks_fix_users(mend_heap *heap, uint32_t stream, mend_stamp stamp)
-{
-    for (size_t i = 0; i < heap->blocks.capacity; i++) {
-        mend_span *span = heap->blocks.entries[i].value;
-        for (mend_wait *at = span != NULL ? span->waits.others : NULL; at != NULL; at = at->next) {
-            if (at->stamp.stream == stream && at->stamp.epoch == 0) {
-                at->stamp = stamp;
-            }
-        }
-    }
-}
-
 mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
 {
     uint32_t index;
     mend_result result = MEND_OK;
     if (!mend_streams_handle_suffices(&heap->streams, stream)) {
-        result = mend_heap_find_stream(heap, stream, 0, &index);
+        result = mend_users_find_stream(heap, stream, 0, &index);
     } else if (!mend_streams_lookup(&heap->streams, stream, 0, &index)) {
         mend_streams_watch_no_more(&heap->streams, stream);
         mend_streams_leave_groups(&heap->streams, stream, 0);
@@ -361,7 +358,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     result = mend_streams_forget(&heap->streams, index);
     mend_heap_close_door(heap, &door);
     if (result == MEND_OK) {
-        mend_blocks_fix_users(heap, index, stamp);
+        mend_users_fix(heap, index, stamp);
         mend_streams_watch_no_more(&heap->streams, stream);
         mend_streams_leave_groups(&heap->streams, stream, id);
     }

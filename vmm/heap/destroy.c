@@ -4,7 +4,8 @@
  * memory it may be using stays with the driver.
  */
 #include "base/error.h"
-#include "heap/layout.h"
+#include "heap/door.h"
+#include "heap/heap.h"
 #include "physical/fence.h"
 
 /* A refusal is asked again once: there is no later time to try. */

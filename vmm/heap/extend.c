@@ -1,6 +1,7 @@
 #include "heap/extend.h"
 
 #include "base/error.h"
+#include "heap/door.h"
 #include "heap/retire.h"
 
 /* NOT_READY from map or access is a passing lack of memory: asked again so often, then it is one.

@@ -1,6 +1,7 @@
 #include "heap/group.h"
 
-#include "heap/block.h"
+#include "heap/door.h"
+#include "heap/users.h"
 #include "physical/fence.h"
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
@@ -70,7 +71,7 @@ void mend_group_watch_again(mend_heap *heap, uint32_t number)
 static mend_result close_on(mend_heap *heap, const mend_group *group, mend_stream stream)
 {
     uint32_t recorder;
-    mend_result result = mend_heap_find_stream(heap, stream, 0, &recorder);
+    mend_result result = mend_users_find_stream(heap, stream, 0, &recorder);
     mend_door door;
     if (result == MEND_OK) {
         result = mend_heap_open_door(heap, &door);
@@ -89,7 +90,7 @@ static void unmark_blocks(mend_heap *heap, const mend_group *group)
         const mend_stream_state *state = &heap->streams.items[i];
         if (state->group == group->number) {
             uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
-            mend_blocks_fix_users(heap, i, (mend_stamp){.epoch = last_epoch, .stream = i});
+            mend_users_fix(heap, i, (mend_stamp){.epoch = last_epoch, .stream = i});
         }
     }
 }

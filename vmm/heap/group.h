@@ -8,7 +8,7 @@
 #ifndef MEND_HEAP_GROUP_H
 #define MEND_HEAP_GROUP_H
 
-#include "heap/heap.h"
+#include "heap/state.h"
 
 struct mend_group {
     mend_list link;  /* of all groups of the heap; those begun stand first, the latest before */

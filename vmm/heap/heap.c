@@ -1,12 +1,8 @@
-/* The heap as a whole: its beginning, its locks, and its way through the door. */
+/* The heap as a whole: its beginning, and its locks. */
 #include "heap/heap.h"
 
-#include "base/error.h"
-#include "base/process.h"
-#include "heap/group.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
-#include "physical/fence.h"
 
 /* Addresses reserved at a time: a multiple of the device's memory, between these. Addresses cost
  * nothing; running out of them costs a driver call. */
@@ -78,85 +74,4 @@ void mend_heap_end_making(mend_heap *heap)
 {
     mend_mutex_unlock(&heap->state);
     mend_mutex_unlock(&heap->making);
-}
-
-/* The calls that make memory usable may find that there is none; NOT_READY says so in disguise. */
-static bool is_lack_of_memory(mend_driver_call call, mend_status status)
-{
-    return (call == MEND_CALL_create || call == MEND_CALL_map || call == MEND_CALL_set_access) &&
-           (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY);
-}
-
-mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status)
-{
-    mend_result result = MEND_ERROR_DRIVER;
-    heap->counters.driver_failures++;
-    if (mend_status_is_fatal(status)) {
-        result = MEND_ERROR_DEVICE_LOST;
-    } else if (is_lack_of_memory(call, status)) {
-        result = MEND_ERROR_OUT_OF_MEMORY;
-    }
-    const char *name = mend_driver_call_name(call);
-    return mend_fail_driver(result, name, status, heap->driver->status_name(heap->driver, status),
-                            "%s failed", name);
-}
-
-void mend_heap_record_fence(mend_heap *heap, uint32_t stream)
-{
-    mend_thread_error error_before = *mend_process_error();
-    if (mend_streams_close_named(&heap->streams, stream) != MEND_OK) {
-        heap->counters.driver_failures++;
-        *mend_process_error() = error_before;
-    }
-}
-
-mend_result mend_heap_find_stream(mend_heap *heap, mend_stream stream, uint32_t group,
-                                  uint32_t *index)
-{
-    if (mend_streams_handle_suffices(&heap->streams, stream) &&
-        mend_streams_lookup(&heap->streams, stream, group, index)) {
-        return MEND_OK;
-    }
-    mend_door door;
-    mend_result result = mend_heap_open_door(heap, &door);
-    if (result == MEND_OK) {
-        result = mend_streams_find(&heap->streams, stream, group, index);
-        if (result == MEND_OK && heap->streams.verify) {
-            mend_heap_record_fence(heap, *index);
-        }
-        mend_heap_close_door(heap, &door);
-    }
-    if (result == MEND_OK && group != 0) {
-        mend_group_watch_again(heap, group);
-    }
-    return result;
-}
-
-mend_result mend_heap_open_door(mend_heap *heap, mend_door *door)
-{
-    const mend_driver *driver = heap->driver;
-    door->call = MEND_CALL_context_push;
-    door->status = driver->context_push(driver, heap->device.context);
-    if (door->status != MEND_DRIVER_OK) {
-        return mend_heap_driver_failed(heap, MEND_CALL_context_push, door->status);
-    }
-    door->mode = MEND_CAPTURE_MODE_RELAXED;
-    door->call = MEND_CALL_exchange_capture_mode;
-    door->status = driver->exchange_capture_mode(driver, &door->mode);
-    if (door->status != MEND_DRIVER_OK) {
-        driver->context_pop(driver);
-        return mend_heap_driver_failed(heap, MEND_CALL_exchange_capture_mode, door->status);
-    }
-    return MEND_OK;
-}
-
-void mend_heap_close_door(mend_heap *heap, mend_door *door)
-{
-    const mend_driver *driver = heap->driver;
-    if (driver->exchange_capture_mode(driver, &door->mode) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-    }
-    if (driver->context_pop(driver) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-    }
 }

@@ -5,7 +5,7 @@
 #ifndef MEND_HEAP_LAYOUT_H
 #define MEND_HEAP_LAYOUT_H
 
-#include "heap/heap.h"
+#include "heap/state.h"
 
 void mend_layout_init_zone(mend_zone *zone);
 
@@ -52,6 +52,10 @@ mend_run *mend_layout_growing_smaller(const mend_run *run);
 
 /* The run that contains the address; NULL when none does. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
+
+/* The span that contains the address, live or free; NULL when the address is not mapped. O(n) for
+ * an address that is not the start of a block. */
+mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
 /* Joins the spans of a run that wait for the same, or for nothing any more. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run);

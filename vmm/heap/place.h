@@ -5,7 +5,7 @@
 #ifndef MEND_HEAP_PLACE_H
 #define MEND_HEAP_PLACE_H
 
-#include "heap/heap.h"
+#include "heap/state.h"
 
 /* Best fit among the free runs the stream may use now. No driver call unless behind_wait. NULL with
  * MEND_OK when nothing fits. */

@@ -2,7 +2,7 @@
 #ifndef MEND_HEAP_REPORT_H
 #define MEND_HEAP_REPORT_H
 
-#include "heap/heap.h"
+#include "heap/state.h"
 
 /* Even with all that is free joined into one, the request would be too large. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);

@@ -1,5 +1,6 @@
 #include "heap/retire.h"
 
+#include "heap/door.h"
 #include "physical/fence.h"
 
 #define RETIRED_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_retired, by_address) : NULL)

@@ -6,7 +6,7 @@
 #ifndef MEND_HEAP_RETIRE_H
 #define MEND_HEAP_RETIRE_H
 
-#include "heap/heap.h"
+#include "heap/state.h"
 
 void mend_retire_init(mend_heap *heap);
 

@@ -3,6 +3,8 @@
  * reservations in which nothing is left.
  */
 #include "base/error.h"
+#include "heap/door.h"
+#include "heap/heap.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
 #include "physical/fence.h"

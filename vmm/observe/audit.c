@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "heap/group.h"
+#include "heap/layout.h"
 
 #define RUN_OF(node)         MEND_CONTAINER_OF(node, mend_run, by_address)
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)

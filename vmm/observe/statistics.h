@@ -2,7 +2,7 @@
 #ifndef MEND_OBSERVE_STATISTICS_H
 #define MEND_OBSERVE_STATISTICS_H
 
-#include "heap/heap.h"
+#include "heap/state.h"
 
 /* Fills every figure; struct_size is left alone. O(wholly free chunks), no driver call; under the
  * pool's lock. */

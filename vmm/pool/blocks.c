@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "heap/layout.h"
 #include "pool/pool.h"
 
 static bool is_no_stream(mend_stream stream)

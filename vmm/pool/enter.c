@@ -69,6 +69,14 @@ mend_result mend_pool_enter_making(mend_pool *pool)
     return result;
 }
 
+bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
+{
+    mend_heap_begin_making(&pool->heap);
+    bool is_right = mend_observe_audit(&pool->heap, finding);
+    mend_heap_end_making(&pool->heap);
+    return is_right;
+}
+
 #ifndef NDEBUG
 /* In debug builds a pool that contradicts itself ends the program at the call that made it so. */
 static void audit_after_call(mend_pool *pool)

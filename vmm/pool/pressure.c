@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "heap/door.h"
 #include "pool/pool.h"
 #include "pool/siblings.h"
 

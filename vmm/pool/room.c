@@ -71,14 +71,6 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     return MEND_OK;
 }
 
-bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
-{
-    mend_heap_begin_making(&pool->heap);
-    bool is_right = mend_observe_audit(&pool->heap, finding);
-    mend_heap_end_making(&pool->heap);
-    return is_right;
-}
-
 mend_result mend_audit(mend_pool *pool)
 {
     if (pool == NULL) {

@@ -1,0 +1,53 @@
+#include "heap/door.h"
+
+#include "base/error.h"
+
+/* The calls that make memory usable may find that there is none; NOT_READY says so in disguise. */
+static bool is_lack_of_memory(mend_driver_call call, mend_status status)
+{
+    return (call == MEND_CALL_create || call == MEND_CALL_map || call == MEND_CALL_set_access) &&
+           (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY);
+}
+
+mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status)
+{
+    mend_result result = MEND_ERROR_DRIVER;
+    heap->counters.driver_failures++;
+    if (mend_status_is_fatal(status)) {
+        result = MEND_ERROR_DEVICE_LOST;
+    } else if (is_lack_of_memory(call, status)) {
+        result = MEND_ERROR_OUT_OF_MEMORY;
+    }
+    const char *name = mend_driver_call_name(call);
+    return mend_fail_driver(result, name, status, heap->driver->status_name(heap->driver, status),
+                            "%s failed", name);
+}
+
+mend_result mend_heap_open_door(mend_heap *heap, mend_door *door)
+{
+    const mend_driver *driver = heap->driver;
+    door->call = MEND_CALL_context_push;
+    door->status = driver->context_push(driver, heap->device.context);
+    if (door->status != MEND_DRIVER_OK) {
+        return mend_heap_driver_failed(heap, MEND_CALL_context_push, door->status);
+    }
+    door->mode = MEND_CAPTURE_MODE_RELAXED;
+    door->call = MEND_CALL_exchange_capture_mode;
+    door->status = driver->exchange_capture_mode(driver, &door->mode);
+    if (door->status != MEND_DRIVER_OK) {
+        driver->context_pop(driver);
+        return mend_heap_driver_failed(heap, MEND_CALL_exchange_capture_mode, door->status);
+    }
+    return MEND_OK;
+}
+
+void mend_heap_close_door(mend_heap *heap, mend_door *door)
+{
+    const mend_driver *driver = heap->driver;
+    if (driver->exchange_capture_mode(driver, &door->mode) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+    if (driver->context_pop(driver) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+}

@@ -1,0 +1,182 @@
+/*
+ * What a heap knows: segments of mapped addresses, tiled by spans that are live (a block) or free,
+ * and the free runs that neighbouring free spans form across chunk boundaries.
+ *
+ * Two zones keep requests apart: small ones, which live in small chunks, and large ones.
+ * Invariants, all checked by observe/audit.c:
+ *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
+ *  - neighbouring free spans belong to one run; a run is maximal and stands in all its indices;
+ *  - a chunk's live_bytes are the bytes of live spans inside it;
+ *  - the pointer map holds exactly the live spans.
+ *
+ * Two locks. `state` guards everything here and in the rooms below. `making` is the right to make
+ * room and to give it back: to plan, create, map, unmap, release, and to record and wait for
+ * fences. Its holder holds `state` as well, but lets go of it around calls of the driver that may
+ * take long (heap/yielding.h): meanwhile others take blocks from free runs, free blocks and come to
+ * know streams. What the holder is at work on it has claimed before, so that nobody else finds it.
+ */
+#ifndef MEND_HEAP_STATE_H
+#define MEND_HEAP_STATE_H
+
+#include "address/space.h"
+#include "base/align.h"
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/pointer_map.h"
+#include "heap/yielding.h"
+#include "physical/chunk.h"
+#include "physical/waits.h"
+
+enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
+
+struct mend_run;
+
+/* A stretch of mapped addresses in one state. */
+typedef struct mend_span {
+    uint64_t address;
+    uint64_t size_bytes;
+    struct mend_span *previous; /* neighbours by address; NULL where a segment begins or ends */
+    struct mend_span *next;
+    mend_tree_node by_end; /* in the zone's segment_ends, while next is NULL */
+    int zone;
+    bool live;
+
+    struct mend_run *run; /* free: right for the first and the last span of a run only; NULL when
+                             claimed */
+    mend_waits waits;     /* free: what must pass before it is idle. Live: what its memory still
+                             waited for when it was taken, and the users declared by record_stream;
+                             an epoch of 0 in a node means "when it is freed" */
+
+    uint64_t requested_bytes; /* live */
+    mend_stream stream;       /* live: the stream it was allocated for */
+} mend_span;
+
+/* A maximal contiguous stretch of free spans. */
+typedef struct mend_run {
+    mend_tree_node by_address;
+    mend_tree_node by_size;   /* by (size, address) */
+    mend_tree_node by_growth; /* the same order, of those behind which addresses are unmapped */
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_span *first;
+    mend_span *last;
+    bool extensible;
+} mend_run;
+
+typedef struct mend_zone {
+    mend_space space;
+    mend_tree runs_by_address;
+    mend_tree runs_by_size;
+    mend_tree runs_by_growth;
+    mend_tree segment_ends; /* the last span of each segment, by address */
+    uint64_t free_bytes;    /* in free spans */
+} mend_zone;
+
+/* A mapping that is used no more and is unmapped when its fences have passed. */
+typedef struct mend_retired {
+    mend_tree_node by_address;
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_chunk_handle handle; /* the chunk behind it */
+    int zone;
+    mend_waits waits;
+} mend_retired;
+
+typedef struct mend_heap_counters {
+    uint64_t live_bytes;
+    uint64_t requested_bytes;
+    uint64_t live_blocks;
+    uint64_t peak_live_bytes;
+    uint64_t peak_reserved_bytes;
+    uint64_t peak_live_blocks;
+    uint64_t peak_mappings;
+    uint64_t allocations;
+    uint64_t frees;
+    uint64_t out_of_memory;
+    uint64_t placed_in_run;
+    uint64_t placed_by_extension;
+    uint64_t placed_afresh;
+    uint64_t chunks_moved;
+    uint64_t driver_failures;
+} mend_heap_counters;
+
+/* What stood in the way of the last request that found no room. */
+typedef struct mend_shortage {
+    uint64_t refused_bytes;     /* least creation, allowed by the limit, for which the driver had no
+                                   memory; 0: none was tried */
+    uint64_t device_free_bytes; /* what the driver said then; 0 where it does not say */
+    uint64_t others_bytes;      /* of the device, neither free nor of this pool */
+    mend_status no_addresses;   /* the driver's refusal of addresses for memory that was there; or
+                                   OK */
+} mend_shortage;
+
+typedef struct mend_heap_config {
+    int device;
+    bool allow_stream_waits;
+    bool streams_may_vanish;
+    bool knows_all_streams;
+    uint64_t limit_bytes;
+    uint64_t chunk_bytes;       /* 0: follows the limit */
+    uint64_t small_chunk_bytes; /* 0: follows the limit */
+    uint64_t small_request_bytes;
+    uint64_t reserve_bytes;
+} mend_heap_config;
+
+typedef struct mend_heap {
+    mend_mutex making;
+    mend_mutex state;
+    mend_yielding yielding;
+    const mend_driver *driver; /* the table of `yielding`: lets go of `state` where it takes long */
+    mend_device_info device;
+    mend_heap_config config;
+    mend_streams streams;
+    mend_chunks chunks;
+    mend_zone zones[MEND_ZONE_COUNT];
+    mend_pointer_map blocks; /* from a block's address to its span */
+    mend_tree retired;       /* by address */
+    uint64_t retired_bytes;
+    mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
+    uint64_t plan_number;
+    mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */
+    uint32_t early_fences_left; /* fences that frees may still record, see block.c */
+    mend_list groups;           /* see heap/group.h */
+    uint32_t group_count;
+    uint32_t last_group; /* number of the group made last */
+    mend_slab span_slab;
+    mend_slab run_slab;
+    mend_slab retired_slab;
+    mend_slab wait_slab;
+    mend_heap_counters counters;
+} mend_heap;
+
+/* How far an allocation goes before it answers out of memory. */
+typedef enum mend_effort {
+    MEND_EFFORT_NONE,         /* what is mapped and free already */
+    MEND_EFFORT_NO_HOST_WAIT, /* short of letting the host wait for the GPU */
+    MEND_EFFORT_ALL
+} mend_effort;
+
+/* A request, as the rooms of the heap pass it on. */
+typedef struct mend_request {
+    uint64_t size_bytes;      /* rounded up to the granule */
+    uint64_t alignment_bytes; /* at least the granule */
+    uint64_t requested_bytes;
+    mend_stream handle;
+    uint32_t stream;
+    uint32_t group;   /* that the block will belong to; 0: none */
+    int zone;         /* where it belongs */
+    bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
+} mend_request;
+
+/* The status by which the context was lost, or OK. */
+static inline mend_status mend_heap_lost_by(const mend_heap *heap)
+{
+    return heap->yielding.lost;
+}
+
+static inline mend_wait_room mend_heap_wait_room(mend_heap *heap)
+{
+    return (mend_wait_room){&heap->streams, &heap->wait_slab};
+}
+
+#endif

@@ -1,0 +1,45 @@
+#include "heap/users.h"
+
+#include "base/process.h"
+#include "heap/door.h"
+#include "physical/fence.h"
+
+void mend_users_record_fence(mend_heap *heap, uint32_t stream)
+{
+    mend_thread_error error_before = *mend_process_error();
+    if (mend_streams_close_named(&heap->streams, stream) != MEND_OK) {
+        heap->counters.driver_failures++;
+        *mend_process_error() = error_before;
+    }
+}
+
+mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream, uint32_t group,
+                                   uint32_t *index)
+{
+    if (mend_streams_handle_suffices(&heap->streams, stream) &&
+        mend_streams_lookup(&heap->streams, stream, group, index)) {
+        return MEND_OK;
+    }
+    mend_door door;
+    mend_result result = mend_heap_open_door(heap, &door);
+    if (result == MEND_OK) {
+        result = mend_streams_find(&heap->streams, stream, group, index);
+        if (result == MEND_OK && heap->streams.verify) {
+            mend_users_record_fence(heap, *index);
+        }
+        mend_heap_close_door(heap, &door);
+    }
+    return result;
+}
+
+void mend_users_fix(mend_heap *heap, uint32_t stream, mend_stamp stamp)
+{
+    for (size_t i = 0; i < heap->blocks.capacity; i++) {
+        mend_span *span = heap->blocks.entries[i].value;
+        for (mend_wait *at = span != NULL ? span->waits.others : NULL; at != NULL; at = at->next) {
+            if (at->stamp.stream == stream && at->stamp.epoch == 0) {
+                at->stamp = stamp;
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+/* The streams that use blocks: found by their handles, and their fences recorded. */
+#ifndef MEND_HEAP_USERS_H
+#define MEND_HEAP_USERS_H
+
+#include "heap/state.h"
+
+/* Finds a stream, reaching the driver where it must. Errors of mend_streams_find. */
+mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream, uint32_t group,
+                                   uint32_t *index);
+
+/* Records what was freed on a stream that a call has just named, behind an open door. What the
+ * driver refuses is recorded when it is needed, or when the stream is named again; of one that is
+ * not, the context is waited for. */
+void mend_users_record_fence(mend_heap *heap, uint32_t stream);
+
+/* Fixes the uses of a stream that will be gone when the blocks are freed: they wait for `stamp`. */
+void mend_users_fix(mend_heap *heap, uint32_t stream, mend_stamp stamp);
+
+#endif
