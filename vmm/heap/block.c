@@ -40,11 +40,6 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
     return MEND_OK;
 }
 
-static bool reserve_host_memory(mend_heap *heap)
-{
-    return mend_layout_reserve(heap, 0) && mend_pointer_map_reserve(&heap->blocks);
-}
-
 static mend_result no_host_memory(void)
 {
     return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
@@ -97,8 +92,7 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
     mend_heap_begin_making(heap);
     mend_result result = find_requester(heap, request);
     if (result == MEND_OK) {
-        result = reserve_host_memory(heap) ? place_with_effort(heap, request, effort, span)
-                                           : no_host_memory();
+        result = place_with_effort(heap, request, effort, span);
     }
     mend_mutex_unlock(&heap->making);
     mend_pointer_map_end_promise(&heap->blocks);
@@ -150,7 +144,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     if (result != MEND_OK) {
         return result;
     }
-    if (!reserve_host_memory(heap)) {
+    if (!mend_pointer_map_reserve(&heap->blocks)) {
         return no_host_memory();
     }
     mend_span *span = NULL;
