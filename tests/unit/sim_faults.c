@@ -152,6 +152,9 @@ SIM_TEST(sim_faults, unknown_calls_are_invalid)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_fail(f->sim, &fault));
     fault = (mend_sim_fault){0};
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_fail(f->sim, &fault));
+    fault = (mend_sim_fault)MEND_SIM_FAULT_INIT;
+    fault.struct_size += 8; /* of a newer version than the library */
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_fail(f->sim, &fault));
 }
 
 SIM_TEST(sim_faults, a_stopped_driver_does_nothing_and_complains_of_nothing)

@@ -27,6 +27,9 @@ MEND_TEST(sim_memory, configs_are_checked)
     config = (mend_sim_config)MEND_SIM_CONFIG_INIT;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_create(&config, NULL));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_create(NULL, &sim));
+    config.struct_size += 8; /* of a newer version than the library */
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_create(&config, &sim));
+    config.struct_size -= 8;
     config.page_bytes = 3 << 20;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_create(&config, &sim));
     config.page_bytes = 512;

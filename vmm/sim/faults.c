@@ -38,11 +38,12 @@ static int call_of(const char *name)
 
 mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault)
 {
-    if (sim == NULL || fault == NULL || fault->struct_size == 0) {
+    mend_sim_fault rule = MEND_SIM_FAULT_INIT;
+    if (sim == NULL || fault == NULL || fault->struct_size == 0 ||
+        fault->struct_size > sizeof(rule)) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
-    mend_sim_fault rule = MEND_SIM_FAULT_INIT;
-    memcpy(&rule, fault, fault->struct_size < sizeof(rule) ? fault->struct_size : sizeof(rule));
+    memcpy(&rule, fault, fault->struct_size);
     int call = call_of(rule.call);
     if (call < -1) {
         return MEND_ERROR_INVALID_ARGUMENT;

@@ -77,12 +77,12 @@ static void init_state(mend_sim *sim)
 
 mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
 {
-    if (config == NULL || sim == NULL || config->struct_size == 0) {
+    mend_sim_config filled = MEND_SIM_CONFIG_INIT;
+    if (config == NULL || sim == NULL || config->struct_size == 0 ||
+        config->struct_size > sizeof(filled)) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
-    mend_sim_config filled = MEND_SIM_CONFIG_INIT;
-    size_t given = config->struct_size < sizeof(filled) ? config->struct_size : sizeof(filled);
-    memcpy(&filled, config, given);
+    memcpy(&filled, config, config->struct_size);
     mend_result result = fill_defaults(&filled);
     if (result != MEND_OK) {
         return result;

@@ -9,6 +9,9 @@
  * untouched, the pool is as it was before the call, and mend_last_error() says why. No function
  * aborts, exits or prints. Every call is thread-safe, except create and destroy of the same pool.
  * Besides the results its comment names, a call on a pool or a group may answer MEND_ERROR_FORKED.
+ * An allocation that no free memory serves takes turns on its pool with the calls that give memory
+ * back (trim, limit, forget, release, destroy) and with the audit: each of these may have to wait
+ * for another thread, which may be waiting for the GPU. "Never waits" speaks of what a call does.
  *
  * Structs that may grow begin with `size_t struct_size`, set by their MEND_..._INIT macro: a
  * struct_size of 0 is an error, 0 in any other field means the documented default. A struct to be
@@ -137,7 +140,8 @@ typedef struct mend_pool_config {
     int allow_stream_waits;    /* 0: default, on. -1: off, the pool never makes one stream wait for
                                   another (for kernels that spin on each other) */
     const mend_driver *driver; /* NULL: CUDA. Borrowed; must outlive the pool */
-    uint64_t limit_bytes;      /* most physical memory the pool may hold; 0: the device's */
+    uint64_t limit_bytes;      /* most physical memory the pool may hold; 0, or more than the
+                                  device has: all of it */
     uint64_t chunk_bytes;      /* usual size of a chunk of the large zone; 0: chosen from the limit.
                                   Rounded up to a page. Sizes of chunks and of reserve_bytes: at
                                   most 2^60 */
@@ -153,8 +157,9 @@ typedef struct mend_pool_config {
     int knows_all_streams;  /* 1: every stream that uses the pool's memory is told to the pool, so
                                that MEND_NO_STREAM waits for the fences of those it knows instead
                                of the whole context. 0: off */
-    int audit_level; /* debug builds of the library only. 1: the sums are checked after each call
-                        that changed the pool, 2: every invariant. 0: off */
+    int audit_level;        /* debug builds of the library only, which end the program when a pool
+                               contradicts itself. 1: the sums are checked after each call that may
+                               have changed the pool, 2: every invariant. 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
@@ -173,9 +178,10 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
 
 /*
  * Destroys a pool: waits for the context's work, unmaps and releases everything, blocks still live
- * included, and frees the host's memory. NULL succeeds. No other call on the pool may be under way
- * or follow. MEND_OK; MEND_ERROR_DRIVER when the driver refused to take something back (host memory
- * is freed all the same).
+ * included, and frees the host's memory. NULL succeeds. No other call on the pool or its groups may
+ * be under way or follow. MEND_OK; MEND_ERROR_CAPTURING (a capture forbids the wait: the pool is as
+ * it was, destroy it after the capture); MEND_ERROR_DRIVER (the driver refused something: the pool
+ * is gone all the same, with its host memory; what work may still be using stays with the driver).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 
@@ -184,9 +190,9 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 /*
  * Allocates `size_bytes` of device memory, rounded up to a multiple of 512 and aligned to 512, for
  * use in the order of `stream` from now on. *pointer is owned by the caller until mend_free.
- * May call the driver when no free memory fits; never waits on the host for the GPU unless the
- * alternative is out of memory. Memory of other streams is handed out only after its last use,
- * which may make `stream` wait on the device (allow_stream_waits). MEND_OK;
+ * May call the driver to get to know a stream and when no free memory fits; never waits on the host
+ * for the GPU unless the alternative is out of memory. Memory of other streams is handed out only
+ * after its last use, which may make `stream` wait on the device (allow_stream_waits). MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL, MEND_NO_STREAM or
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
@@ -205,7 +211,8 @@ MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
  * Frees a block. The caller asserts that all use of it precedes this point of `stream`, or was
  * declared by mend_record_stream. The memory is at once usable for the same stream, and for others
  * when the GPU has passed this point. With MEND_NO_STREAM it is held until a synchronisation of the
- * whole context, made only when the memory is needed. NULL succeeds and does nothing.
+ * whole context, made only when the memory is needed. NULL succeeds and does nothing. So that a
+ * process can end in peace, blocks can be freed when the driver has shut down.
  * May record an event; never waits.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
  * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
@@ -261,16 +268,16 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
 
 /*
  * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, the largest
- * first. Calls the driver, but never waits for the GPU: what is still in flight stays.
- * *released_bytes (may be NULL) counts only memory no mapping holds any more. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * first. Calls the driver, but never waits for the GPU: what is still in flight stays, and so does
+ * what is mapped while a capture is known. *released_bytes (may be NULL) counts only memory no
+ * mapping holds any more. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. What went back before an error has gone back.
  */
 MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* Sets the most physical memory the pool may hold, in bytes (0: the device's). Below what is
- * reserved it trims first, and refuses growth from then on; the limit is set even where trimming
- * fails. Results as mend_trim. */
+/* Sets the most physical memory the pool may hold, in bytes (0, or more than the device has: all of
+ * it). From then on the pool grows no further than this; of what is reserved above it, it gives
+ * back what it can, as mend_trim. The limit is set even where that fails. Results as mend_trim. */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
 /*
@@ -286,14 +293,14 @@ typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t n
 /* Adds a callback; they are asked in the order they were added, until room is found; one that is
  * added meanwhile, from the next time on. The same pair of callback and context may be added once;
  * `context` is borrowed. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is added
- * already); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED. */
+ * already); MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                 void *context);
 
 /* Removes it. When this returns, the callback is not running and will not be called any more,
  * unless it is this thread that runs it: it waits for other threads that do, so that two callbacks
- * may not remove each other. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was not added);
- * MEND_ERROR_FORKED. */
+ * may not remove each other. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it was not
+ * added). */
 MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callback callback,
                                                    void *context);
 
@@ -308,7 +315,7 @@ MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressur
  */
 
 /* Creates a group, which ends with its release, or with the pool. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY. */
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
 
 /* From now on allocations and frees on `stream` (MEND_EVERY_STREAM: on all) belong to the group;
@@ -316,21 +323,22 @@ MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
  * ever. Of several groups that take the same stream the one begun last is used. Until
  * mend_group_end the pool asks the driver whether the stream is captured before it waits for the
  * context: the stream must live so long, or be forgotten (mend_forget_stream). No driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM). */
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
+ * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
 
 /* No more allocations belong to the group; what it holds stays. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (it was not begun). */
+ * MEND_ERROR_INVALID_ARGUMENT (it was not begun); MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_end(mend_group *group);
 
 /*
- * Gives the group's memory back and frees the group. The caller asserts that no graph which uses it
- * will be launched any more, and that all launches precede this point of `stream` (MEND_NO_STREAM:
- * the memory is held until a synchronisation of the whole context). Blocks still live stay so, and
- * are freed as ever. May record an event; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is
- * begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING (`stream` is being captured);
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. The group is as it was after an error.
+ * Gives the group's memory back and frees the group, which no other call may be using. The caller
+ * asserts that no graph which uses it will be launched any more, and that all launches precede this
+ * point of `stream` (MEND_NO_STREAM: the memory is held until a synchronisation of the whole
+ * context). Blocks still live stay so, and are freed as ever. May record an event; never waits.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING
+ * (`stream` is being captured); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. The group is as it was after an error.
  */
 MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
 
@@ -399,8 +407,7 @@ MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
 /*
  * Checks every invariant of the pool from scratch, in a time proportional to all it holds; waits
  * for another thread that is making room. For tests and for hunting errors. No driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_INVARIANT (mend_last_error says what is wrong);
- * MEND_ERROR_FORKED.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_INVARIANT (mend_last_error says what is wrong).
  */
 MEND_API mend_result mend_audit(mend_pool *pool);
 

@@ -79,8 +79,9 @@ typedef void (*mend_sim_violation_handler)(void *context, const char *explanatio
 typedef struct mend_sim_config {
     size_t struct_size;
     uint64_t memory_bytes;    /* physical memory of each device; 0: 80 GiB. Rounded up to a page */
-    uint64_t page_bytes;      /* granularity, a power of two; 0: 2 MiB */
-    int device_count;         /* 0: 1 */
+    uint64_t page_bytes;      /* granularity, a power of two of at least 512 B, of at least a page
+                                 of the host with real bytes; 0: 2 MiB */
+    int device_count;         /* up to 16; 0: 1 */
     mend_sim_content content; /* what the memory holds */
     uint64_t address_bytes;   /* addresses that can be reserved in all; 0: 128 TiB */
     int prices_advance_clock; /* 1: the virtual clock moves by the price of each call */
@@ -219,16 +220,17 @@ typedef struct mend_sim_fault {
     }
 
 /* Adds a fault; several may stand at once. A call asks them in the order they were added: one that
- * matches counts the call against after_calls, or answers it. MEND_OK,
- * MEND_ERROR_INVALID_ARGUMENT (an unknown call), MEND_ERROR_OUT_OF_HOST_MEMORY. */
+ * matches counts the call against after_calls, or answers it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
+ * (an unknown call, or one that cannot fail); MEND_ERROR_OUT_OF_HOST_MEMORY. */
 MEND_API mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault);
+
+/* Removes all faults. What a sticky one broke stays broken. */
 MEND_API void mend_sim_clear_faults(mend_sim *sim);
 
 /* Driver calls that could fail, made so far: position N+1 is the next. */
 MEND_API uint64_t mend_sim_call_count(mend_sim *sim);
 
-/* A second process that holds so many bytes of the device's memory. As much as there is, if less.
- */
+/* A second process that holds so many bytes of the device's memory, or as much as is free. */
 MEND_API void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t bytes);
 
 /* Completes no event before `delay_ns` after its work: a slow report, not slow work. */
