@@ -286,6 +286,6 @@ void scene_forks_at_each_driver_call_of_another_thread(void)
     while (forks_at_call(number)) {
         number++;
     }
-    CHECK(number > 100);
+    CHECK(number > 200);
     close_parent();
 }
