@@ -149,7 +149,8 @@ typedef struct mend_sim_work {
 } mend_sim_work;
 
 /* Queues a piece of work, which is copied. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (an unknown stream
- * or kind); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
+ * or kind, or the legacy stream while a capture puts it out of use); MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work);
 
 /* ---- capture and graphs ---------------------------------------------------------------------- */
@@ -189,8 +190,8 @@ MEND_API mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, men
 
 /* Queues all work of the graph on a stream, as mend_sim_launch does: after what was queued there
  * before, in the order recorded, each piece for as long as it was to run and at least until
- * `finish_ns`. It is judged then. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (NULL, an unknown stream or
- * one that is captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
+ * `finish_ns`. It is judged then. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (NULL, an unknown stream,
+ * one that is captured or out of use); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph, mend_stream stream,
                                            uint64_t finish_ns);
 
