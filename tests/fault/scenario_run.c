@@ -219,6 +219,19 @@ static void end_destroyed(scene *s)
     mend_sim_destroy(s->run.world.sim);
 }
 
+static void expect_groups_lost(scene *s)
+{
+    mend_group *none = NULL;
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_create(s->run.world.pool, &none));
+    EXPECT_TRUE(none == NULL);
+    mend_group *group = s->run.group;
+    if (group != NULL) {
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_begin(group, NULL));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_end(group));
+        EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_group_release(group, MEND_NO_STREAM));
+    }
+}
+
 /* Every call answers that the device is lost, and the end frees what it can. */
 static void end_lost(scene *s)
 {
@@ -239,6 +252,7 @@ static void end_lost(scene *s)
             EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_record_stream(pool, block, stream));
             EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_free(pool, block, stream));
         }
+        expect_groups_lost(s);
     }
     mend_result ends[] = {mend_pool_destroy(s->created), mend_pool_destroy(pool)};
     for (int i = 0; i < 2; i++) {

@@ -150,10 +150,11 @@ typedef struct mend_pool_config {
     uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */
     int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. The pool asks
                                the driver at each call whether a handle still means the stream it
-                               knows, and records an event at each free. Streams declared by
-                               mend_record_stream must live until the block is freed; those
-                               that were captured while they freed are forgotten, or used once
-                               more, before they end: their memory is held until then. 0: off */
+                               knows (which drivers before CUDA 12.0 cannot tell), and records an
+                               event at each free. Streams declared by mend_record_stream must
+                               live until the block is freed; those that were captured while they
+                               freed are forgotten, or used once more, before they end: their
+                               memory is held until then. 0: off */
     int knows_all_streams;  /* 1: every stream that uses the pool's memory is told to the pool, so
                                that MEND_NO_STREAM waits for the fences of those it knows instead
                                of the whole context. 0: off */
