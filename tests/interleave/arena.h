@@ -1,0 +1,85 @@
+/* What the files of a program that runs share: its world, and who uses what of it. */
+#ifndef MEND_TESTS_INTERLEAVE_ARENA_H
+#define MEND_TESTS_INTERLEAVE_ARENA_H
+
+#include "tests/interleave/program.h"
+
+#define ARENA_PAGE_BYTES  (UINT64_C(64) << 10)
+#define ARENA_CHUNK_BYTES (UINT64_C(256) << 10)
+
+typedef struct arena arena;
+
+typedef struct arena_pool {
+    mend_pool *pool; /* NULL: there is none, or not for new operations */
+    int users;       /* operations under way */
+} arena_pool;
+
+typedef struct arena_stream {
+    mend_stream handle;
+    int users;
+    bool is_going;
+} arena_stream;
+
+typedef struct arena_slot {
+    void *pointer; /* NULL: empty */
+    uint64_t size_bytes;
+    uint64_t tag;
+    int pool;
+    int stream;
+    bool is_busy; /* of an operation under way */
+} arena_slot;
+
+typedef struct arena_group {
+    mend_group *group;
+    int pool;
+    bool is_begun;
+    bool is_busy;
+} arena_group;
+
+typedef struct arena_callback {
+    arena *arena;
+    int number;
+    bool is_added; /* from before it is added until its removal has returned */
+    bool is_busy;  /* being added or removed */
+} arena_callback;
+
+/* What a thread's allocation under way could have had, when it let go of the pool last. */
+typedef struct arena_thread {
+    int pool; /* of the allocation; -1: none */
+    bool has_room;
+    uint64_t room_bytes;
+} arena_thread;
+
+struct arena {
+    const program *program;
+    program_outcome *outcome;
+    mend_sim *sim;
+    arena_pool pools[PROGRAM_POOLS];
+    arena_stream streams[PROGRAM_STREAMS];
+    arena_slot slots[PROGRAM_SLOTS];
+    arena_group groups[PROGRAM_GROUPS];
+    arena_callback callbacks[PROGRAM_CALLBACKS];
+    arena_thread threads[SCHEDULE_THREADS + 1]; /* the last: of the test's own thread */
+    uint64_t last_tag;
+    bool is_closed;        /* a release stands for all use of blocks: there is none meanwhile */
+    bool has_lost_memory;  /* a pool was destroyed whose driver took not everything back */
+    bool has_siblings;     /* there are, or were, several pools */
+    bool has_failed_calls; /* calls of the driver may fail */
+};
+
+/* The first finding stays. */
+__attribute__((format(printf, 2, 3))) void arena_find(arena *a, const char *format, ...);
+
+arena_thread *arena_self(arena *a);
+
+bool arena_open_pool(arena *a, int pool);
+void arena_do(arena *a, const program_op *op);
+void arena_do_all(arena *a, const program_list *list);
+
+/* judge.c: at each point, after an allocation was refused, and at the end. */
+void arena_watch(void *context, int thread);
+void arena_judge_refusal(arena *a, uint64_t size_bytes);
+void arena_judge_device(arena *a);
+void arena_end(arena *a);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * Programs of a few threads over a simulated device and up to three pools on it: lists of
+ * operations, plain numbers, which keep the rules of mend.h in every schedule. An operation that
+ * does not apply when its turn comes (the slot is empty, the stream is just being destroyed) is
+ * skipped.
+ *
+ * All that threads share here is touched by the one that runs alone, and never across a point.
+ */
+#ifndef MEND_TESTS_INTERLEAVE_PROGRAM_H
+#define MEND_TESTS_INTERLEAVE_PROGRAM_H
+
+#include "mend/mend.h"
+#include "mend/mend_sim.h"
+#include "tests/interleave/schedule.h"
+
+enum {
+    PROGRAM_POOLS = 3,
+    PROGRAM_STREAMS = 4,
+    PROGRAM_SLOTS = 10,
+    PROGRAM_GROUPS = 2,
+    PROGRAM_CALLBACKS = 2,
+    PROGRAM_OPS = 40,
+    PROGRAM_FINDING_BYTES = 512
+};
+
+/* X(kind, name, which numbers it uses). A slot holds at most one block, for any thread to take. */
+#define PROGRAM_KINDS(X)                                                                           \
+    X(ALLOC, "alloc")                   /* pool, slot, stream, bytes; its memory is written */     \
+    X(FREE, "free")                     /* slot; verified, and freed on its stream */              \
+    X(FREE_ELSEWHERE, "free_elsewhere") /* slot, stream: which waits for the block's first */      \
+    X(FREE_ANYWHEN, "free_anywhen")     /* slot: freed without a stream */                         \
+    X(SHARE, "share")                   /* slot, stream: declared, and verified there */           \
+    X(TRIM, "trim")                     /* pool, bytes */                                          \
+    X(SET_LIMIT, "set_limit")           /* pool, bytes */                                          \
+    X(FORGET, "forget")                 /* pool, stream */                                         \
+    X(REPLACE_STREAM, "replace_stream") /* stream: forgotten, destroyed, another made */           \
+    X(GROUP_BEGIN, "group_begin")       /* group, pool, stream; made if need be */                 \
+    X(GROUP_END, "group_end")           /* group */                                                \
+    X(GROUP_RELEASE, "group_release")   /* group, stream, or none where bytes is even */           \
+    X(ADD_CALLBACK, "add_callback")     /* callback; on the first pool */                          \
+    X(REMOVE_CALLBACK, "remove_callback")                                                          \
+    X(POOL_CREATE, "pool_create")   /* pool, not the first */                                      \
+    X(POOL_DESTROY, "pool_destroy") /* pool, not the first */                                      \
+    X(FAIL, "fail")                 /* bytes: which call, after how many, how often */             \
+    X(ADVANCE, "advance")           /* bytes: nanoseconds */                                       \
+    X(AUDIT, "audit")               /* pool */                                                     \
+    X(LOOK, "look")                 /* pool, slot: all that can be asked */
+
+typedef enum program_kind {
+#define X(kind, name) PROGRAM_##kind,
+    PROGRAM_KINDS(X)
+#undef X
+        PROGRAM_KIND_COUNT
+} program_kind;
+
+typedef struct program_op {
+    program_kind kind;
+    int pool;
+    int slot;
+    int stream;
+    int group;
+    int callback;
+    uint64_t bytes;
+} program_op;
+
+typedef struct program_list {
+    int count;
+    program_op ops[PROGRAM_OPS];
+} program_list;
+
+typedef struct program {
+    int threads;
+    int pools; /* there from the beginning */
+    uint64_t memory_bytes;
+    uint64_t limit_bytes; /* of each pool; 0: the device's */
+    bool may_vanish;      /* streams_may_vanish */
+    bool knows_all;       /* knows_all_streams */
+    bool may_not_wait;    /* allow_stream_waits off */
+    program_list before;  /* run alone, before the threads begin */
+    program_list work[SCHEDULE_THREADS];
+    program_list in_callback[PROGRAM_CALLBACKS];
+} program;
+
+typedef struct program_outcome {
+    char finding[PROGRAM_FINDING_BYTES]; /* "" when all is well */
+    uint64_t allocations;
+    uint64_t refused; /* for want of memory */
+    uint64_t skipped;
+    schedule_outcome schedule;
+} program_outcome;
+
+/* Runs it under a plan. False when something was found. */
+bool program_run(const program *p, const schedule_plan *plan, const char *banner, FILE *trace,
+                 program_outcome *outcome);
+
+void program_print(FILE *out, const program *p);
+
+#endif

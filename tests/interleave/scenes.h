@@ -1,0 +1,18 @@
+/* Scenes: what a drawn program is mostly about; and how a seed becomes a program and a schedule. */
+#ifndef MEND_TESTS_INTERLEAVE_SCENES_H
+#define MEND_TESTS_INTERLEAVE_SCENES_H
+
+#include "tests/interleave/program.h"
+
+int scene_count(void);
+const char *scene_name(int scene);
+
+/* -1 when there is none. */
+int scene_by_name(const char *name);
+
+void scene_draw(int scene, uint64_t seed, program *p, schedule_plan *plan);
+
+/* Draws and runs one; on a finding says everything about it on stderr. */
+bool scene_run(int scene, uint64_t seed, FILE *trace, program_outcome *outcome);
+
+#endif
