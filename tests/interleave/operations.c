@@ -142,6 +142,18 @@ static void leave_slot(arena *a, arena_slot *slot, int stream)
     slot->is_busy = false;
 }
 
+/* Where the pool is to know every stream, it is told of the one that has just verified: it may have
+ * been forgotten. */
+static void tell_of_stream(arena *a, const arena_slot *slot)
+{
+    if (a->program->knows_all) {
+        expect(a, "record_stream",
+               mend_record_stream(a->pools[slot->pool].pool, slot->pointer,
+                                  a->streams[slot->stream].handle),
+               false);
+    }
+}
+
 /* A block that could not be freed stays as it was. */
 static void free_block(arena *a, const program_op *op, int stream)
 {
@@ -151,8 +163,11 @@ static void free_block(arena *a, const program_op *op, int stream)
     }
     launch(a, slot, slot->stream, MEND_SIM_WORK_VERIFY);
     stream_waits(a, stream, slot->stream);
-    mend_stream handle =
-        op->kind == PROGRAM_FREE_ANYWHEN ? MEND_NO_STREAM : a->streams[stream].handle;
+    mend_stream handle = a->streams[stream].handle;
+    if (op->kind == PROGRAM_FREE_ANYWHEN) {
+        tell_of_stream(a, slot);
+        handle = MEND_NO_STREAM;
+    }
     mend_result result = mend_free(a->pools[slot->pool].pool, slot->pointer, handle);
     slot->pointer = result == MEND_OK ? NULL : slot->pointer;
     expect(a, "free", result, false);

@@ -208,6 +208,37 @@ static void print_plan(FILE *out, const schedule_plan *plan)
     fprintf(out, "%s\n", plan->wakes_for_none ? ", waits end for nothing" : "");
 }
 
+/* Leaves out what the finding does not need, one operation after the other, under the same plan. */
+static void shrink_list(program *p, program_list *list, const schedule_plan *plan,
+                        program_outcome *outcome)
+{
+    for (int i = list->count - 1; i >= 0; i--) {
+        program_list before = *list;
+        list->count--;
+        memmove(&list->ops[i], &list->ops[i + 1], (size_t)(list->count - i) * sizeof(list->ops[i]));
+        if (program_run(p, plan, NULL, NULL, outcome)) {
+            *list = before;
+        }
+    }
+}
+
+static void shrink(program *p, const schedule_plan *plan)
+{
+    static program_outcome outcome;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < p->threads; i++) {
+            shrink_list(p, &p->work[i], plan, &outcome);
+        }
+        for (int i = 0; i < PROGRAM_CALLBACKS; i++) {
+            shrink_list(p, &p->in_callback[i], plan, &outcome);
+        }
+        shrink_list(p, &p->before, plan, &outcome);
+    }
+    if (!program_run(p, plan, NULL, NULL, &outcome)) {
+        fprintf(stderr, "%s\n", outcome.finding);
+    }
+}
+
 bool scene_run(int scene_number, uint64_t seed, FILE *trace, program_outcome *outcome)
 {
     program p;
@@ -219,6 +250,7 @@ bool scene_run(int scene_number, uint64_t seed, FILE *trace, program_outcome *ou
     bool is_fine = program_run(&p, &plan, banner, trace, outcome);
     if (!is_fine) {
         fprintf(stderr, "%s\n%s\n", outcome->finding, banner);
+        shrink(&p, &plan);
         program_print(stderr, &p);
         print_plan(stderr, &plan);
     }

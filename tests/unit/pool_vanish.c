@@ -265,6 +265,20 @@ MEND_TEST(pool_vanish, whoever_tells_of_every_stream_waits_for_those_alone)
     }
 }
 
+/* The block was used on it up to its end, and is freed by no stream that came after. */
+MEND_TEST(pool_vanish, a_forgotten_stream_is_one_of_every_stream)
+{
+    graph_program p;
+    ASSERT_TRUE(open_small(&p, knows_all));
+    void *block = graph_program_alloc(&p, block_bytes, p.streams[0]);
+    graph_program_use(&p, p.streams[0], block, block_bytes, 1000);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(p.world.pool, p.streams[0]));
+    graph_program_free(&p, block, MEND_NO_STREAM);
+    take_over(&p, p.streams[1]);
+    expect_waits(&p, 1, 0);
+    graph_program_close(&p);
+}
+
 MEND_TEST(pool_vanish, others_wait_for_the_whole_context)
 {
     graph_program p;

@@ -182,14 +182,26 @@ static mend_result find_block(const mend_heap *heap, uint64_t address, mend_span
     return *span != NULL ? MEND_OK : explain_pointer(heap, address);
 }
 
+/* What stands for all that was queued on a stream: this moment, or what was recorded when it was
+ * forgotten. */
+static mend_stamp stamp_of(mend_streams *streams, uint32_t stream, uint64_t size_bytes)
+{
+    const mend_stream_state *state = &streams->items[stream];
+    if (state->known) {
+        return mend_streams_stamp(streams, stream, size_bytes);
+    }
+    uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
+    return (mend_stamp){.epoch = last_epoch, .stream = stream};
+}
+
 /* Freed without a stream by a program that tells of every stream: the fences of all of them. */
 static void stamp_all(mend_heap *heap, mend_span *span)
 {
     mend_streams *streams = &heap->streams;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        if (streams->items[i].known && streams->items[i].group == 0) {
-            mend_stamp stamp = mend_streams_stamp(streams, i, span->size_bytes);
-            mend_waits_add(mend_heap_wait_room(heap), &span->waits, stamp);
+        if (streams->items[i].group == 0) {
+            mend_waits_add(mend_heap_wait_room(heap), &span->waits,
+                           stamp_of(streams, i, span->size_bytes));
         }
     }
 }
