@@ -23,7 +23,7 @@ import threading
 import summary
 import table
 
-PROGRAMS = ("unit", "contract", "fake_cuda", "model", "fault")
+PROGRAMS = ("unit", "contract", "fake_cuda", "model", "fault", "interleave")
 QUICK_PROGRAMS = PROGRAMS[:3]
 LIMIT_S = 30  # of one test alone
 SILENCE_S = 60  # of one test among all others, when every processor is busy
