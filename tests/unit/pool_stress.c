@@ -1,0 +1,233 @@
+/*
+ * Threads that do everything at once, on pools of one device that is too small for them: blocks
+ * pass between threads, streams and callbacks, groups come and go, siblings are made, asked for
+ * memory and destroyed. Nothing but the locks of the pools orders them, so that the thread
+ * sanitizer sees what those leave open; tests/interleave searches through the orders.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { THREADS = 4, POOLS = 2, ROUNDS = 250, SLOTS = 12, MOST_PAGES = 12 };
+
+typedef struct block {
+    mend_pool *pool; /* NULL: none */
+    void *pointer;
+    uint64_t size_bytes;
+    uint64_t tag;
+    mend_stream stream;
+} block;
+
+typedef struct stress {
+    mend_world world;
+    mend_pool *pools[POOLS];
+    pthread_mutex_t mutex;
+    block slots[SLOTS]; /* guarded by mutex */
+    atomic_uint_fast64_t last_tag;
+    atomic_int refused; /* calls that may not fail, and did */
+} stress;
+
+typedef struct worker {
+    stress *shared;
+    mend_stream stream;
+    mend_test_random random;
+    atomic_bool is_added; /* its callback */
+} worker;
+
+static void must(stress *s, mend_result result)
+{
+    atomic_fetch_add(&s->refused, result != MEND_OK);
+}
+
+static void launch(stress *s, const block *b, mend_sim_work_kind kind)
+{
+    mend_sim_work work = {.kind = kind,
+                          .address = (uint64_t)(uintptr_t)b->pointer,
+                          .size_bytes = b->size_bytes,
+                          .tag = b->tag,
+                          .finish_ns = mend_sim_now_ns(s->world.sim) + 30};
+    must(s, mend_sim_launch(s->world.sim, b->stream, &work));
+}
+
+static block swap(stress *s, uint64_t slot, block mine)
+{
+    pthread_mutex_lock(&s->mutex);
+    block other = s->slots[slot];
+    s->slots[slot] = mine;
+    pthread_mutex_unlock(&s->mutex);
+    return other;
+}
+
+static bool release(stress *s, const block *b)
+{
+    if (b->pool == NULL) {
+        return false;
+    }
+    launch(s, b, MEND_SIM_WORK_VERIFY);
+    must(s, mend_free(b->pool, b->pointer, b->stream));
+    return true;
+}
+
+static block take(worker *w, mend_pool *pool)
+{
+    stress *s = w->shared;
+    block b = {.size_bytes = (1 + mend_test_random_below(&w->random, MOST_PAGES)) * 32 * MEND_KIB,
+               .tag = atomic_fetch_add(&s->last_tag, 1) + 1,
+               .stream = w->stream};
+    mend_result result = mend_alloc(pool, b.size_bytes, w->stream, &b.pointer);
+    if (result == MEND_OK) {
+        b.pool = pool;
+        launch(s, &b, MEND_SIM_WORK_WRITE);
+    }
+    must(s, result == MEND_ERROR_OUT_OF_MEMORY ? MEND_OK : result);
+    return b;
+}
+
+/* Frees whatever comes to hand, of whichever pool and thread. */
+static int press(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    worker *w = context;
+    (void)pool;
+    atomic_fetch_add(&w->shared->refused, !atomic_load(&w->is_added));
+    block b = swap(w->shared, needed_bytes % SLOTS, (block){0});
+    return release(w->shared, &b);
+}
+
+static void change_callback(worker *w)
+{
+    mend_pool *pool = w->shared->pools[0];
+    if (atomic_load(&w->is_added)) {
+        must(w->shared, mend_remove_pressure_callback(pool, press, w));
+        atomic_store(&w->is_added, false);
+    } else {
+        atomic_store(&w->is_added, true);
+        must(w->shared, mend_add_pressure_callback(pool, press, w));
+    }
+}
+
+/* A block of the group goes to another thread, and lives on when the group has been released. */
+static void use_group(worker *w, mend_pool *pool)
+{
+    stress *s = w->shared;
+    mend_group *group;
+    must(s, mend_group_create(pool, &group));
+    must(s, mend_group_begin(group, w->stream));
+    block first = take(w, pool);
+    release(s, &first);
+    block second = take(w, pool);
+    must(s, mend_group_end(group));
+    second = swap(s, mend_test_random_below(&w->random, SLOTS), second);
+    release(s, &second);
+    must(s, mend_group_release(group, MEND_NO_STREAM));
+}
+
+/* One that others ask for memory while it goes. */
+static void use_sibling(worker *w)
+{
+    stress *s = w->shared;
+    mend_pool *pool;
+    mend_result result = mend_pool_create(&s->world.pool_config, &pool);
+    must(s, result);
+    if (result == MEND_OK) {
+        block b = take(w, pool);
+        release(s, &b);
+        must(s, mend_pool_destroy(pool));
+    }
+}
+
+static void look(stress *s, mend_pool *pool)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    must(s, mend_get_stats(pool, &stats));
+    must(s, stats.live_bytes + stats.free_bytes == stats.reserved_bytes ? MEND_OK
+                                                                        : MEND_ERROR_INVARIANT);
+    must(s, mend_reset_peak_stats(pool));
+    must(s, mend_audit(pool));
+}
+
+static void do_something_else(worker *w, mend_pool *pool)
+{
+    stress *s = w->shared;
+    switch (mend_test_random_below(&w->random, 12)) {
+    case 0:
+        change_callback(w);
+        break;
+    case 1:
+        use_group(w, pool);
+        break;
+    case 2:
+        use_sibling(w);
+        break;
+    case 3:
+        must(s, mend_trim(pool, 1 * MEND_MIB, NULL));
+        break;
+    case 4:
+        must(s, mend_forget_stream(pool, w->stream));
+        break;
+    case 5:
+        look(s, pool);
+        break;
+    default:
+        mend_sim_advance(s->world.sim, 20);
+        break;
+    }
+}
+
+static void *work_on(void *argument)
+{
+    worker *w = argument;
+    stress *s = w->shared;
+    for (int i = 0; i < ROUNDS; i++) {
+        mend_pool *pool = s->pools[mend_test_random_below(&w->random, POOLS)];
+        block b = take(w, pool);
+        b = swap(s, mend_test_random_below(&w->random, SLOTS), b);
+        release(s, &b);
+        do_something_else(w, pool);
+    }
+    if (atomic_load(&w->is_added)) {
+        change_callback(w);
+    }
+    return NULL;
+}
+
+static void run_threads(stress *s, worker workers[THREADS])
+{
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, work_on, &workers[i]));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        release(s, &s->slots[i]);
+    }
+    mend_sim_advance(s->world.sim, 1000);
+}
+
+MEND_TEST(pool_stress, threads_do_everything_at_once)
+{
+    static stress s;
+    static worker workers[THREADS];
+    s = (stress){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    mend_world_init(&s.world);
+    s.world.sim_config.memory_bytes = 3 * MEND_MIB;
+    s.world.pool_config.chunk_bytes = 256 * MEND_KIB;
+    ASSERT_TRUE(mend_world_open(&s.world));
+    s.pools[0] = s.world.pool;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &s.pools[1]));
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.shared = &s};
+        mend_test_random_init(&workers[i].random, mend_test_seed() + (uint64_t)i);
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(s.world.sim, &workers[i].stream));
+    }
+    run_threads(&s, workers);
+    EXPECT_INT_EQ(0, atomic_load(&s.refused));
+    EXPECT_RESULT(MEND_OK, mend_audit(s.pools[1]));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.pools[1]));
+    mend_world_check(&s.world);
+    mend_world_close(&s.world);
+}
