@@ -64,6 +64,7 @@ struct arena {
     bool is_closed;        /* a release stands for all use of blocks: there is none meanwhile */
     bool has_lost_memory;  /* a pool was destroyed whose driver took not everything back */
     bool has_siblings;     /* there are, or were, several pools */
+    bool is_broken;        /* the context is lost, or about to be */
     bool has_failed_calls; /* calls of the driver may fail */
 };
 
@@ -72,7 +73,23 @@ __attribute__((format(printf, 2, 3))) void arena_find(arena *a, const char *form
 
 arena_thread *arena_self(arena *a);
 
+/* A call that may fail only where calls of the driver do, or `is_fine`. */
+void arena_expect(arena *a, const char *call, mend_result result, bool is_fine);
+
+/* An operation under way uses these, so that no other ends them. NULL, false: they are ending. */
+mend_pool *arena_enter_pool(arena *a, int pool);
+void arena_leave_pool(arena *a, int pool);
+bool arena_enter_stream(arena *a, int stream);
+void arena_leave_stream(arena *a, int stream);
+
+/* The operation does not apply. */
+void arena_skip(arena *a);
+
+/* The program's own order between two streams. */
+void arena_stream_waits(arena *a, int stream, int other);
+
 bool arena_open_pool(arena *a, int pool);
+void arena_do_with_block(arena *a, const program_op *op);
 void arena_do(arena *a, const program_op *op);
 void arena_do_all(arena *a, const program_list *list);
 

@@ -50,6 +50,7 @@ FIXED_SEEDS_OF(callbacks)
 FIXED_SEEDS_OF(siblings)
 FIXED_SEEDS_OF(limits_of_siblings)
 FIXED_SEEDS_OF(failing_calls)
+FIXED_SEEDS_OF(context_breaks)
 FIXED_SEEDS_OF(everything)
 
 MEND_TEST(interleave, fresh_seeds)

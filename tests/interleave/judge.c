@@ -142,7 +142,7 @@ static void take_everything(arena *a)
 void arena_end(arena *a)
 {
     mend_sim_clear_faults(a->sim);
-    a->has_failed_calls = false;
+    a->has_failed_calls = a->is_broken;
     free_everything(a);
     mend_sim_advance(a->sim, 1000);
     for (int i = 0; i < PROGRAM_POOLS; i++) {
@@ -160,7 +160,7 @@ void arena_end(arena *a)
     if (!a->has_lost_memory) {
         take_everything(a);
     }
-    if (mend_pool_destroy(a->pools[0].pool) != MEND_OK) {
+    if (mend_pool_destroy(a->pools[0].pool) != MEND_OK && !a->is_broken) {
         arena_find(a, "the pool is destroyed with an error");
     }
     arena_judge_device(a);

@@ -23,18 +23,49 @@ static void observe_call(void *context, const char *call, int is_after)
     schedule_point(is_after ? "after" : "before", call);
 }
 
-/* A crash says how to repeat it. Only what a signal handler may call. */
+/* A crash says how to repeat it, and goes on as it would have. Only what a signal handler may call.
+ */
 static const char *banner_of_crash;
+static struct sigaction former_actions[2];
+static const int crash_signals[2] = {SIGABRT, SIGSEGV};
 
-static void tell_banner(int signal_number)
+static void write_banner(void)
 {
     if (banner_of_crash != NULL) {
         ssize_t written = write(STDERR_FILENO, banner_of_crash, strlen(banner_of_crash));
         written += write(STDERR_FILENO, "\n", 1);
         (void)written;
     }
-    signal(signal_number, SIG_DFL);
+}
+
+static void restore_actions(void)
+{
+    for (int i = 0; i < 2; i++) {
+        sigaction(crash_signals[i], &former_actions[i], NULL);
+    }
+}
+
+static void tell_crash(int signal_number)
+{
+    write_banner();
+    restore_actions();
     raise(signal_number);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+void __sanitizer_set_death_callback(void (*callback)(void));
+#endif
+
+static void catch_crashes(const char *banner)
+{
+    struct sigaction action = {.sa_handler = tell_crash};
+    banner_of_crash = banner;
+    for (int i = 0; i < 2; i++) {
+        sigaction(crash_signals[i], &action, &former_actions[i]);
+    }
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_set_death_callback(write_banner);
+#endif
 }
 
 static bool open_world(arena *a)
@@ -69,9 +100,7 @@ bool program_run(const program *p, const schedule_plan *plan, const char *banner
     arena a = {.program = p, .outcome = outcome, .has_siblings = p->pools > 1};
     outcome->finding[0] = '\0';
     outcome->allocations = outcome->refused = outcome->skipped = 0;
-    banner_of_crash = banner;
-    signal(SIGABRT, tell_banner);
-    signal(SIGSEGV, tell_banner);
+    catch_crashes(banner);
     if (open_world(&a)) {
         arena_do_all(&a, &p->before);
         worker workers[SCHEDULE_THREADS];
@@ -87,8 +116,7 @@ bool program_run(const program *p, const schedule_plan *plan, const char *banner
         arena_end(&a);
         mend_sim_destroy(a.sim);
     }
-    signal(SIGABRT, SIG_DFL);
-    signal(SIGSEGV, SIG_DFL);
+    restore_actions();
     banner_of_crash = NULL;
     return outcome->finding[0] == '\0';
 }

@@ -42,6 +42,7 @@ enum {
     X(POOL_CREATE, "pool_create")   /* pool, not the first */                                      \
     X(POOL_DESTROY, "pool_destroy") /* pool, not the first */                                      \
     X(FAIL, "fail")                 /* bytes: which call, after how many, how often */             \
+    X(BREAK, "break")               /* bytes: after how many calls the context is lost */          \
     X(ADVANCE, "advance")           /* bytes: nanoseconds */                                       \
     X(AUDIT, "audit")               /* pool */                                                     \
     X(LOOK, "look")                 /* pool, slot: all that can be asked */

@@ -46,6 +46,14 @@ static const mixture scenes[] = {
      1,
      0,
      true},
+    {"context_breaks",
+     {BLOCKS, [PROGRAM_BREAK] = 1, [PROGRAM_TRIM] = 2, [PROGRAM_FORGET] = 2,
+      [PROGRAM_REPLACE_STREAM] = 1, [PROGRAM_GROUP_BEGIN] = 2, [PROGRAM_GROUP_END] = 2,
+      [PROGRAM_GROUP_RELEASE] = 2, [PROGRAM_ADD_CALLBACK] = 3, [PROGRAM_REMOVE_CALLBACK] = 2,
+      [PROGRAM_POOL_CREATE] = 1, [PROGRAM_POOL_DESTROY] = 1},
+     2,
+     0,
+     true},
     {"everything",
      {BLOCKS, [PROGRAM_TRIM] = 2, [PROGRAM_SET_LIMIT] = 1, [PROGRAM_FORGET] = 2,
       [PROGRAM_REPLACE_STREAM] = 1, [PROGRAM_GROUP_BEGIN] = 2, [PROGRAM_GROUP_END] = 2,
@@ -175,11 +183,21 @@ static void draw_plan(mend_test_random *random, schedule_plan *plan)
                             .wakes_for_none = one_in(random, 4)};
 }
 
+/* Of the name, so that other scenes do not change what a seed means. */
+static uint64_t hash_of(const char *name)
+{
+    uint64_t hash = UINT64_C(1469598103934665603); /* FNV-1a */
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (uint64_t)(unsigned char)*name) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
 void scene_draw(int scene_number, uint64_t seed, program *p, schedule_plan *plan)
 {
     const mixture *s = &scenes[scene_number];
     mend_test_random random;
-    mend_test_random_init(&random, seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)scene_number);
+    mend_test_random_init(&random, hash_of(s->name) ^ seed);
     *p = (program){.threads = 2 + below(&random, SCHEDULE_THREADS - 1),
                    .pools = s->pools,
                    .memory_bytes = (uint64_t)(16 + below(&random, 33)) * 64 * MEND_KIB,
