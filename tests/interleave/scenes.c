@@ -8,9 +8,9 @@ enum { LEAST_OPS = 5, CALLBACK_OPS = 3 };
 
 typedef struct mixture {
     const char *name;
-    uint8_t weights[PROGRAM_KIND_COUNT];
-    int pools;
     uint64_t limit_bytes;
+    uint8_t weights[PROGRAM_KIND_COUNT];
+    uint8_t pools;
     bool is_short; /* most blocks are large: there is never enough room */
 } mixture;
 
@@ -20,47 +20,47 @@ typedef struct mixture {
     [PROGRAM_AUDIT] = 1
 
 static const mixture scenes[] = {
-    {"handover", {BLOCKS}, 1, 0, false},
-    {"short_of_room", {BLOCKS}, 1, 0, true},
-    {"trims_and_limits", {BLOCKS, [PROGRAM_TRIM] = 5, [PROGRAM_SET_LIMIT] = 3}, 1, 0, true},
-    {"streams_go", {BLOCKS, [PROGRAM_FORGET] = 8, [PROGRAM_REPLACE_STREAM] = 4}, 1, 0, true},
+    {"handover", 0, {BLOCKS}, 1, false},
+    {"short_of_room", 0, {BLOCKS}, 1, true},
+    {"trims_and_limits", 0, {BLOCKS, [PROGRAM_TRIM] = 5, [PROGRAM_SET_LIMIT] = 3}, 1, true},
+    {"streams_go", 0, {BLOCKS, [PROGRAM_FORGET] = 8, [PROGRAM_REPLACE_STREAM] = 4}, 1, true},
     {"groups",
+     0,
      {BLOCKS, [PROGRAM_GROUP_BEGIN] = 5, [PROGRAM_GROUP_END] = 5, [PROGRAM_GROUP_RELEASE] = 4,
       [PROGRAM_FORGET] = 1},
      1,
-     0,
      true},
-    {"callbacks", {BLOCKS, [PROGRAM_ADD_CALLBACK] = 7, [PROGRAM_REMOVE_CALLBACK] = 4}, 1, 0, true},
+    {"callbacks", 0, {BLOCKS, [PROGRAM_ADD_CALLBACK] = 7, [PROGRAM_REMOVE_CALLBACK] = 4}, 1, true},
     {"siblings",
+     0,
      {BLOCKS, [PROGRAM_POOL_CREATE] = 5, [PROGRAM_POOL_DESTROY] = 4, [PROGRAM_TRIM] = 1},
      2,
-     0,
      true},
     {"limits_of_siblings",
+     MEND_MIB,
      {BLOCKS, [PROGRAM_SET_LIMIT] = 3, [PROGRAM_TRIM] = 2},
      3,
-     MEND_MIB,
      true},
     {"failing_calls",
+     0,
      {BLOCKS, [PROGRAM_FAIL] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_FORGET] = 2},
      1,
-     0,
      true},
     {"context_breaks",
+     0,
      {BLOCKS, [PROGRAM_BREAK] = 1, [PROGRAM_TRIM] = 2, [PROGRAM_FORGET] = 2,
       [PROGRAM_REPLACE_STREAM] = 1, [PROGRAM_GROUP_BEGIN] = 2, [PROGRAM_GROUP_END] = 2,
       [PROGRAM_GROUP_RELEASE] = 2, [PROGRAM_ADD_CALLBACK] = 3, [PROGRAM_REMOVE_CALLBACK] = 2,
       [PROGRAM_POOL_CREATE] = 1, [PROGRAM_POOL_DESTROY] = 1},
      2,
-     0,
      true},
     {"everything",
+     0,
      {BLOCKS, [PROGRAM_TRIM] = 2, [PROGRAM_SET_LIMIT] = 1, [PROGRAM_FORGET] = 2,
       [PROGRAM_REPLACE_STREAM] = 1, [PROGRAM_GROUP_BEGIN] = 2, [PROGRAM_GROUP_END] = 2,
       [PROGRAM_GROUP_RELEASE] = 2, [PROGRAM_ADD_CALLBACK] = 3, [PROGRAM_REMOVE_CALLBACK] = 2,
       [PROGRAM_POOL_CREATE] = 1, [PROGRAM_POOL_DESTROY] = 1, [PROGRAM_FAIL] = 1},
      2,
-     0,
      true},
 };
 
