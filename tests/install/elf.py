@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """What the linker wrote into an installed library is fit to be loaded anywhere: its names and
-version, what it needs, no code that is written to, no stack that is executed.
+version, what it needs, no code that is written to, no stack that is executed. Hardened ones, and
+the program, have their functions bound before they start, in pages that are read-only then;
+optimised ones are fortified, and watch their stack.
 
-Usage: elf.py READELF PATH_WITHOUT_SUFFIX VERSION
+Usage: elf.py READELF PATH_WITHOUT_SUFFIX VERSION [--hardened [--optimised]]
+       elf.py READELF --program PATH [--hardened [--optimised]]
 """
 import os
 import re
@@ -25,6 +28,10 @@ def findings_in(dynamic, segments, soname):
             yield f"needs {library}"
     for path in entries(dynamic, "R(?:UN)?PATH"):
         yield f"looks for libraries in {path}"
+    yield from memory_findings(dynamic, segments)
+
+
+def memory_findings(dynamic, segments):
     if re.search(r"\(TEXTREL\)|\(FLAGS\).*TEXTREL", dynamic):
         yield "has relocations in its code"
     stack = re.search(r"^ *GNU_STACK .* ([RWE ]{3}) +0x", segments, re.M)
@@ -32,6 +39,25 @@ def findings_in(dynamic, segments, soname):
         yield "has an executable stack"
     if re.search(r"^ *LOAD .* (RWE|.WE) +0x", segments, re.M):
         yield "has memory that is written and executed"
+
+
+def hardening_findings(dynamic, segments):
+    if not re.search(r"^ *GNU_RELRO ", segments, re.M):
+        yield "has relocations that stay writable"
+    if not re.search(r"\(FLAGS\).*BIND_NOW|\(FLAGS_1\).*\bNOW\b|\(BIND_NOW\)", dynamic):
+        yield "binds functions when they are first called"
+
+
+def fortification_findings(symbols):
+    if not re.search(r"\b__stack_chk_fail\b", symbols):
+        yield "does not watch its stack"
+    if not re.search(r"\b__(?!stack)\w+_chk\b", symbols):
+        yield "calls no fortified function"
+
+
+def program_findings(header, dynamic):
+    if not re.search(r"Type: +DYN\b", header) or not re.search(r"\(FLAGS_1\).*\bPIE\b", dynamic):
+        yield "is no position-independent program"
 
 
 def links_in(path, version):
@@ -58,22 +84,42 @@ def test_itself():
     assert len(list(findings_in(dynamic, segments.replace("RW ", "RWE"), "liba.so.0"))) == 1
     assert len(list(findings_in(dynamic, segments.replace("R E", "RWE"), "liba.so.0"))) == 1
     assert len(list(findings_in(dynamic, "", "liba.so.0"))) == 1
+    assert len(list(hardening_findings(dynamic, segments))) == 2
+    hard = "  GNU_RELRO      0x0 0x0 0x0 0x1 0x1 R 0x1\n"
+    now = " 0x1e (FLAGS)    BIND_NOW\n 0x6ffffffb (FLAGS_1)   Flags: NOW PIE\n"
+    assert list(hardening_findings(now, hard)) == []
+    assert list(program_findings("  Type:   DYN (Shared object file)\n", now)) == []
+    assert len(list(program_findings("  Type:   EXEC (Executable file)\n", now))) == 1
+    assert len(list(fortification_findings("UND malloc@GLIBC_2.2.5"))) == 2
+    assert list(fortification_findings("UND __stack_chk_fail@G\n UND __snprintf_chk@G")) == []
 
 
 def main():
     test_itself()
-    readelf, path, version = sys.argv[1:]
+    options = {argument for argument in sys.argv[1:] if argument.startswith("--")}
+    readelf, path, *version = [a for a in sys.argv[1:] if a not in options]
+    is_program = "--program" in options
+    binary = path if is_program else f"{path}.so"
 
     def read(option):
-        return subprocess.run([readelf, "--wide", option, f"{path}.so"], check=True,
+        return subprocess.run([readelf, "--wide", option, binary], check=True,
                               capture_output=True, text=True).stdout
 
-    found = list(links_in(path, version))
+    found = [] if is_program else list(links_in(path, *version))
     if not found:
-        soname = f"{os.path.basename(path)}.so.{version.split('.')[0]}"
-        found = list(findings_in(read("--dynamic"), read("--program-headers"), soname))
+        dynamic, segments = read("--dynamic"), read("--program-headers")
+        if is_program:
+            found += program_findings(read("--file-header"), dynamic)
+            found += memory_findings(dynamic, segments)
+        else:
+            soname = f"{os.path.basename(path)}.so.{version[0].split('.')[0]}"
+            found += findings_in(dynamic, segments, soname)
+        if "--hardened" in options:
+            found += hardening_findings(dynamic, segments)
+        if "--optimised" in options:
+            found += fortification_findings(read("--dyn-syms"))
     for finding in found:
-        print(f"{path}.so: {finding}")
+        print(f"{binary}: {finding}")
     print(f"{len(found)} findings")
     return 1 if found else 0
 
