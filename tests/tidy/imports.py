@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""What a shared library asks of the system is in a table, with what it is for. Nothing there opens
+a file, connects to anything or starts a program, so nothing in the environment, in a configuration
+or in a caller's arguments can make the library write where the user did not ask.
+
+Usage: imports.py NM LIBRARY [--assertions]
+"""
+import os
+import re
+import subprocess
+import sys
+
+BOTH = {
+    "host memory": "malloc calloc realloc free",
+    "bytes": "memcpy memmove memset memcmp memchr bcmp strlen strcmp strcspn __ctype_b_loc",
+    "texts in buffers of a given size": "snprintf vsnprintf",
+    "locks": "pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock "
+             "pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait "
+             "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
+    "to be told of a fork": "__register_atfork",
+    "MEND_CONF, but in a set-user-ID program": "secure_getenv",
+    "the end of a process whose stack was overwritten, or a buffer would be": "__stack_chk_fail "
+                                                                              "__chk_fail",
+}
+OF_ITS_OWN = {
+    "libmend": {
+        "to find libcuda.so.1 and its functions": "dlopen dlclose dlsym dlerror",
+        "the driver's clock": "clock_gettime",
+        "the descriptor made when the sharing of memory is tried": "close",
+    },
+    "libmend_sim": {
+        "real bytes, in a file that has no name": "memfd_create ftruncate fallocate mmap munmap "
+                                                  "mprotect close sysconf",
+        "to look whether addresses may be read, by a pair of sockets without a name":
+            "socketpair write recv poll",
+    },
+}
+ASSERTIONS = {"assertions of debug builds": "__assert_fail"}
+
+
+def allowed_for(library, with_assertions):
+    table = {**BOTH, **OF_ITS_OWN[library], **(ASSERTIONS if with_assertions else {})}
+    return {name for names in table.values() for name in names.split()}
+
+
+def imported_by(listing):
+    """Without versions; weak ones are the compiler's own. A fortified function is the function."""
+    names = re.findall(r"^\s*U (\w+)", listing, re.M)
+    return {re.sub(r"^__(\w+)_chk$", r"\1", name) for name in names}
+
+
+def test_itself():
+    listing = "                 U open@GLIBC_2.2.5\n   U __snprintf_chk@GLIBC_2.3.4\n   w weak\n"
+    assert imported_by(listing) == {"open", "snprintf"}
+    assert imported_by(listing) - allowed_for("libmend", False) == {"open"}
+    assert "mmap" not in allowed_for("libmend", True)
+    assert "__assert_fail" in allowed_for("libmend", True) - allowed_for("libmend", False)
+    acts = "open openat fopen freopen creat mkstemp tmpfile socket connect bind system popen " \
+        "execve posix_spawn fork unlink rename mkdir getenv setenv write exit abort syslog"
+    assert not allowed_for("libmend", True) & set(acts.split())
+
+
+def main():
+    test_itself()
+    nm, library = sys.argv[1:3]
+    listing = subprocess.run([nm, "--dynamic", "--undefined-only", library], check=True,
+                             capture_output=True, text=True).stdout
+    imported = imported_by(listing)
+    allowed = allowed_for(os.path.basename(library).split(".")[0], "--assertions" in sys.argv)
+    found = sorted(imported - allowed)
+    for name in found:
+        print(f"{library} imports {name}, which the table does not allow")
+    print(f"{len(imported)} imported, {len(found)} of them not allowed")
+    return 1 if found or not imported else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
