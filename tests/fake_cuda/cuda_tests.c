@@ -241,7 +241,7 @@ MEND_TEST(fake_cuda, what_is_not_needed_is_dropped_when_memory_is_short)
     EXPECT_FALSE(info.share_file_descriptor);
 }
 
-MEND_TEST(fake_cuda, a_missing_function_is_named)
+MEND_TEST(fake_cuda, any_function_that_is_missing_is_named)
 {
     fake_cuda *fake = find_fake();
     mend_cu_functions functions;
@@ -252,10 +252,13 @@ MEND_TEST(fake_cuda, a_missing_function_is_named)
     if (is_old()) {
         return; /* without cuGetProcAddress the fake cannot hide a symbol */
     }
-    fake->switches.missing_function = "cuMemSetAccess";
-    EXPECT_RESULT(MEND_ERROR_NO_DRIVER, mend_cuda_load(&functions));
-    ASSERT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_TRUE(strstr(error.message, "cuMemSetAccess") != NULL);
+#define X(name, version, suffix, parameters)                                                       \
+    fake->switches.missing_function = #name;                                                       \
+    EXPECT_RESULT(MEND_ERROR_NO_DRIVER, mend_cuda_load(&functions));                               \
+    ASSERT_RESULT(MEND_OK, mend_last_error(&error));                                               \
+    EXPECT_TRUE(strstr(error.message, "has no " #name suffix ";") != NULL);
+    MEND_CU_FUNCTIONS(X)
+#undef X
     fake->switches.missing_function = "cuStreamGetId";
     EXPECT_RESULT(MEND_OK, mend_cuda_load(&functions));
     EXPECT_TRUE(functions.cuStreamGetId == NULL);

@@ -180,4 +180,25 @@ MEND_TEST(base_tree, sees_what_is_broken)
     EXPECT_FALSE(mend_tree_is_valid(&w.tree));
     child->parent = parent;
     EXPECT_TRUE(mend_tree_is_valid(&w.tree));
+    w.tree.root->child[0]->child[0]->balance++; /* deep down */
+    EXPECT_FALSE(mend_tree_is_valid(&w.tree));
+}
+
+/* A chain has the heights it claims, and is no balanced tree. */
+MEND_TEST(base_tree, sees_a_chain)
+{
+    static world w;
+    for (int side = 0; side < 2; side++) {
+        world_init(&w);
+        mend_tree_node *at = NULL;
+        for (size_t i = 0; i < 3; i++) {
+            mend_tree_node *node = &w.items[side == 1 ? i : 2 - i].node;
+            node->parent = at;
+            node->balance = (side == 1 ? 1 : -1) * (int)(2 - i);
+            *(at == NULL ? &w.tree.root : &at->child[side]) = node;
+            at = node;
+        }
+        w.tree.count = 3;
+        EXPECT_FALSE(mend_tree_is_valid(&w.tree));
+    }
 }

@@ -123,6 +123,21 @@ MEND_TEST(pool_configuration, what_the_program_set_stays)
     EXPECT_INT_EQ(1, config.streams_may_vanish);
 }
 
+MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+#define X(key, field, kind, fallback, meaning) config.field = 1;
+    MEND_CONFIGURATION(X)
+#undef X
+    mend_pool_config before = config;
+    EXPECT_RESULT(MEND_OK,
+                  mend_configuration_read(
+                      "limit:9,chunk:9,small_chunk:9,small_request:9,reserve:9,stream_waits:off,"
+                      "streams_may_vanish:off,knows_all_streams:off,audit:2",
+                      &config));
+    EXPECT_TRUE(are_same(&before, &config));
+}
+
 MEND_TEST(pool_configuration, wrong_items_are_refused_for_fields_that_would_stay)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;

@@ -1,0 +1,259 @@
+/* The audit reads every field: each is broken by itself in a heap that is in order otherwise. */
+#include <string.h>
+
+#include "heap/group.h"
+#include "observe/audit.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
+
+/*
+ * Large blocks at even places, small ones at odd places. Free are 0, by the legacy stream, and 4
+ * and 10, by `stream`, whose work has not ended; behind 10 is idle memory, so that the two make one
+ * run of two spans. `idle` has freed nothing. A chunk is wholly free.
+ */
+typedef struct rig {
+    mend_world world;
+    mend_heap *heap;
+    void *blocks[BLOCKS];
+    mend_stream stream;
+    mend_stream idle;
+} rig;
+
+static bool open_rig(rig *r)
+{
+    mend_world_init(&r->world);
+    if (!mend_world_open(&r->world)) {
+        return false;
+    }
+    mend_pool *pool = r->world.pool;
+    void *whole = NULL;
+    r->heap = &pool->heap;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->idle));
+    for (int i = 0; i < BLOCKS; i++) {
+        mend_stream stream = i < 4 ? NULL : i == 5 ? r->idle : r->stream;
+        EXPECT_RESULT(MEND_OK, mend_alloc(pool, i % 2 ? SMALL : LARGE, stream, &r->blocks[i]));
+    }
+    EXPECT_RESULT(MEND_OK, mend_alloc(pool, 3 << 20, NULL, &whole));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, whole, NULL));
+    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
+                          .address = (uint64_t)(uintptr_t)r->blocks[10],
+                          .size_bytes = LARGE,
+                          .finish_ns = UINT64_C(1) << 40};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[0], NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[4], r->stream));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[10], r->stream));
+    return mend_world_check(&r->world);
+}
+
+static void close_rig(rig *r)
+{
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+static void expect_finding(const rig *r, int line, const char *words)
+{
+    char finding[MEND_AUDIT_FINDING_BYTES] = "";
+    bool is_right = mend_observe_audit(r->heap, finding);
+    if (is_right || strstr(finding, words) == NULL) {
+        mend_test_fail(__FILE__, line, "expected \"%s\", the audit says \"%s\"", words, finding);
+    }
+}
+
+/* With another value in one place the audit must say these words. */
+#define EXPECT_FOUND(place, wrong, words)                                                          \
+    do {                                                                                           \
+        __typeof__(place) mend_right = place;                                                      \
+        (place) = wrong;                                                                           \
+        expect_finding(&r, __LINE__, words);                                                       \
+        (place) = mend_right;                                                                      \
+    } while (0)
+
+static mend_span *span_of(const rig *r, int block)
+{
+    return mend_heap_span_at(r->heap, (uint64_t)(uintptr_t)r->blocks[block]);
+}
+
+MEND_TEST(observe_audit_fields, of_spans)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_span *live = span_of(&r, 2);
+    mend_span *end = live;
+    while (end->next != NULL) {
+        end = end->next;
+    }
+    EXPECT_FOUND(live->zone, MEND_ZONE_SMALL, "wrong zone, size or address");
+    EXPECT_FOUND(live->size_bytes, 0, "wrong zone, size or address");
+    EXPECT_FOUND(end->next, live, "is no segment's end");
+    /* The walk from the end skips a free span, whose neighbour still leads to it. */
+    mend_span *skipped = span_of(&r, 4);
+    mend_span *behind = skipped->next;
+    mend_span *before = skipped->previous;
+    ASSERT_TRUE(behind != NULL && behind->live && before != NULL && before->live);
+    behind->previous = before;
+    EXPECT_FOUND(skipped->previous, NULL, "touch its neighbour");
+    behind->previous = skipped;
+    close_rig(&r);
+}
+
+static mend_run *run_of_several_spans(const rig *r)
+{
+    for (mend_tree_node *at = mend_tree_first(&r->heap->zones[MEND_ZONE_LARGE].runs_by_address);
+         at != NULL; at = mend_tree_next(at)) {
+        mend_run *run = MEND_CONTAINER_OF(at, mend_run, by_address);
+        if (run->first != run->last) {
+            return run;
+        }
+    }
+    return NULL;
+}
+
+MEND_TEST(observe_audit_fields, of_runs)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_run *lone = span_of(&r, 0)->run;
+    mend_run *joined = run_of_several_spans(&r);
+    ASSERT_TRUE(joined != NULL);
+    EXPECT_FOUND(lone->first->run, NULL, "form no run");
+    EXPECT_FOUND(joined->last->run, lone, "form no run");
+    EXPECT_FOUND(lone->first, span_of(&r, 2), "form no run");
+    EXPECT_FOUND(lone->address, lone->address + 512, "form no run");
+    mend_zone *zone = &r.heap->zones[MEND_ZONE_LARGE];
+    mend_run *largest = MEND_CONTAINER_OF(mend_tree_last(&zone->runs_by_size), mend_run, by_size);
+    EXPECT_FOUND(largest->size_bytes, largest->size_bytes + 512, "form no run");
+
+    mend_tree_remove(&zone->runs_by_address, &lone->by_address);
+    expect_finding(&r, __LINE__, "not in its indices");
+    mend_tree_insert(&zone->runs_by_address, &lone->by_address);
+    mend_tree_remove(&zone->runs_by_size, &lone->by_size);
+    expect_finding(&r, __LINE__, "not in its indices");
+    mend_tree_insert(&zone->runs_by_size, &lone->by_size);
+    mend_tree_insert(&zone->runs_by_growth, &lone->by_growth);
+    expect_finding(&r, __LINE__, "not in its indices");
+    mend_tree_remove(&zone->runs_by_growth, &lone->by_growth);
+
+    mend_run stray = {.address = UINT64_MAX, .size_bytes = UINT64_MAX};
+    mend_tree_insert(&zone->runs_by_address, &stray.by_address);
+    expect_finding(&r, __LINE__, "runs, its indices");
+    mend_tree_remove(&zone->runs_by_address, &stray.by_address);
+    mend_tree_insert(&zone->runs_by_size, &stray.by_size);
+    expect_finding(&r, __LINE__, "runs, its indices");
+    mend_tree_remove(&zone->runs_by_size, &stray.by_size);
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit_fields, of_trees)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_heap *heap = r.heap;
+    mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
+    mend_tree *of_zone[] = {&zone->runs_by_address, &zone->runs_by_size, &zone->runs_by_growth,
+                            &zone->segment_ends};
+    for (size_t i = 0; i < sizeof(of_zone) / sizeof(of_zone[0]); i++) {
+        EXPECT_FOUND(of_zone[i]->count, 1000, "a tree of zone 1 is out of order");
+    }
+    mend_tree *of_chunks[] = {&heap->chunks.mapped, &heap->chunks.whole, &heap->chunks.all};
+    for (size_t i = 0; i < sizeof(of_chunks) / sizeof(of_chunks[0]); i++) {
+        EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
+    }
+    EXPECT_FOUND(heap->retired.count, 1000, "the tree of retired mappings");
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_chunks *chunks = &r.heap->chunks;
+    mend_tree_node *whole = mend_tree_first(&chunks->whole);
+    ASSERT_TRUE(whole != NULL);
+    mend_tree_remove(&chunks->whole, whole);
+    expect_finding(&r, __LINE__, "counts of chunks");
+    mend_tree_insert(&chunks->whole, whole);
+
+    mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
+    mend_space *space = &r.heap->zones[MEND_ZONE_LARGE].space;
+    mend_gap gap = {.address = chunk->address, .size_bytes = chunk->size_bytes};
+    mend_tree_insert(&space->gaps, &gap.by_address);
+    expect_finding(&r, __LINE__, "not exactly one");
+    mend_tree_remove(&space->gaps, &gap.by_address);
+    mend_retired retired = {.address = chunk->address, .size_bytes = chunk->size_bytes};
+    mend_tree_insert(&r.heap->retired, &retired.by_address);
+    expect_finding(&r, __LINE__, "not exactly one");
+    retired.address = 512; /* in no reservation */
+    retired.waits.first = (mend_stamp){.epoch = 1, .stream = 1000};
+    expect_finding(&r, __LINE__, "waits for what never comes");
+    mend_tree_remove(&r.heap->retired, &retired.by_address);
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit_fields, of_waits_and_streams)
+{
+    rig r;
+    uint32_t index = 0;
+    ASSERT_TRUE(open_rig(&r));
+    mend_streams *streams = &r.heap->streams;
+    mend_span *freed = span_of(&r, 4);
+    uint64_t freed_epoch = freed->waits.first.epoch;
+    EXPECT_FOUND(freed->waits.first.stream, 1000, "waits for what never comes");
+    mend_wait user = {.stamp = {.stream = 1000}};
+    EXPECT_FOUND(freed->waits.others, &user, "waits for what never comes");
+    ASSERT_TRUE(mend_streams_lookup(streams, r.stream, 0, &index));
+    mend_stream_state *state = &streams->items[index];
+    freed->waits.first.epoch = state->open_epoch;
+    EXPECT_FOUND(state->open, false, "waits for what never comes");
+    freed->waits.first.epoch = freed_epoch;
+
+    ASSERT_TRUE(mend_streams_lookup(streams, r.idle, 0, &index));
+    state = &streams->items[index];
+    freed->waits.others = &user;
+    user.stamp.stream = index;
+    EXPECT_FOUND(state->known, false, "waits for what never comes"); /* whoever declared it */
+    freed->waits.others = NULL;
+    EXPECT_FOUND(state->awaited_epoch, 1, "is open and has a fence");
+    mend_fence *own = state->fences;
+    mend_fence passed = {.epoch = 0};
+    state->fences = &passed;
+    EXPECT_FOUND(state->fence_count, 1, "is out of order");
+    state->fences = own;
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
+{
+    rig r;
+    mend_group *groups[2] = {NULL};
+    ASSERT_TRUE(open_rig(&r));
+    mend_heap *heap = r.heap;
+    mend_slab *slabs[] = {&heap->run_slab, &heap->retired_slab, &heap->chunks.slab};
+    for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
+        EXPECT_FOUND(slabs[i]->used_count, 1000, "are lost");
+    }
+    EXPECT_FOUND(heap->span_slab.promised_count, 1, "promised to nobody");
+    EXPECT_FOUND(heap->wait_slab.promised_count, 1, "promised to nobody");
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &groups[i]));
+    }
+    const mend_list *last = heap->groups.previous;
+    EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "stands behind one");
+    EXPECT_FOUND(heap->blocks.count, 1000, "counts of live blocks");
+
+    char finding[MEND_AUDIT_FINDING_BYTES] = "";
+    heap->counters.live_bytes += 512;
+    EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
+    EXPECT_STR_EQ("live and free do not add up to reserved", finding);
+    heap->counters.live_bytes -= 512;
+    heap->counters.live_blocks += 1;
+    EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
+    EXPECT_STR_EQ("the counts of live blocks are wrong", finding);
+    heap->counters.live_blocks -= 1;
+    close_rig(&r);
+}
