@@ -162,3 +162,47 @@ MEND_TEST(fake_cuda_refusals, bad_arguments_are_refused_before_the_driver_sees_t
     EXPECT_INT_EQ(MEND_DRIVER_NO_DEVICE, driver->device_open(driver, 0, &info));
     cuda->init_status = MEND_DRIVER_OK;
 }
+
+static mend_status accept_any_device(mend_cu_device *ordinal, int device)
+{
+    (void)device;
+    *ordinal = 0;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status name_nothing(mend_status status, const char **name)
+{
+    (void)status;
+    (void)name;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status import_nothing(mend_cu_chunk *chunk, void *source, int type)
+{
+    (void)chunk;
+    (void)source;
+    (void)type;
+    return MEND_DRIVER_NOT_SUPPORTED;
+}
+
+/* The driver may say yes and mean nothing by it, or have more than Mend can hold. */
+MEND_TEST(fake_cuda_refusals, answers_out_of_the_ordinary_do_no_harm)
+{
+    const mend_driver *driver = NULL;
+    mend_device_info info;
+    mend_chunk_handle chunk = 77;
+    unsigned char fabric[MEND_CU_FABRIC_HANDLE_BYTES] = {0};
+    ASSERT_RESULT(MEND_OK, mend_cuda_driver(&driver));
+    mend_cuda *cuda = mend_cuda_of(driver);
+    mend_cu_functions all = cuda->functions;
+    cuda->functions.cuDeviceGet = accept_any_device;
+    cuda->functions.cuGetErrorName = name_nothing;
+    cuda->functions.cuMemImportFromShareableHandle = import_nothing;
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE,
+                  driver->device_open(driver, MEND_CUDA_DEVICE_LIMIT, &info));
+    EXPECT_STR_EQ("CUDA_ERROR_NOT_READY", driver->status_name(driver, MEND_DRIVER_NOT_READY));
+    EXPECT_INT_EQ(MEND_DRIVER_NOT_SUPPORTED,
+                  driver->import_handle(driver, fabric, MEND_SHARE_FABRIC, &chunk));
+    EXPECT_U64_EQ(77, chunk);
+    cuda->functions = all;
+}

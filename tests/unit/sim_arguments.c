@@ -229,6 +229,78 @@ MEND_TEST(sim_arguments, kernels_are_separate_granules_of_whole_words)
     close_device(&d);
 }
 
+MEND_TEST(sim_arguments, work_streams_and_waits_need_a_context)
+{
+    device d;
+    uint8_t byte = 0;
+    uint64_t host = (uint64_t)(uintptr_t)&byte;
+    mend_stream stream = NULL;
+    mend_stream other = NULL;
+    mend_event event = NULL;
+    mend_kernel spin = {.kind = MEND_KERNEL_SPIN};
+    ASSERT_TRUE(open_device(&d));
+    EXPECT_STATUS(MEND_DRIVER_OK, event_create, &event);
+    EXPECT_STATUS(MEND_DRIVER_OK, stream_create, &stream);
+    ASSERT_INT_EQ(MEND_DRIVER_OK, d.driver->context_pop(d.driver));
+    EXPECT_STATUS(MEND_DRIVER_INVALID_CONTEXT, stream_create, &other);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_CONTEXT, fill, 512, 1, 1, stream);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_CONTEXT, copy, 512, host, 1, stream);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_CONTEXT, launch, stream, &spin);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_CONTEXT, event_create, &event);
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, d.driver->context_synchronize(d.driver));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, d.driver->context_pop(d.driver));
+    EXPECT_PTR_EQ(NULL, other);
+    ASSERT_INT_EQ(MEND_DRIVER_OK, d.driver->context_push(d.driver, d.info.context));
+    EXPECT_STATUS(MEND_DRIVER_OK, stream_destroy, stream);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_HANDLE, stream_destroy, stream);
+    EXPECT_STATUS(MEND_DRIVER_OK, event_destroy, event);
+    close_device(&d);
+}
+
+/* A capture holds on to what its copies read and its kernels count into, not only to what they
+ * write; what it does not touch may go. */
+MEND_TEST(sim_arguments, what_a_capture_touches_is_not_unmapped)
+{
+    enum { PAGES = 5 };
+    device d;
+    uint64_t address = 0;
+    mend_chunk_handle chunk[PAGES] = {0};
+    mend_chunk_properties plain = {0};
+    mend_stream stream = NULL;
+    static const int device_zero = 0;
+    ASSERT_TRUE(open_device(&d));
+    EXPECT_STATUS(MEND_DRIVER_OK, reserve, PAGES * PAGE, 0, 0, &address);
+    for (int i = 0; i < PAGES; i++) {
+        EXPECT_STATUS(MEND_DRIVER_OK, create, PAGE, &plain, &chunk[i]);
+        EXPECT_STATUS(MEND_DRIVER_OK, map, address + (uint64_t)i * PAGE, PAGE, 0, chunk[i]);
+    }
+    EXPECT_STATUS(MEND_DRIVER_OK, set_access, address, PAGES * PAGE, &device_zero, 1);
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_create(d.sim, &stream));
+    ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(d.sim, stream, MEND_SIM_CAPTURE_RELAXED));
+    mend_kernel verify = {.kind = MEND_KERNEL_VERIFY,
+                          .address = address,
+                          .granule_bytes = 512,
+                          .stride_bytes = 1024,
+                          .granule_count = 8,
+                          .mismatches = address + 1 * PAGE};
+    mend_kernel none = {.kind = MEND_KERNEL_WRITE, .address = address + 4 * PAGE};
+    EXPECT_STATUS(MEND_DRIVER_OK, copy, address + 2 * PAGE, address + 3 * PAGE, 512, stream);
+    EXPECT_STATUS(MEND_DRIVER_OK, launch, stream, &none);
+    EXPECT_STATUS(MEND_DRIVER_OK, launch, stream, &verify);
+    for (int i = 0; i < PAGES; i++) {
+        mend_status status = i < 4 ? MEND_DRIVER_CAPTURE_UNSUPPORTED : MEND_DRIVER_OK;
+        EXPECT_STATUS(status, unmap, address + (uint64_t)i * PAGE, PAGE);
+    }
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(d.sim, stream, NULL)); /* spoilt */
+    EXPECT_STATUS(MEND_DRIVER_OK, unmap, address, 4 * PAGE);
+    for (int i = 0; i < PAGES; i++) {
+        EXPECT_STATUS(MEND_DRIVER_OK, release, chunk[i]);
+    }
+    EXPECT_STATUS(MEND_DRIVER_OK, address_free, address, PAGES * PAGE);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(d.sim, stream));
+    close_device(&d);
+}
+
 MEND_TEST(sim_arguments, only_exports_of_the_device_are_imported)
 {
     device d;

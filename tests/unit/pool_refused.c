@@ -1,0 +1,115 @@
+/* What a pool answers where it cannot come to be, or has no host memory for what it is asked. */
+#include <string.h>
+
+#include "driver/driver.h"
+#include "mend/mend.h"
+#include "mend/mend_sim.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+static mend_result create_with_fault(const char *call, int status)
+{
+    mend_world world;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    mend_pool *pool = NULL;
+    fault.call = call;
+    fault.status = status;
+    mend_world_init(&world);
+    if (!mend_world_open_device(&world)) {
+        return MEND_OK;
+    }
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    mend_pool_config config = world.pool_config;
+    config.driver = mend_sim_driver(world.sim);
+    mend_result result = mend_pool_create(&config, &pool);
+    EXPECT_PTR_EQ(NULL, pool);
+    mend_sim_ledger ledger = mend_world_ledger(&world);
+    EXPECT_U64_EQ(0, ledger.contexts_open);
+    mend_sim_destroy(world.sim);
+    return result;
+}
+
+MEND_TEST(pool_refused, no_device_is_told_from_a_driver_that_fails)
+{
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, create_with_fault("device_count", MEND_DRIVER_NO_DEVICE));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, create_with_fault("device_open", MEND_DRIVER_NOT_PERMITTED));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "device 0 cannot be opened") != NULL);
+}
+
+static mend_status open_without_virtual_memory(const mend_driver *driver, int device,
+                                               mend_device_info *info)
+{
+    const mend_driver *inner = mend_sim_driver(driver->state);
+    mend_status status = inner->device_open(inner, device, info);
+    info->virtual_memory = false;
+    return status;
+}
+
+static mend_status count_one(const mend_driver *driver, int *count)
+{
+    (void)driver;
+    *count = 1;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status close_inner(const mend_driver *driver, int device)
+{
+    const mend_driver *inner = mend_sim_driver(driver->state);
+    return inner->device_close(inner, device);
+}
+
+MEND_TEST(pool_refused, a_device_without_virtual_memory_is_closed_again)
+{
+    mend_world world;
+    mend_pool *pool = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open_device(&world));
+    mend_driver driver = *mend_sim_driver(world.sim);
+    driver.state = world.sim;
+    driver.device_count = count_one;
+    driver.device_open = open_without_virtual_memory;
+    driver.device_close = close_inner;
+    world.pool_config.driver = &driver;
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_pool_create(&world.pool_config, &pool));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "has no virtual memory management") != NULL);
+    EXPECT_PTR_EQ(NULL, pool);
+    mend_sim_ledger ledger = mend_world_ledger(&world);
+    EXPECT_U64_EQ(0, ledger.contexts_open);
+    mend_sim_destroy(world.sim);
+}
+
+static int on_pressure(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    (void)context;
+    (void)pool;
+    (void)needed_bytes;
+    return 0;
+}
+
+MEND_TEST(pool_refused, groups_and_callbacks_need_host_memory)
+{
+    mend_world world;
+    mend_group *group = NULL;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_test_fail_host_memory_after(0, UINT64_MAX);
+    mend_test_watch_host_memory(true);
+    mend_result of_group = mend_group_create(world.pool, &group);
+    mend_result of_callback = mend_add_pressure_callback(world.pool, on_pressure, NULL);
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, of_group);
+    EXPECT_PTR_EQ(NULL, group);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, of_callback);
+    EXPECT_RESULT(MEND_OK, mend_group_create(world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, NULL));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(world.pool, on_pressure, NULL));
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(world.pool, on_pressure, NULL));
+    EXPECT_TRUE(mend_world_check(&world));
+    mend_world_close(&world);
+}
