@@ -36,10 +36,11 @@ static bool find_below(const char *root, char *folder, size_t size)
             continue;
         }
         *strrchr(path, '/') = '\0';
-        if (strlen(path) >= size) {
+        size_t length_bytes = strlen(path) + 1;
+        if (length_bytes > size) {
             continue;
         }
-        strcpy(folder, path);
+        memcpy(folder, path, length_bytes);
         return true;
     }
     return false;

@@ -124,7 +124,7 @@ static mend_result read_spec(const char *spec, uint64_t seed, const stress_workl
     if (!mend_workload_is_spec(spec) || strlen(spec) >= sizeof(text)) {
         return fail(spec, "not a workload:", spec);
     }
-    strcpy(text, spec + strlen(prefix));
+    memcpy(text, spec + strlen(prefix), strlen(spec) - strlen(prefix) + 1);
     size_t length = strcspn(text, "?");
     const stress_workload *workload = find_workload(text, length);
     if (workload == NULL) {

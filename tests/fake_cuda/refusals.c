@@ -14,6 +14,7 @@ static mend_status refusal;
 /* The arguments belong to the driver's function; here they only need to be there. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+/* NOLINTBEGIN(misc-unused-parameters) */
 #define X(name, version, suffix, parameters)                                                       \
     static mend_status refuse_##name parameters                                                    \
     {                                                                                              \
@@ -21,6 +22,7 @@ static mend_status refusal;
     }
 MEND_CU_FUNCTIONS(X)
 #undef X
+/* NOLINTEND(misc-unused-parameters) */
 #pragma GCC diagnostic pop
 
 /* The functions that give back: what they refuse to give back stays, which is theirs to answer for.

@@ -37,6 +37,7 @@ static mend_status note(const mend_driver *driver, mend_driver_call call)
 /* The arguments belong to the inner call; here they only need to be used. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+/* NOLINTBEGIN(misc-unused-parameters) */
 #define X(member, call_bytes, parameters, arguments)                                               \
     static mend_status note_##member parameters                                                    \
     {                                                                                              \
@@ -44,6 +45,7 @@ static mend_status note(const mend_driver *driver, mend_driver_call call)
     }
 MEND_DRIVER_SIGNATURES(X)
 #undef X
+/* NOLINTEND(misc-unused-parameters) */
 #pragma GCC diagnostic pop
 
 static uint64_t note_clock_ns(const mend_driver *driver)

@@ -9,8 +9,8 @@
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
-    uint64_t first = GAP_OF(a)->address;
-    uint64_t second = GAP_OF(b)->address;
+    uint64_t first = MEND_CONTAINER_OF(a, mend_gap, by_address)->address;
+    uint64_t second = MEND_CONTAINER_OF(b, mend_gap, by_address)->address;
     return (first > second) - (first < second);
 }
 
@@ -170,7 +170,7 @@ static bool find_roomy(const mend_space *space, uint64_t size_bytes, uint64_t al
 {
     uint64_t growth = mend_max_u64(space->growth_bytes, size_bytes);
     for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
-        const mend_gap *gap = GAP_OF(at);
+        const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_address);
         uint64_t lead = gap->address == gap->reservation->address ? 0 : growth;
         uint64_t start = mend_align_up(gap->address + lead, alignment_bytes);
         if (start - gap->address + size_bytes + growth <= gap->size_bytes) {

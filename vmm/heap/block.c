@@ -226,8 +226,10 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
     mend_streams *streams = &heap->streams;
     bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
     mend_stamp inherited = span->waits.first;
-    span->waits.first =
-        by_all ? (mend_stamp){0} : mend_streams_stamp(streams, freed_on, span->size_bytes);
+    span->waits.first = (mend_stamp){0};
+    if (!by_all) {
+        span->waits.first = mend_streams_stamp(streams, freed_on, span->size_bytes);
+    }
     for (mend_wait **link = &span->waits.others; *link != NULL;) {
         mend_wait *user = *link;
         if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {

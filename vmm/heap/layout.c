@@ -18,22 +18,26 @@ static int compare_sizes(const mend_run *a, const mend_run *b)
 
 static int compare_by_address(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(RUN_OF(a, by_address)->address, RUN_OF(b, by_address)->address);
+    return compare_u64(MEND_CONTAINER_OF(a, mend_run, by_address)->address,
+                       MEND_CONTAINER_OF(b, mend_run, by_address)->address);
 }
 
 static int compare_by_size(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_sizes(RUN_OF(a, by_size), RUN_OF(b, by_size));
+    return compare_sizes(MEND_CONTAINER_OF(a, mend_run, by_size),
+                         MEND_CONTAINER_OF(b, mend_run, by_size));
 }
 
 static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_sizes(RUN_OF(a, by_growth), RUN_OF(b, by_growth));
+    return compare_sizes(MEND_CONTAINER_OF(a, mend_run, by_growth),
+                         MEND_CONTAINER_OF(b, mend_run, by_growth));
 }
 
 static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(mend_span_end(SPAN_OF(a, by_end)), mend_span_end(SPAN_OF(b, by_end)));
+    return compare_u64(mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end)),
+                       mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
 }
 
 void mend_layout_init_zone(mend_zone *zone)

@@ -7,8 +7,8 @@
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
-    uint64_t first = RETIRED_OF(a)->address;
-    uint64_t second = RETIRED_OF(b)->address;
+    uint64_t first = MEND_CONTAINER_OF(a, mend_retired, by_address)->address;
+    uint64_t second = MEND_CONTAINER_OF(b, mend_retired, by_address)->address;
     return (first > second) - (first < second);
 }
 

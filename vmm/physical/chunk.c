@@ -13,18 +13,20 @@ static int compare_u64(uint64_t a, uint64_t b)
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(CHUNK_OF(a, by_address)->address, CHUNK_OF(b, by_address)->address);
+    return compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_address)->address,
+                       MEND_CONTAINER_OF(b, mend_chunk, by_address)->address);
 }
 
 static int compare_number(const mend_tree_node *a, const mend_tree_node *b)
 {
-    return compare_u64(CHUNK_OF(a, by_number)->number, CHUNK_OF(b, by_number)->number);
+    return compare_u64(MEND_CONTAINER_OF(a, mend_chunk, by_number)->number,
+                       MEND_CONTAINER_OF(b, mend_chunk, by_number)->number);
 }
 
 static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
 {
-    const mend_chunk *first = CHUNK_OF(a, by_size);
-    const mend_chunk *second = CHUNK_OF(b, by_size);
+    const mend_chunk *first = MEND_CONTAINER_OF(a, mend_chunk, by_size);
+    const mend_chunk *second = MEND_CONTAINER_OF(b, mend_chunk, by_size);
     int order = compare_u64(first->size_bytes, second->size_bytes);
     return order ? order : compare_u64(first->number, second->number);
 }
