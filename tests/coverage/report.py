@@ -48,9 +48,10 @@ def room_of(path):
 
 
 def notes_under(build):
-    """The object files' notes of rooms and the command line; tests' own are of no interest, but for
-    the functions of headers they share."""
-    for folder, _, names in os.walk(build):
+    """The notes of the rooms and of the command line, not those of the tests: what they run of a
+    header's functions by themselves tells nothing of the library."""
+    for folder, folders, names in os.walk(build):
+        folders[:] = [name for name in folders if folder != build or name != "tests"]
         for name in names:
             if name.endswith(".gcno") and "/CMakeFiles/" in folder:
                 yield os.path.join(folder, name)
