@@ -11,18 +11,40 @@
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
+/* Some policies keep a table of the device's pages, so that a device without bounds would take the
+ * host's memory without bounds. */
+#define MOST_MEMORY_BYTES (16 * MEND_TIB)
+#define MOST_LIVE_BYTES   (4 * MEND_TIB)
+
 /* A device nobody fills: what wastes most on the worst workload known wants 20 times the peak.
  * Where bytes are real, so are addresses, and both are scarcer. */
 static uint64_t unlimited_bytes(const mend_trace *trace, bool has_content)
 {
-    uint64_t peak_bytes = mend_min_u64(trace->peak_live_bytes, UINT64_C(1) << 54);
-    return has_content ? mend_max_u64(4 * MEND_GIB, 32 * peak_bytes)
-                       : mend_max_u64(MEND_TIB, 64 * peak_bytes);
+    uint64_t peak_bytes = trace->peak_live_bytes;
+    uint64_t wanted_bytes = has_content ? mend_max_u64(4 * MEND_GIB, 32 * peak_bytes)
+                                        : mend_max_u64(MEND_TIB, 64 * peak_bytes);
+    return mend_min_u64(wanted_bytes, MOST_MEMORY_BYTES);
+}
+
+static mend_result check_bounds(const mend_trace *trace, uint64_t capacity_bytes)
+{
+    if (capacity_bytes > MOST_MEMORY_BYTES) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "a capacity of more than 16 TiB");
+    }
+    if (trace->peak_live_bytes > MOST_LIVE_BYTES) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "more than 4 TiB are live at a time; --scale makes it less");
+    }
+    return MEND_OK;
 }
 
 static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
 {
     bool has_content = rig->options->check_content;
+    mend_result result = check_bounds(trace, rig->capacity_bytes);
+    if (result != MEND_OK) {
+        return result;
+    }
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     config.memory_bytes =
         rig->capacity_bytes != 0 ? rig->capacity_bytes : unlimited_bytes(trace, has_content);
@@ -34,7 +56,7 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
         config.address_bytes =
             mend_min_u64(mend_max_u64(128 * MEND_TIB, reservations_bytes), UINT64_C(1) << 61);
     }
-    mend_result result = mend_sim_create(&config, &rig->sim);
+    result = mend_sim_create(&config, &rig->sim);
     if (result != MEND_OK) {
         return mend_fail(result, "the simulated device of %llu bytes cannot be made",
                          (unsigned long long)config.memory_bytes);

@@ -20,7 +20,8 @@ static void fail_of_memory(mend_trace_builder *builder)
 
 void mend_trace_builder_init(mend_trace_builder *builder, const char *name)
 {
-    *builder = (mend_trace_builder){.trace = calloc(1, sizeof(mend_trace))};
+    *builder = (mend_trace_builder){.trace = calloc(1, sizeof(mend_trace)),
+                                    .event_limit = MEND_TRACE_MAX_EVENTS};
     mend_pointer_map_init(&builder->streams);
     mend_pointer_map_init(&builder->threads);
     if (builder->trace != NULL) {
@@ -87,6 +88,11 @@ static uint16_t stream_index(mend_trace_builder *builder, uint64_t name)
 static void append(mend_trace_builder *builder, mend_trace_event event, mend_trace_actor actor)
 {
     mend_trace *trace = builder->trace;
+    if (trace->event_count == builder->event_limit) {
+        fail(builder,
+             mend_fail(MEND_ERROR_INVALID_ARGUMENT, "more than %zu events", builder->event_limit));
+        return;
+    }
     event.stream = stream_index(builder, actor.stream);
     event.thread =
         index_of(builder, &builder->threads, actor.thread, MEND_TRACE_MAX_THREADS, "threads");

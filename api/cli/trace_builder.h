@@ -8,6 +8,9 @@
 #include "base/pointer_map.h"
 #include "cli/trace.h"
 
+/* What a trace may take of the host's memory: some GiB at most. */
+#define MEND_TRACE_MAX_EVENTS (UINT64_C(1) << 26)
+
 enum { MEND_TRACE_MAX_STREAMS = 4096, MEND_TRACE_MAX_THREADS = 65536 };
 
 typedef struct mend_trace_builder {
@@ -19,6 +22,7 @@ typedef struct mend_trace_builder {
     mend_pointer_map streams; /* key of a name to index + 1; so are the threads */
     mend_pointer_map threads;
     uint64_t live_bytes;
+    size_t event_limit;  /* MEND_TRACE_MAX_EVENTS, or fewer */
     mend_result failure; /* the first; MEND_OK while there is none */
 } mend_trace_builder;
 

@@ -8,6 +8,9 @@
 
 #include "cli/trace.h"
 
+/* What a compressed file may grow to. */
+#define MEND_MOST_TEXT_BYTES (UINT64_C(1) << 32)
+
 enum { MEND_LINE_BYTES = 4096, MEND_LINE_BUFFER_BYTES = 65536 };
 
 typedef struct mend_line_source {
@@ -18,6 +21,7 @@ typedef struct mend_line_source {
     size_t buffer_end;
     char line[MEND_LINE_BYTES + 1]; /* without its end (LF or CRLF), closed by a 0 */
     size_t line_length;
+    uint64_t bytes_left;  /* MEND_MOST_TEXT_BYTES at first, or less */
     uint64_t line_number; /* the first is 1 */
     bool ended;           /* there was no further line */
 } mend_line_source;
@@ -27,7 +31,7 @@ typedef struct mend_line_source {
 mend_result mend_line_source_open(mend_line_source *source, const char *path);
 
 /* Moves to the next line, or sets `ended`. MEND_ERROR_INVALID_ARGUMENT: damaged data, a line that
- * is too long or holds a 0. */
+ * is too long or holds a 0, more bytes than there may be. */
 mend_result mend_line_source_next(mend_line_source *source);
 
 /* MEND_ERROR_INVALID_ARGUMENT with the message "path:line: reason". */

@@ -18,6 +18,7 @@ mend_result mend_line_source_open(mend_line_source *source, const char *path)
     source->line_length = 0;
     source->line_number = 0;
     source->ended = false;
+    source->bytes_left = MEND_MOST_TEXT_BYTES;
     struct stat status;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: is a folder", path);
@@ -51,6 +52,10 @@ static mend_result refill(mend_line_source *source)
     int count = gzread(file, source->buffer, MEND_LINE_BUFFER_BYTES);
     source->buffer_start = 0;
     source->buffer_end = count > 0 ? (size_t)count : 0;
+    if (source->buffer_end > source->bytes_left) {
+        return mend_line_source_fail(source, "there is too much of it, more than 4 GiB of text");
+    }
+    source->bytes_left -= source->buffer_end;
     if (count > 0) {
         return MEND_OK;
     }

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,19 @@ static mend_result fail_field(const mend_line_source *source, int column, const 
                                  text);
 }
 
+/* What the builder does not take is refused with its line, too. */
+static mend_result judge_builder(const mend_line_source *source, const mend_trace_builder *builder)
+{
+    if (builder->failure != MEND_ERROR_INVALID_ARGUMENT) {
+        return builder->failure;
+    }
+    char reason[128];
+    mend_error error = MEND_ERROR_INIT;
+    mend_last_error(&error);
+    snprintf(reason, sizeof(reason), "%s", error.message);
+    return mend_line_source_fail(source, "%s", reason);
+}
+
 /* `live` leads from the key of a pointer to its block + 1. */
 static mend_result take_event(const mend_line_source *source, mend_trace_builder *builder,
                               mend_pointer_map *live, const log_row *row)
@@ -124,7 +138,7 @@ static mend_result take_event(const mend_line_source *source, mend_trace_builder
                                          row->fields[COLUMN_POINTER]);
         }
         mend_trace_builder_free(builder, (uint32_t)((uintptr_t)found - 1), actor);
-        return builder->failure;
+        return judge_builder(source, builder);
     }
     if (values[COLUMN_SIZE] > MEND_TRACE_MAX_SIZE_BYTES) {
         return mend_line_source_fail(source, "size %s is above 2^60 bytes",
@@ -139,7 +153,7 @@ static mend_result take_event(const mend_line_source *source, mend_trace_builder
     }
     uint32_t block = mend_trace_builder_alloc(builder, values[COLUMN_SIZE], actor);
     mend_pointer_map_insert(live, key, (void *)((uintptr_t)block + 1));
-    return builder->failure;
+    return judge_builder(source, builder);
 }
 
 static mend_result take_line(const mend_line_source *source, mend_trace_builder *builder,

@@ -149,7 +149,8 @@ static mend_result read_spec(const char *spec, uint64_t seed, const stress_workl
     return MEND_OK;
 }
 
-mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace **trace)
+mend_result mend_workload_generate_within(const char *spec, uint64_t seed, size_t most_events,
+                                          mend_trace **trace)
 {
     const stress_workload *workload = NULL;
     uint64_t values[MAX_PARAMETERS];
@@ -159,6 +160,7 @@ mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace *
     }
     mend_trace_builder builder;
     mend_trace_builder_init(&builder, spec);
+    builder.event_limit = most_events;
     mend_population population;
     mend_population_init(&population, &builder);
     mend_random random = {.state = values[0]};
@@ -172,6 +174,11 @@ mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace *
     result = mend_trace_builder_finish(&builder, trace);
     mend_trace_builder_clear(&builder);
     return result;
+}
+
+mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace **trace)
+{
+    return mend_workload_generate_within(spec, seed, MEND_TRACE_MAX_EVENTS, trace);
 }
 
 static void format_default(const stress_parameter *parameter, char *text, size_t size)

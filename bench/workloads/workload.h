@@ -20,6 +20,10 @@ bool mend_workload_is_spec(const char *text);
  */
 mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace **trace);
 
+/* The same, refused when it has more events than that. */
+mend_result mend_workload_generate_within(const char *spec, uint64_t seed, size_t most_events,
+                                          mend_trace **trace);
+
 /* Prints each workload with its parameters and their defaults. */
 void mend_workload_list(FILE *out);
 

@@ -83,6 +83,15 @@ MEND_TEST(base_error, cuts_long_messages)
     EXPECT_U64_EQ(MEND_MESSAGE_BYTES - 1, strlen(error.message));
 }
 
+/* Parts of messages come from files: what they hold does nothing to a terminal. */
+MEND_TEST(base_error, shows_no_control_characters)
+{
+    mend_fail(MEND_ERROR_INVALID_ARGUMENT, "no action \"%s\"", "a\x1b[2J\r\n\x7f\xc3\xa4");
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(strcmp(error.message, "no action \"a?[2J???\xc3\xa4\"") == 0);
+}
+
 static void *read_last_error(void *argument)
 {
     mend_last_error(argument);

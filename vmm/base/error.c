@@ -1,18 +1,30 @@
 #include "base/error.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/align.h"
 #include "base/process.h"
 
+/* Parts of a message come from files and from the environment: what a terminal would obey is shown
+ * as '?'. */
+static void write_message(mend_thread_error *error, const char *format, va_list arguments)
+{
+    vsnprintf(error->message, sizeof(error->message), format, arguments);
+    for (char *c = error->message; *c != 0; c++) {
+        bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
+        *c = is_control ? '?' : *c;
+    }
+}
+
 mend_result mend_fail(mend_result result, const char *format, ...)
 {
     mend_thread_error *error = mend_process_error();
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error->message, sizeof(error->message), format, arguments);
+    write_message(error, format, arguments);
     va_end(arguments);
     error->result = result;
     error->driver_status = 0;
@@ -27,7 +39,7 @@ mend_result mend_fail_driver(mend_result result, const char *call, int status,
     mend_thread_error *error = mend_process_error();
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error->message, sizeof(error->message), format, arguments);
+    write_message(error, format, arguments);
     va_end(arguments);
     error->result = result;
     error->driver_status = status;

@@ -1,0 +1,119 @@
+/* Files made to do harm: what they may take of memory, of time and of the terminal. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "cli/costs.h"
+#include "cli/replay.h"
+#include "cli/trace_builder.h"
+#include "cli/trace_formats.h"
+#include "tests/cli/fixture.h"
+#include "tests/support/test.h"
+#include "workloads/workload.h"
+
+static const char *last_message(void)
+{
+    static mend_error error;
+    error = (mend_error)MEND_ERROR_INIT;
+    mend_last_error(&error);
+    return error.message;
+}
+
+MEND_TEST(hostile, a_trace_has_so_many_events_and_no_more)
+{
+    mend_trace *trace = NULL;
+    mend_trace_builder builder;
+    mend_trace_builder_init(&builder, "small");
+    EXPECT_U64_EQ(MEND_TRACE_MAX_EVENTS, builder.event_limit);
+    builder.event_limit = 3;
+    mend_trace_builder_alloc(&builder, 512, (mend_trace_actor){0});
+    uint32_t block = mend_trace_builder_alloc(&builder, 512, (mend_trace_actor){0});
+    mend_trace_builder_free(&builder, block, (mend_trace_actor){0});
+    EXPECT_RESULT(MEND_OK, builder.failure);
+    mend_trace_builder_alloc(&builder, 512, (mend_trace_actor){0});
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trace_builder_finish(&builder, &trace));
+    EXPECT_TRUE(strstr(last_message(), "more than 3 events") != NULL);
+    EXPECT_TRUE(trace == NULL);
+    mend_trace_builder_clear(&builder);
+}
+
+MEND_TEST(hostile, a_workload_has_no_more_events_either)
+{
+    mend_trace *trace = NULL;
+    const char *endless = "stress:staircase?base=1TiB&top=1TiB&step=1";
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_workload_generate_within(endless, 0, 1000, &trace));
+    EXPECT_TRUE(strstr(last_message(), "more than 1000 events") != NULL);
+    EXPECT_TRUE(trace == NULL);
+}
+
+/* A small compressed file of many empty lines. */
+MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
+{
+    enum { LINES = 200000 };
+    static char text[LINES + 1];
+    memset(text, '\n', LINES);
+    fixture_file file = fixture_write_gzip(".gz", text);
+    static mend_line_source source;
+    ASSERT_RESULT(MEND_OK, mend_line_source_open(&source, file.path));
+    EXPECT_U64_EQ(MEND_MOST_TEXT_BYTES, source.bytes_left);
+    source.bytes_left = LINES - 1;
+    mend_result result = MEND_OK;
+    while (result == MEND_OK && !source.ended) {
+        result = mend_line_source_next(&source);
+    }
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, result);
+    EXPECT_TRUE(strstr(last_message(), "too much") != NULL);
+    EXPECT_TRUE(source.line_number > LINES / 2 && source.line_number <= LINES);
+    mend_line_source_close(&source);
+    fixture_remove(&file);
+}
+
+/* Also what only the sum of all lines makes wrong. */
+MEND_TEST(hostile, every_refusal_names_its_line)
+{
+    char text[1024] = TRACE_HEAD;
+    for (int i = 0; i < 9; i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "0,0,allocate,%d,0x1000000000000000,0\n", i);
+        strcat(text, line);
+    }
+    char message[512] = "";
+    EXPECT_TRUE(fixture_read_trace(text, message) == NULL);
+    EXPECT_TRUE(strstr(message, ":9: more than 2^63 bytes are live") != NULL);
+}
+
+MEND_TEST(hostile, what_a_file_holds_does_nothing_to_the_terminal)
+{
+    char message[512] = "";
+    EXPECT_TRUE(fixture_read_trace(TRACE_HEAD "0,0,\x1b[2J,9,1,0\n", message) == NULL);
+    EXPECT_TRUE(strstr(message, ":2: unknown action \"?[2J\"") != NULL);
+    fixture_file file = fixture_write_text(".costs", "\x1b]0;title\x07 1 2 3\n");
+    mend_sim_prices prices;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_costs_read(file.path, &prices));
+    EXPECT_TRUE(strstr(last_message(), ":1: no call \"?]0;title?\"") != NULL);
+    fixture_remove(&file);
+}
+
+/* Models keep tables of the device's pages. */
+MEND_TEST(hostile, absurd_sizes_are_not_replayed)
+{
+    static const char *const policies[] = {"mend", "caching", "expandable", "bfc"};
+    mend_trace *huge = fixture_trace(TRACE_HEAD "0,0,allocate,1,0x1000000000000000,0\n");
+    mend_trace *small = fixture_trace(TRACE_HEAD "0,0,allocate,1,1,0\n");
+    ASSERT_TRUE(huge != NULL && small != NULL);
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++) {
+        mend_replay_result result;
+        mend_capacity capacity = {.kind = MEND_CAPACITY_UNLIMITED};
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                      mend_replay_run(huge, policies[i], &capacity, &options, &result));
+        EXPECT_TRUE(strstr(last_message(), "4 TiB") != NULL);
+        capacity = (mend_capacity){.kind = MEND_CAPACITY_BYTES, .bytes = 17 * MEND_TIB};
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                      mend_replay_run(small, policies[i], &capacity, &options, &result));
+        EXPECT_TRUE(strstr(last_message(), "16 TiB") != NULL);
+    }
+    mend_trace_destroy(huge);
+    mend_trace_destroy(small);
+}
