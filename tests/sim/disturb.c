@@ -1,5 +1,6 @@
 /* What disturbs a pool: faults, other processes, other threads in the midst of a call, the end of
  * the device, fork, callbacks, the clock. */
+#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -209,7 +210,8 @@ static bool fork_child(trial *t)
         _exit(child_is_refused(t) ? 0 : 1);
     }
     int status = 1;
-    waitpid(child, &status, 0);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
     trial_claim(t, TRIAL_RESULT, status == 0, "a forked child was not refused (status %d)", status);
     return true;
 }

@@ -1,6 +1,7 @@
 #include "tests/sim/shrink.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +55,11 @@ bool trial_run_apart(const trial_config *config, const operation *ops, size_t co
         run_as_child(config, ops, count, shared);
     }
     int status = 0;
-    bool is_done = child > 0 && waitpid(child, &status, 0) == child;
+    pid_t ended = child;
+    do {
+        ended = child > 0 ? waitpid(child, &status, 0) : -1;
+    } while (ended < 0 && child > 0 && errno == EINTR);
+    bool is_done = ended == child && child > 0;
     if (is_done) {
         *outcome = *shared;
         judge_child(status, count, outcome);
