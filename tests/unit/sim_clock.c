@@ -197,3 +197,22 @@ MEND_TEST(sim_clock, another_list_can_be_given)
         sim_fixture_close(&f);
     }
 }
+
+/* Prices may be anything: time ends, and does not run over. */
+MEND_TEST(sim_clock, absurd_prices_end_time)
+{
+    mend_sim_prices prices = {.create = {.mib_ns = UINT64_MAX},
+                              .synchronize = {.call_ns = UINT64_MAX - 5}};
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.prices = &prices;
+    sim_fixture f;
+    if (sim_fixture_open(&f, &config)) {
+        EXPECT_OK(f.driver->context_synchronize(f.driver));
+        EXPECT_U64_EQ(UINT64_MAX - 5, sim_fixture_ledger(&f).driver_time_ns);
+        (void)sim_fixture_chunk(&f, 4 * MEND_MIB);
+        EXPECT_U64_EQ(UINT64_MAX, sim_fixture_ledger(&f).driver_time_ns);
+        EXPECT_OK(f.driver->context_synchronize(f.driver));
+        EXPECT_U64_EQ(UINT64_MAX, sim_fixture_ledger(&f).driver_time_ns);
+        sim_fixture_close(&f);
+    }
+}

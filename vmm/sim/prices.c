@@ -34,15 +34,22 @@ void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices)
     sim->price[MEND_CALL_event_synchronize] = prices->synchronize;
 }
 
+typedef unsigned __int128 wide;
+
+/* Prices come from files, sizes from traces: time may end, but it never runs backwards. */
+static uint64_t sum_to_the_end(uint64_t time_ns, wide more_ns)
+{
+    wide sum = time_ns + more_ns;
+    return sum < UINT64_MAX ? (uint64_t)sum : UINT64_MAX;
+}
+
 void mend_sim_charge(mend_sim *sim)
 {
     const mend_sim_price *price = &sim->price[sim->call];
-    uint64_t whole_mib = sim->bill_bytes / MEND_MIB * price->mib_ns;
-    uint64_t part_mib = sim->bill_bytes % MEND_MIB * price->mib_ns / MEND_MIB;
-    uint64_t cost_ns =
-        price->call_ns + sim->bill_mappings * price->mapping_ns + whole_mib + part_mib;
-    sim->ledger.driver_time_ns += cost_ns;
-    if (sim->config.prices_advance_clock && cost_ns != 0) {
-        mend_sim_run_until(sim, sim->now_ns + cost_ns);
+    wide cost = (wide)sim->bill_bytes * price->mib_ns / MEND_MIB + price->call_ns +
+                (wide)sim->bill_mappings * price->mapping_ns;
+    sim->ledger.driver_time_ns = sum_to_the_end(sim->ledger.driver_time_ns, cost);
+    if (sim->config.prices_advance_clock && cost != 0) {
+        mend_sim_run_until(sim, sum_to_the_end(sim->now_ns, cost));
     }
 }
