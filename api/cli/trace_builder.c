@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/align.h"
 #include "base/error.h"
@@ -18,10 +19,19 @@ static void fail_of_memory(mend_trace_builder *builder)
     fail(builder, mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the trace"));
 }
 
+/* Where the system has no chance to give, keys are only spread. */
+static uint64_t draw_salt(void)
+{
+    uint64_t salt;
+    ssize_t drawn = getrandom(&salt, sizeof(salt), 0);
+    return drawn == (ssize_t)sizeof(salt) ? salt | 1 : UINT64_C(0xD1B54A32D192ED03);
+}
+
 void mend_trace_builder_init(mend_trace_builder *builder, const char *name)
 {
     *builder = (mend_trace_builder){.trace = calloc(1, sizeof(mend_trace)),
-                                    .event_limit = MEND_TRACE_MAX_EVENTS};
+                                    .event_limit = MEND_TRACE_MAX_EVENTS,
+                                    .salt = draw_salt()};
     mend_pointer_map_init(&builder->streams);
     mend_pointer_map_init(&builder->threads);
     if (builder->trace != NULL) {
@@ -53,7 +63,7 @@ static void *with_room(mend_trace_builder *builder, void *array, size_t count, s
 static uint16_t index_of(mend_trace_builder *builder, mend_pointer_map *names, uint64_t name,
                          size_t limit, const char *what)
 {
-    uint64_t key = mend_trace_key(name);
+    uint64_t key = mend_trace_key(builder, name);
     void *known = mend_pointer_map_find(names, key);
     if (known != NULL) {
         return (uint16_t)((uintptr_t)known - 1);

@@ -19,6 +19,7 @@ typedef struct mend_trace_builder {
     uint64_t *block_sizes;
     size_t block_room;
     size_t stream_room;
+    uint64_t salt;            /* odd, and nobody's to know who makes files */
     mend_pointer_map streams; /* key of a name to index + 1; so are the threads */
     mend_pointer_map threads;
     uint64_t live_bytes;
@@ -32,10 +33,12 @@ typedef struct mend_trace_actor {
     uint64_t thread;
 } mend_trace_actor;
 
-/* A key for a table of any number but UINT64_MAX: never 0, different for each, and spread out. */
-static inline uint64_t mend_trace_key(uint64_t number)
+/* A key for a table of any number but UINT64_MAX: never 0, different for each, and spread out in a
+ * way that is another in each trace, so that no file can have all its keys meet in one place. */
+static inline uint64_t mend_trace_key(const mend_trace_builder *builder, uint64_t number)
 {
-    return (number + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t key = (number + 1) * builder->salt;
+    return (key ^ key >> 32) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 void mend_trace_builder_init(mend_trace_builder *builder, const char *name);

@@ -130,7 +130,7 @@ static mend_result take_event(const mend_line_source *source, mend_trace_builder
         }
     }
     mend_trace_actor actor = {values[COLUMN_STREAM], thread_name(row->fields[COLUMN_THREAD])};
-    uint64_t key = mend_trace_key(values[COLUMN_POINTER]);
+    uint64_t key = mend_trace_key(builder, values[COLUMN_POINTER]);
     if (!is_alloc) {
         void *found = mend_pointer_map_remove(live, key);
         if (found == NULL) {

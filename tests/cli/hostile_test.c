@@ -69,6 +69,24 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
     fixture_remove(&file);
 }
 
+/* Who can choose pointers that meet in one place of a table makes its use as slow as a list's. */
+MEND_TEST(hostile, nobody_knows_where_a_pointer_stands_in_a_table)
+{
+    mend_trace_builder one;
+    mend_trace_builder other;
+    mend_trace_builder_init(&one, "one");
+    mend_trace_builder_init(&other, "other");
+    int same = 0;
+    for (uint64_t i = 0; i < 64; i++) {
+        EXPECT_TRUE(mend_trace_key(&one, i) != 0);
+        same += mend_trace_key(&one, i) == mend_trace_key(&other, i);
+        EXPECT_TRUE(i == 0 || mend_trace_key(&one, i) != mend_trace_key(&one, i - 1));
+    }
+    EXPECT_TRUE(same < 4);
+    mend_trace_builder_clear(&one);
+    mend_trace_builder_clear(&other);
+}
+
 /* Also what only the sum of all lines makes wrong. */
 MEND_TEST(hostile, every_refusal_names_its_line)
 {
