@@ -173,7 +173,9 @@ static void judge_lost(trial *t, const trial_call *call)
     trial_pool *pool = &t->pools[call->pool];
     if (call->result == MEND_ERROR_DEVICE_LOST) {
         pool->lost = true;
-        trial_claim(t, TRIAL_RESULT, !frees_in_peace, "a free was refused after the driver's end");
+        /* A context that was broken before the driver's end stays so: no call asks again. */
+        trial_claim(t, TRIAL_RESULT, !frees_in_peace || t->may_be_lost,
+                    "a free was refused after the driver's end");
     } else if (pool->lost && !frees_in_peace && call->result != MEND_ERROR_OUT_OF_HOST_MEMORY) {
         trial_claim(t, TRIAL_RESULT, false, "call %d answers %s though the device is lost",
                     (int)call->kind, mend_result_name(call->result));

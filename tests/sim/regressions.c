@@ -105,6 +105,19 @@ MEND_TEST(regression, a_group_watches_the_next_stream_of_its_handle)
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
+/* What was known as lost stays lost, also for a free after the driver's end. */
+MEND_TEST(regression, a_driver_that_ends_heals_no_context)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC},
+        {.kind = OP_LOSE_DEVICE},
+        {.kind = OP_TRIM},
+        {.kind = OP_SHUT_DOWN},
+    };
+    trial_config config = trial_config_default;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
 /* A capture seen on behalf of a group was forgotten when the group ended before it. */
 MEND_TEST(regression, a_capture_outlives_the_group_that_saw_it)
 {
