@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "heap/group.h"
+#include "heap/layout.h"
 #include "observe/audit.h"
 #include "pool/pool.h"
 #include "tests/support/test.h"
