@@ -111,9 +111,8 @@ MEND_TEST(trace, refuses_more_live_bytes_than_can_be_counted)
 {
     char text[1024] = TRACE_HEAD;
     for (int i = 0; i < 9; i++) {
-        char line[64];
-        snprintf(line, sizeof(line), "0,0,allocate,%d,0x1000000000000000,0\n", i);
-        strcat(text, line);
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof(text) - used, "0,0,allocate,%d,0x1000000000000000,0\n", i);
     }
     char message[512] = "";
     EXPECT_TRUE(fixture_read_trace(text, message) == NULL);

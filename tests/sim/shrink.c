@@ -55,7 +55,7 @@ bool trial_run_apart(const trial_config *config, const operation *ops, size_t co
         run_as_child(config, ops, count, shared);
     }
     int status = 0;
-    pid_t ended = child;
+    pid_t ended;
     do {
         ended = child > 0 ? waitpid(child, &status, 0) : -1;
     } while (ended < 0 && child > 0 && errno == EINTR);
