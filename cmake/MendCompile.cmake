@@ -25,15 +25,12 @@ endif()
 # What turns a mistake into an end instead of a way in. Fortified functions need optimisation;
 # sanitizers bring their own.
 if(MEND_HARDEN AND NOT MEND_SANITIZE AND NOT MEND_COVERAGE)
-  include(CheckCCompilerFlag)
-  check_c_compiler_flag(-fcf-protection=full MEND_HAS_CF_PROTECTION)
   set(optimised $<CONFIG:Release,RelWithDebInfo,MinSizeRel>)
   # Undefined first: some distributions' compilers define it themselves, with another value.
   target_compile_options(mend_compile INTERFACE
     $<${optimised}:-U_FORTIFY_SOURCE>
     $<${optimised}:-D_FORTIFY_SOURCE=2>
-    $<${optimised}:-fstack-protector-strong>
-    $<$<AND:$<BOOL:${MEND_HAS_CF_PROTECTION}>,${optimised}>:-fcf-protection=full>)
+    $<${optimised}:-fstack-protector-strong>)
   target_link_options(mend_compile INTERFACE LINKER:-z,relro,-z,now,-z,noexecstack)
 endif()
 include(CheckPIESupported)
