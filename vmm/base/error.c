@@ -15,7 +15,9 @@ static void write_message(mend_thread_error *error, const char *format, va_list 
     vsnprintf(error->message, sizeof(error->message), format, arguments);
     for (char *c = error->message; *c != 0; c++) {
         bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
-        *c = is_control ? '?' : *c;
+        if (is_control) {
+            *c = '?';
+        }
     }
 }
 
