@@ -8,31 +8,9 @@
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
 #define LLU(value)   ((unsigned long long)(value))
 
-/* What keeps a request from free memory: bits, several at once. */
-enum {
-    HELD_BY_STREAMS = 1, /* work of streams may still use it */
-    HELD_UNTIL_WAIT = 2, /* freed without a stream: only a wait for the context makes it idle */
-    HELD_BY_GROUPS = 4   /* graphs may still use it */
-};
-
-static unsigned hold_of_stamp(const mend_heap *heap, const mend_request *request, mend_stamp stamp)
-{
-    if (mend_stamp_is_ready(&heap->streams, stamp, request->stream)) {
-        return 0;
-    }
-    if (heap->streams.items[stamp.stream].group != 0) {
-        return HELD_BY_GROUPS;
-    }
-    return stamp.stream == MEND_STREAM_UNKNOWN ? HELD_UNTIL_WAIT : HELD_BY_STREAMS;
-}
-
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
 {
-    unsigned holds = hold_of_stamp(heap, request, span->waits.first);
-    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
-        holds |= hold_of_stamp(heap, request, at->stamp);
-    }
-    return holds;
+    return mend_waits_hold(&heap->streams, &span->waits, request->stream);
 }
 
 /* ---- what is free, and why it does not serve
@@ -47,11 +25,11 @@ static void count_holds(const mend_heap *heap, const mend_request *request, mend
             const mend_span *end = RUN_OF(at)->last->next;
             for (const mend_span *span = RUN_OF(at)->first; span != end; span = span->next) {
                 unsigned holds = holds_of(heap, request, span);
-                if (holds & HELD_BY_GROUPS) {
+                if (holds & MEND_HELD_BY_GROUPS) {
                     report->in_group += span->size_bytes;
-                } else if (holds & HELD_UNTIL_WAIT) {
+                } else if (holds & MEND_HELD_UNTIL_WAIT) {
                     report->streamless += span->size_bytes;
-                } else if (holds & HELD_BY_STREAMS) {
+                } else if (holds & MEND_HELD_BY_STREAMS) {
                     report->in_use += span->size_bytes;
                 }
             }
@@ -183,13 +161,14 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
     if (request->size_bytes > heap->device.total_bytes) {
         return "The device is smaller than the request.";
     }
-    if (would_fit_without(heap, request, HELD_BY_GROUPS)) {
+    if (would_fit_without(heap, request, MEND_HELD_BY_GROUPS)) {
         return "Releasing groups whose graphs are launched no more would help.";
     }
-    if (would_fit_without(heap, request, HELD_BY_STREAMS | HELD_UNTIL_WAIT)) {
+    if (would_fit_without(heap, request, MEND_HELD_BY_STREAMS | MEND_HELD_UNTIL_WAIT)) {
         return "Ending the capture under way would help: what was freed can be waited for then.";
     }
-    if (would_fit_without(heap, request, HELD_BY_STREAMS | HELD_UNTIL_WAIT | HELD_BY_GROUPS)) {
+    if (would_fit_without(heap, request,
+                          MEND_HELD_BY_STREAMS | MEND_HELD_UNTIL_WAIT | MEND_HELD_BY_GROUPS)) {
         return "Ending the capture under way and releasing groups would help.";
     }
     if (heap->shortage.refused_bytes > 0) {
@@ -209,7 +188,8 @@ static void advise(const mend_heap *heap, const mend_request *request, mend_repo
 {
     bool is_limited =
         heap->shortage.refused_bytes == 0 &&
-        !would_fit_without(heap, request, HELD_BY_STREAMS | HELD_UNTIL_WAIT | HELD_BY_GROUPS);
+        !would_fit_without(heap, request,
+                           MEND_HELD_BY_STREAMS | MEND_HELD_UNTIL_WAIT | MEND_HELD_BY_GROUPS);
     uint64_t limit_bytes = is_limited ? sufficient_limit(heap, request) : 0;
     if (limit_bytes > 0) {
         snprintf(report->advice, sizeof(report->advice),

@@ -84,6 +84,26 @@ bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t
     return true;
 }
 
+static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uint32_t stream)
+{
+    if (mend_stamp_is_ready(streams, stamp, stream)) {
+        return 0;
+    }
+    if (streams->items[stamp.stream].group != 0) {
+        return MEND_HELD_BY_GROUPS;
+    }
+    return stamp.stream == MEND_STREAM_UNKNOWN ? MEND_HELD_UNTIL_WAIT : MEND_HELD_BY_STREAMS;
+}
+
+unsigned mend_waits_hold(const mend_streams *streams, const mend_waits *waits, uint32_t stream)
+{
+    unsigned holds = hold_of_stamp(streams, waits->first, stream);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        holds |= hold_of_stamp(streams, at->stamp, stream);
+    }
+    return holds;
+}
+
 mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream)
 {
     if (waits->first.epoch == 0) {

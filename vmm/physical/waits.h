@@ -38,6 +38,18 @@ bool mend_waits_settle(mend_wait_room room, mend_waits *waits);
 bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
                           bool behind_wait);
 
+/* What keeps free memory from a stream: bits, several at once. */
+enum {
+    MEND_HELD_BY_STREAMS = 1, /* work of streams may still use it */
+    MEND_HELD_UNTIL_WAIT =
+        2,                  /* freed without a stream: only a wait for the context makes it idle */
+    MEND_HELD_BY_GROUPS = 4 /* graphs may still use it */
+};
+
+/* What keeps memory from `stream`: 0 when nothing does. For MEND_STREAM_UNKNOWN: what keeps it from
+ * being idle. */
+unsigned mend_waits_hold(const mend_streams *streams, const mend_waits *waits, uint32_t stream);
+
 /* Makes `stream` wait on the device for whatever is not ready. Errors of mend_streams_make_wait. */
 mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream);
 
