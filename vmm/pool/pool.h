@@ -8,6 +8,7 @@
 #include "heap/heap.h"
 #include "mend/mend.h"
 #include "observe/audit.h"
+#include "observe/explain.h"
 #include "pool/pressure.h"
 
 struct mend_pool {
@@ -43,5 +44,9 @@ mend_result mend_pool_leave_making(mend_pool *pool, mend_result result);
 
 /* The audit of observe/audit.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
+
+/* The explanation of observe/explain.h, under both locks, as `asking` finds the pool; a stream it
+ * does not know owns nothing. MEND_ERROR_FORKED. */
+mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation);
 
 #endif

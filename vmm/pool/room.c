@@ -71,6 +71,21 @@ mend_result mend_reset_peak_stats(mend_pool *pool)
     return MEND_OK;
 }
 
+mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation)
+{
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap *heap = &pool->heap;
+    uint32_t stream = MEND_STREAM_UNKNOWN;
+    mend_heap_begin_making(heap);
+    mend_streams_lookup(&heap->streams, asking, 0, &stream);
+    mend_observe_explain(heap, stream, explanation);
+    mend_heap_end_making(heap);
+    return MEND_OK;
+}
+
 mend_result mend_audit(mend_pool *pool)
 {
     if (pool == NULL) {

@@ -1,0 +1,218 @@
+#include "observe/explain.h"
+
+#include <string.h>
+
+#include "heap/layout.h"
+
+#define RUN_OF(node)   MEND_CONTAINER_OF(node, mend_run, by_address)
+#define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
+
+/* A walk over one chunk, from its end to its start. */
+typedef struct chunk_walk {
+    uint64_t free_bytes[MEND_FREE_PLACES][MEND_FREE_REASONS];
+    uint64_t pending_bytes[MEND_FREE_REASONS]; /* free, since the last live byte met */
+    mend_free_reason worst;
+    const mend_span *holder; /* the live block with most bytes in the chunk; NULL: none */
+    uint64_t held_bytes;
+    uint64_t holders;
+    bool has_inmate; /* a live block lies wholly in the chunk */
+} chunk_walk;
+
+size_t mend_explain_class(uint64_t size_bytes)
+{
+    size_t size_class = 0;
+    while (size_bytes > mend_explain_class_bytes(size_class)) {
+        size_class++;
+    }
+    return size_class;
+}
+
+uint64_t mend_explain_class_bytes(size_t size_class)
+{
+    return size_class + 1 < MEND_EXPLAIN_CLASSES ? MEND_MIB << size_class : UINT64_MAX;
+}
+
+static mend_free_reason reason_of(const mend_heap *heap, const mend_span *span, uint32_t asking)
+{
+    const mend_streams *streams = &heap->streams;
+    unsigned holds = mend_waits_hold(streams, &span->waits, asking);
+    if (holds & MEND_HELD_BY_GROUPS) {
+        return MEND_FREE_GROUPS;
+    }
+    if (holds & MEND_HELD_UNTIL_WAIT) {
+        return MEND_FREE_STREAMLESS;
+    }
+    if (holds & MEND_HELD_BY_STREAMS) {
+        return MEND_FREE_STREAMS;
+    }
+    bool is_idle = mend_waits_hold(streams, &span->waits, MEND_STREAM_UNKNOWN) == 0;
+    return is_idle ? MEND_FREE_IDLE : MEND_FREE_OWN;
+}
+
+static void end_pending(chunk_walk *walk, mend_free_place place)
+{
+    for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
+        walk->free_bytes[place][reason] += walk->pending_bytes[reason];
+        walk->pending_bytes[reason] = 0;
+    }
+}
+
+/* `bytes` of the span lie in the chunk. */
+static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
+                      mend_free_reason reason)
+{
+    if (!span->live) {
+        walk->pending_bytes[reason] += bytes;
+        walk->worst = reason > walk->worst ? reason : walk->worst;
+        return;
+    }
+    end_pending(walk, walk->holders == 0 ? MEND_FREE_EDGE : MEND_FREE_HOLE);
+    walk->holders++;
+    walk->has_inmate = walk->has_inmate || bytes == span->size_bytes;
+    if (bytes > walk->held_bytes) {
+        walk->holder = span;
+        walk->held_bytes = bytes;
+    }
+}
+
+static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
+                       chunk_walk *walk)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    *walk = (chunk_walk){.worst = MEND_FREE_IDLE};
+    const mend_span *span = mend_heap_span_at(heap, end - 1);
+    for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
+        uint64_t from = mend_max_u64(span->address, chunk->address);
+        uint64_t to = mend_min_u64(mend_span_end(span), end);
+        mend_free_reason reason = span->live ? MEND_FREE_IDLE : reason_of(heap, span, asking);
+        meet_span(walk, span, to - from, reason);
+    }
+    end_pending(walk, MEND_FREE_EDGE);
+}
+
+/* ---- partly used chunks ------------------------------------------------------------------------
+ */
+
+static size_t class_of_count(uint64_t holders)
+{
+    return holders > 4 ? 3 : holders > 2 ? 2 : holders - 1;
+}
+
+static void add_pinned(mend_pinned_sum *sum, uint64_t free_bytes)
+{
+    sum->chunks++;
+    sum->free_bytes += free_bytes;
+}
+
+/* Keeps the chunks with most free bytes, in order. */
+static void keep_largest(mend_explanation *explanation, const mend_pinned_chunk *pinned)
+{
+    size_t at = explanation->pinned_count;
+    while (at > 0 && explanation->pinned[at - 1].free_bytes < pinned->free_bytes) {
+        at--;
+    }
+    if (at == MEND_EXPLAIN_PINNED) {
+        return;
+    }
+    size_t kept = explanation->pinned_count < MEND_EXPLAIN_PINNED ? explanation->pinned_count
+                                                                  : MEND_EXPLAIN_PINNED - 1;
+    memmove(explanation->pinned + at + 1, explanation->pinned + at,
+            (kept - at) * sizeof(mend_pinned_chunk));
+    explanation->pinned[at] = *pinned;
+    explanation->pinned_count = kept + 1;
+}
+
+static void add_partly_used(mend_explanation *explanation, const mend_chunk *chunk,
+                            const chunk_walk *walk)
+{
+    uint64_t free_bytes = chunk->size_bytes - chunk->live_bytes;
+    if (free_bytes == 0) {
+        return;
+    }
+    size_t size_class = mend_explain_class(walk->holder->size_bytes);
+    add_pinned(&explanation->by_holder_size[chunk->zone][size_class], free_bytes);
+    add_pinned(&explanation->by_holder_count[chunk->zone][class_of_count(walk->holders)],
+               free_bytes);
+    if (!walk->has_inmate) {
+        add_pinned(&explanation->reached_into[chunk->zone], free_bytes);
+    }
+    mend_pinned_chunk pinned = {.address = chunk->address,
+                                .size_bytes = chunk->size_bytes,
+                                .free_bytes = free_bytes,
+                                .holders = walk->holders,
+                                .zone = chunk->zone,
+                                .holder_address = walk->holder->address,
+                                .holder_bytes = walk->holder->size_bytes,
+                                .held_bytes = walk->held_bytes};
+    keep_largest(explanation, &pinned);
+}
+
+static void explain_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
+                          mend_explanation *explanation)
+{
+    chunk_walk walk;
+    walk_chunk(heap, chunk, asking, &walk);
+    if (mend_chunk_is_whole(chunk)) {
+        explanation->free_bytes[chunk->zone][MEND_FREE_WHOLE][walk.worst] += chunk->size_bytes;
+        return;
+    }
+    for (int place = 0; place < MEND_FREE_PLACES; place++) {
+        for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
+            explanation->free_bytes[chunk->zone][place][reason] += walk.free_bytes[place][reason];
+        }
+    }
+    add_partly_used(explanation, chunk, &walk);
+}
+
+/* ---- blocks and runs ---------------------------------------------------------------------------
+ */
+
+static uint64_t lent_bytes(const mend_heap *heap)
+{
+    uint64_t bytes = 0;
+    const mend_tree *ends = &heap->zones[MEND_ZONE_LARGE].segment_ends;
+    for (const mend_tree_node *at = mend_tree_first(ends); at != NULL; at = mend_tree_next(at)) {
+        const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
+        for (; span != NULL; span = span->previous) {
+            bool is_small = span->size_bytes <= heap->config.small_request_bytes;
+            bytes += span->live && is_small ? span->size_bytes : 0;
+        }
+    }
+    return bytes;
+}
+
+static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint32_t asking)
+{
+    uint64_t longest = 0;
+    uint64_t length = 0;
+    const mend_span *end = run->last->next;
+    for (const mend_span *span = run->first; span != end; span = span->next) {
+        bool is_usable = mend_waits_hold(&heap->streams, &span->waits, asking) == 0;
+        length = is_usable ? length + span->size_bytes : 0;
+        longest = mend_max_u64(longest, length);
+    }
+    return longest;
+}
+
+void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanation *explanation)
+{
+    *explanation = (mend_explanation){
+        .reserved_bytes = heap->chunks.reserved_bytes,
+        .live_bytes = heap->counters.live_bytes,
+        .unmapped_bytes = heap->chunks.unmapped_bytes,
+        .lent_bytes = lent_bytes(heap),
+        .retired_mappings = heap->retired.count,
+        .retired_bytes = heap->retired_bytes,
+    };
+    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        explain_chunk(heap, CHUNK_OF(at), asking, explanation);
+    }
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        at = mend_tree_first(&heap->zones[zone].runs_by_address);
+        for (; at != NULL; at = mend_tree_next(at)) {
+            explanation->usable_bytes =
+                mend_max_u64(explanation->usable_bytes, longest_usable(heap, RUN_OF(at), asking));
+        }
+    }
+}
