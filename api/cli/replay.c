@@ -34,7 +34,29 @@ static mend_result probe(const fit_search *search, uint64_t capacity_bytes, doub
     mend_replay_options options = *search->options;
     options.sample_limit = 0;
     options.check_content = false;
+    options.explain = false;
     return mend_replay_session(search->trace, search->policy, capacity_bytes, &options, true, phase,
+                               result);
+}
+
+/* One run whose figures are reported. What is to be explained a first run finds: both do the same,
+ * for chance has no part in them. */
+static mend_result measure(const fit_search *search, uint64_t capacity_bytes,
+                           mend_replay_result *result)
+{
+    mend_replay_options options = *search->options;
+    if (options.explain) {
+        mend_replay_result first;
+        options.sample_limit = 0;
+        mend_result outcome = mend_replay_session(search->trace, search->policy, capacity_bytes,
+                                                  &options, true, "first run", &first);
+        if (outcome != MEND_OK) {
+            return outcome;
+        }
+        options.sample_limit = search->options->sample_limit;
+        options.peaks = first.peaks;
+    }
+    return mend_replay_session(search->trace, search->policy, capacity_bytes, &options, false, "",
                                result);
 }
 
@@ -106,8 +128,7 @@ static mend_result run_fitted(const fit_search *search, mend_replay_result *resu
     if (outcome != MEND_OK) {
         return outcome;
     }
-    outcome = mend_replay_session(search->trace, search->policy, step_capacity(search, best),
-                                  search->options, false, "", result);
+    outcome = measure(search, step_capacity(search, best), result);
     if (outcome == MEND_OK && found) {
         result->fitted = true;
         result->fit_capacity_bytes = result->capacity_bytes;
@@ -144,12 +165,12 @@ mend_result mend_replay_run(const mend_trace *trace, const char *policy,
         }
         capacity_bytes = mend_max_u64((uint64_t)ceill(bytes), 1);
     }
-    return mend_replay_session(trace, mend_peer_find_policy(policy), capacity_bytes, options, false,
-                               "", result);
+    return measure(&search, capacity_bytes, result);
 }
 
 void mend_replay_result_clear(mend_replay_result *result)
 {
     free(result->samples);
+    free(result->explanation);
     *result = (mend_replay_result){0};
 }

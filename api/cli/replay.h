@@ -23,6 +23,14 @@ typedef enum mend_replay_device {
 typedef void (*mend_replay_progress)(void *context, const char *phase, uint64_t done_events,
                                      uint64_t all_events);
 
+/* The events after which most is reserved, and most is reserved and not live; the first of them. */
+typedef struct mend_replay_peaks {
+    struct {
+        uint64_t event;
+        uint64_t bytes; /* 0: there is none */
+    } reserved, waste;
+} mend_replay_peaks;
+
 typedef struct mend_replay_options {
     mend_replay_device device;
     uint64_t lag_events;           /* rows after its free until a block's last work is done */
@@ -30,6 +38,8 @@ typedef struct mend_replay_options {
     const char *costs_name;        /* its name in the result; NULL: "reference" */
     bool check_content;            /* write at each allocation, compare at each free */
     unsigned threads;              /* threads that replay; 0 and 1: the caller's alone */
+    bool explain;                  /* where memory and time go; one thread, simulated device */
+    mend_replay_peaks peaks;       /* set by mend_replay_run: what is to be explained */
     size_t sample_limit;           /* most samples over time to keep; 0: none */
     mend_replay_progress progress; /* may be NULL */
     void *progress_context;
@@ -104,6 +114,9 @@ typedef struct mend_replay_result {
     uint64_t content_errors;
     mend_replay_sample *samples; /* owned by the result */
     size_t sample_count;
+    mend_replay_peaks peaks; /* of a policy that can explain itself, where that is asked for */
+    struct mend_replay_explanation *explanation; /* see replay_explain.h; owned; NULL: not asked
+                                                    for */
     /* "" when all is well; else which rule was broken, or what was left behind, or which call
      * failed for another reason than a lack of memory. Then no figure is to be trusted. */
     char problem[MEND_REPLAY_PROBLEM_BYTES];

@@ -25,6 +25,8 @@ const char mend_replay_usage[] =
     "  --scale F                divide all sizes by F\n"
     "  --threads N              replay with N threads\n"
     "  --seed N                 seed of workloads that name none\n"
+    "  --explain                tell where memory is that is reserved and not live, and what the\n"
+    "                           driver's time was for\n"
     "  --json                   one JSON object a line\n"
     "  --list                   print the workloads\n"
     "\n"
@@ -126,6 +128,7 @@ enum {
     OPTION_SCALE,
     OPTION_THREADS,
     OPTION_SEED,
+    OPTION_EXPLAIN,
     OPTION_JSON,
     OPTION_LIST,
     OPTION_HELP
@@ -141,6 +144,7 @@ static const struct option long_options[] = {
     {"scale", required_argument, NULL, OPTION_SCALE},
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"seed", required_argument, NULL, OPTION_SEED},
+    {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"json", no_argument, NULL, OPTION_JSON},
     {"list", no_argument, NULL, OPTION_LIST},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -185,6 +189,9 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
         return read_costs(text, arguments);
     case OPTION_CONTENT:
         return read_word(text, "none", "check", &arguments->options.check_content);
+    case OPTION_EXPLAIN:
+        arguments->options.explain = true;
+        return true;
     case OPTION_JSON:
         arguments->json = true;
         return true;
@@ -211,6 +218,12 @@ static bool fits_together(const mend_replay_arguments *arguments)
     }
     if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.prices != NULL) {
         return fail("only with --device sim:", "--costs");
+    }
+    if (arguments->options.explain && arguments->options.device == MEND_REPLAY_CUDA) {
+        return fail("only with --device sim:", "--explain");
+    }
+    if (arguments->options.explain && arguments->options.threads > 1) {
+        return fail("only with one thread:", "--explain");
     }
     if (arguments->input_count == 0 && !arguments->list && !arguments->help) {
         fprintf(stderr, "mend replay: no trace and no workload\n%s", mend_replay_usage);

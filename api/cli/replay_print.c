@@ -2,6 +2,7 @@
 
 #include "base/align.h"
 #include "cli/json.h"
+#include "cli/replay_explain.h"
 
 static void print_calls(mend_json *json, const char *key, const mend_replay_calls *calls)
 {
@@ -76,6 +77,9 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     print_latency(json, "free_ns", &result->free_ns);
     print_if(json, "mappings_peak", result->counts_mappings, result->mappings_peak);
     print_if(json, "content_errors", result->content_checked, result->content_errors);
+    if (result->explanation != NULL) {
+        mend_replay_explain_json(json, result);
+    }
     mend_json_end_object(json);
     fputc('\n', out);
     fflush(out);
@@ -149,5 +153,8 @@ void mend_replay_print_table_row(FILE *out, const mend_replay_row *row)
             result->driver_time_us / 1000, result->driver_time_second_half_us / 1000,
             (unsigned long long)sum_calls(&result->calls), (unsigned long long)result->host_syncs,
             (unsigned long long)result->alloc_ns.p50_ns);
+    if (result->explanation != NULL) {
+        mend_replay_explain_text(out, result);
+    }
     fflush(out);
 }

@@ -151,14 +151,19 @@ mend_result mend_replay_rig_open(mend_replay_rig *rig, const mend_trace *trace,
     *rig = (mend_replay_rig){.options = options, .capacity_bytes = capacity_bytes};
     mend_result result =
         options->device == MEND_REPLAY_SIM ? create_sim(rig, trace) : mend_cuda_driver(&rig->inner);
+    if (result == MEND_OK && options->explain && rig->sim != NULL) {
+        result = mend_causes_driver_create(rig->sim, rig->inner, &rig->causes);
+    }
     if (result == MEND_OK) {
-        result = mend_traced_driver_create(rig->inner, &rig->driver);
+        const mend_driver *counted = rig->causes != NULL ? rig->causes : rig->inner;
+        result = mend_traced_driver_create(counted, &rig->driver);
     }
     if (result == MEND_OK) {
         result = open_device(rig, trace);
     }
     if (result != MEND_OK) {
         mend_traced_driver_destroy(rig->driver);
+        mend_causes_driver_destroy(rig->causes);
         mend_sim_destroy(rig->sim);
     }
     return result;
@@ -306,6 +311,14 @@ void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic)
     };
 }
 
+void mend_replay_rig_read_costs(mend_replay_rig *rig, mend_replay_costs *costs)
+{
+    *costs = (mend_replay_costs){.is_complete = true};
+    if (rig->causes != NULL) {
+        mend_causes_driver_get(rig->causes, costs);
+    }
+}
+
 mend_result mend_replay_rig_finish(mend_replay_rig *rig)
 {
     return check(rig->inner->context_synchronize(rig->inner), "cuCtxSynchronize");
@@ -383,5 +396,6 @@ void mend_replay_rig_close(mend_replay_rig *rig, mend_replay_result *result)
         judge_sim(rig, result);
     }
     mend_traced_driver_destroy(rig->driver);
+    mend_causes_driver_destroy(rig->causes);
     mend_sim_destroy(rig->sim);
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "cli/replay.h"
+#include "cli/replay_causes.h"
 #include "driver/driver.h"
 
 enum { MEND_REPLAY_TICK_NS = 1000 }; /* a row of the trace, on the simulated clock */
@@ -16,6 +17,7 @@ typedef struct mend_replay_rig {
     const mend_replay_options *options;
     mend_sim *sim;            /* NULL on a real device */
     const mend_driver *inner; /* what the rig itself calls: not counted */
+    mend_driver *causes;      /* sorts calls by their cause, where that is asked for; or NULL */
     mend_driver *driver;      /* what the policy calls */
     mend_device_info info;
     uint64_t page_bytes;
@@ -60,6 +62,9 @@ mend_result mend_replay_rig_last_use(mend_replay_rig *rig, const mend_replay_use
                                      uint16_t last_stream);
 
 void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic);
+
+/* The same by cause. Zeroes where that was not asked for. */
+void mend_replay_rig_read_costs(mend_replay_rig *rig, mend_replay_costs *costs);
 
 /* Lets all work end. */
 mend_result mend_replay_rig_finish(mend_replay_rig *rig);

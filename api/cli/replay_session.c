@@ -7,6 +7,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "cli/histogram.h"
+#include "cli/replay_explain.h"
 #include "cli/replay_rig.h"
 
 typedef struct replay_session {
@@ -22,6 +23,7 @@ typedef struct replay_session {
     pthread_mutex_t mutex;   /* guards `result` while threads run */
     mend_replay_result *result;
     mend_replay_traffic traffic_at_half;
+    mend_replay_costs costs_at_half;
     mend_histogram alloc_ns; /* of all threads, once they have ended */
     mend_histogram free_ns;
     uint64_t sample_every;
@@ -169,10 +171,30 @@ static void begin_event(replay_session *session, uint64_t started)
     const mend_replay_options *options = session->options;
     if (started == session->trace->event_count / 2) {
         mend_replay_rig_read(&session->rig, &session->traffic_at_half);
+        mend_replay_rig_read_costs(&session->rig, &session->costs_at_half);
     }
     if (options->progress != NULL && started % session->progress_every == 0) {
         options->progress(options->progress_context, session->phase, started,
                           session->trace->event_count);
+    }
+}
+
+static mend_replay_view view_of(const replay_session *session)
+{
+    return (mend_replay_view){.trace = session->trace,
+                              .options = session->options,
+                              .peer = session->peer,
+                              .streams = session->rig.streams,
+                              .uses = session->uses,
+                              .is_probe = session->is_probe};
+}
+
+/* Just after an event. */
+static void look(const replay_session *session, uint64_t event)
+{
+    if (session->options->explain) {
+        mend_replay_view view = view_of(session);
+        mend_replay_look(&view, event, atomic_load(&session->live_bytes), session->result);
     }
 }
 
@@ -195,6 +217,7 @@ static void replay_alone(replay_worker *worker)
         if (!replay_event(worker, i)) {
             break;
         }
+        look(session, i);
         if (session->sample_every != 0 && (i % session->sample_every == 0 || i + 1 == count)) {
             take_sample(session, i);
         }
@@ -320,6 +343,7 @@ static void take_figures(replay_session *session)
         result->completed || result->failed_at_event >= session->trace->event_count / 2;
     if (!reached_half) {
         session->traffic_at_half = traffic;
+        mend_replay_rig_read_costs(&session->rig, &session->costs_at_half);
     }
     result->peak_reserved_bytes = usage.peak_reserved_bytes;
     result->host_syncs = traffic.host_syncs;
@@ -330,6 +354,12 @@ static void take_figures(replay_session *session)
     subtract_calls(&result->calls_second_half, &session->traffic_at_half.calls);
     result->alloc_ns = latency_of(&session->alloc_ns);
     result->free_ns = latency_of(&session->free_ns);
+    if (result->explanation != NULL) {
+        mend_replay_view view = view_of(session);
+        mend_replay_costs costs;
+        mend_replay_rig_read_costs(&session->rig, &costs);
+        mend_replay_look_at_end(&view, &costs, &session->costs_at_half, result);
+    }
 }
 
 /* Frees what is live, so that its content is checked and nothing is left behind. */
@@ -369,10 +399,13 @@ static void end_run(replay_session *session)
 static mend_result prepare(replay_session *session)
 {
     const mend_trace *trace = session->trace;
+    bool explains = session->options->explain && !session->is_probe;
     size_t samples = session->is_probe || session->threads > 1 ? 0 : session->options->sample_limit;
+    session->result->explanation = explains ? calloc(1, sizeof(mend_replay_explanation)) : NULL;
     session->uses = calloc(trace->block_count + 1, sizeof(mend_replay_use));
     session->result->samples = samples > 0 ? calloc(samples, sizeof(mend_replay_sample)) : NULL;
-    if (session->uses == NULL || (samples > 0 && session->result->samples == NULL)) {
+    if (session->uses == NULL || (samples > 0 && session->result->samples == NULL) ||
+        (explains && session->result->explanation == NULL)) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the replay");
     }
     if (samples > 0) {

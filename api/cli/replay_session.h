@@ -8,7 +8,8 @@
 /*
  * Fills everything in *result but fit_...; `capacity_bytes` 0: unlimited. A probe asks only whether
  * the run completes and what it reserves: it takes no times of calls and no samples. `phase` is for
- * the progress. Errors as mend_replay_run.
+ * the progress. Where an explanation is asked for, a probe finds the peaks, and any other run
+ * explains `options->peaks`. Errors as mend_replay_run.
  */
 mend_result mend_replay_session(const mend_trace *trace, const mend_peer_policy *policy,
                                 uint64_t capacity_bytes, const mend_replay_options *options,

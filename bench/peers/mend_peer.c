@@ -1,8 +1,9 @@
-/* Mend itself, through its public face. */
+/* Mend itself, through its public face; only the explanation comes from inside. */
 #include <stdlib.h>
 
 #include "base/align.h"
 #include "peers/peer.h"
+#include "pool/pool.h"
 
 typedef struct mend_adapter {
     mend_peer peer;
@@ -37,6 +38,12 @@ static void adapter_get_usage(mend_peer *peer, mend_peer_usage *usage)
     *usage = (mend_peer_usage){stats.reserved_bytes, stats.peak_reserved_bytes};
 }
 
+static mend_result adapter_explain(mend_peer *peer, mend_stream asking,
+                                   mend_explanation *explanation)
+{
+    return mend_pool_explain(pool_of(peer), asking, explanation);
+}
+
 static mend_result adapter_destroy(mend_peer *peer)
 {
     mend_result result = mend_pool_destroy(pool_of(peer));
@@ -54,6 +61,7 @@ mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **pe
         return MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
     adapter->peer.operations = &adapter_operations;
+    adapter->peer.explain = adapter_explain;
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.device = config->device;
     pool_config.driver = config->driver;

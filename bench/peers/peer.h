@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "driver/driver.h"
+#include "observe/explain.h"
 
 typedef struct mend_peer mend_peer;
 
@@ -41,6 +42,8 @@ typedef struct mend_peer_operations {
 
 struct mend_peer {
     const mend_peer_operations *operations;
+    /* Where memory is that is not live, as `asking` finds it. NULL: the peer cannot tell. */
+    mend_result (*explain)(mend_peer *peer, mend_stream asking, mend_explanation *explanation);
 };
 
 typedef struct mend_peer_policy {
