@@ -1,0 +1,338 @@
+/*
+ * The explanation: pools made by hand, of which it is known where memory is that is not live, and
+ * who holds it; and sums that are exact whatever happens.
+ */
+#include "observe/explain.h"
+
+#include "base/align.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { LARGE = MEND_ZONE_LARGE, SMALL = MEND_ZONE_SMALL };
+
+/* Pages of 64 KiB, chunks of 1 MiB, small requests up to 32 KiB, and two streams. */
+typedef struct scene {
+    mend_world world;
+    mend_stream streams[2];
+} scene;
+
+static bool open_scene(scene *s)
+{
+    mend_world_init(&s->world);
+    if (!mend_world_open(&s->world)) {
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &s->streams[i]));
+    }
+    return !mend_test_has_failed();
+}
+
+static void close_scene(scene *s)
+{
+    mend_world_check(&s->world);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->world.pool, s->streams[i]));
+        mend_sim_stream_destroy(s->world.sim, s->streams[i]);
+    }
+    mend_world_close(&s->world);
+}
+
+static void *allocate(scene *s, uint64_t size_bytes, int stream)
+{
+    void *pointer = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(s->world.pool, size_bytes, s->streams[stream], &pointer));
+    return pointer;
+}
+
+static void release(scene *s, void *pointer, int stream)
+{
+    EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, pointer, s->streams[stream]));
+}
+
+/* Lets all work end, and the pool see it. */
+static void settle(scene *s)
+{
+    mend_sim_advance(s->world.sim, 1);
+    EXPECT_RESULT(MEND_OK, mend_trim(s->world.pool, UINT64_MAX, NULL));
+}
+
+static uint64_t sum_of_zone(const mend_explanation *e, int zone, int first_place)
+{
+    uint64_t bytes = 0;
+    for (int place = first_place; place < MEND_FREE_PLACES; place++) {
+        for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
+            bytes += e->free_bytes[zone][place][reason];
+        }
+    }
+    return bytes;
+}
+
+/* What must hold of any explanation. */
+static void expect_sums(scene *s, const mend_explanation *e)
+{
+    mend_stats stats = mend_world_stats(&s->world);
+    EXPECT_U64_EQ(stats.reserved_bytes, e->reserved_bytes);
+    EXPECT_U64_EQ(stats.live_bytes, e->live_bytes);
+    EXPECT_U64_EQ(stats.retired_bytes, e->retired_bytes);
+    uint64_t free_bytes = e->unmapped_bytes;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        free_bytes += sum_of_zone(e, zone, MEND_FREE_WHOLE);
+        uint64_t by_size = 0;
+        uint64_t by_count = 0;
+        uint64_t chunks = 0;
+        for (size_t i = 0; i < MEND_EXPLAIN_CLASSES; i++) {
+            by_size += e->by_holder_size[zone][i].free_bytes;
+            chunks += e->by_holder_size[zone][i].chunks;
+        }
+        for (size_t i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
+            by_count += e->by_holder_count[zone][i].free_bytes;
+            chunks -= e->by_holder_count[zone][i].chunks;
+        }
+        EXPECT_U64_EQ(sum_of_zone(e, zone, MEND_FREE_EDGE), by_size);
+        EXPECT_U64_EQ(by_size, by_count);
+        EXPECT_U64_EQ(0, chunks);
+        EXPECT_TRUE(e->reached_into[zone].free_bytes <= by_size);
+    }
+    EXPECT_U64_EQ(stats.free_bytes, free_bytes);
+    EXPECT_U64_EQ(stats.free_partial_bytes, sum_of_zone(e, LARGE, MEND_FREE_EDGE));
+    EXPECT_U64_EQ(stats.free_small_bytes, sum_of_zone(e, SMALL, MEND_FREE_EDGE));
+}
+
+static mend_explanation explain_for(scene *s, mend_stream asking)
+{
+    mend_explanation e;
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(s->world.pool, asking, &e));
+    expect_sums(s, &e);
+    return e;
+}
+
+static mend_explanation explain(scene *s, int stream)
+{
+    return explain_for(s, s->streams[stream]);
+}
+
+MEND_TEST(observe_explain, a_pool_without_memory_wastes_nothing)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    mend_explanation e = explain(&s, 0);
+    EXPECT_U64_EQ(0, e.reserved_bytes);
+    EXPECT_U64_EQ(0, e.pinned_count);
+    close_scene(&s);
+}
+
+MEND_TEST(observe_explain, tells_edges_from_holes)
+{
+    scene s;
+    void *blocks[4];
+    ASSERT_TRUE(open_scene(&s));
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = allocate(&s, 256 * MEND_KIB, 0);
+    }
+    mend_explanation e = explain(&s, 0);
+    EXPECT_U64_EQ(0, sum_of_zone(&e, LARGE, MEND_FREE_WHOLE));
+    release(&s, blocks[0], 0);
+    release(&s, blocks[2], 0);
+    e = explain(&s, 0);
+    EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
+    EXPECT_U64_EQ(1, e.by_holder_count[LARGE][1].chunks);
+    EXPECT_U64_EQ(0, e.reached_into[LARGE].chunks);
+    release(&s, blocks[3], 0);
+    e = explain(&s, 0);
+    EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(0, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
+    EXPECT_U64_EQ(1, e.by_holder_count[LARGE][0].chunks);
+    release(&s, blocks[1], 0);
+    e = explain(&s, 0);
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(0, e.pinned_count);
+    close_scene(&s);
+}
+
+MEND_TEST(observe_explain, tells_what_waits_and_for_whom)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    void *keep = allocate(&s, 256 * MEND_KIB, 0);
+    void *first = allocate(&s, 256 * MEND_KIB, 0);
+    void *second = allocate(&s, 512 * MEND_KIB, 1);
+    release(&s, first, 0);
+    release(&s, second, 1);
+    mend_explanation e = explain(&s, 0);
+    EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(512 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
+    EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
+    e = explain(&s, 1);
+    EXPECT_U64_EQ(512 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
+    EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
+    /* A stream the pool has never seen owns nothing. */
+    e = explain_for(&s, NULL);
+    EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
+    EXPECT_U64_EQ(0, e.usable_bytes);
+    settle(&s);
+    e = explain(&s, 0);
+    EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_IDLE]);
+    EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
+    EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, keep, MEND_NO_STREAM));
+    e = explain(&s, 0);
+    /* One part of the chunk waits: it cannot be moved as long. */
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_STREAMLESS]);
+    close_scene(&s);
+}
+
+MEND_TEST(observe_explain, knows_what_graphs_hold)
+{
+    scene s;
+    mend_group *group;
+    ASSERT_TRUE(open_scene(&s));
+    ASSERT_RESULT(MEND_OK, mend_group_create(s.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, s.streams[0]));
+    release(&s, allocate(&s, 256 * MEND_KIB, 0), 0);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_explanation e = explain(&s, 0);
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_GROUPS]);
+    EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, s.streams[0]));
+    settle(&s);
+    e = explain(&s, 0);
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_IDLE]);
+    close_scene(&s);
+}
+
+MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    void *inside = allocate(&s, 768 * MEND_KIB, 0);
+    void *across = allocate(&s, 640 * MEND_KIB, 0); /* 256 KiB here, 384 KiB in a second chunk */
+    mend_explanation e = explain(&s, 0);
+    EXPECT_U64_EQ(1, e.reached_into[LARGE].chunks);
+    EXPECT_U64_EQ(640 * MEND_KIB, e.reached_into[LARGE].free_bytes);
+    ASSERT_U64_EQ(1, e.pinned_count);
+    EXPECT_U64_EQ((uintptr_t)across, e.pinned[0].holder_address);
+    EXPECT_U64_EQ(640 * MEND_KIB, e.pinned[0].holder_bytes);
+    EXPECT_U64_EQ(384 * MEND_KIB, e.pinned[0].held_bytes);
+    EXPECT_U64_EQ(MEND_MIB, e.pinned[0].size_bytes);
+    EXPECT_U64_EQ(1, e.pinned[0].holders);
+    release(&s, inside, 0);
+    e = explain(&s, 0);
+    EXPECT_U64_EQ(2, e.reached_into[LARGE].chunks);
+    EXPECT_U64_EQ(2, e.by_holder_size[LARGE][0].chunks);
+    EXPECT_U64_EQ(1408 * MEND_KIB, e.by_holder_size[LARGE][0].free_bytes);
+    EXPECT_U64_EQ(2, e.pinned_count);
+    EXPECT_U64_EQ(768 * MEND_KIB, e.pinned[0].free_bytes);
+    close_scene(&s);
+}
+
+MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
+{
+    enum { CHUNKS = 12 };
+    scene s;
+    void *rest[CHUNKS];
+    ASSERT_TRUE(open_scene(&s));
+    for (uint64_t i = 0; i < CHUNKS; i++) {
+        uint64_t kept_bytes = (1 + i * 5 % CHUNKS) * 64 * MEND_KIB;
+        allocate(&s, kept_bytes, 0);
+        rest[i] = allocate(&s, MEND_MIB - kept_bytes, 0);
+    }
+    for (int i = 0; i < CHUNKS; i++) {
+        release(&s, rest[i], 0);
+    }
+    mend_explanation e = explain(&s, 0);
+    ASSERT_U64_EQ(MEND_EXPLAIN_PINNED, e.pinned_count);
+    for (uint64_t i = 0; i < MEND_EXPLAIN_PINNED; i++) {
+        EXPECT_U64_EQ(MEND_MIB - (1 + i) * 64 * MEND_KIB, e.pinned[i].free_bytes);
+        EXPECT_U64_EQ((1 + i) * 64 * MEND_KIB, e.pinned[i].holder_bytes);
+    }
+    EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
+    close_scene(&s);
+}
+
+MEND_TEST(observe_explain, counts_small_blocks_where_they_lie)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    allocate(&s, 960 * MEND_KIB, 0);
+    allocate(&s, 4 * MEND_KIB, 0); /* into the rest of the chunk */
+    mend_explanation e = explain(&s, 0);
+    EXPECT_U64_EQ(4 * MEND_KIB, e.lent_bytes);
+    EXPECT_U64_EQ(0, sum_of_zone(&e, SMALL, 0));
+    for (int i = 0; i < 3; i++) {
+        allocate(&s, 32 * MEND_KIB, 0);
+    }
+    e = explain(&s, 0);
+    EXPECT_U64_EQ(36 * MEND_KIB, e.lent_bytes);
+    EXPECT_U64_EQ(192 * MEND_KIB, sum_of_zone(&e, SMALL, MEND_FREE_EDGE));
+    close_scene(&s);
+}
+
+/* The device takes nothing back: chunks that were made for nothing stay, mapped nowhere. */
+MEND_TEST(observe_explain, counts_chunks_mapped_nowhere)
+{
+    scene s;
+    void *pointer;
+    ASSERT_TRUE(open_scene(&s));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "map";
+    fault.count = UINT64_MAX;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
+    fault.call = "release";
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(s.world.pool, MEND_MIB, s.streams[0], &pointer));
+    mend_explanation e = explain(&s, 0);
+    EXPECT_TRUE(e.reserved_bytes > 0);
+    EXPECT_U64_EQ(e.reserved_bytes, e.unmapped_bytes);
+    mend_sim_clear_faults(s.world.sim);
+    close_scene(&s);
+}
+
+MEND_TEST(observe_explain, classes_of_sizes_are_bounded_as_they_say)
+{
+    EXPECT_U64_EQ(0, mend_explain_class(512));
+    EXPECT_U64_EQ(0, mend_explain_class(MEND_MIB));
+    EXPECT_U64_EQ(1, mend_explain_class(MEND_MIB + 512));
+    EXPECT_U64_EQ(MEND_EXPLAIN_CLASSES - 1, mend_explain_class(UINT64_MAX));
+    for (size_t i = 0; i + 1 < MEND_EXPLAIN_CLASSES; i++) {
+        EXPECT_U64_EQ(i, mend_explain_class(mend_explain_class_bytes(i)));
+        EXPECT_U64_EQ(i + 1, mend_explain_class(mend_explain_class_bytes(i) + 1));
+    }
+    EXPECT_U64_EQ(UINT64_MAX, mend_explain_class_bytes(MEND_EXPLAIN_CLASSES - 1));
+}
+
+/* Whatever happens to a pool, every byte has one place and one reason. */
+MEND_TEST(observe_explain, sums_are_exact_at_every_moment)
+{
+    enum { BLOCKS = 48, STEPS = 1500 };
+    scene s;
+    void *blocks[BLOCKS] = {NULL};
+    mend_test_random random;
+    ASSERT_TRUE(open_scene(&s));
+    mend_test_random_init(&random, mend_test_seed());
+    for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
+        uint64_t i = mend_test_random_below(&random, BLOCKS);
+        int stream = (int)mend_test_random_below(&random, 2);
+        if (blocks[i] != NULL) {
+            bool is_known = mend_test_random_below(&random, 16) > 0;
+            EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, blocks[i],
+                                             is_known ? s.streams[stream] : MEND_NO_STREAM));
+            blocks[i] = NULL;
+        } else {
+            uint64_t size_bytes = 1 + mend_test_random_below(&random, UINT64_C(1) << (9 + i % 13));
+            mend_result result =
+                mend_alloc(s.world.pool, size_bytes, s.streams[stream], &blocks[i]);
+            EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+        }
+        if (mend_test_random_below(&random, 64) == 0) {
+            EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 8 * MEND_MIB, NULL));
+        }
+        explain(&s, stream);
+    }
+    close_scene(&s);
+}
