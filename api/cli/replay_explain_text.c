@@ -45,24 +45,24 @@ static void print_line(FILE *out, const mend_replay_result *result, const line *
     if (sum == 0) {
         return;
     }
-    fprintf(out, "    %-54s", l->what);
+    fprintf(out, "    %-64s", l->what);
     for (size_t i = 0; i < MEND_MOMENT_COUNT; i++) {
         if (!result->explanation->moments[i].applies) {
             continue;
         }
-        fprintf(out, "%11.1f %7.2f %%", MIB(l->bytes[i]), 100 * (double)l->bytes[i] / peak_bytes);
+        char chunks[24] = "";
         if (l->has_chunks) {
-            fprintf(out, " %5llu", (unsigned long long)l->chunks[i]);
-        } else {
-            fprintf(out, "      ");
+            snprintf(chunks, sizeof(chunks), "%llu", (unsigned long long)l->chunks[i]);
         }
+        fprintf(out, "%6s%10.1f %7.2f %%", chunks, MIB(l->bytes[i]),
+                100 * (double)l->bytes[i] / peak_bytes);
     }
     fputc('\n', out);
 }
 
 static void print_head(FILE *out, const mend_replay_explanation *explanation)
 {
-    fprintf(out, "  %-56s", "memory: MiB, of the peak of live bytes, chunks");
+    fprintf(out, "  %-66s", "memory: chunks, MiB, of the peak of live bytes");
     for (size_t i = 0; i < MEND_MOMENT_COUNT; i++) {
         const mend_replay_moment *moment = &explanation->moments[i];
         if (moment->applies) {
@@ -133,7 +133,7 @@ static void print_pins(FILE *out, const mend_replay_result *result)
         for (size_t i = 0; i < MEND_EXPLAIN_CLASSES; i++) {
             bool is_last = mend_explain_class_bytes(i) == UINT64_MAX;
             mend_format_bytes(mend_explain_class_bytes(is_last ? i - 1 : i), size, sizeof(size));
-            snprintf(what, sizeof(what), "held by a block %s %s", is_last ? "above" : "up to",
+            snprintf(what, sizeof(what), "most held by a block %s %s", is_last ? "above" : "up to",
                      size);
             print_sum(out, result, what, pick_size, zone, i);
         }
@@ -217,7 +217,9 @@ static void print_totals(FILE *out, const mend_replay_result *result)
     fputs("  of what is reserved and not live\n", out);
     print_line(out, result, &unmapped);
     print_free(out, result);
-    fputs("  of what is free in partly used chunks, by the block that holds most of each\n", out);
+    fputs("  of what is free in partly used chunks: by the block that holds most of each, by the "
+          "number of blocks\n",
+          out);
     print_pins(out, result);
     fputs("  beside it\n", out);
     print_line(out, result, &request);
@@ -235,16 +237,18 @@ static void print_sizes(FILE *out, const mend_replay_explanation *explanation, s
     for (size_t i = 0; i < MEND_CAUSE_CLASSES; i++) {
         uint64_t chunks = explanation->costs.by_size[cause][i].chunks;
         uint64_t time_ns = explanation->costs.by_size[cause][i].time_ns;
+        uint64_t later_ns = explanation->costs_second_half.by_size[cause][i].time_ns;
         if (chunks == 0 && time_ns == 0) {
             continue;
         }
         bool is_last = mend_cause_class_bytes(i) == UINT64_MAX;
         char size[32];
+        char what[TEXT_BYTES];
         mend_format_bytes(mend_cause_class_bytes(is_last ? i - 1 : i), size, sizeof(size));
-        fprintf(out, "      chunks %s %-34s%11.2f ms %23.2f %9llu chunks\n",
-                is_last ? "above" : "up to", size, (double)time_ns / 1e6,
-                (double)explanation->costs_second_half.by_size[cause][i].time_ns / 1e6,
-                (unsigned long long)chunks);
+        snprintf(what, sizeof(what), "%llu chunks %s %s", (unsigned long long)chunks,
+                 is_last ? "above" : "up to", size);
+        fprintf(out, "      %-48s%11.2f %30.2f\n", what, (double)time_ns / 1e6,
+                (double)later_ns / 1e6);
     }
 }
 

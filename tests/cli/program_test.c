@@ -172,6 +172,71 @@ MEND_TEST(program, knows_its_commands)
     EXPECT_STATUS(2, run("fly"));
 }
 
+/* These words stand one after the other. */
+static void expect_in_order(const char *text, const char *const *words, size_t count)
+{
+    const char *at = text;
+    for (size_t i = 0; i < count; i++) {
+        const char *found = strstr(at, words[i]);
+        MEND_TEST_CHECK(found != NULL, return, "\"%s\" does not follow in:\n%s", words[i], text);
+        at = found + strlen(words[i]);
+    }
+}
+
+MEND_TEST(program, explains_in_tables)
+{
+    static const char *const words[] = {"mend ",
+                                        "out at 25 %",
+                                        "peak reserved @0",
+                                        "failure @1",
+                                        "live",
+                                        "30.0   50.00 %",
+                                        "asked for",
+                                        "driver time by cause",
+                                        "create, and map for the first time",
+                                        "chunks up to",
+                                        "reserve and free addresses",
+                                        "caching ",
+                                        "cannot tell where",
+                                        "driver time by cause"};
+    ended_run done = run_on("replay --explain --policy mend,caching --capacity 40MiB", small_trace);
+    EXPECT_INT_EQ(1, done.status);
+    expect_in_order(done.out, words, sizeof(words) / sizeof(*words));
+    EXPECT_STR_EQ("", done.err);
+    EXPECT_TRUE(strstr(run_on("replay --policy mend", small_trace).out, "by cause") == NULL);
+}
+
+MEND_TEST(program, explains_in_json)
+{
+    static const char *const words[] = {"\"explain\": {",       "\"memory\": {",
+                                        "\"peak_reserved\": {", "\"event\": 0",
+                                        "\"small\": {",         "\"whole\": {\"idle\": ",
+                                        "\"pinned_by_size\": ", "\"large\": {",
+                                        "\"pinned\": ",         "\"peak_waste\": ",
+                                        "\"failure\": {",       "\"size_bytes\": 31457280",
+                                        "\"driver_time\": {",   "\"growing\": {\"us\": ",
+                                        "\"by_chunk_size\": ",  "\"driver_time_second_half\": {"};
+    ended_run done = run_on("replay --explain --json --capacity 40MiB", small_trace);
+    EXPECT_INT_EQ(1, done.status);
+    EXPECT_TRUE(is_json_lines(done.out, 1));
+    expect_in_order(done.out, words, sizeof(words) / sizeof(*words));
+    ended_run model = run_on("replay --explain --json --policy bfc", small_trace);
+    EXPECT_TRUE(is_json_lines(model.out, 1));
+    EXPECT_TRUE(strstr(model.out, "\"memory\": null") != NULL);
+    EXPECT_TRUE(strstr(run_on("replay --json", small_trace).out, "explain") == NULL);
+}
+
+MEND_TEST(program, explains_only_what_happens_again_the_same)
+{
+    ended_run threads = run_on("replay --explain --threads 2", small_trace);
+    EXPECT_INT_EQ(2, threads.status);
+    EXPECT_STR_EQ("", threads.out);
+    EXPECT_TRUE(strstr(threads.err, "only with one thread: \"--explain\"") != NULL);
+    ended_run cuda = run_on("replay --explain --device cuda", small_trace);
+    EXPECT_INT_EQ(2, cuda.status);
+    EXPECT_TRUE(strstr(cuda.err, "only with --device sim: \"--explain\"") != NULL);
+}
+
 MEND_TEST(program, replays_to_json_by_the_contract)
 {
     ended_run done = run_on("replay --json --policy caching --capacity 64MiB", small_trace);

@@ -83,6 +83,18 @@ static void judge_model(trial *t, int number, const mend_stats *stats)
                 "peaks, retired mappings or counts of chunks contradict each other");
 }
 
+static void judge_explanation(trial *t, int number, const mend_stats *stats)
+{
+    mend_explanation explanation;
+    mend_result result = mend_pool_explain(t->pools[number].pool, NULL, &explanation);
+    trial_claim(t, TRIAL_RESULT, result == MEND_OK, "mend_pool_explain: %s",
+                mend_result_name(result));
+    EQUAL(TRIAL_MODEL, "free by cause", mend_explanation_free_bytes(&explanation),
+          stats->free_bytes);
+    EQUAL(TRIAL_MODEL, "free in partly used chunks",
+          mend_explanation_pinned_bytes(&explanation, MEND_ZONE_LARGE), stats->free_partial_bytes);
+}
+
 static void judge_ledger(trial *t, const mend_stats *sum)
 {
     mend_sim_ledger ledger = trial_ledger(t);
@@ -116,6 +128,7 @@ void trial_judge(trial *t)
         trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, finding);
         mend_stats stats = trial_stats(t, i);
         judge_model(t, i, &stats);
+        judge_explanation(t, i, &stats);
         sum.reserved_bytes += stats.reserved_bytes;
         sum.chunks += stats.chunks;
         sum.mappings += stats.mappings;

@@ -69,6 +69,18 @@ static bool device_is_well(mend_world *world, const mend_sim_ledger *ledger)
     return ledger->violations == 0 && ledger->content_errors == 0;
 }
 
+/* Every byte that is reserved and not live has one cause. */
+static void check_explanation(mend_world *world, const mend_stats *stats)
+{
+    mend_explanation explanation;
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(world->pool, NULL, &explanation));
+    EXPECT_U64_EQ(stats->free_bytes, mend_explanation_free_bytes(&explanation));
+    EXPECT_U64_EQ(stats->free_partial_bytes,
+                  mend_explanation_pinned_bytes(&explanation, MEND_ZONE_LARGE));
+    EXPECT_U64_EQ(stats->free_small_bytes,
+                  mend_explanation_pinned_bytes(&explanation, MEND_ZONE_SMALL));
+}
+
 bool mend_world_check(mend_world *world)
 {
     char finding[MEND_AUDIT_FINDING_BYTES];
@@ -89,6 +101,7 @@ bool mend_world_check(mend_world *world)
     EXPECT_U64_EQ(stats.reserved_bytes, stats.live_bytes + stats.free_bytes);
     EXPECT_U64_EQ(stats.free_bytes,
                   stats.free_whole_bytes + stats.free_partial_bytes + stats.free_small_bytes);
+    check_explanation(world, &stats);
     return device_is_well(world, &ledger) && !mend_test_has_failed();
 }
 

@@ -216,3 +216,30 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
         }
     }
 }
+
+/* ---- sums --------------------------------------------------------------------------------------
+ */
+
+static uint64_t free_at(const mend_explanation *explanation, int zone, mend_free_place place)
+{
+    uint64_t bytes = 0;
+    for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
+        bytes += explanation->free_bytes[zone][place][reason];
+    }
+    return bytes;
+}
+
+uint64_t mend_explanation_pinned_bytes(const mend_explanation *explanation, int zone)
+{
+    return free_at(explanation, zone, MEND_FREE_EDGE) + free_at(explanation, zone, MEND_FREE_HOLE);
+}
+
+uint64_t mend_explanation_free_bytes(const mend_explanation *explanation)
+{
+    uint64_t bytes = explanation->unmapped_bytes;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        bytes += free_at(explanation, zone, MEND_FREE_WHOLE) +
+                 mend_explanation_pinned_bytes(explanation, zone);
+    }
+    return bytes;
+}

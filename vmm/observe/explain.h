@@ -75,6 +75,10 @@ typedef struct mend_explanation {
  * driver call; under both locks of the heap. */
 void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanation *explanation);
 
+/* What is free, by all causes together; in partly used chunks alone, of one zone. */
+uint64_t mend_explanation_free_bytes(const mend_explanation *explanation);
+uint64_t mend_explanation_pinned_bytes(const mend_explanation *explanation, int zone);
+
 /* The class of a block's size, and the most that a class holds (UINT64_MAX: no bound). */
 size_t mend_explain_class(uint64_t size_bytes);
 uint64_t mend_explain_class_bytes(size_t size_class);
