@@ -48,6 +48,9 @@ static mend_replay_holder describe_holder(const mend_replay_view *view, uint64_t
 static void take_moment(const mend_replay_view *view, uint64_t event, mend_replay_moment_kind kind,
                         mend_replay_result *result)
 {
+    if (view->peer->explain == NULL) {
+        return;
+    }
     const mend_trace_event *at = &view->trace->events[event];
     mend_replay_moment *moment = &result->explanation->moments[kind];
     mend_result outcome =
@@ -113,7 +116,7 @@ void mend_replay_look_at_end(const mend_replay_view *view, const mend_replay_cos
     if (!costs->is_complete) {
         mend_replay_note_problem(result, "no host memory to sort driver calls by their cause");
     }
-    if (!result->completed && result->problem[0] == 0 && explanation->knows_memory) {
+    if (!result->completed && result->problem[0] == 0) {
         take_moment(view, result->failed_at_event, MEND_MOMENT_FAILURE, result);
     }
 }

@@ -217,6 +217,21 @@ MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
     close_scene(&s);
 }
 
+MEND_TEST(observe_explain, the_holder_has_most_bytes_in_the_chunk)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    allocate(&s, 64 * MEND_KIB, 0);
+    void *most = allocate(&s, 512 * MEND_KIB, 0);
+    allocate(&s, 128 * MEND_KIB, 0);
+    mend_explanation e = explain(&s, 0);
+    ASSERT_U64_EQ(1, e.pinned_count);
+    EXPECT_U64_EQ((uintptr_t)most, e.pinned[0].holder_address);
+    EXPECT_U64_EQ(3, e.pinned[0].holders);
+    EXPECT_U64_EQ(1, e.by_holder_count[LARGE][2].chunks);
+    close_scene(&s);
+}
+
 MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
 {
     enum { CHUNKS = 12 };

@@ -87,6 +87,27 @@ MEND_TEST(physical_waits, every_stamp_must_be_ready)
     close_rig(&r);
 }
 
+MEND_TEST(physical_waits, hold_for_the_reasons_of_all_stamps)
+{
+    rig r;
+    open_rig(&r);
+    r.states[3].group = 1;
+    mend_waits none = {0};
+    mend_waits waits = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
+    EXPECT_INT_EQ(0, mend_waits_hold(&r.streams, &none, MEND_STREAM_UNKNOWN));
+    EXPECT_INT_EQ(MEND_HELD_BY_STREAMS, mend_waits_hold(&r.streams, &waits, 1));
+    r.states[2].passed_epoch = OPEN_EPOCH;
+    EXPECT_INT_EQ(0, mend_waits_hold(&r.streams, &waits, 1));
+    EXPECT_INT_EQ(MEND_HELD_BY_STREAMS, mend_waits_hold(&r.streams, &waits, MEND_STREAM_UNKNOWN));
+    mend_waits_add(r.room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
+    EXPECT_INT_EQ(MEND_HELD_UNTIL_WAIT, mend_waits_hold(&r.streams, &waits, 1));
+    mend_waits_add(r.room, &waits, (mend_stamp){1, 3});
+    EXPECT_INT_EQ(MEND_HELD_BY_STREAMS | MEND_HELD_UNTIL_WAIT | MEND_HELD_BY_GROUPS,
+                  mend_waits_hold(&r.streams, &waits, 2));
+    mend_waits_clear(r.room, &waits);
+    close_rig(&r);
+}
+
 MEND_TEST(physical_waits, join_only_what_waits_for_the_same_stream)
 {
     rig r;
