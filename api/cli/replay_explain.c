@@ -64,8 +64,8 @@ static void take_moment(const mend_replay_view *view, uint64_t event, mend_repla
     moment->event = event;
     moment->is_alloc = at->is_alloc;
     moment->size_bytes = at->size_bytes;
-    for (size_t i = 0; i < moment->state.pinned_count; i++) {
-        moment->holders[i] = describe_holder(view, moment->state.pinned[i].holder_address);
+    for (size_t i = 0; i < moment->state.emptiest_count; i++) {
+        moment->holders[i] = describe_holder(view, moment->state.emptiest[i].holder_address);
     }
 }
 

@@ -34,7 +34,7 @@ typedef struct mend_replay_moment {
     bool is_alloc;
     uint64_t size_bytes; /* of the event */
     mend_explanation state;
-    mend_replay_holder holders[MEND_EXPLAIN_PINNED]; /* of the state's pinned chunks */
+    mend_replay_holder holders[MEND_EXPLAIN_EMPTIEST]; /* of the emptiest chunks, in their order */
 } mend_replay_moment;
 
 typedef struct mend_replay_explanation {

@@ -26,7 +26,7 @@ static void print_free(mend_json *json, const mend_explanation *state, int zone)
     }
 }
 
-static void print_sum(mend_json *json, const char *key, const mend_pinned_sum *sum)
+static void print_sum(mend_json *json, const char *key, const mend_partial_sum *sum)
 {
     mend_json_begin_object(json, key);
     mend_json_integer(json, "chunks", sum->chunks);
@@ -38,9 +38,9 @@ static void print_zone(mend_json *json, const mend_explanation *state, int zone)
 {
     mend_json_begin_object(json, zone_names[zone]);
     print_free(json, state, zone);
-    mend_json_begin_array(json, "pinned_by_size");
+    mend_json_begin_array(json, "partial_by_size");
     for (size_t i = 0; i < MEND_EXPLAIN_CLASSES; i++) {
-        const mend_pinned_sum *sum = &state->by_holder_size[zone][i];
+        const mend_partial_sum *sum = &state->by_holder_size[zone][i];
         if (sum->chunks == 0) {
             continue;
         }
@@ -55,7 +55,7 @@ static void print_zone(mend_json *json, const mend_explanation *state, int zone)
         mend_json_end_object(json);
     }
     mend_json_end_array(json);
-    mend_json_begin_object(json, "pinned_by_holders");
+    mend_json_begin_object(json, "partial_by_holders");
     for (size_t i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
         print_sum(json, count_names[i], &state->by_holder_count[zone][i]);
     }
@@ -64,16 +64,16 @@ static void print_zone(mend_json *json, const mend_explanation *state, int zone)
     mend_json_end_object(json);
 }
 
-static void print_pinned(mend_json *json, const mend_pinned_chunk *pinned,
-                         const mend_replay_holder *holder)
+static void print_emptiest(mend_json *json, const mend_partial_chunk *partial,
+                           const mend_replay_holder *holder)
 {
     mend_json_begin_object(json, NULL);
-    mend_json_string(json, "zone", zone_names[pinned->zone]);
-    mend_json_integer(json, "chunk_bytes", pinned->size_bytes);
-    mend_json_integer(json, "free_bytes", pinned->free_bytes);
-    mend_json_integer(json, "holders", pinned->holders);
-    mend_json_integer(json, "holder_bytes", pinned->holder_bytes);
-    mend_json_integer(json, "held_bytes", pinned->held_bytes);
+    mend_json_string(json, "zone", zone_names[partial->zone]);
+    mend_json_integer(json, "chunk_bytes", partial->size_bytes);
+    mend_json_integer(json, "free_bytes", partial->free_bytes);
+    mend_json_integer(json, "holders", partial->holders);
+    mend_json_integer(json, "holder_bytes", partial->holder_bytes);
+    mend_json_integer(json, "held_bytes", partial->held_bytes);
     mend_json_integer(json, "allocated_at_event", holder->allocated_at);
     if (holder->is_freed) {
         mend_json_integer(json, "freed_at_event", holder->freed_at);
@@ -100,9 +100,9 @@ static void print_moment(mend_json *json, const char *key, const mend_replay_mom
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         print_zone(json, state, zone);
     }
-    mend_json_begin_array(json, "pinned");
-    for (size_t i = 0; i < state->pinned_count; i++) {
-        print_pinned(json, &state->pinned[i], &moment->holders[i]);
+    mend_json_begin_array(json, "emptiest");
+    for (size_t i = 0; i < state->emptiest_count; i++) {
+        print_emptiest(json, &state->emptiest[i], &moment->holders[i]);
     }
     mend_json_end_array(json);
     mend_json_integer(json, "lent_bytes", state->lent_bytes);

@@ -7,7 +7,7 @@
 
 #define MIB(bytes) ((double)(bytes) / (double)MEND_MIB)
 
-enum { TEXT_BYTES = 64, SHOWN_PINNED = 4 };
+enum { TEXT_BYTES = 64, SHOWN_EMPTIEST = 4 };
 
 static const char *const zone_names[MEND_ZONE_COUNT] = {"small zone", "large zone"};
 static const char *const place_names[MEND_FREE_PLACES] = {
@@ -94,19 +94,19 @@ static void print_free(FILE *out, const mend_replay_result *result)
 }
 
 /* One kind of sums over partly used chunks. */
-typedef const mend_pinned_sum *(*pick_sum)(const mend_explanation *state, int zone, size_t i);
+typedef const mend_partial_sum *(*pick_sum)(const mend_explanation *state, int zone, size_t i);
 
-static const mend_pinned_sum *pick_size(const mend_explanation *state, int zone, size_t i)
+static const mend_partial_sum *pick_size(const mend_explanation *state, int zone, size_t i)
 {
     return &state->by_holder_size[zone][i];
 }
 
-static const mend_pinned_sum *pick_count(const mend_explanation *state, int zone, size_t i)
+static const mend_partial_sum *pick_count(const mend_explanation *state, int zone, size_t i)
 {
     return &state->by_holder_count[zone][i];
 }
 
-static const mend_pinned_sum *pick_reached(const mend_explanation *state, int zone, size_t i)
+static const mend_partial_sum *pick_reached(const mend_explanation *state, int zone, size_t i)
 {
     (void)i;
     return &state->reached_into[zone];
@@ -118,14 +118,14 @@ static void print_sum(FILE *out, const mend_replay_result *result, const char *w
     line l = {.has_chunks = true};
     snprintf(l.what, sizeof(l.what), "%s, %s", zone_names[zone], what);
     for (size_t i = 0; i < MEND_MOMENT_COUNT; i++) {
-        const mend_pinned_sum *sum = pick(&result->explanation->moments[i].state, zone, k);
+        const mend_partial_sum *sum = pick(&result->explanation->moments[i].state, zone, k);
         l.bytes[i] = sum->free_bytes;
         l.chunks[i] = sum->chunks;
     }
     print_line(out, result, &l);
 }
 
-static void print_pins(FILE *out, const mend_replay_result *result)
+static void print_holders(FILE *out, const mend_replay_result *result)
 {
     char what[TEXT_BYTES];
     char size[32];
@@ -145,9 +145,9 @@ static void print_pins(FILE *out, const mend_replay_result *result)
     }
 }
 
-static void print_pinned(FILE *out, const mend_replay_moment *moment, size_t i)
+static void print_emptiest(FILE *out, const mend_replay_moment *moment, size_t i)
 {
-    const mend_pinned_chunk *pinned = &moment->state.pinned[i];
+    const mend_partial_chunk *partial = &moment->state.emptiest[i];
     const mend_replay_holder *holder = &moment->holders[i];
     char until[TEXT_BYTES] = "never freed";
     if (holder->is_freed) {
@@ -157,21 +157,22 @@ static void print_pinned(FILE *out, const mend_replay_moment *moment, size_t i)
     fprintf(out,
             "    %9.1f MiB free of %7.1f, held by %llu; most of it, %.3f MiB, by a block of %.3f "
             "MiB, %llu events old, %s\n",
-            MIB(pinned->free_bytes), MIB(pinned->size_bytes), (unsigned long long)pinned->holders,
-            MIB(pinned->held_bytes), MIB(pinned->holder_bytes),
-            (unsigned long long)(moment->event - holder->allocated_at), until);
+            MIB(partial->free_bytes), MIB(partial->size_bytes),
+            (unsigned long long)partial->holders, MIB(partial->held_bytes),
+            MIB(partial->holder_bytes), (unsigned long long)(moment->event - holder->allocated_at),
+            until);
 }
 
 static void print_largest(FILE *out, const mend_replay_result *result)
 {
     for (size_t k = 0; k < MEND_MOMENT_COUNT; k++) {
         const mend_replay_moment *moment = &result->explanation->moments[k];
-        if (!moment->applies || moment->state.pinned_count == 0) {
+        if (!moment->applies || moment->state.emptiest_count == 0) {
             continue;
         }
         fprintf(out, "  emptiest chunks in use, %s\n", moment_names[k]);
-        for (size_t i = 0; i < moment->state.pinned_count && i < SHOWN_PINNED; i++) {
-            print_pinned(out, moment, i);
+        for (size_t i = 0; i < moment->state.emptiest_count && i < SHOWN_EMPTIEST; i++) {
+            print_emptiest(out, moment, i);
         }
     }
 }
@@ -220,7 +221,7 @@ static void print_totals(FILE *out, const mend_replay_result *result)
     fputs("  of what is free in partly used chunks: by the block that holds most of each, by the "
           "number of blocks\n",
           out);
-    print_pins(out, result);
+    print_holders(out, result);
     fputs("  beside it\n", out);
     print_line(out, result, &request);
     print_line(out, result, &usable);

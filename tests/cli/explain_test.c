@@ -184,10 +184,10 @@ MEND_TEST(explain, tells_events_and_ages_of_holders)
     EXPECT_U64_EQ(201 * MEND_MIB, failure->state.live_bytes);
     EXPECT_U64_EQ(2, result.explanation->moments[MEND_MOMENT_PEAK_RESERVED].event);
     EXPECT_U64_EQ(3, result.explanation->moments[MEND_MOMENT_PEAK_WASTE].event);
-    ASSERT_TRUE(failure->state.pinned_count > 0);
-    for (size_t i = 0; i < failure->state.pinned_count; i++) {
+    ASSERT_TRUE(failure->state.emptiest_count > 0);
+    for (size_t i = 0; i < failure->state.emptiest_count; i++) {
         const mend_replay_holder *holder = &failure->holders[i];
-        EXPECT_U64_EQ(201 * MEND_MIB / 2, failure->state.pinned[i].holder_bytes);
+        EXPECT_U64_EQ(201 * MEND_MIB / 2, failure->state.emptiest[i].holder_bytes);
         EXPECT_TRUE(holder->allocated_at == 0 || holder->allocated_at == 2);
         EXPECT_TRUE(holder->is_freed == (holder->allocated_at == 0));
         EXPECT_U64_EQ(holder->is_freed ? 5 : 0, holder->freed_at);

@@ -208,14 +208,14 @@ MEND_TEST(program, explains_in_tables)
 
 MEND_TEST(program, explains_in_json)
 {
-    static const char *const words[] = {"\"explain\": {",       "\"memory\": {",
-                                        "\"peak_reserved\": {", "\"event\": 0",
-                                        "\"small\": {",         "\"whole\": {\"idle\": ",
-                                        "\"pinned_by_size\": ", "\"large\": {",
-                                        "\"pinned\": ",         "\"peak_waste\": ",
-                                        "\"failure\": {",       "\"size_bytes\": 31457280",
-                                        "\"driver_time\": {",   "\"growing\": {\"us\": ",
-                                        "\"by_chunk_size\": ",  "\"driver_time_second_half\": {"};
+    static const char *const words[] = {"\"explain\": {",        "\"memory\": {",
+                                        "\"peak_reserved\": {",  "\"event\": 0",
+                                        "\"small\": {",          "\"whole\": {\"idle\": ",
+                                        "\"partial_by_size\": ", "\"large\": {",
+                                        "\"emptiest\": ",        "\"peak_waste\": ",
+                                        "\"failure\": {",        "\"size_bytes\": 31457280",
+                                        "\"driver_time\": {",    "\"growing\": {\"us\": ",
+                                        "\"by_chunk_size\": ",   "\"driver_time_second_half\": {"};
     ended_run done = run_on("replay --explain --json --capacity 40MiB", small_trace);
     EXPECT_INT_EQ(1, done.status);
     EXPECT_TRUE(is_json_lines(done.out, 1));

@@ -92,7 +92,7 @@ static void judge_explanation(trial *t, int number, const mend_stats *stats)
     EQUAL(TRIAL_MODEL, "free by cause", mend_explanation_free_bytes(&explanation),
           stats->free_bytes);
     EQUAL(TRIAL_MODEL, "free in partly used chunks",
-          mend_explanation_pinned_bytes(&explanation, MEND_ZONE_LARGE), stats->free_partial_bytes);
+          mend_explanation_partial_bytes(&explanation, MEND_ZONE_LARGE), stats->free_partial_bytes);
 }
 
 static void judge_ledger(trial *t, const mend_stats *sum)

@@ -77,14 +77,14 @@ static void expect_sums(scene *s, const mend_explanation *e)
             by_count += e->by_holder_count[zone][i].free_bytes;
             chunks -= e->by_holder_count[zone][i].chunks;
         }
-        EXPECT_U64_EQ(mend_explanation_pinned_bytes(e, zone), by_size);
+        EXPECT_U64_EQ(mend_explanation_partial_bytes(e, zone), by_size);
         EXPECT_U64_EQ(by_size, by_count);
         EXPECT_U64_EQ(0, chunks);
         EXPECT_TRUE(e->reached_into[zone].free_bytes <= by_size);
     }
     EXPECT_U64_EQ(stats.free_bytes, mend_explanation_free_bytes(e));
-    EXPECT_U64_EQ(stats.free_partial_bytes, mend_explanation_pinned_bytes(e, LARGE));
-    EXPECT_U64_EQ(stats.free_small_bytes, mend_explanation_pinned_bytes(e, SMALL));
+    EXPECT_U64_EQ(stats.free_partial_bytes, mend_explanation_partial_bytes(e, LARGE));
+    EXPECT_U64_EQ(stats.free_small_bytes, mend_explanation_partial_bytes(e, SMALL));
 }
 
 static mend_explanation explain_for(scene *s, mend_stream asking)
@@ -106,7 +106,7 @@ MEND_TEST(observe_explain, a_pool_without_memory_wastes_nothing)
     ASSERT_TRUE(open_scene(&s));
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(0, e.reserved_bytes);
-    EXPECT_U64_EQ(0, e.pinned_count);
+    EXPECT_U64_EQ(0, e.emptiest_count);
     close_scene(&s);
 }
 
@@ -137,7 +137,7 @@ MEND_TEST(observe_explain, tells_edges_from_holes)
     release(&s, blocks[1], 0);
     e = explain(&s, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_OWN]);
-    EXPECT_U64_EQ(0, e.pinned_count);
+    EXPECT_U64_EQ(0, e.emptiest_count);
     close_scene(&s);
 }
 
@@ -201,19 +201,19 @@ MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(1, e.reached_into[LARGE].chunks);
     EXPECT_U64_EQ(640 * MEND_KIB, e.reached_into[LARGE].free_bytes);
-    ASSERT_U64_EQ(1, e.pinned_count);
-    EXPECT_U64_EQ((uintptr_t)across, e.pinned[0].holder_address);
-    EXPECT_U64_EQ(640 * MEND_KIB, e.pinned[0].holder_bytes);
-    EXPECT_U64_EQ(384 * MEND_KIB, e.pinned[0].held_bytes);
-    EXPECT_U64_EQ(MEND_MIB, e.pinned[0].size_bytes);
-    EXPECT_U64_EQ(1, e.pinned[0].holders);
+    ASSERT_U64_EQ(1, e.emptiest_count);
+    EXPECT_U64_EQ((uintptr_t)across, e.emptiest[0].holder_address);
+    EXPECT_U64_EQ(640 * MEND_KIB, e.emptiest[0].holder_bytes);
+    EXPECT_U64_EQ(384 * MEND_KIB, e.emptiest[0].held_bytes);
+    EXPECT_U64_EQ(MEND_MIB, e.emptiest[0].size_bytes);
+    EXPECT_U64_EQ(1, e.emptiest[0].holders);
     release(&s, inside, 0);
     e = explain(&s, 0);
     EXPECT_U64_EQ(2, e.reached_into[LARGE].chunks);
     EXPECT_U64_EQ(2, e.by_holder_size[LARGE][0].chunks);
     EXPECT_U64_EQ(1408 * MEND_KIB, e.by_holder_size[LARGE][0].free_bytes);
-    EXPECT_U64_EQ(2, e.pinned_count);
-    EXPECT_U64_EQ(768 * MEND_KIB, e.pinned[0].free_bytes);
+    EXPECT_U64_EQ(2, e.emptiest_count);
+    EXPECT_U64_EQ(768 * MEND_KIB, e.emptiest[0].free_bytes);
     close_scene(&s);
 }
 
@@ -225,9 +225,9 @@ MEND_TEST(observe_explain, the_holder_has_most_bytes_in_the_chunk)
     void *most = allocate(&s, 512 * MEND_KIB, 0);
     allocate(&s, 128 * MEND_KIB, 0);
     mend_explanation e = explain(&s, 0);
-    ASSERT_U64_EQ(1, e.pinned_count);
-    EXPECT_U64_EQ((uintptr_t)most, e.pinned[0].holder_address);
-    EXPECT_U64_EQ(3, e.pinned[0].holders);
+    ASSERT_U64_EQ(1, e.emptiest_count);
+    EXPECT_U64_EQ((uintptr_t)most, e.emptiest[0].holder_address);
+    EXPECT_U64_EQ(3, e.emptiest[0].holders);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][2].chunks);
     close_scene(&s);
 }
@@ -247,10 +247,10 @@ MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
         release(&s, rest[i], 0);
     }
     mend_explanation e = explain(&s, 0);
-    ASSERT_U64_EQ(MEND_EXPLAIN_PINNED, e.pinned_count);
-    for (uint64_t i = 0; i < MEND_EXPLAIN_PINNED; i++) {
-        EXPECT_U64_EQ(MEND_MIB - (1 + i) * 64 * MEND_KIB, e.pinned[i].free_bytes);
-        EXPECT_U64_EQ((1 + i) * 64 * MEND_KIB, e.pinned[i].holder_bytes);
+    ASSERT_U64_EQ(MEND_EXPLAIN_EMPTIEST, e.emptiest_count);
+    for (uint64_t i = 0; i < MEND_EXPLAIN_EMPTIEST; i++) {
+        EXPECT_U64_EQ(MEND_MIB - (1 + i) * 64 * MEND_KIB, e.emptiest[i].free_bytes);
+        EXPECT_U64_EQ((1 + i) * 64 * MEND_KIB, e.emptiest[i].holder_bytes);
     }
     EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
     close_scene(&s);
@@ -270,7 +270,7 @@ MEND_TEST(observe_explain, counts_small_blocks_where_they_lie)
     }
     e = explain(&s, 0);
     EXPECT_U64_EQ(36 * MEND_KIB, e.lent_bytes);
-    EXPECT_U64_EQ(192 * MEND_KIB, mend_explanation_pinned_bytes(&e, SMALL));
+    EXPECT_U64_EQ(192 * MEND_KIB, mend_explanation_partial_bytes(&e, SMALL));
     close_scene(&s);
 }
 

@@ -98,28 +98,28 @@ static size_t class_of_count(uint64_t holders)
     return holders > 4 ? 3 : holders > 2 ? 2 : holders - 1;
 }
 
-static void add_pinned(mend_pinned_sum *sum, uint64_t free_bytes)
+static void add_sum(mend_partial_sum *sum, uint64_t free_bytes)
 {
     sum->chunks++;
     sum->free_bytes += free_bytes;
 }
 
 /* Keeps the chunks with most free bytes, in order. */
-static void keep_largest(mend_explanation *explanation, const mend_pinned_chunk *pinned)
+static void keep_emptiest(mend_explanation *explanation, const mend_partial_chunk *partial)
 {
-    size_t at = explanation->pinned_count;
-    while (at > 0 && explanation->pinned[at - 1].free_bytes < pinned->free_bytes) {
+    size_t at = explanation->emptiest_count;
+    while (at > 0 && explanation->emptiest[at - 1].free_bytes < partial->free_bytes) {
         at--;
     }
-    if (at == MEND_EXPLAIN_PINNED) {
+    if (at == MEND_EXPLAIN_EMPTIEST) {
         return;
     }
-    size_t kept = explanation->pinned_count < MEND_EXPLAIN_PINNED ? explanation->pinned_count
-                                                                  : MEND_EXPLAIN_PINNED - 1;
-    memmove(explanation->pinned + at + 1, explanation->pinned + at,
-            (kept - at) * sizeof(mend_pinned_chunk));
-    explanation->pinned[at] = *pinned;
-    explanation->pinned_count = kept + 1;
+    size_t kept = explanation->emptiest_count < MEND_EXPLAIN_EMPTIEST ? explanation->emptiest_count
+                                                                      : MEND_EXPLAIN_EMPTIEST - 1;
+    memmove(explanation->emptiest + at + 1, explanation->emptiest + at,
+            (kept - at) * sizeof(mend_partial_chunk));
+    explanation->emptiest[at] = *partial;
+    explanation->emptiest_count = kept + 1;
 }
 
 static void add_partly_used(mend_explanation *explanation, const mend_chunk *chunk,
@@ -130,21 +130,20 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
         return;
     }
     size_t size_class = mend_explain_class(walk->holder->size_bytes);
-    add_pinned(&explanation->by_holder_size[chunk->zone][size_class], free_bytes);
-    add_pinned(&explanation->by_holder_count[chunk->zone][class_of_count(walk->holders)],
-               free_bytes);
+    add_sum(&explanation->by_holder_size[chunk->zone][size_class], free_bytes);
+    add_sum(&explanation->by_holder_count[chunk->zone][class_of_count(walk->holders)], free_bytes);
     if (!walk->has_inmate) {
-        add_pinned(&explanation->reached_into[chunk->zone], free_bytes);
+        add_sum(&explanation->reached_into[chunk->zone], free_bytes);
     }
-    mend_pinned_chunk pinned = {.address = chunk->address,
-                                .size_bytes = chunk->size_bytes,
-                                .free_bytes = free_bytes,
-                                .holders = walk->holders,
-                                .zone = chunk->zone,
-                                .holder_address = walk->holder->address,
-                                .holder_bytes = walk->holder->size_bytes,
-                                .held_bytes = walk->held_bytes};
-    keep_largest(explanation, &pinned);
+    mend_partial_chunk partial = {.address = chunk->address,
+                                  .size_bytes = chunk->size_bytes,
+                                  .free_bytes = free_bytes,
+                                  .holders = walk->holders,
+                                  .zone = chunk->zone,
+                                  .holder_address = walk->holder->address,
+                                  .holder_bytes = walk->holder->size_bytes,
+                                  .held_bytes = walk->held_bytes};
+    keep_emptiest(explanation, &partial);
 }
 
 static void explain_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
@@ -229,7 +228,7 @@ static uint64_t free_at(const mend_explanation *explanation, int zone, mend_free
     return bytes;
 }
 
-uint64_t mend_explanation_pinned_bytes(const mend_explanation *explanation, int zone)
+uint64_t mend_explanation_partial_bytes(const mend_explanation *explanation, int zone)
 {
     return free_at(explanation, zone, MEND_FREE_EDGE) + free_at(explanation, zone, MEND_FREE_HOLE);
 }
@@ -239,7 +238,7 @@ uint64_t mend_explanation_free_bytes(const mend_explanation *explanation)
     uint64_t bytes = explanation->unmapped_bytes;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         bytes += free_at(explanation, zone, MEND_FREE_WHOLE) +
-                 mend_explanation_pinned_bytes(explanation, zone);
+                 mend_explanation_partial_bytes(explanation, zone);
     }
     return bytes;
 }

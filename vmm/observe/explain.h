@@ -28,16 +28,16 @@ typedef enum mend_free_reason {
 } mend_free_reason;
 
 /* Blocks by size: class 0 up to 1 MiB, each next one up to twice as much, the last without end. */
-enum { MEND_EXPLAIN_CLASSES = 12, MEND_EXPLAIN_HOLDER_COUNTS = 4, MEND_EXPLAIN_PINNED = 8 };
+enum { MEND_EXPLAIN_CLASSES = 12, MEND_EXPLAIN_HOLDER_COUNTS = 4, MEND_EXPLAIN_EMPTIEST = 8 };
 
 /* Partly used chunks of one kind. */
-typedef struct mend_pinned_sum {
+typedef struct mend_partial_sum {
     uint64_t chunks;
     uint64_t free_bytes; /* in them */
-} mend_pinned_sum;
+} mend_partial_sum;
 
 /* One partly used chunk, and the block that holds most of it. */
-typedef struct mend_pinned_chunk {
+typedef struct mend_partial_chunk {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t free_bytes;
@@ -46,7 +46,7 @@ typedef struct mend_pinned_chunk {
     uint64_t holder_address;
     uint64_t holder_bytes; /* of the whole block */
     uint64_t held_bytes;   /* of the block, in this chunk */
-} mend_pinned_chunk;
+} mend_partial_chunk;
 
 typedef struct mend_explanation {
     uint64_t reserved_bytes;
@@ -57,12 +57,12 @@ typedef struct mend_explanation {
 
     /* Partly used chunks, by the size of the block that holds most of each, and by how many blocks
      * hold it: 1, 2, 3 to 4, more. Each sums up to the free bytes of edges and holes. */
-    mend_pinned_sum by_holder_size[MEND_ZONE_COUNT][MEND_EXPLAIN_CLASSES];
-    mend_pinned_sum by_holder_count[MEND_ZONE_COUNT][MEND_EXPLAIN_HOLDER_COUNTS];
+    mend_partial_sum by_holder_size[MEND_ZONE_COUNT][MEND_EXPLAIN_CLASSES];
+    mend_partial_sum by_holder_count[MEND_ZONE_COUNT][MEND_EXPLAIN_HOLDER_COUNTS];
     /* Of these, chunks in which no block lies wholly: neighbours alone reach into them. */
-    mend_pinned_sum reached_into[MEND_ZONE_COUNT];
-    mend_pinned_chunk pinned[MEND_EXPLAIN_PINNED]; /* with most free bytes, the most first */
-    size_t pinned_count;
+    mend_partial_sum reached_into[MEND_ZONE_COUNT];
+    mend_partial_chunk emptiest[MEND_EXPLAIN_EMPTIEST]; /* with most free bytes, the most first */
+    size_t emptiest_count;
 
     uint64_t lent_bytes;   /* live, of small requests that were placed in the large zone */
     uint64_t usable_bytes; /* the longest stretch of mapped free memory the stream may use */
@@ -77,7 +77,7 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
 
 /* What is free, by all causes together; in partly used chunks alone, of one zone. */
 uint64_t mend_explanation_free_bytes(const mend_explanation *explanation);
-uint64_t mend_explanation_pinned_bytes(const mend_explanation *explanation, int zone);
+uint64_t mend_explanation_partial_bytes(const mend_explanation *explanation, int zone);
 
 /* The class of a block's size, and the most that a class holds (UINT64_MAX: no bound). */
 size_t mend_explain_class(uint64_t size_bytes);

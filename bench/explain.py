@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Says where each lost percent goes: the tables of docs/benchmarks.md of that name.
+
+    bench/explain.py --mend build/release/api/cli/mend [--json rows.json] TRACE|WORKLOAD...
+
+For each: Mend with unlimited memory, at 1.05 times the peak of live bytes, and 0.2 % of it below
+the smallest capacity that is enough, where it fails; on the simulated device with the reference
+prices.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+STEP = 0.002  # of the grid on which `fit` searches
+MIB = 1 << 20
+SMALL_HOLDER_BYTES = 16 * MIB
+CAUSES = {"growing": ["growing"], "moving": ["moving"], "retiring": ["retiring"],
+          "giving back": ["giving_back"], "fences and waits": ["fences", "host_waits"],
+          "other": ["undoing", "addresses", "copying", "asking"]}
+
+
+def replay(program, trace, arguments):
+    command = [program, "replay", "--json"] + arguments + [trace]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
+    if done.returncode not in (0, 1):
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def rows_of(program, trace):
+    """The rows at unlimited, 1.05x and, where there is a fit above 1, below it."""
+    fit = replay(program, trace, ["--capacity", "fit"])[0]["fit_factor"]
+    below = [f"{fit - STEP:.3f}x"] if fit is not None and fit > 1 else []
+    capacities = ",".join(["unlimited", "1.05x"] + below)
+    return replay(program, trace, ["--explain", "--capacity", capacities])
+
+
+def name_of(row):
+    return os.path.basename(row["trace"]).removesuffix(".gz").removesuffix(".csv")
+
+
+def capacity_of(row):
+    if row["capacity_bytes"] is None:
+        return "unlimited"
+    return f"{row['capacity_bytes'] / row['peak_live_bytes']:.3f}"
+
+
+def total(zones, places, reasons=None):
+    """Free bytes of these zones, places and reasons; None: all reasons."""
+    return sum(count for zone in zones for place in places
+               for reason, count in zone[place].items() if reasons is None or reason in reasons)
+
+
+def memory_of(row):
+    """Bytes by cause: at the failure, or at the peak of reserved memory."""
+    memory = row["explain"]["memory"]
+    moment = memory["failure"] or memory["peak_reserved"]
+    small, large = moment["small"], moment["large"]
+    by_size = [kind for kind in large["partial_by_size"]
+               if (kind["holder_up_to_bytes"] or sys.maxsize) <= SMALL_HOLDER_BYTES]
+    return {
+        "live": moment["live_bytes"],
+        "not live": moment["reserved_bytes"] - moment["live_bytes"],
+        "wholly free": moment["unmapped_bytes"] + total([small, large], ["whole"]),
+        "edges": total([large], ["edge"]),
+        "holes": total([large], ["hole"]),
+        "small zone": total([small], ["edge", "hole"]),
+        "reached into": large["reached_into"]["free_bytes"],
+        "held by up to 16 MiB": sum(kind["free_bytes"] for kind in by_size),
+        "waits": total([small, large], ["whole", "edge", "hole"],
+                       ["streams", "streamless", "groups"]),
+        "asked for": moment["size_bytes"] if moment["action"] == "allocate" else 0,
+    }
+
+
+def print_memory(rows):
+    heads = list(memory_of(rows[0]))
+    print("| workload | capacity | at |", " | ".join(heads), "|")
+    print("|---" * (3 + len(heads)) + "|")
+    for row in rows:
+        memory = memory_of(row)
+        causes = ["wholly free", "edges", "holes", "small zone"]
+        assert memory["not live"] == sum(memory[cause] for cause in causes)
+        percents = [f"{100 * memory[head] / row['peak_live_bytes']:.2f}" for head in heads]
+        moment = "failure" if row["explain"]["memory"]["failure"] else "peak"
+        print("|", " | ".join([name_of(row), capacity_of(row), moment] + percents), "|")
+
+
+def print_time(rows):
+    print("| workload | capacity | driver ms |", " | ".join(CAUSES), "|")
+    print("|---" * (3 + len(CAUSES)) + "|")
+    for row in rows:
+        costs = row["explain"]["driver_time"]
+        times = [sum(costs[cause]["us"] for cause in causes) for causes in CAUSES.values()]
+        assert abs(sum(times) - row["driver_time_us"]) < 0.1
+        print("|", " | ".join([name_of(row), capacity_of(row)] +
+                              [f"{time / 1000:.1f}" for time in [sum(times)] + times]), "|")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mend", required=True, help="the built program")
+    parser.add_argument("--json", help="keep the raw rows here")
+    parser.add_argument("traces", nargs="+")
+    arguments = parser.parse_args()
+    rows = [row for trace in arguments.traces for row in rows_of(arguments.mend, trace)]
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as out:
+            out.writelines(json.dumps(row) + "\n" for row in rows)
+    print_memory(rows)
+    print()
+    print_time(rows)
+
+
+if __name__ == "__main__":
+    main()
