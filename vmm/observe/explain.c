@@ -15,7 +15,8 @@ typedef struct chunk_walk {
     const mend_span *holder; /* the live block with most bytes in the chunk; NULL: none */
     uint64_t held_bytes;
     uint64_t holders;
-    bool has_inmate; /* a live block lies wholly in the chunk */
+    bool has_inmate;         /* a live block lies wholly in the chunk */
+    const mend_span *lowest; /* met; the next chunk's walk begins there */
 } chunk_walk;
 
 size_t mend_explain_class(uint64_t size_bytes)
@@ -75,17 +76,29 @@ static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
     }
 }
 
+/* The span that ends the chunk. `above` is the first of the chunk behind it, or any other: chunks
+ * that are walked downwards find it at once. */
+static const mend_span *last_span_of(const mend_heap *heap, const mend_chunk *chunk,
+                                     const mend_span *above)
+{
+    uint64_t last = chunk->address + chunk->size_bytes - 1;
+    const mend_span *span = above != NULL && above->address > last ? above->previous : above;
+    bool contains = span != NULL && span->address <= last && last < mend_span_end(span);
+    return contains ? span : mend_heap_span_at(heap, last);
+}
+
 static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
                        chunk_walk *walk)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_span *span = last_span_of(heap, chunk, walk->lowest);
     *walk = (chunk_walk){.worst = MEND_FREE_IDLE};
-    const mend_span *span = mend_heap_span_at(heap, end - 1);
     for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         uint64_t from = mend_max_u64(span->address, chunk->address);
         uint64_t to = mend_min_u64(mend_span_end(span), end);
         mend_free_reason reason = span->live ? MEND_FREE_IDLE : reason_of(heap, span, asking);
         meet_span(walk, span, to - from, reason);
+        walk->lowest = span;
     }
     end_pending(walk, MEND_FREE_EDGE);
 }
@@ -146,21 +159,19 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
     keep_emptiest(explanation, &partial);
 }
 
-static void explain_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
-                          mend_explanation *explanation)
+static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
+                      const chunk_walk *walk)
 {
-    chunk_walk walk;
-    walk_chunk(heap, chunk, asking, &walk);
     if (mend_chunk_is_whole(chunk)) {
-        explanation->free_bytes[chunk->zone][MEND_FREE_WHOLE][walk.worst] += chunk->size_bytes;
+        explanation->free_bytes[chunk->zone][MEND_FREE_WHOLE][walk->worst] += chunk->size_bytes;
         return;
     }
     for (int place = 0; place < MEND_FREE_PLACES; place++) {
         for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
-            explanation->free_bytes[chunk->zone][place][reason] += walk.free_bytes[place][reason];
+            explanation->free_bytes[chunk->zone][place][reason] += walk->free_bytes[place][reason];
         }
     }
-    add_partly_used(explanation, chunk, &walk);
+    add_partly_used(explanation, chunk, walk);
 }
 
 /* ---- blocks and runs ---------------------------------------------------------------------------
@@ -203,9 +214,11 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
         .retired_mappings = heap->retired.count,
         .retired_bytes = heap->retired_bytes,
     };
-    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        explain_chunk(heap, CHUNK_OF(at), asking, explanation);
+    chunk_walk walk = {.lowest = NULL};
+    const mend_tree_node *at = mend_tree_last(&heap->chunks.mapped);
+    for (; at != NULL; at = mend_tree_previous(at)) {
+        walk_chunk(heap, CHUNK_OF(at), asking, &walk);
+        add_chunk(explanation, CHUNK_OF(at), &walk);
     }
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         at = mend_tree_first(&heap->zones[zone].runs_by_address);

@@ -71,8 +71,8 @@ typedef struct mend_explanation {
 } mend_explanation;
 
 /* Explains the heap as `asking` finds it; MEND_STREAM_UNKNOWN: a stream that owns nothing. In a
- * time proportional to all it holds, for chunks of a long segment more. Allocates nothing, no
- * driver call; under both locks of the heap. */
+ * time proportional to all it holds. Allocates nothing, no driver call; under both locks of the
+ * heap. */
 void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanation *explanation);
 
 /* What is free, by all causes together; in partly used chunks alone, of one zone. */
