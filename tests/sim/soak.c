@@ -72,8 +72,10 @@ static bool has_more(const worker *w, const soak_plan *plan, double end_s)
 static void start(worker *w, const soak_plan *plan, double end_s)
 {
     fflush(NULL);
-    w->process = fork();
-    if (w->process != 0) {
+    /* The worker is shared: the child must not write over its own number. */
+    pid_t process = fork();
+    if (process != 0) {
+        w->process = process;
         return;
     }
     for (; has_more(w, plan, end_s); w->next_seed += plan->jobs) {
