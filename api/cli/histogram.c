@@ -31,6 +31,7 @@ void mend_histogram_add(mend_histogram *histogram, uint64_t value)
 {
     histogram->counts[bucket_of(value)]++;
     histogram->count++;
+    histogram->sum += value;
     histogram->max = mend_max_u64(histogram->max, value);
 }
 
@@ -40,6 +41,7 @@ void mend_histogram_merge(mend_histogram *histogram, const mend_histogram *other
         histogram->counts[i] += other->counts[i];
     }
     histogram->count += other->count;
+    histogram->sum += other->sum;
     histogram->max = mend_max_u64(histogram->max, other->max);
 }
 

@@ -9,6 +9,7 @@ enum { MEND_HISTOGRAM_STEPS = 32, MEND_HISTOGRAM_BUCKETS = 60 * MEND_HISTOGRAM_S
 typedef struct mend_histogram {
     uint64_t counts[MEND_HISTOGRAM_BUCKETS];
     uint64_t count;
+    uint64_t sum;
     uint64_t max;
 } mend_histogram;
 

@@ -74,8 +74,10 @@ typedef struct mend_replay_calls {
 /* Host time of one kind of call, prices of the simulated device not included. */
 typedef struct mend_replay_latency {
     uint64_t calls; /* 0: the others mean nothing */
+    uint64_t mean_ns;
     uint64_t p50_ns;
     uint64_t p99_ns;
+    uint64_t p999_ns; /* of 1000 calls, 999 took no longer */
     uint64_t max_ns;
 } mend_replay_latency;
 

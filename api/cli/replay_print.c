@@ -20,8 +20,10 @@ static void print_latency(mend_json *json, const char *key, const mend_replay_la
         return;
     }
     mend_json_begin_object(json, key);
+    mend_json_integer(json, "mean", latency->mean_ns);
     mend_json_integer(json, "p50", latency->p50_ns);
     mend_json_integer(json, "p99", latency->p99_ns);
+    mend_json_integer(json, "p999", latency->p999_ns);
     mend_json_integer(json, "max", latency->max_ns);
     mend_json_end_object(json);
 }

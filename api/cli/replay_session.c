@@ -318,9 +318,12 @@ static mend_result replay_all(replay_session *session)
 
 static mend_replay_latency latency_of(const mend_histogram *histogram)
 {
-    return (mend_replay_latency){.calls = histogram->count,
+    uint64_t count = histogram->count;
+    return (mend_replay_latency){.calls = count,
+                                 .mean_ns = count == 0 ? 0 : histogram->sum / count,
                                  .p50_ns = mend_histogram_quantile(histogram, 0.50),
                                  .p99_ns = mend_histogram_quantile(histogram, 0.99),
+                                 .p999_ns = mend_histogram_quantile(histogram, 0.999),
                                  .max_ns = histogram->max};
 }
 

@@ -67,6 +67,16 @@ static const stress_workload workloads[] = {
      mend_stress_random_mix,
      {SEED, SIZE("live", 8 * MEND_GIB), SIZE("hi", MEND_GIB),
       COUNT("allocations", 20000, 10000000)}},
+    {"rmm-random",
+     "RMM's benchmark random_allocations: uniform sizes up to max, one stream, ends empty",
+     mend_stress_rmm_random,
+     {SEED, SIZE("live", 16000 * MEND_MIB), SIZE("max", 4 * MEND_GIB),
+      COUNT("allocations", 1000, 10000000)}},
+    {"rmm-streams",
+     "RMM's benchmark multi_stream_allocations: a buffer for each kernel, on the next stream",
+     mend_stress_rmm_streams,
+     {SEED, SIZE("size", 512), COUNT("streams", 4, 1000), COUNT("kernels", 4, 100000),
+      COUNT("rounds", 1000, 100000)}},
 };
 enum { WORKLOAD_COUNT = sizeof(workloads) / sizeof(*workloads) };
 

@@ -274,6 +274,12 @@ MEND_TEST(program, replays_to_json_by_the_contract)
         snprintf(key, sizeof(key), "\"%s\": {", objects[i]);
         EXPECT_TRUE(strstr(done.out, key) != NULL);
     }
+    static const char *const latencies[] = {"mean", "p50", "p99", "p999", "max"};
+    for (size_t i = 0; i < sizeof(latencies) / sizeof(*latencies); i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "\"%s\": ", latencies[i]);
+        EXPECT_TRUE(strstr(done.out, key) != NULL);
+    }
 }
 
 MEND_TEST(program, out_of_memory_is_status_1)

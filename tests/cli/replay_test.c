@@ -276,6 +276,11 @@ MEND_TEST(replay, threads_replay_every_event_once)
         mend_replay_result result = replay(trace, policies[i], "unlimited", &options);
         EXPECT_TRUE(result.completed);
         EXPECT_U64_EQ(allocations, result.alloc_ns.calls);
+        EXPECT_TRUE(result.alloc_ns.p50_ns <= result.alloc_ns.p99_ns);
+        EXPECT_TRUE(result.alloc_ns.p99_ns <= result.alloc_ns.p999_ns);
+        EXPECT_TRUE(result.alloc_ns.p999_ns <= result.alloc_ns.max_ns);
+        EXPECT_TRUE(result.alloc_ns.mean_ns > 0 &&
+                    result.alloc_ns.mean_ns <= result.alloc_ns.max_ns);
         EXPECT_U64_EQ(trace->event_count - allocations, result.free_ns.calls);
         mend_replay_result_clear(&result);
     }

@@ -170,6 +170,7 @@ MEND_TEST(histogram, quantiles_are_within_four_percent)
     EXPECT_TRUE(median >= 50000 && median <= 52000);
     EXPECT_TRUE(late >= 99000 && late <= 100000);
     EXPECT_U64_EQ(100000, mend_histogram_quantile(histogram, 1));
+    EXPECT_U64_EQ(UINT64_C(100000) * 100001 / 2, histogram->sum);
     mend_histogram_add(histogram, UINT64_MAX);
     EXPECT_U64_EQ(UINT64_MAX, mend_histogram_quantile(histogram, 1));
     mend_histogram twin = *histogram;

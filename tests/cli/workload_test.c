@@ -100,6 +100,50 @@ MEND_TEST(workload, parameters_are_obeyed)
     mend_trace_destroy(trace);
 }
 
+/* Half of the events allocate, no more is live than RMM allows, and nothing at the end. */
+MEND_TEST(workload, rmm_random_is_that_of_the_published_parameters)
+{
+    mend_trace *trace = generate("rmm-random", "?allocations=5000&max=64MiB", 0);
+    ASSERT_TRUE(trace != NULL);
+    check_sound(trace);
+    EXPECT_U64_EQ(5000, trace->block_count);
+    EXPECT_U64_EQ(10000, trace->event_count);
+    EXPECT_U64_EQ(1, trace->stream_count);
+    EXPECT_TRUE(trace->peak_live_bytes <= 16000 * MEND_MIB + 512);
+    EXPECT_TRUE(trace->peak_live_bytes >= 15900 * MEND_MIB);
+    uint64_t largest_bytes = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        largest_bytes = mend_max_u64(largest_bytes, trace->events[i].size_bytes);
+    }
+    EXPECT_TRUE(largest_bytes > 63 * MEND_MIB && largest_bytes <= 64 * MEND_MIB);
+    /* While neither limit is near, 73 of 100 turns allocate, half of the largest on average. */
+    uint64_t early = 0;
+    uint64_t early_bytes = 0;
+    for (size_t i = 0; i < 600; i++) {
+        early += trace->events[i].is_alloc;
+        early_bytes += trace->events[i].is_alloc ? trace->events[i].size_bytes : 0;
+    }
+    EXPECT_TRUE(early > 400 && early < 475);
+    EXPECT_TRUE(early_bytes / early > 28 * MEND_MIB && early_bytes / early < 36 * MEND_MIB);
+    mend_trace_destroy(trace);
+}
+
+MEND_TEST(workload, rmm_streams_takes_the_streams_in_turn)
+{
+    mend_trace *trace = generate("rmm-streams", "?streams=3&kernels=4&rounds=2", 0);
+    ASSERT_TRUE(trace != NULL);
+    check_sound(trace);
+    static const uint64_t streams[] = {0, 1, 2, 0, 0, 1, 2, 0};
+    ASSERT_U64_EQ(16, trace->event_count);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const mend_trace_event *event = &trace->events[i];
+        EXPECT_INT_EQ(i % 2 == 0, event->is_alloc);
+        EXPECT_U64_EQ(i / 2, event->block);
+        EXPECT_U64_EQ(streams[i / 2], trace->stream_names[event->stream]);
+    }
+    mend_trace_destroy(trace);
+}
+
 MEND_TEST(workload, bad_texts_are_refused)
 {
     static const char *const bad[] = {"stress:",
