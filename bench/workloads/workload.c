@@ -200,8 +200,10 @@ static void format_default(const stress_parameter *parameter, char *text, size_t
         snprintf(text, size, "%lluGiB", (unsigned long long)(value / MEND_GIB));
     } else if (value % MEND_MIB == 0) {
         snprintf(text, size, "%lluMiB", (unsigned long long)(value / MEND_MIB));
-    } else {
+    } else if (value % MEND_KIB == 0) {
         snprintf(text, size, "%lluKiB", (unsigned long long)(value / MEND_KIB));
+    } else {
+        snprintf(text, size, "%lluB", (unsigned long long)value);
     }
 }
 

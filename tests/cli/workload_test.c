@@ -128,6 +128,36 @@ MEND_TEST(workload, rmm_random_is_that_of_the_published_parameters)
     mend_trace_destroy(trace);
 }
 
+/* What --list prints can be given back. */
+MEND_TEST(workload, the_list_tells_defaults_that_are_read)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    mend_workload_list(out);
+    fclose(out);
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; count++) {
+        char spec[512];
+        const char *name = line;
+        const char *what = strtok_r(NULL, "\n", &rest);
+        const char *parameters = strtok_r(NULL, "\n", &rest);
+        ASSERT_TRUE(what != NULL && parameters != NULL);
+        snprintf(spec, sizeof(spec), "%s%s", name, parameters + strspn(parameters, " "));
+        mend_trace *named = NULL;
+        mend_trace *plain = NULL;
+        EXPECT_RESULT(MEND_OK, mend_workload_generate(spec, 0, &named));
+        EXPECT_RESULT(MEND_OK, mend_workload_generate(name, 0, &plain));
+        EXPECT_TRUE(named != NULL && plain != NULL && same(named, plain));
+        mend_trace_destroy(named);
+        mend_trace_destroy(plain);
+        line = strtok_r(NULL, "\n", &rest);
+    }
+    EXPECT_TRUE(count >= NAME_COUNT);
+    free(text);
+}
+
 MEND_TEST(workload, rmm_streams_takes_the_streams_in_turn)
 {
     mend_trace *trace = generate("rmm-streams", "?streams=3&kernels=4&rounds=2", 0);
