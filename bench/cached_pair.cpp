@@ -1,86 +1,106 @@
 /*
  * The pair of calls programs make most: allocate a block whose memory is cached, and free it again,
- * by size. Through the public interface, on the simulated device: what is measured is Mend's own
- * work, since such a pair makes no driver call.
+ * by size and by the number of other live blocks, beside host allocators. On the simulated device:
+ * what is measured is Mend's own work, since such a pair makes no driver call.
  */
 #include <benchmark/benchmark.h>
 
-#include "mend/mend.h"
-#include "mend/mend_sim.h"
+#include <string>
+
+#include "speed/crowd.h"
 
 namespace
 {
 
-class Device
-{
-  public:
-    Device()
-    {
-        mend_sim_config config = MEND_SIM_CONFIG_INIT;
-        mend_sim_create(&config, &sim_);
-        mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
-        pool_config.driver = mend_sim_driver(sim_);
-        mend_pool_create(&pool_config, &pool_);
-        mend_sim_stream_create(sim_, &stream_);
-    }
-
-    ~Device()
-    {
-        mend_pool_destroy(pool_);
-        mend_sim_destroy(sim_);
-    }
-
-    Device(const Device &) = delete;
-    Device &operator=(const Device &) = delete;
-
-    mend_pool *pool() { return pool_; }
-    mend_stream stream() { return stream_; }
-
-  private:
-    mend_sim *sim_ = nullptr;
-    mend_pool *pool_ = nullptr;
-    mend_stream stream_ = nullptr;
+/* A heap with its crowd. One for each contender at a time: it is kept while the next benchmark asks
+ * for the same, since a million blocks take their time. */
+struct World {
+    speed_heap *heap = nullptr;
+    speed_crowd crowd = {};
+    size_t others = 0;
 };
+World worlds[SPEED_CONTENDERS];
 
-void cached_pair(benchmark::State &state)
+void clear(World &world)
 {
-    Device device;
-    uint64_t size = static_cast<uint64_t>(state.range(0));
+    if (world.heap != nullptr) {
+        speed_crowd_destroy(&world.crowd);
+        speed_heap_destroy(world.heap);
+    }
+    world = {};
+}
+
+const speed_lane *lane_among(speed_contender contender, size_t others)
+{
+    World &world = worlds[contender];
+    if (world.heap != nullptr && world.others == others) {
+        return speed_heap_lane(world.heap, 0);
+    }
+    clear(world);
+    world.heap = speed_heap_create(contender, 1);
+    if (world.heap == nullptr) {
+        return nullptr;
+    }
+    world.others = others;
+    const speed_lane *lane = speed_heap_lane(world.heap, 0);
+    if (!speed_crowd_create(&world.crowd, lane, others)) {
+        speed_heap_destroy(world.heap);
+        world = {};
+        return nullptr;
+    }
+    return lane;
+}
+
+void cached_pair(benchmark::State &state, speed_contender contender, size_t others, size_t size)
+{
+    const speed_lane *lane = lane_among(contender, others);
+    if (lane == nullptr) {
+        state.SkipWithError("no heap with that many blocks");
+        return;
+    }
     for (auto _ : state) {
-        void *pointer = nullptr;
-        mend_result result = mend_alloc(device.pool(), size, device.stream(), &pointer);
-        benchmark::DoNotOptimize(pointer);
-        if (result != MEND_OK || mend_free(device.pool(), pointer, device.stream()) != MEND_OK) {
-            state.SkipWithError("the pair failed");
+        void *block = lane->alloc(lane, size);
+        benchmark::DoNotOptimize(block);
+        if (block == nullptr) {
+            state.SkipWithError("the allocation failed");
             break;
+        }
+        lane->free(lane, block);
+    }
+}
+
+void register_all()
+{
+    const size_t sizes[] = {512,     4 << 10, 32 << 10, 256 << 10,
+                            1 << 20, 2 << 20, 16 << 20, 128 << 20};
+    for (size_t others : {0, 1000, 100000, 1000000}) {
+        for (size_t size : sizes) {
+            for (int i = 0; i < SPEED_CONTENDERS; i++) {
+                auto contender = static_cast<speed_contender>(i);
+                if (!speed_load(contender)) {
+                    continue;
+                }
+                std::string name = std::string("cached_pair/") + speed_name(contender) +
+                                   "/others:" + std::to_string(others) +
+                                   "/size:" + std::to_string(size);
+                benchmark::RegisterBenchmark(name.c_str(), cached_pair, contender, others, size);
+            }
         }
     }
 }
-BENCHMARK(cached_pair)->RangeMultiplier(8)->Range(512, int64_t{1} << 30);
-
-/* The same with a thousand blocks live around it, so that there are holes to search. */
-void cached_pair_among_others(benchmark::State &state)
-{
-    Device device;
-    uint64_t size = static_cast<uint64_t>(state.range(0));
-    void *others[2000];
-    for (size_t i = 0; i < 2000; i++) {
-        others[i] = nullptr;
-        mend_alloc(device.pool(), 512 * (1 + i * 37 % 4000), device.stream(), &others[i]);
-    }
-    for (size_t i = 0; i < 2000; i += 2) {
-        mend_free(device.pool(), others[i], device.stream());
-    }
-    for (auto _ : state) {
-        void *pointer = nullptr;
-        mend_result result = mend_alloc(device.pool(), size, device.stream(), &pointer);
-        benchmark::DoNotOptimize(pointer);
-        if (result != MEND_OK || mend_free(device.pool(), pointer, device.stream()) != MEND_OK) {
-            state.SkipWithError("the pair failed");
-            break;
-        }
-    }
-}
-BENCHMARK(cached_pair_among_others)->Arg(512)->Arg(64 << 10)->Arg(1 << 20)->Arg(16 << 20);
 
 } // namespace
+
+int main(int argc, char **argv)
+{
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+        return 2;
+    }
+    register_all();
+    benchmark::RunSpecifiedBenchmarks();
+    for (World &world : worlds) {
+        clear(world);
+    }
+    return 0;
+}

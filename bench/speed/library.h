@@ -1,0 +1,42 @@
+/*
+ * Mend as its users load it: the shared libraries, at run time. So the figures are those of what is
+ * shipped, two builds can run side by side, and callgrind can tell Mend from the simulated device.
+ */
+#ifndef MEND_SPEED_LIBRARY_H
+#define MEND_SPEED_LIBRARY_H
+
+#include <stdbool.h>
+
+#include "mend/mend_sim.h"
+
+/* X(function): what is taken from libmend, and from libmend_sim. */
+#define SPEED_MEND_CALLS(X)                                                                        \
+    X(mend_pool_create)                                                                            \
+    X(mend_pool_destroy)                                                                           \
+    X(mend_alloc)                                                                                  \
+    X(mend_free)                                                                                   \
+    X(mend_record_stream)                                                                          \
+    X(mend_trim)                                                                                   \
+    X(mend_get_stats)                                                                              \
+    X(mend_last_error)
+#define SPEED_SIM_CALLS(X)                                                                         \
+    X(mend_sim_create)                                                                             \
+    X(mend_sim_destroy)                                                                            \
+    X(mend_sim_driver)                                                                             \
+    X(mend_sim_stream_create)
+
+typedef struct speed_library {
+#define X(function) __typeof__(function) *function;
+    SPEED_MEND_CALLS(X)
+    SPEED_SIM_CALLS(X)
+#undef X
+} speed_library;
+
+/* Fills the pointer to a function at `call` with a symbol's address. False: there is none. */
+bool speed_find(void *handle, const char *name, void *call);
+
+/* Loads both from `folder`; NULL: from where this build has made them. They stay loaded. False: the
+ * reason was told on standard error. */
+bool speed_library_open(const char *folder, speed_library *library);
+
+#endif
