@@ -101,16 +101,21 @@ def replay_rows(program, device, policies, capacity, traces):
 
 
 def measure_latency(program, device, policies, traces, repetitions):
-    """Each figure is the median of the repetitions."""
+    """Each figure is the median of the repetitions; none of a recording that ran out of memory."""
     runs = [replay_rows(program, device, policies, "unlimited", traces)
             for _ in range(repetitions)]
+    return latency_medians(runs)
+
+
+def latency_medians(runs):
     rows = []
     for same in zip(*runs):
         row = {"trace": re.sub(r"(\.csv)?(\.gz)?$", "", os.path.basename(same[0]["trace"])),
                "policy": same[0]["policy"], "device": same[0]["device"]}
         for kind in ("alloc_ns", "free_ns"):
             row[kind] = {key: statistics.median(one[kind][key] for one in same)
-                         for key in same[0][kind]}
+                         for key in ("mean", "p50", "p99", "p999", "max")} \
+                if all(one["completed"] and one[kind] for one in same) else None
         rows.append(row)
     return rows
 
@@ -245,7 +250,7 @@ def latency_table(rows):
         for kind in ("alloc_ns", "free_ns"):
             same = [found[trace, name][kind] for name in names]
             body.append([trace, kind.removesuffix("_ns")] + [
-                cell((figures[key] * scale for figures in same), form)
+                cell((figures and figures[key] * scale for figures in same), form)
                 for key, scale, form in (("p50", 1, "{:.0f}"), ("p99", 1, "{:.0f}"),
                                          ("p999", 1e-3, "{:.1f}"), ("max", 1e-3, "{:.0f}"))])
     return f"Each cell: {' / '.join(names)}.\n\n" + table(

@@ -86,6 +86,19 @@ class Tables(unittest.TestCase):
         times = {"mean": 1, "p50": 100, "p99": 200, "p999": 3000, "max": 40000}
         rows = [{"trace": "gpt2", "policy": "mend", "alloc_ns": times, "free_ns": times}]
         self.assertIn("| gpt2 | free | 100 | 200 | 3.0 | 40 |", report.latency_table(rows))
+        rows.append({"trace": "gpt2", "policy": "bfc", "alloc_ns": None, "free_ns": None})
+        self.assertIn("| 100 / - | 200 / - | 3.0 / - | 40 / - |", report.latency_table(rows))
+
+    def test_latencies_are_medians_of_runs_that_completed(self):
+        def once(p50, completed=True):
+            times = {"mean": 1, "p50": p50, "p99": 1, "p999": 1, "max": 1}
+            return {"trace": "a/gpt2.csv.gz", "policy": "mend", "device": "sim",
+                    "completed": completed, "alloc_ns": times,
+                    "free_ns": times if completed else None}
+        row, = report.latency_medians([[once(30)], [once(10)], [once(20)]])
+        self.assertEqual((row["trace"], row["alloc_ns"]["p50"]), ("gpt2", 20))
+        row, = report.latency_medians([[once(30)], [once(10, completed=False)]])
+        self.assertEqual((row["alloc_ns"], row["free_ns"]), (None, None))
 
     def test_host_memory_is_measured_of_mend_alone(self):
         figures = {"fill_ns": 10.0, "churn_ns": 20.0, "drain_ns": 30.0, "host_bytes": 160.4}
