@@ -2,8 +2,8 @@
 """Measures the speed of the calls and prints the tables of docs/benchmarks.md.
 
     bench/speed_report.py --build build/bench                  measure and print
-    bench/speed_report.py --build build/bench --keep           and keep them: in the document, raw in
-                                                               bench/results, and the counts
+    bench/speed_report.py --build build/bench --keep           and keep them: in the document, raw
+                                                               in bench/results, and the counts
     bench/speed_report.py --from bench/results/DATE-speed.json print what was measured then
     bench/speed_report.py --build build/release --device cuda --only latency,rmm --raw FILE
 
@@ -230,8 +230,8 @@ def threads_table(rows):
             body.append([scene, str(count)] + [cell((row[key] * scale for row in same), form)
                                                for key, scale, form in columns])
     return f"Each cell: {' / '.join(names)}.\n\n" + table(
-        ["work", "threads", "million calls a second", "times one thread's", "processor ns a call", "p50 ns", "p99 ns",
-         "p99.9 us", "max ms"], body)
+        ["work", "threads", "million calls a second", "times one thread's", "processor ns a call",
+         "p50 ns", "p99 ns", "p99.9 us", "max ms"], body)
 
 
 def million_table(rows):

@@ -50,9 +50,12 @@ static bool load(speed_contender contender)
     case SPEED_MIMALLOC:
         return load_pair("libmimalloc.so", "mi_malloc", &mimalloc_alloc, "mi_free", &mimalloc_free);
     case SPEED_JEMALLOC:
-        /* Its thread-local data finds room when a program is already running only where
-         * GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 has made some. */
-        return load_pair("libjemalloc.so", "mallocx", &jemalloc_alloc, "dallocx", &jemalloc_free);
+        if (load_pair("libjemalloc.so", "mallocx", &jemalloc_alloc, "dallocx", &jemalloc_free)) {
+            return true;
+        }
+        fprintf(stderr, "A program that is already running has room for jemalloc's data of each "
+                        "thread only with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384.\n");
+        return false;
     }
     return false;
 }
