@@ -20,7 +20,8 @@ import subprocess
 import sys
 import tempfile
 
-import counts
+sys.dont_write_bytecode = True
+import counts  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results")
