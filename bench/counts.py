@@ -20,7 +20,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results", "counts.csv")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+KEPT = os.path.join(ROOT, "bench", "results", "counts.csv")
 COLUMNS = ["build", "date", "case", "instructions"]
 SIMULATED = "libmend_sim"
 LIMIT_PERCENT = 5.0
@@ -167,11 +168,12 @@ def main():
         write_kept(options.kept, kept)
         print("These are kept.")
         return 0
+    remedy = f"bench/counts.py --build {os.path.relpath(options.build, ROOT)} --keep"
     if build not in kept:
-        print("None are kept for this compiler: --keep keeps these.")
+        print(f"None are kept for this compiler; `{remedy}` keeps these.")
     if wrong:
         print(f"{len(wrong)} have grown by more than {options.limit:g} %, or are gone; if that is "
-              "meant, --keep keeps the new figures.")
+              f"meant, `{remedy}` keeps the new figures.")
     return 1 if wrong else 0
 
 
