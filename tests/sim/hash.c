@@ -69,7 +69,7 @@ static void mix_zone(hasher *h, const mend_heap *heap, const mend_zone *zone)
         const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
         for (; span != NULL; span = span->previous) {
             mix_address(h, span->address);
-            mix(h, span->size_bytes * 2 + span->live);
+            mix(h, span->size_bytes * 4 + span->live * 2 + span->cached);
             mix_waits(h, &heap->streams, &span->waits);
         }
     }

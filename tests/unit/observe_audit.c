@@ -23,6 +23,7 @@ static bool open_rig(rig *r)
 {
     mend_stream stream;
     mend_world_init(&r->world);
+    r->world.pool_config.front_cache = -1; /* what is free stands in runs */
     if (!mend_world_open(&r->world)) {
         return false;
     }

@@ -26,6 +26,7 @@ typedef struct rig {
 static bool open_rig(rig *r)
 {
     mend_world_init(&r->world);
+    r->world.pool_config.front_cache = -1; /* what is free stands in runs */
     if (!mend_world_open(&r->world)) {
         return false;
     }

@@ -47,19 +47,6 @@ bool mend_slab_reserve(mend_slab *slab, size_t count)
     return true;
 }
 
-bool mend_slab_promise(mend_slab *slab, size_t count)
-{
-    bool is_reserved = mend_slab_reserve(slab, count);
-    slab->promised_count += is_reserved ? count : 0;
-    return is_reserved;
-}
-
-void mend_slab_end_promise(mend_slab *slab, size_t count)
-{
-    assert(slab->promised_count >= count);
-    slab->promised_count -= count;
-}
-
 void *mend_slab_take(mend_slab *slab)
 {
     assert(slab->free_count > 0);

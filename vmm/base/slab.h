@@ -6,6 +6,7 @@
 #ifndef MEND_BASE_SLAB_H
 #define MEND_BASE_SLAB_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,8 +26,18 @@ void mend_slab_init(mend_slab *slab, size_t object_bytes);
 bool mend_slab_reserve(mend_slab *slab, size_t count);
 
 /* The same, whatever others take and reserve, until mend_slab_end_promise with the same count. */
-bool mend_slab_promise(mend_slab *slab, size_t count);
-void mend_slab_end_promise(mend_slab *slab, size_t count);
+static inline bool mend_slab_promise(mend_slab *slab, size_t count)
+{
+    bool is_reserved = mend_slab_reserve(slab, count);
+    slab->promised_count += is_reserved ? count : 0;
+    return is_reserved;
+}
+
+static inline void mend_slab_end_promise(mend_slab *slab, size_t count)
+{
+    assert(slab->promised_count >= count);
+    slab->promised_count -= count;
+}
 
 /* A zeroed object. The caller reserved it. */
 void *mend_slab_take(mend_slab *slab);

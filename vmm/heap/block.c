@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "base/process.h"
+#include "heap/cache.h"
 #include "heap/door.h"
 #include "heap/group.h"
 #include "heap/heap.h"
@@ -94,28 +95,70 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
     if (result == MEND_OK) {
         result = place_with_effort(heap, request, effort, span);
     }
-    mend_mutex_unlock(&heap->making);
+    mend_heap_stop_making(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return result;
 }
 
+static void count_alloc(mend_heap *heap, mend_span *span, uint64_t requested_bytes,
+                        mend_stream stream)
+{
+    mend_heap_counters *counters = &heap->counters;
+    span->requested_bytes = requested_bytes;
+    span->stream = stream;
+    counters->allocations++;
+    counters->live_blocks++;
+    counters->live_bytes += span->size_bytes;
+    counters->requested_bytes += requested_bytes;
+    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
+    counters->peak_live_blocks = mend_max_u64(counters->peak_live_blocks, counters->live_blocks);
+}
+
+static void count_free(mend_heap *heap, const mend_span *span)
+{
+    mend_heap_counters *counters = &heap->counters;
+    counters->frees++;
+    counters->live_blocks--;
+    counters->live_bytes -= span->size_bytes;
+    counters->requested_bytes -= span->requested_bytes;
+}
+
 static void hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
-    span->requested_bytes = request->requested_bytes;
-    span->stream = request->handle;
     if (request->group != 0) { /* a user that stays until the group is released */
         mend_wait *mark = mend_slab_take(&heap->wait_slab);
         *mark = (mend_wait){{0, request->stream}, span->waits.others};
         span->waits.others = mark;
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
-    mend_heap_counters *counters = &heap->counters;
-    counters->allocations++;
-    counters->live_blocks++;
-    counters->live_bytes += span->size_bytes;
-    counters->requested_bytes += span->requested_bytes;
-    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
-    counters->peak_live_blocks = mend_max_u64(counters->peak_live_blocks, counters->live_blocks);
+    count_alloc(heap, span, request->requested_bytes, request->handle);
+}
+
+/* The number of a stream that the pool knows, where the handle alone tells which it is and no group
+ * may take it. */
+static bool knows_stream(mend_heap *heap, mend_stream stream, uint32_t *index)
+{
+    return heap->group_count == 0 && mend_streams_handle_suffices(&heap->streams, stream) &&
+           mend_streams_lookup(&heap->streams, stream, 0, index);
+}
+
+bool mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream,
+                            uint64_t *address)
+{
+    uint32_t index;
+    if (requested_bytes == 0 || requested_bytes > largest_request_bytes ||
+        !knows_stream(heap, stream, &index)) {
+        return false;
+    }
+    mend_span *span =
+        mend_cache_take(heap, mend_align_up(requested_bytes, MEND_GRANULE_BYTES), index);
+    if (span == NULL) {
+        return false;
+    }
+    heap->counters.cache_hits++;
+    count_alloc(heap, span, requested_bytes, stream);
+    *address = span->address;
+    return true;
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
@@ -144,10 +187,10 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     if (result != MEND_OK) {
         return result;
     }
+    mend_span *span = NULL;
     if (!mend_pointer_map_reserve(&heap->blocks)) {
         return no_host_memory();
     }
-    mend_span *span = NULL;
     result = effort == MEND_EFFORT_NONE ? mend_place_in_run(heap, &request, &span)
                                         : make_room(heap, &request, effort, &span);
     if (result != MEND_OK || span == NULL) {
@@ -179,7 +222,7 @@ static mend_result explain_pointer(const mend_heap *heap, uint64_t address)
 static mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
 {
     *span = mend_pointer_map_find(&heap->blocks, address);
-    return *span != NULL ? MEND_OK : explain_pointer(heap, address);
+    return *span != NULL && (*span)->live ? MEND_OK : explain_pointer(heap, address);
 }
 
 /* What stands for all that was queued on a stream: this moment, or what was recorded when it was
@@ -256,9 +299,9 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 /* Other streams may soon ask for what was freed on this one. */
 static bool wants_early_fence(const mend_heap *heap, uint32_t stream)
 {
-    uint64_t full_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
-    return heap->early_fences_left > 0 && heap->streams.items[stream].open_bytes >= full_bytes &&
-           mend_streams_are_several(&heap->streams);
+    return heap->early_fences_left > 0 && mend_streams_are_several(&heap->streams) &&
+           heap->streams.items[stream].open_bytes >=
+               mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
 }
 
 static void record_fence_at_free(mend_heap *heap, uint32_t stream)
@@ -289,12 +332,25 @@ static mend_result find_user(mend_heap *heap, const mend_span *span, mend_stream
     return mend_users_find_stream(heap, stream, group, index);
 }
 
+/* Frees a block into runs. */
+static mend_result free_span(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    if (!mend_layout_reserve(heap, 0)) {
+        return no_host_memory();
+    }
+    mend_pointer_map_remove(&heap->blocks, span->address);
+    count_free(heap, span);
+    stamp_users(heap, span, freed_on);
+    mend_layout_free(heap, span);
+    return MEND_OK;
+}
+
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream)
 {
     mend_span *span;
     uint32_t freed_on;
     mend_result result = find_block(heap, address, &span);
-    if (result == MEND_OK) {
+    if (result == MEND_OK && !knows_stream(heap, stream, &freed_on)) {
         result = find_user(heap, span, stream, &freed_on);
     }
     if (result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED) {
@@ -305,18 +361,16 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream
     if (result != MEND_OK) {
         return result;
     }
-    if (!mend_layout_reserve(heap, 0)) {
-        return no_host_memory();
+    mend_cache_flush_beside(heap, span);
+    if (mend_cache_keep(heap, span, freed_on)) {
+        count_free(heap, span);
+    } else {
+        result = free_span(heap, span, freed_on);
     }
-    mend_pointer_map_remove(&heap->blocks, address);
-    heap->counters.frees++;
-    heap->counters.live_blocks--;
-    heap->counters.live_bytes -= span->size_bytes;
-    heap->counters.requested_bytes -= span->requested_bytes;
-    stamp_users(heap, span, freed_on);
-    mend_layout_free(heap, span);
-    record_fence_at_free(heap, freed_on);
-    return MEND_OK;
+    if (result == MEND_OK) {
+        record_fence_at_free(heap, freed_on);
+    }
+    return result;
 }
 
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream)

@@ -1,6 +1,7 @@
 /* The heap as a whole: its beginning, and its locks. */
 #include "heap/heap.h"
 
+#include "heap/cache.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
 
@@ -35,6 +36,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
         return result;
     }
     heap->streams.verify = config->streams_may_vanish;
+    heap->cache_closings = config->front_cache ? 0 : 1;
     mend_mutex_init(&heap->making, MEND_RANK_MAKING);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     mend_chunks_init(&heap->chunks, heap->driver, config->device);
@@ -68,10 +70,17 @@ void mend_heap_begin_making(mend_heap *heap)
 {
     mend_mutex_lock(&heap->making);
     mend_mutex_lock(&heap->state);
+    mend_cache_close(heap);
+}
+
+void mend_heap_stop_making(mend_heap *heap)
+{
+    mend_cache_open(heap);
+    mend_mutex_unlock(&heap->making);
 }
 
 void mend_heap_end_making(mend_heap *heap)
 {
+    mend_heap_stop_making(heap);
     mend_mutex_unlock(&heap->state);
-    mend_mutex_unlock(&heap->making);
 }

@@ -21,17 +21,24 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
  */
 mend_result mend_heap_destroy(mend_heap *heap);
 
-/* Takes `state`, or both locks, and lets go. */
+/* Takes `state`, or both locks, and lets go; of `making` alone. While a thread has both the front
+ * cache is closed. */
 void mend_heap_lock(mend_heap *heap);
 void mend_heap_unlock(mend_heap *heap);
 void mend_heap_begin_making(mend_heap *heap);
 void mend_heap_end_making(mend_heap *heap);
+void mend_heap_stop_making(mend_heap *heap);
 
 /* The calls of mend.h by the same names, without the checks of arguments. `state` is held by the
  * caller; the call may let go of it in between. Out of memory comes with a report after all effort,
  * without a detail before. What was worked around may be left in the thread's last error. */
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
                             mend_stream stream, mend_effort effort, uint64_t *address);
+
+/* An allocation that the front cache serves. False: it does not, nothing changed; whatever is wrong
+ * with the request mend_heap_alloc says. */
+bool mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream,
+                            uint64_t *address);
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream);
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream);
 

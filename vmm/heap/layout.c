@@ -99,6 +99,7 @@ void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise
 static void leave_sizes(mend_zone *zone, mend_run *run)
 {
     mend_tree_remove(&zone->runs_by_size, &run->by_size);
+    zone->changes++;
     if (run->extensible) {
         mend_tree_remove(&zone->runs_by_growth, &run->by_growth);
     }
@@ -111,6 +112,7 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
     run->last->run = run;
     run->extensible = run->last->next == NULL;
     mend_tree_insert(&zone->runs_by_size, &run->by_size);
+    zone->changes++;
     if (run->extensible) {
         mend_tree_insert(&zone->runs_by_growth, &run->by_growth);
     }
@@ -295,11 +297,16 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run)
 }
 
 /* Adds the bytes of a range to what its chunks hold live, or subtracts them. */
-static void account(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                    void (*change)(mend_chunks *, mend_chunk *, uint64_t))
+static inline void account(mend_heap *heap, const mend_span *span,
+                           void (*change)(mend_chunks *, mend_chunk *, uint64_t))
 {
-    uint64_t end = address + size_bytes;
-    mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    uint64_t address = span->address;
+    uint64_t end = mend_span_end(span);
+    mend_chunk *chunk = span->chunk;
+    if (end <= chunk->address + chunk->size_bytes) { /* almost always */
+        change(&heap->chunks, chunk, span->size_bytes);
+        return;
+    }
     while (address < end) {
         assert(chunk != NULL && address - chunk->address < chunk->size_bytes);
         uint64_t part_end = mend_min_u64(end, chunk->address + chunk->size_bytes);
@@ -313,23 +320,35 @@ static void account(mend_heap *heap, uint64_t address, uint64_t size_bytes,
 /* ---- the changes ------------------------------------------------------------------------------
  */
 
+void mend_layout_take_again(mend_heap *heap, mend_span *span)
+{
+    assert(!span->live && span->run == NULL);
+    span->live = true;
+    heap->zones[span->zone].free_bytes -= span->size_bytes;
+    account(heap, span, mend_chunk_add_live);
+}
+
+void mend_layout_let_go(mend_heap *heap, mend_span *span)
+{
+    assert(span->live);
+    span->live = false;
+    account(heap, span, mend_chunk_subtract_live);
+    heap->zones[span->zone].free_bytes += span->size_bytes;
+}
+
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
 {
     mend_waits waits = {0};
     mend_span *span = carve(heap, run, address, size_bytes, &waits);
     span->waits = waits;
-    span->live = true;
-    heap->zones[span->zone].free_bytes -= size_bytes;
-    account(heap, address, size_bytes, mend_chunk_add_live);
+    span->chunk = mend_chunk_at(&heap->chunks, address);
+    mend_layout_take_again(heap, span);
     return span;
 }
 
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
-    assert(span->live);
-    span->live = false;
-    account(heap, span->address, span->size_bytes, mend_chunk_subtract_live);
-    heap->zones[span->zone].free_bytes += span->size_bytes;
+    mend_layout_let_go(heap, span);
     join_runs(heap, span);
 }
 

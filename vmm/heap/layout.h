@@ -26,6 +26,10 @@ void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise
  * remembers what its memory waits for, which binds whoever frees it on another stream. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
 
+/* The same for a span that is free, stands in no run, and was live before; and back. */
+void mend_layout_take_again(mend_heap *heap, mend_span *span);
+void mend_layout_let_go(mend_heap *heap, mend_span *span);
+
 /* Makes a live span free; its waits say when it is idle. The span may be joined into another. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 

@@ -1,6 +1,7 @@
 #include "heap/place.h"
 
 #include "base/error.h"
+#include "heap/cache.h"
 #include "heap/extend.h"
 #include "heap/fit.h"
 #include "heap/report.h"
@@ -50,6 +51,7 @@ static mend_result take(mend_heap *heap, const mend_request *request, mend_fit f
 static mend_result take_fit(mend_heap *heap, const mend_request *request, int zone_number,
                             uint64_t largest_bytes, mend_span **span)
 {
+    mend_cache_flush(heap, zone_number);
     return take(heap, request, mend_fit_find(heap, request, zone_number, largest_bytes), span);
 }
 

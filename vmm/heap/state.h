@@ -1,13 +1,15 @@
 /*
  * What a heap knows: segments of mapped addresses, tiled by spans that are live (a block) or free,
- * and the free runs that neighbouring free spans form across chunk boundaries.
+ * and the free runs that neighbouring free spans form across chunk boundaries. A few of the spans
+ * freed last are cached (heap/cache.h): free, and in no run yet.
  *
  * Two zones keep requests apart: small ones, which live in small chunks, and large ones.
  * Invariants, all checked by observe/audit.c:
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
- *  - neighbouring free spans belong to one run; a run is maximal and stands in all its indices;
+ *  - neighbouring free spans belong to one run; a run is maximal, but for what is cached, and
+ *    stands in all its indices;
  *  - a chunk's live_bytes are the bytes of live spans inside it;
- *  - the pointer map holds exactly the live spans.
+ *  - the pointer map holds exactly the live and the cached spans.
  *
  * Two locks. `state` guards everything here and in the rooms below. `making` is the right to make
  * room and to give it back: to plan, create, map, unmap, release, and to record and wait for
@@ -40,15 +42,20 @@ typedef struct mend_span {
     mend_tree_node by_end; /* in the zone's segment_ends, while next is NULL */
     int zone;
     bool live;
+    bool cached; /* free, in the zone's front cache */
 
     struct mend_run *run; /* free: right for the first and the last span of a run only; NULL when
-                             claimed */
+                             claimed or cached */
     mend_waits waits;     /* free: what must pass before it is idle. Live: what its memory still
                              waited for when it was taken, and the users declared by record_stream;
                              an epoch of 0 in a node means "when it is freed" */
 
     uint64_t requested_bytes; /* live */
     mend_stream stream;       /* live: the stream it was allocated for */
+    mend_chunk *chunk;        /* live or cached: the chunk in which it begins */
+
+    uint32_t place;    /* cached: in the list of its cache */
+    uint64_t first_at; /* zone->changes when it was seen to come before all runs that fit */
 } mend_span;
 
 /* A maximal contiguous stretch of free spans. */
@@ -63,6 +70,16 @@ typedef struct mend_run {
     bool extensible;
 } mend_run;
 
+/* A request looks at all that is cached in its zone, and flushes it when none of it will do. */
+enum { MEND_CACHE_SPANS = 32 };
+
+/* Some of the spans freed last: see heap/cache.h. */
+typedef struct mend_cache {
+    mend_span *spans[MEND_CACHE_SPANS]; /* in no order */
+    uint32_t count;
+    uint64_t bytes; /* part of the zone's free_bytes */
+} mend_cache;
+
 typedef struct mend_zone {
     mend_space space;
     mend_tree runs_by_address;
@@ -70,6 +87,8 @@ typedef struct mend_zone {
     mend_tree runs_by_growth;
     mend_tree segment_ends; /* the last span of each segment, by address */
     uint64_t free_bytes;    /* in free spans */
+    uint64_t changes;       /* of runs_by_size */
+    mend_cache cache;
 } mend_zone;
 
 /* A mapping that is used no more and is unmapped when its fences have passed. */
@@ -91,6 +110,7 @@ typedef struct mend_heap_counters {
     uint64_t peak_live_blocks;
     uint64_t peak_mappings;
     uint64_t allocations;
+    uint64_t cache_hits;
     uint64_t frees;
     uint64_t out_of_memory;
     uint64_t placed_in_run;
@@ -115,6 +135,7 @@ typedef struct mend_heap_config {
     bool allow_stream_waits;
     bool streams_may_vanish;
     bool knows_all_streams;
+    bool front_cache;
     uint64_t limit_bytes;
     uint64_t chunk_bytes;       /* 0: follows the limit */
     uint64_t small_chunk_bytes; /* 0: follows the limit */
@@ -138,6 +159,7 @@ typedef struct mend_heap {
     mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
     uint64_t plan_number;
     mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */
+    uint32_t cache_closings;    /* the front cache is closed while this is not 0 */
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
     mend_list groups;           /* see heap/group.h */
     uint32_t group_count;

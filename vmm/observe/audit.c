@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "heap/cache.h"
 #include "heap/group.h"
 #include "heap/layout.h"
 
@@ -21,6 +22,7 @@ typedef struct audit {
     uint64_t live_bytes;
     uint64_t requested_bytes;
     uint64_t live_blocks;
+    mend_cache cached[MEND_ZONE_COUNT]; /* what the caches should count */
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
@@ -119,6 +121,36 @@ static bool run_is_right(const audit *a, const mend_zone *zone, const mend_span 
     return true;
 }
 
+/* It stands in the list, beside nothing that it should have been joined with, and will be ready for
+ * the stream it was freed on. */
+static bool cached_is_right(audit *a, const mend_span *span)
+{
+    mend_stamp stamp = span->waits.first;
+    const mend_span *left = span->previous;
+    const mend_span *right = span->next;
+    const mend_cache *cache = &a->heap->zones[span->zone].cache;
+    bool is_listed = span->place < cache->count && cache->spans[span->place] == span;
+    if (!is_listed || span->live || span->run != NULL || span->waits.others != NULL ||
+        stamp.stream >= a->heap->streams.count || stamp.stream == MEND_STREAM_UNKNOWN ||
+        a->heap->streams.items[stamp.stream].group != 0 || (left != NULL && !left->live) ||
+        (right != NULL && !right->live && right->run == NULL)) {
+        return broken(a, "span 0x%llx should not be cached", HEX(span->address));
+    }
+    a->cached[span->zone].count++;
+    a->cached[span->zone].bytes += span->size_bytes;
+    return true;
+}
+
+/* A cache holds what is cached in its zone, and nothing while it is closed. */
+static bool cache_is_right(const audit *a, int zone)
+{
+    const mend_cache *cache = &a->heap->zones[zone].cache;
+    bool is_empty = cache->count == 0 && cache->bytes == 0;
+    return (cache->count == a->cached[zone].count && cache->bytes == a->cached[zone].bytes &&
+            (is_empty || a->heap->cache_closings == 0)) ||
+           broken(a, "the front cache of zone %d is wrong", zone);
+}
+
 static bool span_is_right(audit *a, const mend_span *span, int zone)
 {
     const mend_heap *heap = a->heap;
@@ -131,8 +163,14 @@ static bool span_is_right(audit *a, const mend_span *span, int zone)
         return broken(a, "span 0x%llx does not touch its neighbour", HEX(span->address));
     }
     bool in_map = mend_pointer_map_find(&heap->blocks, span->address) == span;
-    if (in_map != span->live) {
+    if (in_map != (span->live || span->cached)) {
         return broken(a, "span 0x%llx: live and the pointer map disagree", HEX(span->address));
+    }
+    if (in_map && span->chunk != mend_chunk_at(&heap->chunks, span->address)) {
+        return broken(a, "span 0x%llx begins in another chunk", HEX(span->address));
+    }
+    if (span->cached && !cached_is_right(a, span)) {
+        return false;
     }
     if (!waits_are_right(a, &span->waits, span->address)) {
         return false;
@@ -163,8 +201,11 @@ static bool segment_is_right(audit *a, int zone_number, const mend_span *end, si
             continue;
         }
         *free_bytes += span->size_bytes;
+        if (span->cached) {
+            continue;
+        }
         run_last = run_last != NULL ? run_last : span;
-        if (span->previous == NULL || span->previous->live) {
+        if (span->previous == NULL || span->previous->live || span->previous->cached) {
             if (!run_is_right(a, zone, span, run_last)) {
                 return false;
             }
@@ -195,6 +236,9 @@ static bool zone_is_right(audit *a, int zone_number)
                       zone->runs_by_address.count, zone->runs_by_size.count);
     }
     a->runs += runs;
+    if (!cache_is_right(a, zone_number)) {
+        return false;
+    }
     if (free_bytes != zone->free_bytes) {
         return broken(a, "zone %d: %llu bytes are free, %llu are counted", zone_number,
                       HEX(free_bytes), HEX(zone->free_bytes));
@@ -337,6 +381,12 @@ static bool nodes_are_right(const audit *a)
            broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }
 
+static size_t cached_blocks(const mend_heap *heap)
+{
+    return (size_t)heap->zones[MEND_ZONE_SMALL].cache.count +
+           heap->zones[MEND_ZONE_LARGE].cache.count;
+}
+
 /* Nobody is in the midst of a transaction, whose claims would be missed elsewhere. */
 static bool nothing_is_claimed(const audit *a)
 {
@@ -347,7 +397,8 @@ static bool nothing_is_claimed(const audit *a)
             return broken(a, "a chunk is claimed by nobody");
         }
     }
-    if (heap->span_slab.promised_count != 0 || heap->run_slab.promised_count != 0 ||
+    if (heap->span_slab.promised_count != 0 ||
+        heap->run_slab.promised_count != cached_blocks(heap) ||
         heap->wait_slab.promised_count != 0) {
         return broken(a, "nodes are promised to nobody");
     }
@@ -379,7 +430,7 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
         heap->chunks.reserved_bytes) {
         return broken(&a, "live and free do not add up to reserved");
     }
-    if (heap->counters.live_blocks != heap->blocks.count) {
+    if (heap->counters.live_blocks + cached_blocks(heap) != heap->blocks.count) {
         return broken(&a, "the counts of live blocks are wrong");
     }
     return true;
@@ -398,8 +449,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a)) {
         return false;
     }
-    if (a.live_blocks != heap->blocks.count || a.live_blocks != heap->counters.live_blocks ||
-        a.live_bytes != heap->counters.live_bytes ||
+    if (a.live_blocks != heap->counters.live_blocks || a.live_bytes != heap->counters.live_bytes ||
         a.requested_bytes != heap->counters.requested_bytes) {
         return broken(&a, "the counts of live blocks are wrong");
     }

@@ -34,6 +34,8 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
 {
     const mend_heap_counters *counters = &heap->counters;
+    const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
+    const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = counters->live_blocks;
     stats->chunks = heap->chunks.all.count;
     stats->mappings = heap->chunks.mapped.count + heap->retired.count;
@@ -44,7 +46,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->allocations = counters->allocations;
     stats->frees = counters->frees;
     stats->out_of_memory = counters->out_of_memory;
-    stats->placed_in_run = counters->placed_in_run;
+    stats->placed_in_run = counters->placed_in_run + counters->cache_hits;
     stats->placed_by_extension = counters->placed_by_extension;
     stats->placed_afresh = counters->placed_afresh;
     stats->chunks_moved = counters->chunks_moved;
@@ -53,6 +55,9 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->stream_waits = heap->streams.stream_waits;
     stats->host_waits = heap->streams.host_waits;
     stats->driver_failures = counters->driver_failures;
+    stats->cache_hits = counters->cache_hits;
+    stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
+    stats->cached_bytes = small->cache.bytes + large->cache.bytes;
 }
 
 /* What is seen here while a thread makes room counts, even if that is undone. */

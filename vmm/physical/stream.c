@@ -117,11 +117,6 @@ static bool is_legacy(mend_stream handle)
     return handle == NULL || handle == MEND_STREAM_LEGACY;
 }
 
-bool mend_streams_handle_suffices(const mend_streams *streams, mend_stream handle)
-{
-    return handle != MEND_STREAM_PER_THREAD && !streams->verify;
-}
-
 static bool is_meant(const mend_stream_state *state, mend_stream handle, uint32_t group)
 {
     return state->known && state->handle == handle && state->group == group;
@@ -227,12 +222,6 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
         streams->items[*index].seen_captured = info.capture != MEND_CAPTURE_NONE;
     }
     return result;
-}
-
-bool mend_streams_are_several(const mend_streams *streams)
-{
-    return streams->count > 2 || streams->items[MEND_STREAM_UNKNOWN].open ||
-           (streams->count == 2 && streams->items[1].group != 0);
 }
 
 mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream, uint64_t size_bytes)

@@ -99,10 +99,17 @@ bool mend_streams_lookup(mend_streams *streams, mend_stream handle, uint32_t gro
                          uint32_t *index);
 
 /* The handle alone tells which stream is meant: no need to ask the driver. */
-bool mend_streams_handle_suffices(const mend_streams *streams, mend_stream handle);
+static inline bool mend_streams_handle_suffices(const mend_streams *streams, mend_stream handle)
+{
+    return handle != MEND_STREAM_PER_THREAD && !streams->verify;
+}
 
 /* More than one stream has been seen, or memory was freed without one, or is held for graphs. */
-bool mend_streams_are_several(const mend_streams *streams);
+static inline bool mend_streams_are_several(const mend_streams *streams)
+{
+    return streams->count > 2 || streams->items[MEND_STREAM_UNKNOWN].open ||
+           (streams->count == 2 && streams->items[1].group != 0);
+}
 
 /* Stamps bytes freed now. Cannot fail, calls nothing. */
 mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream, uint64_t size_bytes);

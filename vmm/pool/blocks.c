@@ -21,7 +21,10 @@ mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t al
         return result;
     }
     uint64_t address;
-    result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, &address);
+    if (alignment_bytes != MEND_GRANULE_BYTES ||
+        !mend_heap_alloc_cached(&pool->heap, size_bytes, stream, &address)) {
+        result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, &address);
+    }
     if (result == MEND_OK) {
         *pointer = (void *)(uintptr_t)address;
     }

@@ -34,6 +34,9 @@
     X(knows_all_streams, knows_all_streams, OFF, "off",                                            \
       "the program tells Mend every stream that uses its memory, so that a free without a stream " \
       "need not wait for the whole context")                                                       \
+    X(front_cache, front_cache, ON, "on",                                                          \
+      "blocks freed last are kept as they are for the next request of their size; off to look "    \
+      "for the cause of an error")                                                                 \
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")

@@ -69,11 +69,14 @@ mend_result mend_pool_enter_making(mend_pool *pool)
     return result;
 }
 
+/* Both locks, though it makes no room: what is cached is to be seen too. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
 {
-    mend_heap_begin_making(&pool->heap);
+    mend_mutex_lock(&pool->heap.making);
+    mend_heap_lock(&pool->heap);
     bool is_right = mend_observe_audit(&pool->heap, finding);
-    mend_heap_end_making(&pool->heap);
+    mend_heap_unlock(&pool->heap);
+    mend_mutex_unlock(&pool->heap.making);
     return is_right;
 }
 

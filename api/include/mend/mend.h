@@ -161,10 +161,13 @@ typedef struct mend_pool_config {
     int audit_level;        /* debug builds of the library only, which end the program when a pool
                                contradicts itself. 1: the sums are checked after each call that may
                                have changed the pool, 2: every invariant. 0: off */
+    int front_cache;        /* 0: default, on. -1: off, what was freed last is not kept as it is for
+                               the next request of its size, which costs time and changes nothing
+                               else */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0                               \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0                            \
     }
 
 /*
@@ -382,7 +385,10 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(host_waits, "1", "times the host waited for the GPU")                                        \
     X(pressure_calls, "1", "pressure callbacks called")                                            \
     X(sibling_trims, "1", "times other pools of the device were asked to give memory back")        \
-    X(driver_failures, "1", "driver calls that failed and were undone or worked around")
+    X(driver_failures, "1", "driver calls that failed and were undone or worked around")           \
+    X(cache_hits, "1", "requests served by the front cache; part of placed_in_run")                \
+    X(cached_blocks, "1", "freed blocks that the front cache keeps")                               \
+    X(cached_bytes, "B", "bytes in them, part of the free ones")
 
 /* The figures of a pool. */
 typedef struct mend_stats {

@@ -1,0 +1,364 @@
+/* The front cache: what it serves, what it leaves to a search, when it is flushed, and that nothing
+ * but time depends on it. */
+#include "heap/layout.h"
+#include "pool/pool.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { LARGE = 256 << 10, OTHER = 320 << 10, SMALL = 4 << 10 };
+
+/* Blocks of the large zone side by side, so that any but the last lies between live ones. */
+enum { ROW = 4 };
+
+typedef struct rig {
+    mend_world world;
+    mend_pool *pool;
+    mend_stream stream; /* the row is used on it */
+    mend_stream other;
+    void *row[ROW];
+} rig;
+
+static bool open_rig_with(rig *r, void (*change)(mend_pool_config *config))
+{
+    mend_world_init(&r->world);
+    r->world.pool_config.small_request_bytes = 64 << 10;
+    if (change != NULL) {
+        change(&r->world.pool_config);
+    }
+    if (!mend_world_open(&r->world)) {
+        return false;
+    }
+    r->pool = r->world.pool;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->other));
+    for (int i = 0; i < ROW; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(r->pool, LARGE, r->stream, &r->row[i]));
+    }
+    return !mend_test_has_failed();
+}
+
+static bool open_rig(rig *r)
+{
+    return open_rig_with(r, NULL);
+}
+
+static void close_rig(rig *r)
+{
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+static uint64_t cached(const rig *r)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_stats(r->pool, &stats));
+    return stats.cached_blocks;
+}
+
+static uint64_t hits(const rig *r)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_stats(r->pool, &stats));
+    return stats.cache_hits;
+}
+
+/* Frees a block of the row on its stream. */
+static void free_of_row(const rig *r, int block)
+{
+    EXPECT_RESULT(MEND_OK, mend_free(r->pool, r->row[block], r->stream));
+}
+
+static void *alloc(const rig *r, uint64_t size_bytes, mend_stream stream)
+{
+    void *pointer = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(r->pool, size_bytes, stream, &pointer));
+    return pointer;
+}
+
+MEND_TEST(pool_cache, gives_a_block_back_as_it_is)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stats before = mend_world_stats(&r.world);
+    mend_sim_ledger calls = mend_world_ledger(&r.world);
+    free_of_row(&r, 1);
+    mend_stats between = mend_world_stats(&r.world);
+    EXPECT_U64_EQ(1, between.cached_blocks);
+    EXPECT_U64_EQ(LARGE, between.cached_bytes);
+    EXPECT_U64_EQ(before.live_bytes - LARGE, between.live_bytes);
+    EXPECT_U64_EQ(before.free_bytes + LARGE, between.free_bytes);
+    mend_world_check(&r.world);
+    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE - 100, r.stream));
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(r.pool, r.row[1], &info));
+    EXPECT_U64_EQ(LARGE - 100, info.requested_bytes);
+    mend_stats after = mend_world_stats(&r.world);
+    EXPECT_U64_EQ(0, after.cached_blocks);
+    EXPECT_U64_EQ(0, after.cached_bytes);
+    EXPECT_U64_EQ(before.cache_hits + 1, after.cache_hits);
+    EXPECT_U64_EQ(before.placed_in_run + 1, after.placed_in_run);
+    EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
+    EXPECT_U64_EQ(before.requested_bytes - 100, after.requested_bytes);
+    mend_sim_ledger calls_after = mend_world_ledger(&r.world);
+    EXPECT_U64_EQ(calls.driver_time_ns, calls_after.driver_time_ns);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, of_equal_ones_gives_the_lowest)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    void *fence = alloc(&r, SMALL, r.stream); /* the zone of small ones is no matter */
+    free_of_row(&r, 0);
+    free_of_row(&r, 2);
+    EXPECT_U64_EQ(2, cached(&r));
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[2], alloc(&r, LARGE, r.stream));
+    EXPECT_U64_EQ(2, hits(&r));
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, fence, r.stream));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, leaves_a_better_place_to_the_search)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    /* The last of the row begins the run behind it; a hole of just the size is better. */
+    free_of_row(&r, 1);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.pool, UINT64_MAX, NULL)); /* the hole stands in a run now */
+    EXPECT_U64_EQ(0, cached(&r));
+    free_of_row(&r, 3);
+    EXPECT_U64_EQ(1, cached(&r));
+    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.stream));
+    EXPECT_U64_EQ(0, hits(&r));
+    free_of_row(&r, 3); /* now it is the best */
+    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.stream));
+    EXPECT_U64_EQ(1, hits(&r));
+    /* A cached hole is better too. */
+    free_of_row(&r, 3);
+    free_of_row(&r, 0);
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.stream));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, keeps_nothing_that_begins_no_run)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    free_of_row(&r, 0);
+    free_of_row(&r, 1); /* free memory lies on its left: a search would begin there */
+    EXPECT_U64_EQ(0, cached(&r));
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
+    EXPECT_U64_EQ(0, hits(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, serves_one_size_on_one_stream)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    free_of_row(&r, 1);
+    alloc(&r, LARGE - 512, r.stream);
+    EXPECT_U64_EQ(0, hits(&r));
+    EXPECT_U64_EQ(0, cached(&r)); /* the search has all of the zone in runs */
+    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
+                          .address = (uint64_t)(uintptr_t)r.row[2],
+                          .size_bytes = LARGE,
+                          .finish_ns = UINT64_C(1) << 40};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.stream, &work));
+    free_of_row(&r, 2);
+    void *of_other = alloc(&r, LARGE, r.other);
+    EXPECT_TRUE(of_other != r.row[2]); /* which the stream still uses */
+    EXPECT_U64_EQ(0, hits(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, leaves_alignment_to_the_search)
+{
+    rig r;
+    void *pointer = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    free_of_row(&r, 1);
+    EXPECT_RESULT(MEND_OK,
+                  mend_alloc_aligned(r.pool, LARGE, (uint64_t)LARGE * 2, r.stream, &pointer));
+    EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)pointer % (LARGE * 2));
+    EXPECT_U64_EQ(0, hits(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, a_cached_block_is_free)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    free_of_row(&r, 1);
+    char *pointer = r.row[1];
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer, r.stream));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer + 512, r.stream));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_record_stream(r.pool, pointer, r.stream));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.pool, pointer, &info));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.pool, pointer + 1, &info));
+    EXPECT_U64_EQ(1, cached(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, what_waits_for_more_than_its_stream_is_not_kept)
+{
+    rig r;
+    mend_group *group = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_RESULT(MEND_OK, mend_record_stream(r.pool, r.row[1], r.other));
+    free_of_row(&r, 1);
+    EXPECT_U64_EQ(0, cached(&r));
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[2], MEND_NO_STREAM));
+    EXPECT_U64_EQ(0, cached(&r));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    void *of_group = alloc(&r, OTHER, r.stream);
+    alloc(&r, LARGE, r.stream);
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, of_group, r.stream));
+    EXPECT_U64_EQ(0, cached(&r));
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_U64_EQ(0, hits(&r));
+    close_rig(&r);
+}
+
+/* A block freed on another stream than it was allocated for is that stream's, if the memory waits
+ * for nothing else. */
+MEND_TEST(pool_cache, belongs_to_the_stream_of_the_free)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[1], r.other));
+    EXPECT_U64_EQ(1, cached(&r));
+    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.other));
+    EXPECT_U64_EQ(1, hits(&r));
+    free_of_row(&r, 1); /* and behind that one's work, which `stream` does not know of */
+    EXPECT_U64_EQ(0, cached(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, is_flushed_by_whoever_makes_room)
+{
+    rig r;
+    mend_group *group = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
+    for (int moment = 0; moment < 6; moment++) {
+        free_of_row(&r, 1);
+        EXPECT_U64_EQ(1, cached(&r));
+        mend_result result = MEND_OK;
+        switch (moment) {
+        case 0:
+            result = mend_trim(r.pool, 0, NULL);
+            break;
+        case 1:
+            result = mend_set_limit(r.pool, 0);
+            break;
+        case 2:
+            result = mend_forget_stream(r.pool, r.other);
+            break;
+        case 3:
+            result = mend_group_release(group, r.stream);
+            break;
+        case 4: /* a request that needs more than is mapped */
+            EXPECT_RESULT(MEND_OK, mend_free(r.pool, alloc(&r, 4 << 20, r.stream), r.stream));
+            break;
+        default:
+            alloc(&r, OTHER, r.stream);
+        }
+        EXPECT_RESULT(MEND_OK, result);
+        mend_stats stats = mend_world_stats(&r.world);
+        EXPECT_U64_EQ(moment == 4 ? 1 : 0, stats.cached_blocks); /* the large one is kept */
+        mend_world_check(&r.world);
+        EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.stream));
+    }
+    EXPECT_U64_EQ(0, hits(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, is_not_flushed_by_whoever_only_looks)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    alloc(&r, SMALL, r.stream);
+    free_of_row(&r, 1);
+    EXPECT_RESULT(MEND_OK, mend_audit(r.pool));
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.pool));
+    alloc(&r, SMALL, r.stream); /* of the other zone, where there is room */
+    EXPECT_U64_EQ(1, cached(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, holds_so_many_of_a_zone)
+{
+    enum { COUNT = MEND_CACHE_SPANS * 2 + 4 };
+    rig r;
+    void *blocks[COUNT];
+    ASSERT_TRUE(open_rig(&r));
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = alloc(&r, SMALL, r.stream);
+    }
+    for (int i = 0; i < COUNT - 2; i += 2) {
+        EXPECT_RESULT(MEND_OK, mend_free(r.pool, blocks[i], r.stream));
+        EXPECT_U64_EQ(i / 2 < MEND_CACHE_SPANS ? (uint64_t)i / 2 + 1 : 1, cached(&r));
+    }
+    close_rig(&r);
+}
+
+static void switch_off(mend_pool_config *config)
+{
+    config->front_cache = -1;
+}
+
+static void let_streams_vanish(mend_pool_config *config)
+{
+    config->streams_may_vanish = 1;
+}
+
+MEND_TEST(pool_cache, can_be_switched_off)
+{
+    rig r;
+    ASSERT_TRUE(open_rig_with(&r, switch_off));
+    free_of_row(&r, 1);
+    EXPECT_U64_EQ(0, cached(&r));
+    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.stream));
+    EXPECT_U64_EQ(0, hits(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, is_off_where_each_free_is_fenced)
+{
+    rig r;
+    ASSERT_TRUE(open_rig_with(&r, let_streams_vanish));
+    free_of_row(&r, 1);
+    EXPECT_U64_EQ(0, cached(&r));
+    close_rig(&r);
+}
+
+/* The node of a run is promised to each: where there is none the free goes its long way. */
+MEND_TEST(pool_cache, a_free_without_host_memory_is_a_free)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_slab *runs = &r.pool->heap.run_slab;
+    size_t spare = runs->free_count - 2; /* what the long way needs */
+    ASSERT_TRUE(mend_slab_promise(runs, spare));
+    free_of_row(&r, 1); /* one is left */
+    mend_slab_end_promise(runs, spare);
+    EXPECT_U64_EQ(1, cached(&r));
+    spare = runs->free_count - runs->promised_count;
+    runs->promised_count += spare;
+    mend_test_watch_host_memory(true);
+    mend_test_fail_host_memory_after(0, 1000);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_free(r.pool, r.row[3], r.stream));
+    mend_test_heal_host_memory();
+    mend_test_watch_host_memory(false);
+    runs->promised_count -= spare;
+    EXPECT_U64_EQ(1, cached(&r));
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[3], r.stream)); /* it was as before */
+    close_rig(&r);
+}
