@@ -19,11 +19,11 @@ typedef struct rig {
     mend_group *group;
 } rig;
 
-static bool open_rig(rig *r)
+static bool open_rig_with(rig *r, int front_cache)
 {
     mend_stream stream;
     mend_world_init(&r->world);
-    r->world.pool_config.front_cache = -1; /* what is free stands in runs */
+    r->world.pool_config.front_cache = front_cache;
     if (!mend_world_open(&r->world)) {
         return false;
     }
@@ -37,6 +37,12 @@ static bool open_rig(rig *r)
     EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[4], stream));
     EXPECT_RESULT(MEND_OK, mend_group_create(r->world.pool, &r->group));
     return mend_world_check(&r->world);
+}
+
+/* What is free stands in runs. */
+static bool open_rig(rig *r)
+{
+    return open_rig_with(r, -1);
 }
 
 static void close_rig(rig *r)
@@ -174,5 +180,42 @@ MEND_TEST(observe_audit, finds_nodes_that_were_lost_and_sums_that_are_wrong)
     heap->group_count++;
     expect_finding(&r, "count of groups");
     heap->group_count--;
+    close_rig(&r);
+}
+
+MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
+{
+    rig r;
+    ASSERT_TRUE(open_rig_with(&r, 1));
+    mend_heap *heap = r.heap;
+    mend_span *cached = span_of(&r, 0);
+    mend_cache *cache = &heap->zones[MEND_ZONE_LARGE].cache;
+    ASSERT_TRUE(cached->cached && cache->count == 2);
+    mend_span *neighbour = cached->next;
+    mend_wait user = {.stamp = {.stream = cached->waits.first.stream}};
+    uint32_t stream = cached->waits.first.stream;
+    const char *words = "should not be cached";
+    cached->waits.others = &user;
+    expect_finding(&r, words);
+    cached->waits.others = NULL;
+    cached->waits.first.stream = MEND_STREAM_UNKNOWN;
+    heap->streams.items[MEND_STREAM_UNKNOWN].open = true;
+    expect_finding(&r, words);
+    heap->streams.items[MEND_STREAM_UNKNOWN].open = false;
+    cached->waits.first.stream = stream;
+    cached->place = 1 - cached->place;
+    expect_finding(&r, words);
+    cached->place = 1 - cached->place;
+    expect_found(&r, &cache->bytes, cache->bytes + 512, "front cache of zone 1");
+    heap->cache_closings++;
+    expect_finding(&r, "front cache of zone 1");
+    heap->cache_closings--;
+    mend_chunk *chunk = neighbour->chunk;
+    neighbour->chunk = NULL;
+    expect_finding(&r, "begins in another chunk");
+    neighbour->chunk = chunk;
+    mend_slab_end_promise(&heap->run_slab, 1);
+    expect_finding(&r, "promised to nobody");
+    heap->run_slab.promised_count++;
     close_rig(&r);
 }

@@ -5,6 +5,9 @@
 #include "heap/layout.h"
 #include "heap/plan.h"
 
+/* So many runs that are not ready for the stream are passed over. */
+enum { LOOKS = 8 };
+
 static void enter(mend_cache *cache, mend_span *span)
 {
     span->cached = true;
@@ -129,8 +132,10 @@ static uint64_t run_bytes(const mend_span *span)
     return span->size_bytes + (behind != NULL ? behind->size_bytes : 0);
 }
 
-/* Of the cached spans whose run holds the request the one that a search looks at first. */
-static mend_span *first_fit(const mend_cache *cache, uint64_t size_bytes)
+/* Of the cached spans whose run holds the request and is ready for the stream, the one that a
+ * search looks at first. */
+static mend_span *first_fit(const mend_heap *heap, const mend_cache *cache, uint64_t size_bytes,
+                            uint32_t stream)
 {
     mend_span *first = NULL;
     uint64_t first_bytes = 0;
@@ -139,7 +144,8 @@ static mend_span *first_fit(const mend_cache *cache, uint64_t size_bytes)
         uint64_t bytes = run_bytes(span);
         bool is_before = first == NULL || bytes < first_bytes ||
                          (bytes == first_bytes && span->address < first->address);
-        if (bytes >= size_bytes && is_before) {
+        if (bytes >= size_bytes && is_before &&
+            mend_stamp_is_ready(&heap->streams, span->waits.first, stream)) {
             first = span;
             first_bytes = bytes;
         }
@@ -147,22 +153,31 @@ static mend_span *first_fit(const mend_cache *cache, uint64_t size_bytes)
     return first;
 }
 
-/* No run that holds such a block comes before the one it will begin. What was true stays so until
- * runs change. */
-static bool is_before_runs(const mend_zone *zone, mend_span *span)
+/* A search might place the request there: at either end, if it is ready. */
+static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint32_t stream)
+{
+    uint64_t last = mend_run_end(run) - size_bytes;
+    return mend_layout_is_ready(heap, run, run->address, size_bytes, stream, false) ||
+           mend_layout_is_ready(heap, run, last, size_bytes, stream, false);
+}
+
+/* No run that could serve comes before the one it will begin. What was true stays so until runs
+ * change. */
+static bool is_before_runs(mend_heap *heap, const mend_zone *zone, mend_span *span)
 {
     if (span->first_at == zone->changes) {
         return true;
     }
     const mend_run *behind = run_behind(span);
-    const mend_run *run = mend_layout_run_at_least(zone, span->size_bytes);
-    if (run != NULL && run == behind) {
-        run = mend_layout_run_larger(run);
-    }
     uint64_t bytes = run_bytes(span);
-    if (run != NULL &&
-        (run->size_bytes < bytes || (run->size_bytes == bytes && run->address < span->address))) {
-        return false;
+    mend_run *run = mend_layout_run_at_least(zone, span->size_bytes);
+    for (int looks = 0; run != NULL && run->size_bytes <= bytes; looks++) {
+        bool is_before = run->size_bytes < bytes || run->address < span->address;
+        if (run != behind && is_before &&
+            (looks == LOOKS || is_usable(heap, run, span->size_bytes, span->waits.first.stream))) {
+            return false;
+        }
+        run = mend_layout_run_larger(run);
     }
     span->first_at = zone->changes;
     return true;
@@ -184,9 +199,9 @@ static bool would_be_spared(const mend_heap *heap, const mend_span *span)
 mend_span *mend_cache_take(mend_heap *heap, uint64_t size_bytes, uint32_t stream)
 {
     mend_zone *zone = &heap->zones[zone_of(heap, size_bytes)];
-    mend_span *span = first_fit(&zone->cache, size_bytes);
+    mend_span *span = first_fit(heap, &zone->cache, size_bytes, stream);
     if (span == NULL || span->size_bytes != size_bytes || span->waits.first.stream != stream ||
-        !is_before_runs(zone, span) || would_be_spared(heap, span)) {
+        !is_before_runs(heap, zone, span) || would_be_spared(heap, span)) {
         return NULL;
     }
     leave(heap, span);
