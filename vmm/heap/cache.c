@@ -161,6 +161,13 @@ static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint3
            mend_layout_is_ready(heap, run, last, size_bytes, stream, false);
 }
 
+/* In order of (size, address). */
+static bool comes_before(const mend_run *run, uint64_t size_bytes, uint64_t address)
+{
+    return run->size_bytes < size_bytes ||
+           (run->size_bytes == size_bytes && run->address < address);
+}
+
 /* No run that could serve comes before the one it will begin. What was true stays so until runs
  * change. */
 static bool is_before_runs(mend_heap *heap, const mend_zone *zone, mend_span *span)
@@ -168,12 +175,10 @@ static bool is_before_runs(mend_heap *heap, const mend_zone *zone, mend_span *sp
     if (span->first_at == zone->changes) {
         return true;
     }
-    const mend_run *behind = run_behind(span);
     uint64_t bytes = run_bytes(span);
     mend_run *run = mend_layout_run_at_least(zone, span->size_bytes);
-    for (int looks = 0; run != NULL && run->size_bytes <= bytes; looks++) {
-        bool is_before = run->size_bytes < bytes || run->address < span->address;
-        if (run != behind && is_before &&
+    for (int looks = 0; run != NULL && comes_before(run, bytes, span->address); looks++) {
+        if (run != run_behind(span) &&
             (looks == LOOKS || is_usable(heap, run, span->size_bytes, span->waits.first.stream))) {
             return false;
         }
