@@ -68,14 +68,11 @@ static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node)
 
 void mend_tree_insert(mend_tree *tree, mend_tree_node *node)
 {
-    mend_tree_node *parent = NULL;
-    int side = 0;
-    for (mend_tree_node *at = tree->root; at != NULL; at = at->child[side]) {
-        int order = tree->compare(node, at);
-        assert(order != 0);
-        parent = at;
-        side = order > 0;
-    }
+    mend_tree_insert_by(tree, node, tree->compare);
+}
+
+void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *parent, int side)
+{
     *node = (mend_tree_node){.parent = parent};
     if (parent == NULL) {
         tree->root = node;
@@ -193,28 +190,12 @@ mend_tree_node *mend_tree_previous(const mend_tree_node *node)
 
 mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key)
 {
-    mend_tree_node *found = NULL;
-    for (mend_tree_node *at = tree->root; at != NULL;) {
-        bool before = tree->compare(at, key) < 0;
-        if (!before) {
-            found = at;
-        }
-        at = at->child[before];
-    }
-    return found;
+    return mend_tree_at_or_after_by(tree, key, tree->compare);
 }
 
 mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key)
 {
-    mend_tree_node *found = NULL;
-    for (mend_tree_node *at = tree->root; at != NULL;) {
-        bool after = tree->compare(at, key) > 0;
-        if (!after) {
-            found = at;
-        }
-        at = at->child[!after];
-    }
-    return found;
+    return mend_tree_at_or_before_by(tree, key, tree->compare);
 }
 
 static bool node_is_valid(const mend_tree_node *node, int *height)

@@ -6,6 +6,7 @@
 #ifndef MEND_BASE_TREE_H
 #define MEND_BASE_TREE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -40,6 +41,53 @@ mend_tree_node *mend_tree_previous(const mend_tree_node *node);
  */
 mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key);
 mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key);
+
+/*
+ * The same for the trees on every call's way: given the tree's comparison by name, the compiler
+ * makes it part of the loop.
+ */
+static inline mend_tree_node *mend_tree_at_or_after_by(const mend_tree *tree,
+                                                       const mend_tree_node *key,
+                                                       mend_tree_compare compare)
+{
+    mend_tree_node *found = NULL;
+    for (mend_tree_node *at = tree->root; at != NULL;) {
+        bool before = compare(at, key) < 0;
+        found = before ? found : at;
+        at = at->child[before];
+    }
+    return found;
+}
+
+static inline mend_tree_node *mend_tree_at_or_before_by(const mend_tree *tree,
+                                                        const mend_tree_node *key,
+                                                        mend_tree_compare compare)
+{
+    mend_tree_node *found = NULL;
+    for (mend_tree_node *at = tree->root; at != NULL;) {
+        bool after = compare(at, key) > 0;
+        found = after ? found : at;
+        at = at->child[!after];
+    }
+    return found;
+}
+
+/* Hangs a node where a search for it has ended. */
+void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *parent, int side);
+
+static inline void mend_tree_insert_by(mend_tree *tree, mend_tree_node *node,
+                                       mend_tree_compare compare)
+{
+    mend_tree_node *parent = NULL;
+    int side = 0;
+    for (mend_tree_node *at = tree->root; at != NULL; at = at->child[side]) {
+        int order = compare(node, at);
+        assert(order != 0);
+        parent = at;
+        side = order > 0;
+    }
+    mend_tree_attach(tree, node, parent, side);
+}
 
 /* Order, parents, heights and count are right. O(n). */
 bool mend_tree_is_valid(const mend_tree *tree);

@@ -170,7 +170,7 @@ static bool comes_before(const mend_run *run, uint64_t size_bytes, uint64_t addr
 
 /* No run that could serve comes before the one it will begin. What was true stays so until runs
  * change. */
-static bool is_before_runs(mend_heap *heap, const mend_zone *zone, mend_span *span)
+static bool is_before_runs(mend_heap *heap, const mend_zone *zone, mend_span *span, uint32_t stream)
 {
     if (span->first_at == zone->changes) {
         return true;
@@ -179,7 +179,7 @@ static bool is_before_runs(mend_heap *heap, const mend_zone *zone, mend_span *sp
     mend_run *run = mend_layout_run_at_least(zone, span->size_bytes);
     for (int looks = 0; run != NULL && comes_before(run, bytes, span->address); looks++) {
         if (run != run_behind(span) &&
-            (looks == LOOKS || is_usable(heap, run, span->size_bytes, span->waits.first.stream))) {
+            (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
             return false;
         }
         run = mend_layout_run_larger(run);
@@ -205,8 +205,8 @@ mend_span *mend_cache_take(mend_heap *heap, uint64_t size_bytes, uint32_t stream
 {
     mend_zone *zone = &heap->zones[zone_of(heap, size_bytes)];
     mend_span *span = first_fit(heap, &zone->cache, size_bytes, stream);
-    if (span == NULL || span->size_bytes != size_bytes || span->waits.first.stream != stream ||
-        !is_before_runs(heap, zone, span) || would_be_spared(heap, span)) {
+    if (span == NULL || span->size_bytes != size_bytes ||
+        !is_before_runs(heap, zone, span, stream) || would_be_spared(heap, span)) {
         return NULL;
     }
     leave(heap, span);

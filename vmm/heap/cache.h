@@ -25,7 +25,7 @@
 
 #include "heap/state.h"
 
-/* A block of just that size which was freed on the stream, live again; its waits are as after
+/* A block of just that size which the stream may use now, live again; its waits are as after
  * mend_layout_take. NULL: there is none, or a search may find another place. */
 mend_span *mend_cache_take(mend_heap *heap, uint64_t size_bytes, uint32_t stream);
 

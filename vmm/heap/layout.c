@@ -40,6 +40,14 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
                        mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
 }
 
+/* The one search on every call's way. */
+mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
+{
+    mend_run key = {.size_bytes = size_bytes};
+    return RUN_OF(mend_tree_at_or_after_by(&zone->runs_by_size, &key.by_size, compare_by_size),
+                  by_size);
+}
+
 void mend_layout_init_zone(mend_zone *zone)
 {
     mend_tree_init(&zone->runs_by_address, compare_by_address);
@@ -111,10 +119,10 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
     run->first->run = run;
     run->last->run = run;
     run->extensible = run->last->next == NULL;
-    mend_tree_insert(&zone->runs_by_size, &run->by_size);
+    mend_tree_insert_by(&zone->runs_by_size, &run->by_size, compare_by_size);
     zone->changes++;
     if (run->extensible) {
-        mend_tree_insert(&zone->runs_by_growth, &run->by_growth);
+        mend_tree_insert_by(&zone->runs_by_growth, &run->by_growth, compare_by_growth);
     }
 }
 
@@ -125,7 +133,7 @@ static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_spa
     run->size_bytes = mend_span_end(last) - first->address;
     run->first = first;
     run->last = last;
-    mend_tree_insert(&zone->runs_by_address, &run->by_address);
+    mend_tree_insert_by(&zone->runs_by_address, &run->by_address, compare_by_address);
     enter_sizes(zone, run);
 }
 

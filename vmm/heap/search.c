@@ -4,12 +4,6 @@
 #define RUN_OF(node, member)  ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
 #define SPAN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_span, member) : NULL)
 
-mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
-{
-    mend_run key = {.size_bytes = size_bytes};
-    return RUN_OF(mend_tree_at_or_after(&zone->runs_by_size, &key.by_size), by_size);
-}
-
 mend_run *mend_layout_run_larger(const mend_run *run)
 {
     return RUN_OF(mend_tree_next(&run->by_size), by_size);

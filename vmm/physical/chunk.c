@@ -47,7 +47,7 @@ void mend_chunks_clear(mend_chunks *chunks)
 
 static void enter_whole(mend_chunks *chunks, mend_chunk *chunk)
 {
-    mend_tree_insert(&chunks->whole, &chunk->by_size);
+    mend_tree_insert_by(&chunks->whole, &chunk->by_size, compare_size);
     chunks->whole_bytes += chunk->size_bytes;
 }
 
@@ -129,8 +129,8 @@ void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t s
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
 {
     mend_chunk key = {.address = address};
-    mend_chunk *chunk =
-        CHUNK_OF(mend_tree_at_or_before(&chunks->mapped, &key.by_address), by_address);
+    mend_chunk *chunk = CHUNK_OF(
+        mend_tree_at_or_before_by(&chunks->mapped, &key.by_address, compare_address), by_address);
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 
