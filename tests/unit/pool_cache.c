@@ -165,13 +165,14 @@ MEND_TEST(pool_cache, serves_one_size_on_one_stream)
     EXPECT_U64_EQ(0, hits(&r));
     EXPECT_U64_EQ(0, cached(&r)); /* the search has all of the zone in runs */
     mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
-                          .address = (uint64_t)(uintptr_t)r.row[2],
+                          .address = (uint64_t)(uintptr_t)r.row[0],
                           .size_bytes = LARGE,
                           .finish_ns = UINT64_C(1) << 40};
     EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.stream, &work));
-    free_of_row(&r, 2);
+    free_of_row(&r, 0);
+    EXPECT_U64_EQ(1, cached(&r));
     void *of_other = alloc(&r, LARGE, r.other);
-    EXPECT_TRUE(of_other != r.row[2]); /* which the stream still uses */
+    EXPECT_TRUE(of_other != r.row[0]); /* which the stream still uses */
     EXPECT_U64_EQ(0, hits(&r));
     close_rig(&r);
 }
