@@ -164,6 +164,7 @@ MEND_TEST(pool_cache, serves_one_size_on_one_stream)
     alloc(&r, LARGE - 512, r.stream);
     EXPECT_U64_EQ(0, hits(&r));
     EXPECT_U64_EQ(0, cached(&r)); /* the search has all of the zone in runs */
+    alloc(&r, SMALL, r.other); /* the pool knows the stream now */
     mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
                           .address = (uint64_t)(uintptr_t)r.row[0],
                           .size_bytes = LARGE,
