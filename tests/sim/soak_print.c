@@ -47,8 +47,11 @@ static void print_faults(FILE *out, const trial_tally *tally)
 static void print_ways(FILE *out, const mend_stats *stats)
 {
     fprintf(out,
-            "\nthe first pools placed %llu requests in runs, %llu by extension, %llu afresh;\n",
-            LLU(stats->placed_in_run), LLU(stats->placed_by_extension), LLU(stats->placed_afresh));
+            "\nthe first pools placed %llu requests in runs (%llu of them from the front cache), "
+            "%llu by\n"
+            "extension, %llu afresh;\n",
+            LLU(stats->placed_in_run), LLU(stats->cache_hits), LLU(stats->placed_by_extension),
+            LLU(stats->placed_afresh));
     fprintf(out, "moved %llu chunks, created %llu, released %llu; made %llu stream waits and\n",
             LLU(stats->chunks_moved), LLU(stats->chunks_created), LLU(stats->chunks_released),
             LLU(stats->stream_waits));

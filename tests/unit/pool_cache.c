@@ -164,7 +164,7 @@ MEND_TEST(pool_cache, serves_one_size_on_one_stream)
     alloc(&r, LARGE - 512, r.stream);
     EXPECT_U64_EQ(0, hits(&r));
     EXPECT_U64_EQ(0, cached(&r)); /* the search has all of the zone in runs */
-    alloc(&r, SMALL, r.other); /* the pool knows the stream now */
+    alloc(&r, SMALL, r.other);    /* the pool knows the stream now */
     mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
                           .address = (uint64_t)(uintptr_t)r.row[0],
                           .size_bytes = LARGE,
@@ -188,6 +188,11 @@ MEND_TEST(pool_cache, leaves_alignment_to_the_search)
                   mend_alloc_aligned(r.pool, LARGE, (uint64_t)LARGE * 2, r.stream, &pointer));
     EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)pointer % (LARGE * 2));
     EXPECT_U64_EQ(0, hits(&r));
+    free_of_row(&r, 0);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_alloc_aligned(r.pool, LARGE, 48, r.stream, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(r.pool, LARGE, 64, r.stream, &pointer));
+    EXPECT_U64_EQ(1, hits(&r)); /* each block is aligned so far */
     close_rig(&r);
 }
 

@@ -188,17 +188,23 @@ static bool is_before_runs(mend_heap *heap, const mend_zone *zone, mend_span *sp
     return true;
 }
 
-/* Where room is scarce a search spares wholly free chunks, if it can. */
-static bool would_be_spared(const mend_heap *heap, const mend_span *span)
+/* It would break a wholly free chunk. */
+static bool breaks_a_chunk(const mend_span *span)
 {
     const mend_chunk *chunk = span->chunk;
-    while (chunk != NULL && chunk->address < mend_span_end(span)) {
-        if (mend_chunk_is_whole(chunk)) {
-            return span->zone == MEND_ZONE_LARGE && !mend_plan_room_is_ample(heap);
+    while (!mend_chunk_is_whole(chunk)) {
+        if (mend_span_end(span) - chunk->address <= chunk->size_bytes) {
+            return false;
         }
         chunk = mend_chunk_next(chunk);
     }
-    return false;
+    return true;
+}
+
+/* Where room is scarce a search spares wholly free chunks, if it can. */
+static bool would_be_spared(const mend_heap *heap, const mend_span *span)
+{
+    return span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span) && !mend_plan_room_is_ample(heap);
 }
 
 mend_span *mend_cache_take(mend_heap *heap, uint64_t size_bytes, uint32_t stream)

@@ -56,16 +56,6 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     return MEND_OK;
 }
 
-void mend_heap_lock(mend_heap *heap)
-{
-    mend_mutex_lock(&heap->state);
-}
-
-void mend_heap_unlock(mend_heap *heap)
-{
-    mend_mutex_unlock(&heap->state);
-}
-
 void mend_heap_begin_making(mend_heap *heap)
 {
     mend_mutex_lock(&heap->making);

@@ -23,8 +23,14 @@ mend_result mend_heap_destroy(mend_heap *heap);
 
 /* Takes `state`, or both locks, and lets go; of `making` alone. While a thread has both the front
  * cache is closed. */
-void mend_heap_lock(mend_heap *heap);
-void mend_heap_unlock(mend_heap *heap);
+static inline void mend_heap_lock(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->state);
+}
+static inline void mend_heap_unlock(mend_heap *heap)
+{
+    mend_mutex_unlock(&heap->state);
+}
 void mend_heap_begin_making(mend_heap *heap);
 void mend_heap_end_making(mend_heap *heap);
 void mend_heap_stop_making(mend_heap *heap);

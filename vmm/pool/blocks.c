@@ -10,8 +10,8 @@ static bool is_no_stream(mend_stream stream)
     return stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM;
 }
 
-mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
-                               mend_stream stream, void **pointer)
+static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
+                                mend_stream stream, void **pointer)
 {
     if (pool == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_alloc: pool or pointer is NULL");
@@ -21,8 +21,8 @@ mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t al
         return result;
     }
     uint64_t address;
-    if (alignment_bytes != MEND_GRANULE_BYTES ||
-        !mend_heap_alloc_cached(&pool->heap, size_bytes, stream, &address)) {
+    bool is_usual = mend_is_power_of_two(alignment_bytes) && alignment_bytes <= MEND_GRANULE_BYTES;
+    if (!is_usual || !mend_heap_alloc_cached(&pool->heap, size_bytes, stream, &address)) {
         result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, &address);
     }
     if (result == MEND_OK) {
@@ -31,9 +31,15 @@ mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t al
     return mend_pool_leave(pool, result);
 }
 
+mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
+                               mend_stream stream, void **pointer)
+{
+    return alloc(pool, size_bytes, alignment_bytes, stream, pointer);
+}
+
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
 {
-    return mend_alloc_aligned(pool, size_bytes, MEND_GRANULE_BYTES, stream, pointer);
+    return alloc(pool, size_bytes, MEND_GRANULE_BYTES, stream, pointer);
 }
 
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
