@@ -40,11 +40,20 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
                        mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
 }
 
-/* The one search on every call's way. */
+/* Before all runs of the key's size stand those of smaller ones. */
+static int compare_with_size(const mend_tree_node *run, const mend_tree_node *key)
+{
+    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes <
+                   MEND_CONTAINER_OF(key, mend_run, by_size)->size_bytes
+               ? -1
+               : 1;
+}
+
+/* The search on every call's way. */
 mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
 {
     mend_run key = {.size_bytes = size_bytes};
-    return RUN_OF(mend_tree_at_or_after_by(&zone->runs_by_size, &key.by_size, compare_by_size),
+    return RUN_OF(mend_tree_at_or_after_by(&zone->runs_by_size, &key.by_size, compare_with_size),
                   by_size);
 }
 
