@@ -300,6 +300,23 @@ MEND_TEST(pool_cache, is_not_flushed_by_whoever_only_looks)
     close_rig(&r);
 }
 
+/* What is cached counts with the free memory behind it, and looking at it leaves it there. */
+MEND_TEST(pool_cache, is_part_of_what_an_explanation_finds_usable)
+{
+    rig r;
+    mend_explanation after;
+    ASSERT_TRUE(open_rig(&r));
+    free_of_row(&r, ROW - 1);
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.stream, &after));
+    EXPECT_U64_EQ(1, cached(&r));
+    mend_trim(r.pool, UINT64_MAX, NULL);
+    mend_explanation flushed;
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.stream, &flushed));
+    EXPECT_U64_EQ(flushed.usable_bytes, after.usable_bytes);
+    EXPECT_TRUE(after.usable_bytes >= LARGE);
+    close_rig(&r);
+}
+
 MEND_TEST(pool_cache, holds_so_many_of_a_zone)
 {
     enum { COUNT = MEND_CACHE_SPANS * 2 + 4 };

@@ -63,6 +63,18 @@ void mend_heap_begin_making(mend_heap *heap)
     mend_cache_close(heap);
 }
 
+void mend_heap_begin_looking(mend_heap *heap)
+{
+    mend_mutex_lock(&heap->making);
+    mend_heap_lock(heap);
+}
+
+void mend_heap_end_looking(mend_heap *heap)
+{
+    mend_mutex_unlock(&heap->state);
+    mend_mutex_unlock(&heap->making);
+}
+
 void mend_heap_stop_making(mend_heap *heap)
 {
     mend_cache_open(heap);

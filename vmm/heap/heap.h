@@ -35,6 +35,10 @@ void mend_heap_begin_making(mend_heap *heap);
 void mend_heap_end_making(mend_heap *heap);
 void mend_heap_stop_making(mend_heap *heap);
 
+/* Both locks, for whoever looks at all and changes nothing: what is cached stays so. */
+void mend_heap_begin_looking(mend_heap *heap);
+void mend_heap_end_looking(mend_heap *heap);
+
 /* The calls of mend.h by the same names, without the checks of arguments. `state` is held by the
  * caller; the call may let go of it in between. Out of memory comes with a report after all effort,
  * without a detail before. What was worked around may be left in the thread's last error. */

@@ -204,6 +204,18 @@ static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint3
     return longest;
 }
 
+/* A cached span and the run it will begin, from its start on. */
+static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32_t asking)
+{
+    uint64_t length = 0;
+    while (span != NULL && !span->live &&
+           mend_waits_hold(&heap->streams, &span->waits, asking) == 0) {
+        length += span->size_bytes;
+        span = span->next;
+    }
+    return length;
+}
+
 void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanation *explanation)
 {
     *explanation = (mend_explanation){
@@ -225,6 +237,11 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
         for (; at != NULL; at = mend_tree_next(at)) {
             explanation->usable_bytes =
                 mend_max_u64(explanation->usable_bytes, longest_usable(heap, RUN_OF(at), asking));
+        }
+        const mend_cache *cache = &heap->zones[zone].cache;
+        for (uint32_t i = 0; i < cache->count; i++) {
+            explanation->usable_bytes =
+                mend_max_u64(explanation->usable_bytes, usable_from(heap, cache->spans[i], asking));
         }
     }
 }

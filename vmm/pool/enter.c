@@ -69,14 +69,11 @@ mend_result mend_pool_enter_making(mend_pool *pool)
     return result;
 }
 
-/* Both locks, though it makes no room: what is cached is to be seen too. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
 {
-    mend_mutex_lock(&pool->heap.making);
-    mend_heap_lock(&pool->heap);
+    mend_heap_begin_looking(&pool->heap);
     bool is_right = mend_observe_audit(&pool->heap, finding);
-    mend_heap_unlock(&pool->heap);
-    mend_mutex_unlock(&pool->heap.making);
+    mend_heap_end_looking(&pool->heap);
     return is_right;
 }
 
