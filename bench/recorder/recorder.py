@@ -70,7 +70,7 @@ class Recorder(TorchDispatchMode):
         self.live[tensor.untyped_storage()._cdata][2] = stream
 
     def write(self, path):
-        with gzip.GzipFile(path, "wb", compresslevel=9, mtime=0) as out:
+        with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
             out.write(b"Thread,Time,Action,Pointer,Size,Stream\n")
             for time, (is_allocation, number, size, stream) in enumerate(self.events):
                 action = "allocate" if is_allocation else "free"
