@@ -65,6 +65,8 @@ mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **pe
 mend_result mend_peer_create_caching(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_expandable(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_bfc(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_rmm_pool(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_rmm_arena(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_cuda_malloc(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_cuda_malloc_async(const mend_peer_config *config, mend_peer **peer);
 

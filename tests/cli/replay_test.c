@@ -294,13 +294,14 @@ MEND_TEST(replay, content_is_intact_under_every_policy)
 {
     static const char *const specs[] = {"stress:phase-shift?live=48MiB&phases=4",
                                         "stress:many-streams?live=64MiB&streams=3&turns=6"};
-    static const char *const policies[] = {"mend", "caching", "expandable", "bfc"};
+    static const char *const policies[] = {"mend", "caching",  "expandable",
+                                           "bfc",  "rmm-pool", "rmm-arena"};
     for (size_t s = 0; s < 2; s++) {
         mend_trace *trace = workload(specs[s]);
         ASSERT_TRUE(trace != NULL);
         /* Blocks of these generators are large: bytes cost time. */
         ASSERT_RESULT(MEND_OK, mend_trace_scale(trace, 8));
-        for (size_t p = 0; p < 4; p++) {
+        for (size_t p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
             mend_replay_options options = default_options();
             options.check_content = true;
             mend_replay_result result = replay(trace, policies[p], "unlimited", &options);
