@@ -21,6 +21,7 @@ const char mend_replay_usage[] =
     "                           the peak), unlimited (default), fit (the least that is enough)\n"
     "  --lag N                  rows after a free until the GPU is done with the block (64)\n"
     "  --costs FILE             prices of driver calls, instead of the list \"reference\"\n"
+    "  --timeline FILE          write live and reserved memory over time there\n"
     "  --content none|check     check: write every block and compare it before it is freed\n"
     "  --scale F                divide all sizes by F\n"
     "  --threads N              replay with N threads\n"
@@ -124,6 +125,7 @@ enum {
     OPTION_CAPACITY,
     OPTION_LAG,
     OPTION_COSTS,
+    OPTION_TIMELINE,
     OPTION_CONTENT,
     OPTION_SCALE,
     OPTION_THREADS,
@@ -140,6 +142,7 @@ static const struct option long_options[] = {
     {"capacity", required_argument, NULL, OPTION_CAPACITY},
     {"lag", required_argument, NULL, OPTION_LAG},
     {"costs", required_argument, NULL, OPTION_COSTS},
+    {"timeline", required_argument, NULL, OPTION_TIMELINE},
     {"content", required_argument, NULL, OPTION_CONTENT},
     {"scale", required_argument, NULL, OPTION_SCALE},
     {"threads", required_argument, NULL, OPTION_THREADS},
@@ -187,6 +190,9 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
         return read_capacities(text, arguments);
     case OPTION_COSTS:
         return read_costs(text, arguments);
+    case OPTION_TIMELINE:
+        arguments->timeline = text;
+        return true;
     case OPTION_CONTENT:
         return read_word(text, "none", "check", &arguments->options.check_content);
     case OPTION_EXPLAIN:
@@ -215,6 +221,9 @@ static bool fits_together(const mend_replay_arguments *arguments)
         if (!mend_replay_knows_policy(arguments->policies[i], arguments->options.device)) {
             return fail("only with --device cuda:", arguments->policies[i]);
         }
+    }
+    if (arguments->timeline != NULL && arguments->options.threads > 1) {
+        return fail("only with one thread:", "--timeline");
     }
     if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.prices != NULL) {
         return fail("only with --device sim:", "--costs");

@@ -1,12 +1,15 @@
 #include "cli/replay_command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/replay.h"
 #include "cli/replay_arguments.h"
 #include "cli/replay_print.h"
+#include "cli/replay_timeline.h"
 #include "workloads/workload.h"
 
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
@@ -78,12 +81,13 @@ static int worse(int a, int b)
 }
 
 static int run_one(const mend_replay_arguments *arguments, const mend_trace *trace,
-                   const char *policy, const mend_capacity *capacity)
+                   const char *policy, const mend_capacity *capacity, FILE *timeline)
 {
     progress_line line = {policy, isatty(STDERR_FILENO) != 0};
     mend_replay_options options = arguments->options;
     options.progress = show_progress;
     options.progress_context = &line;
+    options.sample_limit = timeline != NULL ? trace->event_count + 1 : 0;
     mend_replay_result result;
     mend_result outcome = mend_replay_run(trace, policy, capacity, &options, &result);
     end_progress(&line);
@@ -96,12 +100,16 @@ static int run_one(const mend_replay_arguments *arguments, const mend_trace *tra
     } else {
         mend_replay_print_table_row(stdout, &row);
     }
+    if (timeline != NULL) {
+        mend_replay_timeline_write(timeline, &row);
+    }
     int status = judge(&row);
     mend_replay_result_clear(&result);
     return status;
 }
 
-static int run_trace(const mend_replay_arguments *arguments, const mend_trace *trace)
+static int run_trace(const mend_replay_arguments *arguments, const mend_trace *trace,
+                     FILE *timeline)
 {
     int status = STATUS_COMPLETED;
     if (!arguments->json) {
@@ -110,14 +118,14 @@ static int run_trace(const mend_replay_arguments *arguments, const mend_trace *t
     for (size_t p = 0; p < arguments->policy_count; p++) {
         for (size_t c = 0; c < arguments->capacity_count; c++) {
             status = worse(status, run_one(arguments, trace, arguments->policies[p],
-                                           &arguments->capacities[c]));
+                                           &arguments->capacities[c], timeline));
         }
     }
     return status;
 }
 
 /* All inputs are read before the first run: bad ones are told at once. */
-static int run_all(const mend_replay_arguments *arguments)
+static int run_all(const mend_replay_arguments *arguments, FILE *timeline)
 {
     mend_trace **traces = calloc(arguments->input_count, sizeof(mend_trace *));
     if (traces == NULL) {
@@ -132,13 +140,38 @@ static int run_all(const mend_replay_arguments *arguments)
     }
     for (size_t i = 0; i < arguments->input_count; i++) {
         if (status != STATUS_BAD_INPUT) {
-            status = worse(status, run_trace(arguments, traces[i]));
+            status = worse(status, run_trace(arguments, traces[i], timeline));
         }
     }
     for (size_t i = 0; i < arguments->input_count; i++) {
         mend_trace_destroy(traces[i]);
     }
     free(traces);
+    return status;
+}
+
+static int fail_timeline(const char *path)
+{
+    fprintf(stderr, "mend replay: cannot write %s: %s\n", path, strerror(errno));
+    return STATUS_BAD_INPUT;
+}
+
+/* All runs, with the file of their time lines where one is asked for. */
+static int run_with_timeline(const mend_replay_arguments *arguments)
+{
+    if (arguments->timeline == NULL) {
+        return run_all(arguments, NULL);
+    }
+    FILE *timeline = fopen(arguments->timeline, "w");
+    if (timeline == NULL) {
+        return fail_timeline(arguments->timeline);
+    }
+    mend_replay_timeline_head(timeline);
+    int status = run_all(arguments, timeline);
+    bool is_whole = ferror(timeline) == 0;
+    if (fclose(timeline) != 0 || !is_whole) {
+        return fail_timeline(arguments->timeline);
+    }
     return status;
 }
 
@@ -156,5 +189,5 @@ int mend_cli_replay(int argc, char **argv)
         mend_workload_list(stdout);
         return STATUS_COMPLETED;
     }
-    return run_all(&arguments);
+    return run_with_timeline(&arguments);
 }

@@ -404,3 +404,25 @@ MEND_TEST(program, tables_and_lists_are_for_people)
     EXPECT_STATUS(0, help);
     EXPECT_TRUE(strstr(help.out, "usage: mend replay") == help.out);
 }
+
+MEND_TEST(program, a_timeline_goes_to_its_file)
+{
+    fixture_file file = fixture_write_text(".tsv", "");
+    char arguments[1024];
+    snprintf(arguments, sizeof(arguments), "replay --policy mend,caching --timeline %s", file.path);
+    ended_run outcome = run_on(arguments, small_trace);
+    EXPECT_U64_EQ(0, (uint64_t)outcome.status);
+    char text[4096];
+    read_all(file.path, text, sizeof(text));
+    static const char head[] =
+        "policy\tcapacity_bytes\tevent\tlive_bytes\treserved_bytes\ttrace\nmend\t\t0\t31457280\t";
+    EXPECT_TRUE(strncmp(text, head, strlen(head)) == 0);
+    EXPECT_TRUE(strstr(text, "\ncaching\t\t3\t0\t62914560\t") != NULL);
+    fixture_remove(&file);
+    outcome = run_on("replay --timeline /nowhere/at/all.tsv", small_trace);
+    EXPECT_U64_EQ(2, (uint64_t)outcome.status);
+    EXPECT_TRUE(strstr(outcome.err, "cannot write /nowhere/at/all.tsv") != NULL);
+    outcome = run_on("replay --threads 2 --timeline /nowhere/at/all.tsv", small_trace);
+    EXPECT_U64_EQ(2, (uint64_t)outcome.status);
+    EXPECT_TRUE(strstr(outcome.err, "only with one thread") != NULL);
+}
