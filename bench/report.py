@@ -1,102 +1,263 @@
 #!/usr/bin/env python3
-"""Replays recordings and workloads and prints the tables of docs/benchmarks.md.
+"""Runs allocators over recordings and workloads, and writes the tables of docs/benchmarks.md.
 
-    bench/report.py --mend build/release/api/cli/mend [--json rows.json] TRACE|WORKLOAD...
+    bench/report.py --mend build/release/api/cli/mend [--rows rows.json] TRACE|WORKLOAD...
 
-For each: fit factor, reserved over live, host waits, driver time and driver calls, of Mend and of
-the models of PyTorch's two allocators, on the simulated device with the reference prices.
+One table for each figure, a row for each workload and a column for each allocator, with the target
+and whether Mend meets it; then each allocator's geometric mean and worst. All on the simulated
+device with the reference prices. With --rows, runs are kept in that file and not made again;
+--again NAME,... makes those of some allocators anew.
 """
 import argparse
+import concurrent.futures
+import gzip
 import json
+import math
 import os
 import subprocess
 import sys
+import urllib.parse
 
-POLICIES = ["mend", "caching", "expandable"]
-CAPACITIES = "unlimited,1.02x,1.05x,fit"
+POLICIES = ["mend", "mend:quiet", "caching", "expandable", "bfc", "rmm-pool", "rmm-arena", "gmlake"]
+CAPACITIES = ["unlimited", "1.02x", "1.05x", "fit"]
+OURS = ("mend", "mend:quiet")
+
+# Recordings whose steps are all alike: there the second half has no excuse.
+FIXED_SHAPES = {"gpt2-medium-pretrain", "fsdp-llama-2stream"}
+HANDFUL = 5
+# They take all they may have at once: without a limit its price is the device's.
+WITHOUT_PRICE = ("bfc", "rmm-arena")
+MEMORY_CALLS = ("create", "map", "unmap", "set_access", "malloc", "free")
+
+# Workload: figure: (must, aim); the small checkerboard has others where copies are allowed.
+STRESS_TARGETS = {
+    "checkerboard": {"fit": (1.06, 1.03)},
+    "checkerboard of small blocks": {"fit": (1.22, 1.05)},
+    "small-pins": {"fit": (1.02, 1.01)},
+    "phase-shift": {"fit": (1.09, 1.03)},
+    "random-mix": {"fit": (1.06, 1.02)},
+    "many-streams": {"fit": (1.04, 1.02), "reserved": (1.3, 1.05)},
+    "staircase": {"fit": (1.006, 1.003), "reserved": (1.06, 1.01)},
+}
+SMALL_CHECKERBOARD_QUIET = (1.17, 1.05)
 
 
-def replay(program, traces):
-    command = [program, "replay", "--json", "--policy", ",".join(POLICIES),
-               "--capacity", CAPACITIES] + traces
+# ---- runs ----------------------------------------------------------------------------------------
+
+def knows(program, policy):
+    done = subprocess.run([program, "replay", "--policy", policy, "--list"], check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return done.returncode == 0
+
+
+def replay(program, workload, policy):
+    """The rows of one allocator on one workload, by capacity."""
+    command = [program, "replay", "--json", "--policy", policy,
+               "--capacity", ",".join(CAPACITIES), workload]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
     if done.returncode not in (0, 1):
-        sys.exit(f"{' '.join(command)}: exit status {done.returncode}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+        raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return dict(zip(CAPACITIES, rows))
 
 
-def name_of(trace):
-    return os.path.basename(trace).removesuffix(".gz").removesuffix(".csv")
+def load_rows(path):
+    if path is None or not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as lines:
+        kept = [json.loads(line) for line in lines]
+    return {(entry["workload"], entry["policy"]): entry["rows"] for entry in kept}
 
 
-def group(rows):
-    """{trace: {policy: {capacity: row}}}; the four capacities come in the order asked for."""
-    table = {}
-    for row in rows:
-        runs = table.setdefault(name_of(row["trace"]), {}).setdefault(row["policy"], [])
-        runs.append(row)
-    for policies in table.values():
-        for policy, runs in policies.items():
-            policies[policy] = dict(zip(CAPACITIES.split(","), runs))
-    return table
+def save_rows(path, runs):
+    if path is not None:
+        with open(path + ".new", "w", encoding="utf-8") as out:
+            for (workload, policy), rows in sorted(runs.items()):
+                entry = {"workload": workload, "policy": policy, "rows": rows}
+                out.write(json.dumps(entry) + "\n")
+        os.replace(path + ".new", path)
 
 
-def ratio(row):
-    return row["peak_reserved_bytes"] / row["peak_live_bytes"]
+def run_all(arguments, policies):
+    """{(name of the workload, policy): {capacity: row}}"""
+    runs = load_rows(arguments.rows)
+    again = set(arguments.again.split(",")) if arguments.again else set()
+    missing = [(workload, policy) for workload in arguments.workloads for policy in policies
+               if policy in again or (name_of(workload), policy) not in runs]
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = {pool.submit(replay, arguments.mend, workload, policy): (workload, policy)
+                for workload, policy in missing}
+        for done, job in enumerate(concurrent.futures.as_completed(jobs), start=1):
+            workload, policy = jobs[job]
+            runs[name_of(workload), policy] = job.result()
+            save_rows(arguments.rows, runs)
+            print(f"{done} of {len(jobs)}: {name_of(workload)}, {policy}", file=sys.stderr)
+    return runs
 
 
-def cell(values, form):
-    return " / ".join(form(value) for value in values)
+# ---- workloads -----------------------------------------------------------------------------------
+
+def name_of(workload):
+    return os.path.basename(workload).removesuffix(".gz").removesuffix(".csv")
 
 
-def milliseconds(row):
-    return f"{row['driver_time_us'] / 1000:.0f}" if row["completed"] else "OOM"
+def stream_count(workload):
+    if workload.startswith("stress:"):
+        return 0
+    reader = gzip.open if workload.endswith(".gz") else open
+    with reader(workload, "rt", encoding="utf-8") as lines:
+        next(lines)
+        return len({line.rstrip().rsplit(",", 1)[1] for line in lines if "," in line})
 
 
-def waits(row):
-    return str(row["host_syncs"]) if row["completed"] else "OOM"
+def stress_kind(name):
+    """Which row of STRESS_TARGETS a workload belongs to, whatever its seed; None: a recording."""
+    if not name.startswith("stress:"):
+        return None
+    kind, _, parameters = name.removeprefix("stress:").partition("?")
+    given = urllib.parse.parse_qs(parameters)
+    if kind == "checkerboard" and given.get("lo") == ["600KiB"]:
+        return "checkerboard of small blocks"
+    return kind
 
 
-def calls(row):
-    return str(sum(row["driver_calls"].values())) if row["completed"] else "OOM"
+def target_of(figure, name, policy, streams, runs):
+    """(must, aim) of Mend, or None."""
+    kind = stress_kind(name)
+    if kind is not None:
+        if kind == "checkerboard of small blocks" and figure == "fit" and policy == "mend:quiet":
+            return SMALL_CHECKERBOARD_QUIET
+        return STRESS_TARGETS.get(kind, {}).get(figure)
+    if figure == "fit":
+        return (1.020, 1.003 if policy == "mend:quiet" else 1.005)
+    if figure == "reserved":
+        return (1.04 if streams <= 1 else 1.07, 1.01)
+    if figure == "time":
+        caching = value_of("time", name, "caching", runs)
+        return (0.75, min(0.75, caching) if caching is not None else 0.75)
+    if figure == "calls":
+        return (0, 0) if name in FIXED_SHAPES else (HANDFUL, 0)
+    return (0, 0) if figure == "waits" else None
 
 
-def second_half(row):
-    return str(sum(row["driver_calls_second_half"].values()))
+# ---- figures -------------------------------------------------------------------------------------
+
+def value_of(figure, name, policy, runs):
+    """A number; None: out of memory, or no such run."""
+    rows = runs.get((name, policy))
+    if rows is None:
+        return None
+    unlimited = rows["unlimited"]
+    if figure == "fit":
+        return rows["fit"]["fit_factor"]
+    if figure == "reserved":
+        return unlimited["peak_reserved_bytes"] / unlimited["peak_live_bytes"]
+    if figure == "time":
+        expandable = runs.get((name, "expandable"))
+        if expandable is None or policy in WITHOUT_PRICE:
+            return None
+        return (unlimited["driver_time_us"] /
+                expandable["unlimited"]["driver_time_us"])
+    if figure == "calls":
+        return sum(unlimited["driver_calls_second_half"][call] for call in MEMORY_CALLS)
+    row = rows["1.02x" if figure == "waits" else "1.05x"]
+    if not row["completed"]:
+        return None
+    return row["host_syncs"] if figure == "waits" else row["driver_time_us"] / 1000
 
 
-def print_table(table):
-    print("Each cell: mend / caching / expandable.\n")
-    print("| workload | fit factor | reserved / live, unlimited | driver ms, unlimited "
-          "| driver ms at 1.05x | host waits at 1.02x | driver calls, unlimited "
-          "| of these in the second half |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, policies in table.items():
-        runs = [policies[policy] for policy in POLICIES]
-        unlimited = [run["unlimited"] for run in runs]
-        print("|", " | ".join([
-            name,
-            cell([run["fit"]["fit_factor"] for run in runs],
-                 lambda fit: "-" if fit is None else f"{fit:.3f}"),
-            cell(unlimited, lambda row: f"{ratio(row):.3f}"),
-            cell(unlimited, milliseconds),
-            cell([run["1.05x"] for run in runs], milliseconds),
-            cell([run["1.02x"] for run in runs], waits),
-            cell(unlimited, calls),
-            cell(unlimited, second_half)]), "|")
+# Figure: heading, how a value is written, what None means, whether means make sense.
+FIGURES = {
+    "fit": ("Fit factor", "{:.3f}", "none", True),
+    "reserved": ("Peak reserved over peak live, unlimited", "{:.3f}", "-", True),
+    "time": ("Driver time, unlimited, relative to expandable", "{:.2f}", "-", True),
+    "calls": ("Calls that create, map, unmap, give access, allocate or free: second half, "
+              "unlimited", "{:d}", "-", False),
+    "waits": ("Host waits at 1.02x", "{:d}", "OOM", False),
+    "time_near_limit": ("Driver milliseconds at 1.05x", "{:.0f}", "OOM", False),
+}
+
+
+def verdict(figure, name, streams, runs, policies):
+    """What Mend had to reach, and whether it does; without copies, then with quiet points."""
+    targets, words = [], []
+    for policy in (policy for policy in policies if policy in OURS):
+        target = target_of(figure, name, policy, streams, runs)
+        if target is None or (name, policy) not in runs:
+            continue
+        value = value_of(figure, name, policy, runs)
+        form = FIGURES[figure][1]
+        targets.append(f"{form.format(target[0])} ({form.format(target[1])})")
+        shown = None if value is None else float(form.format(value))
+        words.append("**no**" if shown is None or shown > target[0]
+                     else "aim" if shown <= float(form.format(target[1])) else "yes")
+    same = len(set(targets)) <= 1
+    return " / ".join(targets[:1] if same else targets), " / ".join(words)
+
+
+def print_figure(figure, names, streams, runs, policies):
+    heading, form, nothing, _ = FIGURES[figure]
+    print(f"### {heading}\n")
+    print("| workload |", " | ".join(policies), "| target (aim) | met? |")
+    print("|---" * (len(policies) + 3) + "|")
+    for name in names:
+        cells = []
+        for policy in policies:
+            value = value_of(figure, name, policy, runs)
+            cells.append(nothing if value is None else form.format(value))
+        print("|", " | ".join([name.replace("|", "\\|"), *cells,
+                               *verdict(figure, name, streams[name], runs, policies)]), "|")
+    print()
+
+
+def summary_cell(figure, names, policy, runs):
+    form = FIGURES[figure][1]
+    values = [value_of(figure, name, policy, runs) for name in names]
+    found = [value for value in values if value is not None]
+    if not found:
+        return "-"
+    mean = math.exp(sum(math.log(value) for value in found) / len(found))
+    missing = len(values) - len(found)
+    return (f"{form.format(mean)}, {form.format(max(found))}" +
+            (f", {missing} without" if missing else ""))
+
+
+def print_summary(title, names, runs, policies):
+    figures = [figure for figure, parts in FIGURES.items() if parts[3]]
+    print(f"### {title}: geometric mean, worst\n")
+    print("| allocator |", " | ".join(FIGURES[figure][0] for figure in figures),
+          "| out of memory at 1.02x |")
+    print("|---" * (len(figures) + 2) + "|")
+    for policy in policies:
+        cells = [summary_cell(figure, names, policy, runs) for figure in figures]
+        failed = sum(value_of("waits", name, policy, runs) is None for name in names)
+        print("|", " | ".join([policy, *cells, f"{failed} of {len(names)}"]), "|")
+    print()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mend", required=True, help="the built program")
-    parser.add_argument("--json", help="keep the raw rows here")
-    parser.add_argument("traces", nargs="+")
+    parser.add_argument("--policies", default=",".join(POLICIES),
+                        help="those the program does not know are left out")
+    parser.add_argument("--rows", metavar="FILE", help="keep the runs here, and use those kept")
+    parser.add_argument("--again", metavar="POLICY,...", help="do not use those of these")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("workloads", nargs="+", metavar="TRACE|WORKLOAD")
     arguments = parser.parse_args()
-    rows = replay(arguments.mend, arguments.traces)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as out:
-            out.writelines(json.dumps(row) + "\n" for row in rows)
-    print_table(group(rows))
+    policies = [policy for policy in arguments.policies.split(",")
+                if knows(arguments.mend, policy)]
+    runs = run_all(arguments, policies)
+    names = [name_of(workload) for workload in arguments.workloads]
+    streams = {name_of(workload): stream_count(workload) for workload in arguments.workloads}
+    print("Met: **no**, yes, or the aim as well" +
+          ("; " + " / ".join(OURS) if OURS[1] in policies else "") + ".\n")
+    for figure in FIGURES:
+        print_figure(figure, names, streams, runs, policies)
+    for title, chosen in (("Recordings", [n for n in names if stress_kind(n) is None]),
+                          ("Stress workloads", [n for n in names if stress_kind(n) is not None])):
+        if chosen:
+            print_summary(title, chosen, runs, policies)
 
 
 if __name__ == "__main__":
