@@ -251,7 +251,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "front_cache audit");
+    EXPECT_REFUSED(text, "\"xxx", "swap_when_full audit");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }

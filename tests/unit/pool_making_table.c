@@ -42,13 +42,18 @@ typedef struct scenery {
     block made[MOST_BLOCKS];
     int made_count;
     uint64_t tags;
+    bool is_quiet;      /* nobody launches anything now */
     mend_result result; /* of the making */
     block room;
 } scenery;
 
+/* Not while the program has to be quiet; what could not be written then is not checked later. */
 static void launch(scenery *s, const block *b, mend_stream stream, mend_sim_work_kind kind,
                    uint64_t duration_ns)
 {
+    if (s->is_quiet || b->tag == 0) {
+        return;
+    }
     mend_sim_work work = {.kind = kind,
                           .address = (uint64_t)(uintptr_t)b->pointer,
                           .size_bytes = b->size_bytes,
@@ -63,7 +68,7 @@ static block take_aligned(scenery *s, uint64_t size_bytes, uint64_t alignment_by
     block b = {NULL, size_bytes, stream, 0};
     EXPECT_RESULT(MEND_OK, mend_alloc_aligned(s->world.pool, size_bytes, alignment_bytes, stream,
                                               &b.pointer));
-    b.tag = ++s->tags;
+    b.tag = s->is_quiet ? 0 : ++s->tags;
     launch(s, &b, stream, MEND_SIM_WORK_WRITE, 0);
     return b;
 }
@@ -88,7 +93,7 @@ static void keep(scenery *s, block b)
     s->made[s->made_count++] = b;
 }
 
-static bool open(scenery *s, int allow_stream_waits)
+static bool open(scenery *s, int allow_stream_waits, int swap_when_full)
 {
     *s = (scenery){0};
     mend_world_init(&s->world);
@@ -100,6 +105,7 @@ static bool open(scenery *s, int allow_stream_waits)
     s->world.pool_config.limit_bytes = 12 * MIB;
     s->world.pool_config.reserve_bytes = 32 * MIB;
     s->world.pool_config.allow_stream_waits = allow_stream_waits;
+    s->world.pool_config.swap_when_full = swap_when_full;
     if (!mend_world_open(&s->world)) {
         return false;
     }
@@ -190,6 +196,12 @@ static void lower_limit(void *argument)
     s->result = mend_set_limit(s->world.pool, 7 * MIB);
 }
 
+static void defrag(void *argument)
+{
+    scenery *s = argument;
+    s->result = mend_defrag(s->world.pool, NULL, NULL);
+}
+
 static void free_all_around(scenery *s, mend_stream stream)
 {
     for (int i = 0; i < AROUND; i++) {
@@ -219,6 +231,14 @@ static void retire(scenery *s)
     mend_sim_advance(s->world.sim, 1000);
 }
 
+/* Holes of whole pages between blocks, for swaps. */
+static void pierce(scenery *s)
+{
+    give(s, &s->pieces[1], s->stream);
+    give(s, &s->pieces[2], s->stream);
+    give(s, &s->pieces[10], s->stream);
+}
+
 typedef struct making {
     const char *name;
     void (*prepare)(scenery *s);
@@ -241,6 +261,8 @@ static const making makings[] = {
     {"trim", NULL, trim, 0, false},
     {"trim with retired", retire, trim, 0, false},
     {"limit", NULL, lower_limit, 0, false},
+    {"defrag", pierce, defrag, 0, false},
+    {"quiet", pierce, ask_for_too_much, 0, false},
 };
 
 /* ---- what another does meanwhile ---------------------------------------------------------------
@@ -369,6 +391,9 @@ static void fail_the_call(scenery *s, const mend_held *held)
 static void end(scenery *s)
 {
     mend_sim_clear_faults(s->world.sim);
+    if (s->world.pool_config.swap_when_full) { /* blocks may miss their mappings */
+        EXPECT_RESULT(MEND_OK, mend_defrag(s->world.pool, NULL, NULL));
+    }
     if (s->result == MEND_OK && s->room.pointer != NULL) {
         s->room.tag = ++s->tags;
         launch(s, &s->room, s->stream, MEND_SIM_WORK_WRITE, 0);
@@ -397,7 +422,7 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
     mend_held held;
     pthread_t thread;
     latecomer late = {.s = &s};
-    if (!open(&s, m->allow_stream_waits)) {
+    if (!open(&s, m->allow_stream_waits, m->prepare == pierce)) {
         return false;
     }
     if (!m->from_nothing) {
@@ -407,6 +432,7 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
         m->prepare(&s);
     }
     bool is_inside = mend_held_begin(&held, s.world.sim, position, m->act, &s);
+    s.is_quiet = is_inside && m->prepare == pierce;
     if (is_inside) {
         deed(&s);
         if (fails) {
@@ -417,13 +443,15 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
     mend_held_let_go(&held);
     if (is_inside) {
         pthread_join(thread, NULL);
-        if (late.result == MEND_OK) {
-            keep(&s, (block){late.pointer, 128 * KIB, s.other, 0});
-            s.made[s.made_count - 1].tag = ++s.tags;
+        if (late.result == MEND_OK && !s.is_quiet) {
+            keep(&s, (block){late.pointer, 128 * KIB, s.other, ++s.tags});
             launch(&s, &s.made[s.made_count - 1], s.other, MEND_SIM_WORK_WRITE, 0);
+        } else if (late.result == MEND_OK) {
+            keep(&s, (block){late.pointer, 128 * KIB, s.other, 0});
         }
     }
     mend_held_end(&held);
+    s.is_quiet = false;
     end(&s);
     return is_inside && !mend_test_has_failed();
 }

@@ -152,6 +152,10 @@ static bool outputs_are_untouched(const scene *s)
 #define ROOM(X)                                                                                    \
     X(INVALID, mend_trim(NULL, 0, &s->released))                                                   \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
+    X(INVALID, mend_defrag(NULL, NULL, NULL))                                                      \
+    X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){0}, NULL))                               \
+    X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){.struct_size = SIZE_MAX}, NULL))         \
+    X(INVALID, mend_defrag(s->pool, NULL, &(mend_defrag_report){0}))                               \
     X(INVALID, mend_add_pressure_callback(NULL, press, NULL))                                      \
     X(INVALID, mend_add_pressure_callback(s->pool, NULL, NULL))                                    \
     X(INVALID, mend_remove_pressure_callback(NULL, press, NULL))                                   \
@@ -195,7 +199,9 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, front_cache, 2)                                                                     \
     X(INVALID, front_cache, -2)                                                                    \
     X(INVALID, audit_level, -1)                                                                    \
-    X(INVALID, audit_level, 3)
+    X(INVALID, audit_level, 3)                                                                     \
+    X(INVALID, swap_when_full, -1)                                                                 \
+    X(INVALID, swap_when_full, 2)
 
 static int press(void *context, mend_pool *pool, uint64_t needed_bytes)
 {

@@ -78,13 +78,14 @@ static int zone_of(const mend_heap *heap, uint64_t size_bytes)
     return size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
 }
 
-/* It begins the run that it will be part of, in the zone where it would be searched for. */
+/* It begins the run that it will be part of, in the zone where it would be searched for, and no
+ * swap holds it. */
 static bool lies_well(const mend_heap *heap, const mend_span *span)
 {
     const mend_span *left = span->previous;
     const mend_span *right = span->next;
     return (left == NULL || left->live) && (right == NULL || right->live || right->run != NULL) &&
-           span->zone == zone_of(heap, span->size_bytes);
+           span->zone == zone_of(heap, span->size_bytes) && !mend_layout_is_held(heap, span);
 }
 
 /* It will be ready for its stream, by one stamp. Where streams vanish a fence is recorded at each

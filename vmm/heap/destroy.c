@@ -39,7 +39,12 @@ static void unmap_everything(mend_heap *heap, refusal *first)
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         uint64_t address = chunk->address;
         uint64_t size_bytes = 0;
-        while (chunk != NULL && chunk->address == address + size_bytes) {
+        if (chunk->missing == MEND_MISSING_MAPPING) {
+            at = mend_tree_next(at);
+            continue;
+        }
+        while (chunk != NULL && chunk->address == address + size_bytes &&
+               chunk->missing != MEND_MISSING_MAPPING) {
             size_bytes += chunk->size_bytes;
             at = mend_tree_next(at);
             chunk = at != NULL ? MEND_CONTAINER_OF(at, mend_chunk, by_address) : NULL;

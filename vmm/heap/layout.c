@@ -85,23 +85,27 @@ bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
            mend_slab_reserve(&heap->wait_slab, nodes.waits);
 }
 
+bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
+{
+    if (!mend_slab_promise(&heap->span_slab, promise->spans)) {
+        return false;
+    }
+    if (!mend_slab_promise(&heap->run_slab, promise->runs)) {
+        mend_slab_end_promise(&heap->span_slab, promise->spans);
+        return false;
+    }
+    if (!mend_slab_promise(&heap->wait_slab, promise->waits)) {
+        mend_slab_end_promise(&heap->span_slab, promise->spans);
+        mend_slab_end_promise(&heap->run_slab, promise->runs);
+        return false;
+    }
+    return true;
+}
+
 bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)
 {
-    mend_layout_promise nodes = nodes_for(heap, chunk_count);
-    if (!mend_slab_promise(&heap->span_slab, nodes.spans)) {
-        return false;
-    }
-    if (!mend_slab_promise(&heap->run_slab, nodes.runs)) {
-        mend_slab_end_promise(&heap->span_slab, nodes.spans);
-        return false;
-    }
-    if (!mend_slab_promise(&heap->wait_slab, nodes.waits)) {
-        mend_slab_end_promise(&heap->span_slab, nodes.spans);
-        mend_slab_end_promise(&heap->run_slab, nodes.runs);
-        return false;
-    }
-    *promise = nodes;
-    return true;
+    *promise = nodes_for(heap, chunk_count);
+    return mend_layout_promise_these(heap, promise);
 }
 
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
@@ -366,15 +370,23 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
     mend_layout_let_go(heap, span);
-    join_runs(heap, span);
+    if (!mend_layout_is_held(heap, span)) {
+        join_runs(heap, span);
+    }
+}
+
+mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
+                                  uint64_t size_bytes)
+{
+    mend_waits waits = {0};
+    mend_span *span = carve(heap, run, address, size_bytes, &waits);
+    span->waits = waits;
+    return span;
 }
 
 mend_span *mend_layout_claim(mend_heap *heap, mend_run *run)
 {
-    mend_waits waits = {0};
-    mend_span *span = carve(heap, run, run->address, run->size_bytes, &waits);
-    span->waits = waits;
-    return span;
+    return mend_layout_claim_part(heap, run, run->address, run->size_bytes);
 }
 
 void mend_layout_end_claim(mend_heap *heap, mend_span *span)
@@ -426,11 +438,10 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     join_runs(heap, span);
 }
 
-void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
+void mend_layout_cut(mend_heap *heap, mend_span *span)
 {
-    mend_zone *zone = &heap->zones[chunk->zone];
-    mend_run *run = mend_layout_run_at(zone, chunk->address);
-    mend_span *span = carve(heap, run, chunk->address, chunk->size_bytes, waits);
+    assert(!span->live && span->run == NULL);
+    mend_zone *zone = &heap->zones[span->zone];
     mend_span *before = span->previous;
     zone->free_bytes -= span->size_bytes;
     if (span->next != NULL) {
@@ -449,6 +460,13 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
             enter_sizes(zone, before->run);
         }
     }
+    mend_waits_clear(mend_heap_wait_room(heap), &span->waits);
     mend_slab_give(&heap->span_slab, span);
+}
+
+void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
+{
+    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    mend_layout_cut(heap, carve(heap, run, chunk->address, chunk->size_bytes, waits));
     mend_chunk_set_address(&heap->chunks, chunk, chunk->zone, 0);
 }

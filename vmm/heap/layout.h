@@ -20,6 +20,7 @@ typedef struct mend_layout_promise {
     size_t waits;
 } mend_layout_promise;
 bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise);
+bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
 
 /* Makes [address, address + size) of a run live; the caller fills in what a block knows. The span
@@ -30,13 +31,32 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 void mend_layout_take_again(mend_heap *heap, mend_span *span);
 void mend_layout_let_go(mend_heap *heap, mend_span *span);
 
-/* Makes a live span free; its waits say when it is idle. The span may be joined into another. */
+/* Makes a live span free; its waits say when it is idle. The span may be joined into another; in a
+ * held chunk it is claimed from now on. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
 /* Takes a whole run out of all indices, so that nobody else finds it; it stays free memory, idle
  * after the span's waits. Ended by giving it back to where it was. */
 mend_span *mend_layout_claim(mend_heap *heap, mend_run *run);
+mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
+                                  uint64_t size_bytes);
 void mend_layout_end_claim(mend_heap *heap, mend_span *span);
+
+/* Removes a claimed span: its addresses hold nothing any more, the segment ends before them. */
+void mend_layout_cut(mend_heap *heap, mend_span *span);
+
+/* The first span that reaches into a mapped chunk which has free memory in a run. */
+mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
+
+/* A held chunk (heap/swap.h) lies under the span. */
+bool mend_layout_reaches_held(const mend_heap *heap, const mend_span *span);
+static inline bool mend_layout_is_held(const mend_heap *heap, const mend_span *span)
+{
+    return heap->chunks.held_count > 0 && mend_layout_reaches_held(heap, span);
+}
+
+/* A swap could not restore what is mapped under the span. */
+bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
 
 /* Lays out a chunk that is mapped at `address`, free, idle after `waits` (whose nodes it takes). */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address,
@@ -54,8 +74,9 @@ mend_run *mend_layout_run_larger(const mend_run *run);
 mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes);
 mend_run *mend_layout_growing_smaller(const mend_run *run);
 
-/* The run that contains the address; NULL when none does. */
+/* The run that contains the address; NULL when none does. And that, or the next behind it. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
+mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
 
 /* The span that contains the address, live or free; NULL when the address is not mapped. O(n) for
  * an address that is not the start of a block. */

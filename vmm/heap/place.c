@@ -6,6 +6,7 @@
 #include "heap/fit.h"
 #include "heap/report.h"
 #include "heap/retire.h"
+#include "heap/swap.h"
 #include "physical/fence.h"
 
 /* Small requests may live in fragments of the large zone up to this size. */
@@ -249,13 +250,47 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
     return result;
 }
 
+/* Where the program declared quiet points: live blocks are moved together, no more than the request
+ * needs; at last it may have the room that is kept for that. */
+static mend_result place_behind_swaps(mend_heap *heap, const mend_request *request,
+                                      mend_span **span)
+{
+    mend_swap_pass pass;
+    mend_result result = mend_swap_begin_for(heap, request, &pass);
+    bool swapped = result == MEND_OK;
+    while (result == MEND_OK && swapped) {
+        result = mend_swap_next(&pass, request->size_bytes, &swapped);
+        if (result == MEND_OK && swapped) {
+            mend_swap_keep_room(heap);
+            result = place_anywhere(heap, request, span);
+            if (result != MEND_ERROR_OUT_OF_MEMORY) {
+                break;
+            }
+            result = MEND_OK;
+        }
+    }
+    mend_swap_end(&pass);
+    if (*span != NULL || mend_heap_lost_by(heap) != MEND_DRIVER_OK) {
+        return result;
+    }
+    heap->spends_last_room = true;
+    result = place_anywhere(heap, request, span);
+    heap->spends_last_room = false;
+    return result;
+}
+
 static mend_result search(mend_heap *heap, const mend_request *request, mend_effort effort,
                           mend_span **span)
 {
     heap->shortage = (mend_shortage){0};
+    mend_swap_try_restore(heap);
     mend_result result = place_without_host_wait(heap, request, span);
     if (result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL) {
         result = place_behind_host_waits(heap, request, span);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL &&
+        heap->config.swap_when_full) {
+        result = place_behind_swaps(heap, request, span);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY &&
         (effort == MEND_EFFORT_ALL || heap->shortage.refused_bytes > 0)) {

@@ -1,5 +1,7 @@
 #include "heap/plan.h"
 
+#include "heap/swap.h"
+
 /* How many runs are tried as a base before a fresh place is taken. */
 enum { BASE_TRIES = 16 };
 
@@ -98,7 +100,7 @@ static uint64_t pick_chunks(mend_heap *heap, const mend_request *request, mend_p
 
 static uint64_t room_under_limit(const mend_heap *heap)
 {
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = heap->config.limit_bytes - mend_swap_kept_bytes(heap);
     uint64_t reserved = heap->chunks.reserved_bytes;
     return limit > reserved ? limit - reserved : 0;
 }

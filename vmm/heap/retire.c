@@ -126,3 +126,14 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
         at = find_idle(heap, end);
     }
 }
+
+mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
+{
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        if (RETIRED_OF(at)->handle == handle) {
+            return RETIRED_OF(at);
+        }
+    }
+    return NULL;
+}

@@ -25,4 +25,7 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, int zone, uin
  */
 void mend_retire_flush(mend_heap *heap, uint32_t asking);
 
+/* A retired mapping that still holds the chunk's memory; NULL when there is none. */
+mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle);
+
 #endif

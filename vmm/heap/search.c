@@ -28,6 +28,15 @@ mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address)
     return run != NULL && address - run->address < run->size_bytes ? run : NULL;
 }
 
+mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address)
+{
+    mend_run key = {.address = address};
+    mend_run *run = mend_layout_run_at(zone, address);
+    return run != NULL
+               ? run
+               : RUN_OF(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address), by_address);
+}
+
 bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                           uint32_t stream, bool behind_wait)
 {
@@ -84,4 +93,48 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
         span = span->previous;
     }
     return span;
+}
+
+mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk)
+{
+    mend_run *run = mend_layout_run_from(&heap->zones[chunk->zone], chunk->address);
+    mend_span *span = run->first;
+    while (mend_span_end(span) <= chunk->address) {
+        span = span->next;
+    }
+    while (span->address > chunk->address) {
+        span = span->previous;
+    }
+    return span;
+}
+
+static bool is_held(const mend_chunk *chunk)
+{
+    return chunk->is_held;
+}
+
+static bool misses_anything(const mend_chunk *chunk)
+{
+    return chunk->missing != MEND_MISSING_NOTHING;
+}
+
+/* A chunk under the span is so. */
+static bool any_under(const mend_heap *heap, const mend_span *span,
+                      bool (*is_so)(const mend_chunk *))
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, span->address);
+    while (chunk != NULL && chunk->address < mend_span_end(span) && !is_so(chunk)) {
+        chunk = mend_chunk_next(chunk);
+    }
+    return chunk != NULL && chunk->address < mend_span_end(span);
+}
+
+bool mend_layout_reaches_held(const mend_heap *heap, const mend_span *span)
+{
+    return any_under(heap, span, is_held);
+}
+
+bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)
+{
+    return heap->chunks.missing_count > 0 && any_under(heap, span, misses_anything);
 }

@@ -117,6 +117,8 @@ typedef struct mend_heap_counters {
     uint64_t placed_by_extension;
     uint64_t placed_afresh;
     uint64_t chunks_moved;
+    uint64_t swaps;
+    uint64_t copied_bytes;
     uint64_t driver_failures;
 } mend_heap_counters;
 
@@ -136,6 +138,7 @@ typedef struct mend_heap_config {
     bool streams_may_vanish;
     bool knows_all_streams;
     bool front_cache;
+    bool swap_when_full;
     uint64_t limit_bytes;
     uint64_t chunk_bytes;       /* 0: follows the limit */
     uint64_t small_chunk_bytes; /* 0: follows the limit */
@@ -158,6 +161,7 @@ typedef struct mend_heap {
     uint64_t retired_bytes;
     mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
     uint64_t plan_number;
+    bool spends_last_room;      /* the room kept for swaps may be used, see heap/swap.h */
     mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */
     uint32_t cache_closings;    /* the front cache is closed while this is not 0 */
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */

@@ -2,11 +2,13 @@
  * Giving memory back: wholly free, idle chunks return to the driver, the largest first, and so do
  * reservations in which nothing is left.
  */
+#include "heap/trim.h"
 #include "base/error.h"
 #include "heap/door.h"
 #include "heap/heap.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
+#include "heap/swap.h"
 #include "physical/fence.h"
 
 static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unmap)
@@ -75,20 +77,6 @@ static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool ma
     return MEND_OK;
 }
 
-/* A mapping that still holds the chunk's memory: its fence has not been seen to pass, or the driver
- * would not give it up. NULL when there is none. */
-static mend_retired *mapping_left(const mend_heap *heap, mend_chunk_handle handle)
-{
-    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
-         at = mend_tree_next(at)) {
-        mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
-        if (retired->handle == handle) {
-            return retired;
-        }
-    }
-    return NULL;
-}
-
 /* Releases what was withdrawn and is mapped nowhere any more. The rest stays, as free memory. */
 static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
 {
@@ -98,7 +86,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->next_picked;
         uint64_t size_bytes = withdrawn->size_bytes;
-        mend_retired *left = mapping_left(heap, withdrawn->handle);
+        mend_retired *left = mend_retire_holds(heap, withdrawn->handle);
         if (left == NULL) {
             mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
             if (status == MEND_DRIVER_OK) {
@@ -118,8 +106,9 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-static mend_result trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
+    mend_swap_try_restore(heap); /* what is missing may be free by now */
     mend_result result = refresh_fences(heap);
     if (result != MEND_OK) {
         return result;
@@ -144,7 +133,7 @@ mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
     mend_door door;
     mend_result result = mend_heap_open_door(heap, &door);
     if (result == MEND_OK) {
-        result = trim(heap, keep_bytes, released_bytes);
+        result = mend_heap_trim_inside(heap, keep_bytes, released_bytes);
         mend_heap_close_door(heap, &door);
     }
     return result;

@@ -184,6 +184,18 @@ static bool span_is_right(audit *a, const mend_span *span, int zone)
     return true;
 }
 
+/* Free, but in a chunk that a swap could not map again: nobody may have it. */
+static bool is_claimed(const audit *a, const mend_span *span)
+{
+    return !span->live && span->run == NULL && mend_layout_misses_mapping(a->heap, span);
+}
+
+/* Free, and in no run. */
+static bool stands_apart(const audit *a, const mend_span *span)
+{
+    return span->cached || is_claimed(a, span);
+}
+
 /* Walks a segment from its end; adds its runs and free bytes to the zone's totals. */
 static bool segment_is_right(audit *a, int zone_number, const mend_span *end, size_t *runs,
                              uint64_t *free_bytes)
@@ -201,11 +213,11 @@ static bool segment_is_right(audit *a, int zone_number, const mend_span *end, si
             continue;
         }
         *free_bytes += span->size_bytes;
-        if (span->cached) {
+        if (stands_apart(a, span)) {
             continue;
         }
         run_last = run_last != NULL ? run_last : span;
-        if (span->previous == NULL || span->previous->live || span->previous->cached) {
+        if (span->previous == NULL || span->previous->live || stands_apart(a, span->previous)) {
             if (!run_is_right(a, zone, span, run_last)) {
                 return false;
             }
@@ -280,8 +292,11 @@ static bool chunks_are_right(const audit *a)
     uint64_t reserved_bytes = 0;
     uint64_t whole_bytes = 0;
     uint64_t unmapped_bytes = 0;
+    uint64_t lost_bytes = 0;
     size_t whole = 0;
     size_t mapped = 0;
+    size_t held = 0;
+    size_t missing = 0;
     if (!mend_tree_is_valid(&chunks->mapped) || !mend_tree_is_valid(&chunks->whole) ||
         !mend_tree_is_valid(&chunks->all)) {
         return broken(a, "a tree of chunks is out of order");
@@ -289,8 +304,11 @@ static bool chunks_are_right(const audit *a)
     for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
         reserved_bytes += chunk->size_bytes;
-        whole_bytes += chunk->live_bytes == 0 ? chunk->size_bytes : 0;
-        whole += chunk->live_bytes == 0;
+        whole_bytes += mend_chunk_is_whole(chunk) ? chunk->size_bytes : 0;
+        whole += mend_chunk_is_whole(chunk);
+        held += chunk->is_held;
+        missing += chunk->missing != MEND_MISSING_NOTHING;
+        lost_bytes += chunk->missing == MEND_MISSING_MAPPING ? chunk->size_bytes : 0;
         mapped += chunk->address != 0;
         unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
         if (chunk->address != 0 && !chunk_is_right(a, chunk)) {
@@ -299,8 +317,11 @@ static bool chunks_are_right(const audit *a)
     }
     if (reserved_bytes != chunks->reserved_bytes || whole_bytes != chunks->whole_bytes ||
         unmapped_bytes != chunks->unmapped_bytes || whole != chunks->whole.count ||
-        mapped != chunks->mapped.count) {
+        mapped != chunks->mapped.count || held != chunks->held_count) {
         return broken(a, "the counts of chunks are wrong");
+    }
+    if (held != missing || missing != chunks->missing_count || lost_bytes != chunks->lost_bytes) {
+        return broken(a, "a chunk is held that misses nothing");
     }
     return true;
 }

@@ -139,7 +139,7 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
                             const chunk_walk *walk)
 {
     uint64_t free_bytes = chunk->size_bytes - chunk->live_bytes;
-    if (free_bytes == 0) {
+    if (free_bytes == 0 || walk->holder == NULL) { /* of a swap that could not map it again */
         return;
     }
     size_t size_class = mend_explain_class(walk->holder->size_bytes);

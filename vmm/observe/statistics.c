@@ -1,5 +1,7 @@
 #include "observe/statistics.h"
 
+#include "heap/layout.h"
+
 /* Bytes of wholly free chunks that lie in a zone; the rest of its free bytes is in partly used
  * ones.
  */
@@ -11,6 +13,22 @@ static uint64_t whole_bytes_in(const mend_heap *heap, int zone)
         bytes += at->address != 0 && at->zone == zone ? at->size_bytes : 0;
     }
     return bytes;
+}
+
+/* Live blocks that a swap left without their mapping. */
+static uint64_t unmapped_blocks(const mend_heap *heap)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < heap->blocks.capacity && heap->chunks.missing_count > 0; i++) {
+        const mend_span *span = heap->blocks.entries[i].value;
+        count += span != NULL && mend_layout_misses_mapping(heap, span);
+    }
+    return count;
+}
+
+static uint64_t mappings_of(const mend_heap *heap)
+{
+    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retired.count;
 }
 
 static void fill_bytes(const mend_heap *heap, mend_stats *stats)
@@ -27,7 +45,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->address_bytes = small->space.address_bytes + large->space.address_bytes;
-    stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes;
+    stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes - chunks->lost_bytes;
     stats->retired_bytes = heap->retired_bytes;
 }
 
@@ -38,7 +56,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = counters->live_blocks;
     stats->chunks = heap->chunks.all.count;
-    stats->mappings = heap->chunks.mapped.count + heap->retired.count;
+    stats->mappings = mappings_of(heap);
+    stats->unmapped_blocks = unmapped_blocks(heap);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
         stats->streams += heap->streams.items[i].known && heap->streams.items[i].group == 0;
     }
@@ -50,6 +69,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->placed_by_extension = counters->placed_by_extension;
     stats->placed_afresh = counters->placed_afresh;
     stats->chunks_moved = counters->chunks_moved;
+    stats->swaps = counters->swaps;
+    stats->copied_bytes = counters->copied_bytes;
     stats->chunks_created = heap->chunks.created;
     stats->chunks_released = heap->chunks.released;
     stats->stream_waits = heap->streams.stream_waits;
@@ -92,5 +113,5 @@ void mend_observe_reset_peaks(mend_heap *heap)
     counters->peak_live_bytes = counters->live_bytes;
     counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
     counters->peak_live_blocks = counters->live_blocks;
-    counters->peak_mappings = heap->chunks.mapped.count + heap->retired.count;
+    counters->peak_mappings = mappings_of(heap);
 }

@@ -110,7 +110,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 
 void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
-    if (chunk->live_bytes == 0) {
+    if (mend_chunk_is_whole(chunk)) {
         leave_whole(chunks, chunk);
     }
     chunk->live_bytes += size_bytes;
@@ -121,9 +121,60 @@ void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t s
 {
     assert(chunk->live_bytes >= size_bytes);
     chunk->live_bytes -= size_bytes;
+    if (mend_chunk_is_whole(chunk)) {
+        enter_whole(chunks, chunk);
+    }
+}
+
+void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(!chunk->is_held);
+    if (chunk->live_bytes == 0) {
+        leave_whole(chunks, chunk);
+    }
+    chunk->is_held = true;
+    chunks->held_count++;
+}
+
+void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->is_held && chunk->missing == MEND_MISSING_NOTHING);
+    chunk->is_held = false;
+    chunks->held_count--;
     if (chunk->live_bytes == 0) {
         enter_whole(chunks, chunk);
     }
+}
+
+static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
+{
+    uint32_t is_missing = chunk->missing != MEND_MISSING_NOTHING;
+    uint32_t is_unmapped = chunk->missing == MEND_MISSING_MAPPING;
+    uint64_t lost_bytes = is_unmapped ? chunk->size_bytes : 0;
+    if (begins) {
+        chunks->missing_count += is_missing;
+        chunks->unmapped_count += is_unmapped;
+        chunks->lost_bytes += lost_bytes;
+    } else {
+        chunks->missing_count -= is_missing;
+        chunks->unmapped_count -= is_unmapped;
+        chunks->lost_bytes -= lost_bytes;
+    }
+}
+
+void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
+{
+    assert(chunk->is_held);
+    count_missing(chunks, chunk, false);
+    chunk->missing = missing;
+    count_missing(chunks, chunk, true);
+}
+
+mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number)
+{
+    mend_chunk key = {.number = number};
+    mend_chunk *chunk = CHUNK_OF(mend_tree_at_or_after(&chunks->all, &key.by_number), by_number);
+    return chunk != NULL && chunk->number == number ? chunk : NULL;
 }
 
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)

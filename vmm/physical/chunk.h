@@ -13,9 +13,16 @@
 #include "driver/driver.h"
 #include "physical/waits.h"
 
+/* What the driver would not give a chunk back at its address. */
+typedef enum mend_chunk_missing {
+    MEND_MISSING_NOTHING = 0,
+    MEND_MISSING_MAPPING, /* and access */
+    MEND_MISSING_ACCESS
+} mend_chunk_missing;
+
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in mapped, while address is not 0 */
-    mend_tree_node by_size;    /* in whole, while live_bytes is 0 */
+    mend_tree_node by_size;    /* in whole, while live_bytes is 0 and it is not held */
     mend_tree_node by_number;  /* in all */
     mend_chunk_handle handle;
     uint64_t size_bytes;
@@ -29,6 +36,11 @@ typedef struct mend_chunk {
     /* Claimed by a transaction: still mapped here, in no layout, idle after the waits. */
     uint64_t claimed_address; /* 0: not claimed */
     mend_waits claimed_waits;
+
+    /* Held by a swap (heap/swap.h): never in `whole`, whatever lives in it. Longer than the swap
+     * only while the driver refuses what is missing at the address. */
+    bool is_held;
+    mend_chunk_missing missing;
 } mend_chunk;
 
 typedef struct mend_chunks {
@@ -41,6 +53,10 @@ typedef struct mend_chunks {
     uint64_t reserved_bytes;
     uint64_t whole_bytes;
     uint64_t unmapped_bytes; /* in chunks mapped nowhere; part of whole_bytes */
+    uint32_t held_count;     /* chunks that are held */
+    uint32_t missing_count;  /* of these, without their mapping or access */
+    uint64_t unmapped_count; /* of these, without their mapping */
+    uint64_t lost_bytes;     /* in them */
     uint64_t next_number;
     uint64_t created;
     uint64_t released;
@@ -63,6 +79,16 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
+/* A chunk becomes held, and is so no more. */
+void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk);
+
+/* Notes what a held chunk lacks at its address. */
+void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
+
+/* By its number; NULL when it is no more. */
+mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
+
 /* The mapped chunk that contains the address; NULL when none does. */
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 
@@ -71,7 +97,7 @@ mend_chunk *mend_chunk_next(const mend_chunk *chunk);
 
 static inline bool mend_chunk_is_whole(const mend_chunk *chunk)
 {
-    return chunk->live_bytes == 0;
+    return chunk->live_bytes == 0 && !chunk->is_held;
 }
 
 /* Wholly free chunks in rising order of (size, number): the last not above (size_bytes, number),

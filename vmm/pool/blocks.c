@@ -115,7 +115,8 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
                            .requested_bytes = span->requested_bytes,
                            .usable_bytes = span->size_bytes,
                            .stream = span->stream,
-                           .pool = pool};
+                           .pool = pool,
+                           .is_unmapped = mend_layout_misses_mapping(&pool->heap, span)};
     memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
     return mend_pool_leave(pool, MEND_OK);
 }

@@ -37,6 +37,9 @@
     X(front_cache, front_cache, ON, "on",                                                          \
       "blocks freed last are kept as they are for the next request of their size; off to look "    \
       "for the cause of an error")                                                                 \
+    X(swap_when_full, swap_when_full, OFF, "off",                                                  \
+      "nobody launches work while an allocation is under way, so that what lives in partly used "  \
+      "chunks may be copied together before one runs out of memory")                               \
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")

@@ -31,9 +31,10 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->front_cache < -1 || config->front_cache > 1) {
         return mend_pool_invalid("mend_pool_config.front_cache is not -1, 0 or 1");
     }
-    if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams)) {
-        return mend_pool_invalid(
-            "mend_pool_config.streams_may_vanish or knows_all_streams is not 0 or 1");
+    if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
+        !is_flag(config->swap_when_full)) {
+        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
+                                 "swap_when_full is not 0 or 1");
     }
     if (config->audit_level < 0 || config->audit_level > 2) {
         return mend_pool_invalid("mend_pool_config.audit_level is not 0, 1 or 2");
@@ -102,6 +103,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .streams_may_vanish = config->streams_may_vanish == 1,
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0,
+        .swap_when_full = config->swap_when_full == 1,
         .limit_bytes = limit == 0 ? info->total_bytes : mend_min_u64(limit, info->total_bytes),
         .chunk_bytes = config->chunk_bytes,
         .small_chunk_bytes = config->small_chunk_bytes,

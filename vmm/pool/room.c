@@ -33,6 +33,50 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
                : mend_pool_leave_making(pool, mend_heap_set_limit(&pool->heap, limit_bytes));
 }
 
+/* The caller's limits, as far as he knows them. */
+static mend_result read_limits(const mend_defrag_limits *given, mend_defrag_limits *limits)
+{
+    *limits = (mend_defrag_limits)MEND_DEFRAG_LIMITS_INIT;
+    if (given != NULL && given->struct_size == 0) {
+        return mend_pool_invalid(
+            "mend_defrag_limits.struct_size is 0: start from MEND_DEFRAG_LIMITS_INIT");
+    }
+    if (given != NULL && given->struct_size > sizeof(*limits)) {
+        return mend_pool_invalid("mend_defrag_limits is of a newer version than the library");
+    }
+    if (given != NULL) {
+        memcpy(limits, given, given->struct_size);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
+                        mend_defrag_report *report)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_defrag: pool is NULL");
+    }
+    if (report != NULL && report->struct_size == 0) {
+        return mend_pool_invalid(
+            "mend_defrag_report.struct_size is 0: start from MEND_DEFRAG_REPORT_INIT");
+    }
+    mend_defrag_limits limits;
+    mend_result result = read_limits(given, &limits);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_making(pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_defrag_report all = MEND_DEFRAG_REPORT_INIT;
+    result = mend_heap_defrag(&pool->heap, &limits, &all);
+    if (result == MEND_OK && report != NULL) {
+        all.struct_size = report->struct_size;
+        memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
+    }
+    return mend_pool_leave_making(pool, result);
+}
+
 mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
 {
     if (pool == NULL || stats == NULL) {

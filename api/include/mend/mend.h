@@ -164,10 +164,15 @@ typedef struct mend_pool_config {
     int front_cache;        /* 0: default, on. -1: off, what was freed last is not kept as it is for
                                the next request of its size, which costs time and changes nothing
                                else */
+    int swap_when_full;     /* 1: the program declares each allocation a quiet point, as mend_defrag
+                               asks it of its caller. Before one would run out of memory, what lives
+                               in partly used chunks is copied together, as far as the request needs
+                               it; and a little room under the limit is kept to copy to, until
+                               nothing else is left. 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0                            \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                         \
     }
 
 /*
@@ -256,10 +261,12 @@ typedef struct mend_block_info {
     uint64_t usable_bytes;    /* bytes that may be used from base */
     mend_stream stream;       /* the stream it was allocated for */
     mend_pool *pool;          /* the pool it belongs to */
+    int is_unmapped;          /* 1: a swap could not map it again, it cannot be used now; see
+                                 mend_defrag */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL                                            \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0                                         \
     }
 
 /* Describes the live block that contains `pointer`, at its start or inside. No driver call.
@@ -283,6 +290,62 @@ MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *r
  * it). From then on the pool grows no further than this; of what is reserved above it, it gives
  * back what it can, as mend_trim. The limit is set even where that fails. Results as mend_trim. */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
+
+/* How far a pass of mend_defrag goes. 0 in any field: no bound. */
+typedef struct mend_defrag_limits {
+    size_t struct_size;
+    uint64_t gained_bytes; /* enough is gained */
+    uint64_t copied_bytes; /* most bytes copied */
+    uint64_t driver_calls; /* most calls of the driver, counted before as if none could be spared */
+    uint64_t duration_ns;  /* no chunk is begun with later than this */
+} mend_defrag_limits;
+#define MEND_DEFRAG_LIMITS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(mend_defrag_limits), 0, 0, 0, 0                                                     \
+    }
+
+/* Why a pass ended. */
+typedef enum mend_defrag_stop {
+    MEND_DEFRAG_DONE = 0, /* there is no partly used chunk left that would gain a page */
+    MEND_DEFRAG_GAINED,   /* enough is gained */
+    MEND_DEFRAG_BYTES,    /* more would copy too many bytes */
+    MEND_DEFRAG_CALLS,    /* more would call the driver too often */
+    MEND_DEFRAG_TIME,     /* the time is over */
+    MEND_DEFRAG_NO_ROOM   /* there is no free memory that more could be copied to */
+} mend_defrag_stop;
+
+/* What a pass did. */
+typedef struct mend_defrag_report {
+    size_t struct_size;
+    mend_defrag_stop stop;
+    uint64_t gained_bytes;     /* free memory that is usable in any place now, and was not before */
+    uint64_t copied_bytes;     /* copied for that */
+    uint64_t swaps;            /* chunks freed by copying what lived in them */
+    uint64_t driver_calls;     /* calls of the driver made */
+    uint64_t free_whole_bytes; /* in chunks wholly free at the end, usable in any place */
+} mend_defrag_report;
+#define MEND_DEFRAG_REPORT_INIT                                                                    \
+    {                                                                                              \
+        sizeof(mend_defrag_report), MEND_DEFRAG_DONE, 0, 0, 0, 0, 0                                \
+    }
+
+/*
+ * Makes partly used chunks wholly free: what lives in them is copied to chunks no larger than it
+ * needs, which are mapped at the same addresses. Pointers and contents stay. `limits` may be NULL:
+ * none; `report` too. Waits for all work of the context. The caller asserts that from the beginning
+ * of the call to its end no work runs or is launched that touches memory of the pool: kernels,
+ * copies, graphs, of any thread, context, device or process; and blocks freed meanwhile by other
+ * threads are not in use. Chunks with memory of a group are left alone. Other threads may
+ * allocate and free.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (a stream is being captured);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: what was gained before
+ * stays, and no block has changed, but for this: when the driver has given up the old mapping and
+ * refuses the new one, the blocks there cannot be used until a later call, of this or of an
+ * allocation that makes room, has it mapped again. Their bytes are kept, mend_get_block_info says
+ * which they are, and mend_stats how many.
+ */
+MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limits,
+                                 mend_defrag_report *report);
 
 /*
  * Called when an allocation would run out of memory, before it waits on the host for the GPU: the
@@ -388,7 +451,10 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(driver_failures, "1", "driver calls that failed and were undone or worked around")           \
     X(cache_hits, "1", "requests served by the front cache; part of placed_in_run")                \
     X(cached_blocks, "1", "freed blocks that the front cache keeps")                               \
-    X(cached_bytes, "B", "bytes in them, part of the free ones")
+    X(cached_bytes, "B", "bytes in them, part of the free ones")                                   \
+    X(swaps, "1", "partly used chunks made wholly free by copying what lived in them")             \
+    X(copied_bytes, "B", "bytes copied for that")                                                  \
+    X(unmapped_blocks, "1", "live blocks that no swap could map again so far")
 
 /* The figures of a pool. */
 typedef struct mend_stats {

@@ -1,0 +1,417 @@
+/* mend_defrag: what lives in partly used chunks is copied together; addresses and bytes stay, what
+ * is gained serves any request, limits are kept, and what must not move does not. */
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+#define PAGE  (64 * MEND_KIB)
+#define CHUNK MEND_MIB
+#define BLOCK (128 * MEND_KIB)
+enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 4, BLOCKS = CHUNKS * BLOCKS_OF_CHUNK };
+
+typedef struct rig {
+    mend_world world;
+    mend_stream stream;
+    void *blocks[BLOCKS];
+} rig;
+
+static void use(rig *r, mend_sim_work_kind kind, const void *block, uint64_t size_bytes)
+{
+    mend_sim_work work = {.kind = kind,
+                          .address = (uint64_t)(uintptr_t)block,
+                          .size_bytes = size_bytes,
+                          .tag = (uint64_t)(uintptr_t)block};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+}
+
+static void *allocate(rig *r, uint64_t size_bytes)
+{
+    void *block = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, size_bytes, r->stream, &block));
+    if (block != NULL) {
+        use(r, MEND_SIM_WORK_WRITE, block, size_bytes);
+    }
+    return block;
+}
+
+static void release(rig *r, void *block, uint64_t size_bytes)
+{
+    use(r, MEND_SIM_WORK_VERIFY, block, size_bytes);
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, block, r->stream));
+}
+
+static bool open_rig(rig *r, uint64_t memory_bytes)
+{
+    *r = (rig){.stream = NULL};
+    mend_world_init(&r->world);
+    r->world.sim_config.memory_bytes = memory_bytes;
+    return mend_world_open(&r->world) &&
+           mend_sim_stream_create(r->world.sim, &r->stream) == MEND_OK;
+}
+
+/* Four full chunks side by side. */
+static void fill(rig *r)
+{
+    void *all = allocate(r, CHUNKS * CHUNK);
+    release(r, all, CHUNKS * CHUNK);
+    for (int i = 0; i < BLOCKS; i++) {
+        r->blocks[i] = allocate(r, BLOCK);
+    }
+}
+
+/* In each chunk one block is left. */
+static void thin_out(rig *r)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        if (i % BLOCKS_OF_CHUNK != 3) {
+            release(r, r->blocks[i], BLOCK);
+            r->blocks[i] = NULL;
+        }
+    }
+}
+
+static void close_rig(rig *r)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        if (r->blocks[i] != NULL) {
+            release(r, r->blocks[i], BLOCK);
+        }
+    }
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+static mend_defrag_report defrag(rig *r, const mend_defrag_limits *limits)
+{
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, limits, &report));
+    mend_world_check(&r->world);
+    return report;
+}
+
+MEND_TEST(pool_defrag, addresses_and_bytes_stay_and_chunks_become_free)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    mend_stats before = mend_world_stats(&r.world);
+    EXPECT_U64_EQ(0, before.free_whole_bytes);
+    mend_defrag_report report = defrag(&r, NULL);
+    mend_stats after = mend_world_stats(&r.world);
+    EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
+    EXPECT_U64_EQ(CHUNKS, report.swaps);
+    EXPECT_U64_EQ(CHUNKS * BLOCK, report.copied_bytes);
+    EXPECT_U64_EQ(CHUNKS * (CHUNK - BLOCK), report.gained_bytes);
+    EXPECT_U64_EQ(after.free_whole_bytes, report.free_whole_bytes);
+    EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
+    EXPECT_U64_EQ(before.live_blocks, after.live_blocks);
+    EXPECT_U64_EQ(after.free_bytes, after.free_whole_bytes);
+    EXPECT_U64_EQ(report.swaps, after.swaps);
+    EXPECT_U64_EQ(report.copied_bytes, after.copied_bytes);
+    EXPECT_U64_EQ(0, after.unmapped_blocks);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_defrag, what_is_gained_serves_a_request_that_found_no_room)
+{
+    rig r;
+    void *block;
+    ASSERT_TRUE(open_rig(&r, 5 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(r.world.pool, 4 * MEND_MIB, r.stream, &block));
+    (void)defrag(&r, NULL);
+    release(&r, allocate(&r, 4 * MEND_MIB + 512 * MEND_KIB), 4 * MEND_MIB + 512 * MEND_KIB);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_defrag, what_is_gained_can_be_given_back)
+{
+    rig r;
+    uint64_t released_bytes;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, &released_bytes));
+    EXPECT_U64_EQ(0, released_bytes);
+    (void)defrag(&r, NULL);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, &released_bytes));
+    EXPECT_U64_EQ(CHUNKS * CHUNK, released_bytes);
+    EXPECT_U64_EQ(CHUNKS * BLOCK, mend_world_stats(&r.world).reserved_bytes);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_defrag, a_second_pass_finds_nothing_to_do)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    (void)defrag(&r, NULL);
+    mend_defrag_report report = defrag(&r, NULL);
+    EXPECT_U64_EQ(0, report.swaps);
+    EXPECT_U64_EQ(0, report.gained_bytes);
+    EXPECT_U64_EQ(1, report.driver_calls); /* the wait for the context */
+    close_rig(&r);
+}
+
+/* A block that reaches from one chunk into the next is moved in two halves. */
+MEND_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    void *row[3];
+    uint64_t sizes[] = {CHUNK - 300 * MEND_KIB, 500 * MEND_KIB, CHUNK - 200 * MEND_KIB};
+    void *all = allocate(&r, 2 * CHUNK);
+    release(&r, all, 2 * CHUNK);
+    for (int i = 0; i < 3; i++) {
+        row[i] = allocate(&r, sizes[i]);
+    }
+    EXPECT_PTR_EQ((char *)row[0] + sizes[0], row[1]);
+    release(&r, row[0], sizes[0]);
+    release(&r, row[2], sizes[2]);
+    mend_defrag_report report = defrag(&r, NULL);
+    EXPECT_U64_EQ(2, report.swaps);
+    EXPECT_U64_EQ(sizes[1], report.copied_bytes);
+    use(&r, MEND_SIM_WORK_VERIFY, row[1], sizes[1]);
+    mend_world_check(&r.world);
+    release(&r, row[1], sizes[1]);
+    (void)allocate(&r, 2 * CHUNK);
+    close_rig(&r);
+}
+
+/* Of two holes the one that costs less comes first. */
+MEND_TEST(pool_defrag, the_cheapest_gain_comes_first)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    for (int i = 0; i < BLOCKS; i++) { /* chunk 0 keeps 4 blocks, chunk 1 one, the others all */
+        if ((i < 8 && i >= 4) || (i > 8 && i < 16)) {
+            release(&r, r.blocks[i], BLOCK);
+            r.blocks[i] = NULL;
+        }
+    }
+    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
+    limits.gained_bytes = 1;
+    mend_defrag_report report = defrag(&r, &limits);
+    EXPECT_INT_EQ(MEND_DEFRAG_GAINED, report.stop);
+    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_U64_EQ(BLOCK, report.copied_bytes);
+    limits.gained_bytes = 0;
+    report = defrag(&r, &limits);
+    EXPECT_U64_EQ(4 * BLOCK, report.copied_bytes);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_defrag, limits_are_kept)
+{
+    rig r;
+    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+
+    limits.copied_bytes = 2 * BLOCK - 1;
+    mend_defrag_report report = defrag(&r, &limits);
+    EXPECT_INT_EQ(MEND_DEFRAG_BYTES, report.stop);
+    EXPECT_U64_EQ(1, report.swaps);
+
+    limits.copied_bytes = 0;
+    limits.driver_calls = 16;
+    uint64_t calls = mend_sim_call_count(r.world.sim);
+    report = defrag(&r, &limits);
+    EXPECT_INT_EQ(MEND_DEFRAG_CALLS, report.stop);
+    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_TRUE(report.driver_calls <= 16);
+    EXPECT_TRUE(mend_sim_call_count(r.world.sim) - calls <= 16 + 6);
+
+    limits.driver_calls = 1;
+    EXPECT_U64_EQ(0, defrag(&r, &limits).swaps);
+    close_rig(&r);
+}
+
+static uint64_t now_ns;
+
+/* Each driver call takes a millisecond. */
+static void let_time_pass(void *context, const char *call, int is_after)
+{
+    (void)call;
+    if (is_after != 0) {
+        mend_sim_advance(context, 1000000);
+    }
+}
+
+MEND_TEST(pool_defrag, no_chunk_is_begun_with_when_the_time_is_over)
+{
+    rig r;
+    mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
+    now_ns = 0;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    mend_sim_set_call_observer(r.world.sim, let_time_pass, r.world.sim);
+    limits.duration_ns = 8 * 1000000;
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, &limits, &report));
+    mend_sim_set_call_observer(r.world.sim, NULL, NULL);
+    EXPECT_INT_EQ(MEND_DEFRAG_TIME, report.stop);
+    EXPECT_U64_EQ(1, report.swaps);
+    close_rig(&r);
+}
+
+/* At the limit, with nothing wholly free, there is nothing to copy to. */
+MEND_TEST(pool_defrag, without_free_memory_nothing_moves)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, CHUNKS * CHUNK));
+    fill(&r);
+    thin_out(&r);
+    mend_defrag_report report = defrag(&r, NULL);
+    EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
+    EXPECT_U64_EQ(0, report.swaps);
+    close_rig(&r);
+}
+
+/* A wholly free chunk that is too large for what is to be copied is given back, and remade. */
+MEND_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, (CHUNKS + 1) * CHUNK));
+    void *spare = allocate(&r, (CHUNKS + 1) * CHUNK);
+    release(&r, spare, (CHUNKS + 1) * CHUNK);
+    for (int i = 0; i < BLOCKS; i++) {
+        r.blocks[i] = allocate(&r, BLOCK);
+    }
+    thin_out(&r);
+    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.world).free_whole_bytes);
+    mend_defrag_report report = defrag(&r, NULL);
+    EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
+    EXPECT_U64_EQ(CHUNKS, report.swaps);
+    EXPECT_TRUE(mend_world_ledger(&r.world).peak_chunk_bytes <= (CHUNKS + 1) * CHUNK);
+    close_rig(&r);
+}
+
+/* A wholly free chunk of just the size, from wherever it lies, spares a creation. */
+MEND_TEST(pool_defrag, a_free_chunk_that_fits_is_used)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    (void)defrag(&r, NULL);
+    release(&r, r.blocks[3], BLOCK); /* its chunk has just the size of a block */
+    r.blocks[3] = NULL;
+    void *row[2];
+    row[0] = allocate(&r, CHUNK - BLOCK);
+    row[1] = allocate(&r, BLOCK);
+    EXPECT_PTR_EQ((char *)row[0] + (CHUNK - BLOCK), row[1]);
+    release(&r, row[0], CHUNK - BLOCK);
+    uint64_t created = mend_world_stats(&r.world).chunks_created;
+    mend_defrag_report report = defrag(&r, NULL);
+    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_U64_EQ(created, mend_world_stats(&r.world).chunks_created);
+    release(&r, row[1], BLOCK);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
+{
+    rig r;
+    mend_group *group;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    fill(&r);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    thin_out(&r); /* freed in the group, and held by it */
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_U64_EQ(0, defrag(&r, NULL).swaps);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).swaps);
+    close_rig(&r);
+}
+
+/* The block is a group's; its neighbours were freed outside. */
+MEND_TEST(pool_defrag, a_live_block_of_a_graph_stays_where_it_is)
+{
+    rig r;
+    mend_group *group;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    void *all = allocate(&r, CHUNK);
+    release(&r, all, CHUNK);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, UINT64_MAX, NULL));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    r.blocks[0] = allocate(&r, BLOCK);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_U64_EQ(0, defrag(&r, NULL).swaps);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+    EXPECT_U64_EQ(1, defrag(&r, NULL).swaps);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_defrag, a_capture_forbids_it)
+{
+    rig r;
+    mend_group *group;
+    mend_stream captured;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.world.sim, &captured));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, captured));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.world.sim, captured, MEND_SIM_CAPTURE_RELAXED));
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_defrag(r.world.pool, NULL, &report));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.world.sim, captured, NULL));
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
+    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).swaps);
+    close_rig(&r);
+}
+
+/* Work that was queued before the call has ended before anything moves. */
+MEND_TEST(pool_defrag, work_in_flight_is_waited_for)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    fill(&r);
+    thin_out(&r);
+    mend_sim_work work = {.kind = MEND_SIM_WORK_VERIFY,
+                          .address = (uint64_t)(uintptr_t)r.blocks[3],
+                          .size_bytes = BLOCK,
+                          .tag = (uint64_t)(uintptr_t)r.blocks[3],
+                          .finish_ns = mend_sim_now_ns(r.world.sim) + 5000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.stream, &work));
+    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).swaps);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.world).pending_work);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_defrag, small_chunks_move_too)
+{
+    rig r;
+    void *small[64];
+    ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+    for (int i = 0; i < 64; i++) {
+        small[i] = allocate(&r, 16 * MEND_KIB);
+    }
+    for (int i = 0; i < 64; i++) {
+        if (i % 16 != 5) {
+            release(&r, small[i], 16 * MEND_KIB);
+        }
+    }
+    mend_defrag_report report = defrag(&r, NULL);
+    EXPECT_U64_EQ(4, report.swaps);
+    EXPECT_U64_EQ(4 * 16 * MEND_KIB, report.copied_bytes);
+    EXPECT_U64_EQ(4 * (256 - 64) * MEND_KIB, report.gained_bytes);
+    for (int i = 5; i < 64; i += 16) {
+        release(&r, small[i], 16 * MEND_KIB);
+    }
+    close_rig(&r);
+}

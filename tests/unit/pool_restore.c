@@ -1,0 +1,254 @@
+/* Swaps when the driver fails: before the first unmap all is undone; after it the blocks that could
+ * not be mapped again keep their bytes, are named, and come back. */
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+#define CHUNK MEND_MIB
+#define BLOCK (128 * MEND_KIB)
+enum { BLOCKS = 8, SCRATCH_MAPS = 2 };
+
+typedef struct rig {
+    mend_world world;
+    void *blocks[BLOCKS];
+} rig;
+
+static void use(rig *r, mend_sim_work_kind kind, const void *block)
+{
+    mend_sim_work work = {.kind = kind,
+                          .address = (uint64_t)(uintptr_t)block,
+                          .size_bytes = BLOCK,
+                          .tag = (uint64_t)(uintptr_t)block};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, NULL, &work));
+}
+
+static void release(rig *r, int i)
+{
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[i], NULL));
+    r->blocks[i] = NULL;
+}
+
+/* One chunk of eight blocks, of which the second and the sixth live: two clusters. */
+static bool open_rig(rig *r)
+{
+    void *all;
+    *r = (rig){.blocks = {NULL}};
+    mend_world_init(&r->world);
+    r->world.sim_config.memory_bytes = 8 * CHUNK;
+    if (!mend_world_open(&r->world)) {
+        return false;
+    }
+    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, CHUNK, NULL, &all));
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, all, NULL));
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, BLOCK, NULL, &r->blocks[i]));
+        use(r, MEND_SIM_WORK_WRITE, r->blocks[i]);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        if (i != 1 && i != 5) {
+            release(r, i);
+        }
+    }
+    return true;
+}
+
+static void close_rig(rig *r)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        if (r->blocks[i] != NULL) {
+            use(r, MEND_SIM_WORK_VERIFY, r->blocks[i]);
+            release(r, i);
+        }
+    }
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+static void fail(rig *r, const char *call, uint64_t after_calls, uint64_t count, int status)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.after_calls = after_calls;
+    fault.count = count;
+    fault.status = status;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->world.sim, &fault));
+}
+
+static int is_unmapped(rig *r, int i)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->world.pool, r->blocks[i], &info));
+    return info.is_unmapped;
+}
+
+static uint64_t unmapped_blocks(rig *r)
+{
+    mend_world_check(&r->world);
+    return mend_world_stats(&r->world).unmapped_blocks;
+}
+
+static void expect_restored(rig *r)
+{
+    EXPECT_U64_EQ(0, unmapped_blocks(r));
+    EXPECT_INT_EQ(0, is_unmapped(r, 1));
+    EXPECT_INT_EQ(0, is_unmapped(r, 5));
+}
+
+MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
+{
+    static const char *const calls[] = {"map", "set_access"};
+    for (int i = 0; i < 2; i++) {
+        rig r;
+        ASSERT_TRUE(open_rig(&r));
+        fail(&r, calls[i], i == 0 ? SCRATCH_MAPS : 1, 1, 999);
+        mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, &report));
+        EXPECT_U64_EQ(0, report.swaps);
+        EXPECT_U64_EQ(1, unmapped_blocks(&r));
+        EXPECT_INT_EQ(1, is_unmapped(&r, 1));
+        EXPECT_INT_EQ(0, is_unmapped(&r, 5));
+        EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+        expect_restored(&r);
+        close_rig(&r);
+    }
+}
+
+MEND_TEST(pool_restore, a_driver_without_memory_for_mappings_is_asked_again)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    fail(&r, "set_access", 1, UINT64_MAX, 600);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_U64_EQ(2, unmapped_blocks(&r));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_U64_EQ(2, unmapped_blocks(&r));
+    mend_sim_clear_faults(r.world.sim);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    expect_restored(&r);
+    close_rig(&r);
+}
+
+/* NOT_READY is asked again at once. */
+MEND_TEST(pool_restore, a_passing_lack_is_waited_out)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    fail(&r, "map", SCRATCH_MAPS, 3, 600);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    expect_restored(&r);
+    close_rig(&r);
+}
+
+/* An allocation that makes room restores, and so does a trim. */
+MEND_TEST(pool_restore, other_calls_restore_too)
+{
+    for (int i = 0; i < 2; i++) {
+        rig r;
+        void *block = NULL;
+        ASSERT_TRUE(open_rig(&r));
+        fail(&r, "map", SCRATCH_MAPS, 1, 999);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+        EXPECT_U64_EQ(1, unmapped_blocks(&r));
+        if (i == 0) {
+            EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 3 * CHUNK, NULL, &block));
+        } else {
+            EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
+        }
+        expect_restored(&r);
+        EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, block, NULL));
+        close_rig(&r);
+    }
+}
+
+/* What is freed while it is unmapped goes to nobody before it is mapped again. */
+MEND_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
+{
+    rig r;
+    void *block;
+    ASSERT_TRUE(open_rig(&r));
+    fail(&r, "map", SCRATCH_MAPS, UINT64_MAX, 999);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_U64_EQ(2, unmapped_blocks(&r));
+    void *freed = r.blocks[1];
+    release(&r, 1);
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.world.pool, freed, NULL));
+    EXPECT_U64_EQ(1, unmapped_blocks(&r));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, BLOCK, NULL, &block));
+    mend_world_check(&r.world);
+    mend_sim_clear_faults(r.world.sim);
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 7 * CHUNK, NULL, &block));
+    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, block, NULL));
+    EXPECT_INT_EQ(0, is_unmapped(&r, 5));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
+    EXPECT_U64_EQ(BLOCK, mend_world_stats(&r.world).reserved_bytes);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_restore, a_pool_ends_in_peace_with_blocks_that_are_unmapped)
+{
+    static const char *const calls[] = {"map", "set_access"};
+    for (int i = 0; i < 2; i++) {
+        rig r;
+        ASSERT_TRUE(open_rig(&r));
+        fail(&r, calls[i], i == 0 ? SCRATCH_MAPS : 1, UINT64_MAX, 999);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+        EXPECT_U64_EQ(2, unmapped_blocks(&r));
+        mend_sim_clear_faults(r.world.sim);
+        mend_world_close(&r.world);
+    }
+}
+
+/* Every other call may fail, once or for ever: then nothing has changed. */
+MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
+{
+    static const struct {
+        const char *call;
+        uint64_t after_calls;
+        mend_result result;
+    } rows[] = {{"context_synchronize", 0, MEND_ERROR_DRIVER},
+                {"create", 0, MEND_ERROR_DRIVER},
+                {"create", 1, MEND_ERROR_DRIVER},
+                {"map", 0, MEND_ERROR_DRIVER},
+                {"map", 1, MEND_ERROR_DRIVER},
+                {"set_access", 0, MEND_ERROR_DRIVER},
+                {"copy", 0, MEND_ERROR_DRIVER},
+                {"copy", 1, MEND_ERROR_DRIVER},
+                {"context_synchronize", 1, MEND_ERROR_DRIVER},
+                {"unmap", 0, MEND_ERROR_DRIVER}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int for_ever = 0; for_ever <= 1; for_ever++) {
+            rig r;
+            ASSERT_TRUE(open_rig(&r));
+            mend_stats before = mend_world_stats(&r.world);
+            fail(&r, rows[i].call, rows[i].after_calls, for_ever ? UINT64_MAX : 1, 999);
+            EXPECT_RESULT(rows[i].result, mend_defrag(r.world.pool, NULL, NULL));
+            mend_stats after = mend_world_stats(&r.world);
+            EXPECT_U64_EQ(0, unmapped_blocks(&r));
+            EXPECT_U64_EQ(before.chunks_moved, after.chunks_moved);
+            EXPECT_U64_EQ(0, after.swaps);
+            if (for_ever == 0 && rows[i].call[0] != 'u') { /* the scratch could be unmapped */
+                EXPECT_U64_EQ(before.reserved_bytes, after.reserved_bytes);
+                EXPECT_U64_EQ(before.mapped_bytes, after.mapped_bytes);
+                EXPECT_U64_EQ(before.chunks_created, after.chunks_created);
+            }
+            mend_sim_clear_faults(r.world.sim);
+            EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+            EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+            close_rig(&r);
+        }
+    }
+}
+
+/* A chunk for which the device has no memory is left as it is: no failure of the call. */
+MEND_TEST(pool_restore, memory_that_another_takes_is_no_failure)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_sim_set_foreign_bytes(r.world.sim, 0, UINT64_MAX);
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, &report));
+    EXPECT_U64_EQ(0, report.swaps);
+    EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
+    mend_sim_set_foreign_bytes(r.world.sim, 0, 0);
+    close_rig(&r);
+}
