@@ -349,6 +349,7 @@ static void take_figures(replay_session *session)
         mend_replay_rig_read_costs(&session->rig, &session->costs_at_half);
     }
     result->peak_reserved_bytes = usage.peak_reserved_bytes;
+    result->bytes_copied = usage.copied_bytes;
     result->host_syncs = traffic.host_syncs;
     result->driver_time_us = traffic.time_us;
     result->driver_time_second_half_us = traffic.time_us - session->traffic_at_half.time_us;

@@ -35,7 +35,7 @@ static void adapter_get_usage(mend_peer *peer, mend_peer_usage *usage)
 {
     mend_stats stats = MEND_STATS_INIT;
     mend_get_stats(pool_of(peer), &stats);
-    *usage = (mend_peer_usage){stats.reserved_bytes, stats.peak_reserved_bytes};
+    *usage = (mend_peer_usage){stats.reserved_bytes, stats.peak_reserved_bytes, stats.copied_bytes};
 }
 
 static mend_result adapter_explain(mend_peer *peer, mend_stream asking,
@@ -54,7 +54,7 @@ static mend_result adapter_destroy(mend_peer *peer)
 static const mend_peer_operations adapter_operations = {adapter_alloc, adapter_free,
                                                         adapter_get_usage, adapter_destroy};
 
-mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer)
+static mend_result create(const mend_peer_config *config, bool is_quiet, mend_peer **peer)
 {
     mend_adapter *adapter = calloc(1, sizeof(mend_adapter));
     if (adapter == NULL) {
@@ -66,6 +66,7 @@ mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **pe
     pool_config.device = config->device;
     pool_config.driver = config->driver;
     pool_config.limit_bytes = config->limit_bytes;
+    pool_config.swap_when_full = is_quiet;
     mend_result result = mend_pool_create(&pool_config, &adapter->pool);
     if (result != MEND_OK) {
         free(adapter);
@@ -73,4 +74,14 @@ mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **pe
     }
     *peer = &adapter->peer;
     return MEND_OK;
+}
+
+mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer)
+{
+    return create(config, false, peer);
+}
+
+mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer)
+{
+    return create(config, true, peer);
 }

@@ -5,6 +5,8 @@
 
 const mend_peer_policy mend_peer_policies[] = {
     {"mend", "Mend", false, false, mend_peer_create_mend},
+    {"mend:quiet", "Mend, where allocations are quiet points: may copy live blocks", false, false,
+     mend_peer_create_mend_quiet},
     {"caching", "model of PyTorch's native caching allocator", false, true,
      mend_peer_create_caching},
     {"expandable", "model of PyTorch's expandable segments", false, true,

@@ -24,6 +24,7 @@ typedef struct mend_peer_config {
 typedef struct mend_peer_usage {
     uint64_t reserved_bytes;
     uint64_t peak_reserved_bytes;
+    uint64_t copied_bytes; /* of live blocks, by the policy itself, in all */
 } mend_peer_usage;
 
 /*
@@ -62,6 +63,7 @@ extern const mend_peer_policy mend_peer_policies[];
 const mend_peer_policy *mend_peer_find_policy(const char *name);
 
 mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_caching(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_expandable(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_bfc(const mend_peer_config *config, mend_peer **peer);
