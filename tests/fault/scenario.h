@@ -20,6 +20,7 @@ typedef struct scenario_way {
     uint64_t stream_waits;
     uint64_t host_waits;
     uint64_t pressure_calls;
+    uint64_t swaps;
     uint64_t streams;    /* the pool gets to know */
     uint64_t events;     /* more than before, on the device */
     bool unmaps_retired; /* some retired mapping is gone */
@@ -41,6 +42,7 @@ typedef struct scenario {
     scenario_way way;
     scenario_kind kind;
     int allow_stream_waits; /* of the config */
+    int swap_when_full;     /* of the config */
 } scenario;
 
 extern const scenario scenarios[];

@@ -185,6 +185,11 @@ static const scenario *find(const char *name)
     X(after_a_pressure_callback_and_a_host_wait)                                                   \
     X(out_of_memory_after_a_pressure_callback)                                                     \
     X(out_of_memory_of_the_device)                                                                 \
+    X(defrag)                                                                                      \
+    X(defrag_into_chunks_that_fit)                                                                 \
+    X(defrag_at_the_limit)                                                                         \
+    X(defrag_with_nothing_to_do)                                                                   \
+    X(allocation_after_a_swap)                                                                     \
     X(free_that_records_a_fence)                                                                   \
     X(free_on_a_new_stream)                                                                        \
     X(free_of_a_shared_block)                                                                      \

@@ -14,6 +14,7 @@ static void shape_world(mend_world *world, const scenario *told)
     world->pool_config.small_request_bytes = 2 * MEND_KIB;
     world->pool_config.reserve_bytes = 4 * MEND_MIB;
     world->pool_config.allow_stream_waits = told->allow_stream_waits;
+    world->pool_config.swap_when_full = told->swap_when_full;
 }
 
 static bool makes_first_pool(const scenario *told)
@@ -146,6 +147,15 @@ static void check_world(scene *s)
     story_read_all(&s->run);
     if (s->run.world.pool != NULL) {
         mend_world_check(&s->run.world);
+    }
+}
+
+/* Blocks that a swap could not map again come back with the next one. */
+static void map_again(scene *s)
+{
+    if (s->run.world.pool != NULL && s->after.stats.unmapped_blocks > 0) {
+        EXPECT_RESULT(MEND_OK, mend_defrag(s->run.world.pool, NULL, NULL));
+        EXPECT_U64_EQ(0, mend_world_stats(&s->run.world).unmapped_blocks);
     }
 }
 
@@ -288,6 +298,7 @@ void scenario_run(const scenario *told, const planned_fault *fault, scenario_pos
     } else if (fault->kind == FAULT_LOST) {
         end_lost(&s);
     } else {
+        map_again(&s);
         check_world(&s);
         call_again(&s);
         end_well(&s);

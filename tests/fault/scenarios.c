@@ -15,6 +15,13 @@
     {ALLOC, large, 0, CHUNKS(4)}, {FREE, large, 0, 0}, {ALLOC, large, 0, CHUNKS(3)},               \
     {ALLOC, small, 0, CHUNKS(1)}
 
+/* Eight blocks in two chunks, of which three stay: one in the first, two apart in the second. */
+#define TWO_CHUNKS_OF_HOLES                                                                        \
+    {ALLOC, 0, 0, CHUNKS(2)}, {FREE, 0, 0, 0}, {ALLOC, 0, 0, KIB(16)}, {ALLOC, 1, 0, KIB(16)},     \
+    {ALLOC, 2, 0, KIB(16)}, {ALLOC, 3, 0, KIB(16)}, {ALLOC, 4, 0, KIB(16)},                        \
+    {ALLOC, 5, 0, KIB(16)}, {ALLOC, 6, 0, KIB(16)}, {ALLOC, 7, 0, KIB(16)}, {FREE, 0, 0, 0},       \
+    {FREE, 1, 0, 0}, {FREE, 3, 0, 0}, {FREE, 5, 0, 0}, {FREE, 7, 0, 0}
+
 const scenario scenarios[] = {
     /* Fresh addresses and new chunks. */
     {.name = "first_allocation",
@@ -154,6 +161,35 @@ const scenario scenarios[] = {
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {FOREIGN, 0, 0, KIB(3600)}),
      .call = {ALLOC, 1, 0, CHUNKS(8)},
      .way = {.result = MEND_ERROR_OUT_OF_MEMORY}},
+
+    /* Swaps. */
+    {.name = "defrag",
+     STEPS(TWO_CHUNKS_OF_HOLES, {WAIT, 0, 0, 0}),
+     .call = {DEFRAG, 0, 0, 0},
+     .way = {.chunks_created = 3, .host_waits = 1, .swaps = 2}},
+    {.name = "defrag_into_chunks_that_fit",
+     .device_bytes = KIB(512),
+     STEPS(TWO_CHUNKS_OF_HOLES, {WAIT, 0, 0, 0}, {DEFRAG, 0, 0, 0}, {FREE, 2, 0, 0},
+           {ALLOC, 8, 0, KIB(48)}, {ALLOC, 9, 0, KIB(16)}, {FREE, 8, 0, 0}, {WAIT, 0, 0, 0}),
+     .call = {DEFRAG, 0, 0, 0},
+     .way = {.chunks_moved = 1, .host_waits = 1, .swaps = 1, .unmaps_retired = true}},
+    {.name = "defrag_at_the_limit",
+     STEPS({ALLOC, 0, 0, CHUNKS(3)}, {FREE, 0, 0, 0}, {ALLOC, 0, 0, KIB(16)},
+           {ALLOC, 1, 0, KIB(16)}, {ALLOC, 2, 0, KIB(16)}, {ALLOC, 3, 0, KIB(16)},
+           {FREE, 1, 0, 0}, {FREE, 3, 0, 0}, {WAIT, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(3)}),
+     .call = {DEFRAG, 0, 0, 0},
+     .way = {.chunks_created = 2, .chunks_released = 1, .host_waits = 1, .swaps = 1}},
+    {.name = "defrag_with_nothing_to_do",
+     STEPS({ALLOC, 0, 0, CHUNKS(2)}),
+     .call = {DEFRAG, 0, 0, 0},
+     .way = {.host_waits = 1}},
+    {.name = "allocation_after_a_swap",
+     .device_bytes = CHUNKS(4),
+     .swap_when_full = 1,
+     STEPS(TWO_CHUNKS_OF_HOLES, {WAIT, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(2) + KIB(20)}),
+     .call = {ALLOC, 8, 0, CHUNKS(1)},
+     .way = {.placed_by_extension = 1, .chunks_created = 4, .chunks_released = 1,
+             .host_waits = 1, .swaps = 1}},
 
     /* Calls about blocks and streams. */
     {.name = "free_that_records_a_fence",

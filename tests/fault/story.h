@@ -23,6 +23,7 @@ typedef enum story_action {
     FREE_ANYWHERE,
     SHARE,
     TRIM,
+    DEFRAG,
     LIMIT,
     FORGET,
     GROUP_BEGIN,

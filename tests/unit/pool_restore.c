@@ -214,7 +214,7 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
                 {"copy", 0, MEND_ERROR_DRIVER},
                 {"copy", 1, MEND_ERROR_DRIVER},
                 {"context_synchronize", 1, MEND_ERROR_DRIVER},
-                {"unmap", 0, MEND_ERROR_DRIVER}};
+                {"unmap", 1, MEND_ERROR_DRIVER}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (int for_ever = 0; for_ever <= 1; for_ever++) {
             rig r;

@@ -1,6 +1,7 @@
 #include "heap/place.h"
 
 #include "base/error.h"
+#include "base/process.h"
 #include "heap/cache.h"
 #include "heap/extend.h"
 #include "heap/fit.h"
@@ -250,33 +251,45 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
     return result;
 }
 
-/* Where the program declared quiet points: live blocks are moved together, no more than the request
- * needs; at last it may have the room that is kept for that. */
-static mend_result place_behind_swaps(mend_heap *heap, const mend_request *request,
-                                      mend_span **span)
+/* Swaps, one after the other, until there is room. OUT_OF_MEMORY: no more swap helps. */
+static mend_result swap_for(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_swap_pass pass;
+    bool swapped = true;
     mend_result result = mend_swap_begin_for(heap, request, &pass);
-    bool swapped = result == MEND_OK;
-    while (result == MEND_OK && swapped) {
+    mend_result place_result = MEND_ERROR_OUT_OF_MEMORY;
+    while (result == MEND_OK && swapped && place_result == MEND_ERROR_OUT_OF_MEMORY) {
         result = mend_swap_next(&pass, request->size_bytes, &swapped);
         if (result == MEND_OK && swapped) {
             mend_swap_keep_room(heap);
-            result = place_anywhere(heap, request, span);
-            if (result != MEND_ERROR_OUT_OF_MEMORY) {
-                break;
-            }
-            result = MEND_OK;
+            place_result = place_anywhere(heap, request, span);
         }
     }
     mend_swap_end(&pass);
-    if (*span != NULL || mend_heap_lost_by(heap) != MEND_DRIVER_OK) {
+    return result == MEND_OK ? place_result : result;
+}
+
+/* Where the program declared quiet points: what lives in partly used chunks is copied together. At
+ * last the request may have the room that is kept to copy to; not while blocks of the program are
+ * unmapped, which it has to hear of. */
+static mend_result place_behind_swaps(mend_heap *heap, const mend_request *request,
+                                      mend_span **span)
+{
+    mend_result swap_result = swap_for(heap, request, span);
+    bool is_over = swap_result == MEND_OK || mend_heap_lost_by(heap) != MEND_DRIVER_OK;
+    if (is_over || heap->chunks.missing_count > 0) {
+        return swap_result;
+    }
+    mend_thread_error swap_error = *mend_process_error();
+    heap->spends_last_room = true;
+    mend_result result = place_anywhere(heap, request, span);
+    heap->spends_last_room = false;
+    bool is_explained = swap_result == MEND_ERROR_OUT_OF_MEMORY;
+    if (result != MEND_ERROR_OUT_OF_MEMORY || is_explained) {
         return result;
     }
-    heap->spends_last_room = true;
-    result = place_anywhere(heap, request, span);
-    heap->spends_last_room = false;
-    return result;
+    *mend_process_error() = swap_error;
+    return swap_result;
 }
 
 static mend_result search(mend_heap *heap, const mend_request *request, mend_effort effort,

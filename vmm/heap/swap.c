@@ -266,19 +266,26 @@ static mend_result unmap_chunk(swap *s)
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-/* The scratch mappings, and those of chunks that were mapped elsewhere, go with the next flush. */
-static void retire_mappings(swap *s)
+/* Gives the scratch addresses back. Mappings that the driver will not undo go with a later flush.
+ */
+static void leave_scratch(swap *s)
 {
-    mend_waits idle = {0};
+    mend_heap *heap = s->heap;
     uint64_t address = s->scratch;
     uint64_t end = s->scratch + s->mapped_bytes;
-    if (s->mapped_bytes > 0) {
-        mend_space_take(&s->zone->space, s->scratch, s->mapped_bytes);
+    if (s->mapped_bytes == 0) {
+        return;
     }
+    s->pass->driver_calls++;
+    if (heap->driver->unmap(heap->driver, s->scratch, s->mapped_bytes) == MEND_DRIVER_OK) {
+        return;
+    }
+    heap->counters.driver_failures++;
+    mend_space_take(&s->zone->space, s->scratch, s->mapped_bytes);
     for (size_t i = 0; address < end; i++) {
-        const mend_chunk *chunk = s->clusters[i].chunk;
-        mend_retire_mapping(s->heap, chunk, s->chunk->zone, address, &idle);
-        address += chunk->size_bytes;
+        mend_waits idle = {0};
+        mend_retire_mapping(heap, s->clusters[i].chunk, s->chunk->zone, address, &idle);
+        address += s->clusters[i].size_bytes;
     }
 }
 
@@ -297,8 +304,6 @@ static void release(mend_heap *heap, mend_chunk *chunk)
 static void undo(swap *s)
 {
     mend_heap *heap = s->heap;
-    retire_mappings(s);
-    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     for (size_t i = 0; i < s->size.clusters; i++) {
         mend_chunk *chunk = s->clusters[i].chunk;
         if (chunk == NULL) {
@@ -355,7 +360,6 @@ static void exchange(swap *s)
     int zone = s->chunk->zone;
     uint64_t end = s->chunk->address + s->chunk->size_bytes;
     mend_chunk_set_address(chunks, s->chunk, zone, 0);
-    retire_mappings(s);
     for (size_t i = 0; i < s->size.clusters; i++) {
         mend_cluster *cluster = &s->clusters[i];
         mend_chunk *chunk = cluster->chunk;
@@ -428,6 +432,7 @@ static mend_result perform(swap *s)
     if (result == MEND_OK) {
         result = copy(s);
     }
+    leave_scratch(s);
     if (result == MEND_OK) {
         result = unmap_chunk(s);
     }

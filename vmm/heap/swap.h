@@ -74,7 +74,7 @@ mend_result mend_swap_begin(mend_heap *heap, uint32_t asking, const mend_swap_li
 void mend_swap_end(mend_swap_pass *pass);
 
 /* The same for a request that found no room. MEND_ERROR_OUT_OF_MEMORY: it would find none after all
- * swaps either, or is a group's. */
+ * swaps either, or there can be none now. */
 mend_result mend_swap_begin_for(mend_heap *heap, const mend_request *request, mend_swap_pass *pass);
 
 /* One swap: of the candidate that copies least for each byte gained, of which no more than

@@ -60,8 +60,11 @@ mend_result mend_swap_begin_for(mend_heap *heap, const mend_request *request, me
         return MEND_ERROR_OUT_OF_MEMORY; /* of a graph that is captured */
     }
     mend_result result = mend_swap_begin(heap, request->stream, &(mend_swap_limits){0}, pass);
-    return result == MEND_OK && most_room(pass) < request->size_bytes ? MEND_ERROR_OUT_OF_MEMORY
-                                                                      : result;
+    if (result == MEND_ERROR_CAPTURING) {
+        return MEND_ERROR_OUT_OF_MEMORY; /* nothing moves beside a capture */
+    }
+    bool may_help = result != MEND_OK || most_room(pass) >= request->size_bytes;
+    return may_help ? result : MEND_ERROR_OUT_OF_MEMORY;
 }
 
 mend_result mend_swap_next(mend_swap_pass *pass, uint64_t need_bytes, bool *swapped)
