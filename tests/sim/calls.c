@@ -37,6 +37,12 @@ static void call_pool(trial_call *call, mend_pool *pool)
     case CALL_SET_LIMIT:
         call->result = mend_set_limit(pool, call->size_bytes);
         break;
+    case CALL_DEFRAG: {
+        mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
+        limits.copied_bytes = call->size_bytes;
+        call->result = mend_defrag(pool, &limits, NULL);
+        break;
+    }
     case CALL_GROUP_CREATE:
         call->result = mend_group_create(pool, &call->group);
         break;
@@ -146,6 +152,16 @@ static void perform(void *argument)
     }
 }
 
+/* One is under way; or, where streams may vanish, was, and no call has named its stream since. */
+static bool may_know_a_capture(const trial *t)
+{
+    bool may_know = t->captures > 0;
+    for (int i = 0; i < t->stream_count; i++) {
+        may_know |= t->streams[i].unnamed != 0;
+    }
+    return may_know;
+}
+
 /* Answers that only something planted explains. */
 static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 {
@@ -161,6 +177,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC;
+    case MEND_ERROR_CAPTURING:
+        return call->kind == CALL_DEFRAG && may_know_a_capture(t);
     default:
         return false;
     }

@@ -145,6 +145,7 @@ static bool open_pools(trial *t)
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.audit_level = (int)config->audit_level;
+    pool_config.swap_when_full = config->quiet != 0;
     int wanted = config->sibling ? 2 : 1;
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];
@@ -207,6 +208,15 @@ static bool trim(trial *t, const operation *op)
     return true;
 }
 
+static bool defrag(trial *t, const operation *op)
+{
+    trial_call call = {.kind = CALL_DEFRAG,
+                       .pool = op->slot % t->pool_count,
+                       .size_bytes = t->page_bytes * (op->amount % 8)};
+    trial_call_pool(t, op->thread % t->turns.count, &call);
+    return true;
+}
+
 /* The limit is set also where giving memory back fails. */
 static bool set_limit(trial *t, const operation *op)
 {
@@ -260,6 +270,8 @@ static bool take(trial *t, const operation *op)
         return trial_synchronize(t);
     case OP_TRIM:
         return trim(t, op);
+    case OP_DEFRAG:
+        return defrag(t, op);
     case OP_SET_LIMIT:
         return set_limit(t, op);
     case OP_FORGET:
@@ -313,6 +325,25 @@ static void note_spoilt_captures(trial *t)
     t->outcome->tally.captures_spoilt++;
 }
 
+/* A program does not use what a swap could not map again. It has it back at once: nothing fails any
+ * more, and any call that makes room tries again. */
+static void map_again(trial *t)
+{
+    for (int i = 0; i < t->pool_count; i++) {
+        const mend_chunks *chunks = &t->pools[i].pool->heap.chunks;
+        if (chunks->missing_count == 0 || t->stopped) {
+            continue;
+        }
+        mend_sim_clear_faults(t->sim);
+        t->faults_stand = false;
+        t->faults_last = false;
+        trial_call call = {.kind = CALL_TRIM, .pool = i, .size_bytes = UINT64_MAX};
+        trial_call_pool(t, 0, &call);
+        trial_claim(t, TRIAL_RESULT, chunks->missing_count == 0 || t->pools[i].lost,
+                    "pool %d does not map again what a swap could not", i);
+    }
+}
+
 void trial_step(trial *t, const operation *op)
 {
     if (t->outcome->verdict != TRIAL_HOLDS) {
@@ -329,6 +360,7 @@ void trial_step(trial *t, const operation *op)
     tally->steps++;
     end_disturbance(t);
     note_spoilt_captures(t);
+    map_again(t);
     trial_judge(t);
     t->op = &nothing;
     t->step++;

@@ -37,7 +37,8 @@
     X(thread_streams, 0, "and each uses the stream of its own")                                    \
     X(sibling, 0, "there is a second pool on the device")                                          \
     X(audit_level, 0, "of the pool's config")                                                      \
-    X(sin, 0, "the program lets streams use a block without an event between them")
+    X(sin, 0, "the program lets streams use a block without an event between them")                \
+    X(quiet, 0, "allocations are quiet points")
 
 typedef struct trial_config {
 #define X(field, usual, meaning) uint32_t field;

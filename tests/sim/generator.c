@@ -43,6 +43,7 @@ static void draw_config(trial_random *r, trial_config *config)
     config->threads = PICK(r, 1, 1, 2, 3);
     config->thread_streams = PICK(r, 0, 0, 1);
     config->sibling = PICK(r, 0, 0, 0, 1);
+    config->quiet = PICK(r, 0, 0, 0, 1);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }
@@ -79,6 +80,7 @@ static const family families[] = {
     {4, {{OP_FAIL_MALLOC, 14}}},
     {2, {{OP_SIBLING_ALLOC, 40}}},
     {12, {{OP_FORK, 1}}},
+    {3, {{OP_DEFRAG, 8}}},
 };
 
 typedef struct palette {

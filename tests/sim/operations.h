@@ -53,7 +53,9 @@
     X(FAIL_MALLOC, "in the next call of the pool `amount` allocations fail, after `slot`")         \
     X(LOSE_DEVICE, "the context breaks after `amount` calls")                                      \
     X(SHUT_DOWN, "the driver shuts down")                                                          \
-    X(FORK, "a child finds that the pool is not its own")
+    X(FORK, "a child finds that the pool is not its own")                                          \
+    X(DEFRAG, "swaps, copying at most `amount` modulo 8 pages (0: no bound); an odd slot: the "    \
+              "second pool")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

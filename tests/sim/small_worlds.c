@@ -55,6 +55,16 @@ static const small_world worlds[SMALL_WORLDS] = {
       {.kind = OP_FREE, .slot = 2},
       {.kind = OP_TRIM},
       {.kind = OP_SET_LIMIT, .amount = 128}}},
+    {"swaps",
+     {PLACE, .streams = 1, .threads = 1, .quiet = 1},
+     {{.kind = OP_ALLOC, .slot = 0, .size = 0x63, .amount = 1},
+      {.kind = OP_ALLOC, .slot = 1, .size = 0x63, .amount = 1},
+      {.kind = OP_ALLOC, .slot = 2, .size = 0xe7, .amount = 1},
+      {.kind = OP_ALLOC, .slot = 3, .size = 5, .amount = 1},
+      {.kind = OP_FREE, .slot = 0},
+      {.kind = OP_FREE, .slot = 1},
+      {.kind = OP_FREE, .slot = 2},
+      {.kind = OP_DEFRAG}}},
 };
 
 const char *small_world_name(int world)

@@ -15,7 +15,7 @@
 
 #include "tests/sim/executor.h"
 
-enum { SMALL_WORLDS = 4, SMALL_WORLD_LETTERS = 8, SMALL_WORLD_DEPTH = 6, SMALL_WORLD_DEEPEST = 10 };
+enum { SMALL_WORLDS = 5, SMALL_WORLD_LETTERS = 8, SMALL_WORLD_DEPTH = 6, SMALL_WORLD_DEEPEST = 10 };
 
 typedef struct small_world_report {
     uint64_t states;    /* different ones */

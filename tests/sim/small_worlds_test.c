@@ -36,3 +36,8 @@ MEND_TEST(small_worlds, trims_and_limits)
 {
     expect_holds(3);
 }
+
+MEND_TEST(small_worlds, swaps)
+{
+    expect_holds(4);
+}

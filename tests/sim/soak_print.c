@@ -55,8 +55,10 @@ static void print_ways(FILE *out, const mend_stats *stats)
     fprintf(out, "moved %llu chunks, created %llu, released %llu; made %llu stream waits and\n",
             LLU(stats->chunks_moved), LLU(stats->chunks_created), LLU(stats->chunks_released),
             LLU(stats->stream_waits));
-    fprintf(out, "%llu host waits; called %llu callbacks; ran out of memory %llu times\n",
+    fprintf(out, "%llu host waits; called %llu callbacks; ran out of memory %llu times;\n",
             LLU(stats->host_waits), LLU(stats->pressure_calls), LLU(stats->out_of_memory));
+    fprintf(out, "swapped %llu chunks, and copied %llu bytes for that\n", LLU(stats->swaps),
+            LLU(stats->copied_bytes));
 }
 
 void soak_print(FILE *out, const soak_report *report)

@@ -108,6 +108,7 @@ typedef enum trial_call_kind {
     CALL_FORGET,
     CALL_TRIM,
     CALL_SET_LIMIT,
+    CALL_DEFRAG,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
