@@ -23,7 +23,7 @@ typedef struct arena_stream {
 typedef struct arena_slot {
     void *pointer; /* NULL: empty */
     uint64_t size_bytes;
-    uint64_t tag;
+    uint64_t tag; /* 0: its memory was not written */
     int pool;
     int stream;
     bool is_busy; /* of an operation under way */
@@ -61,6 +61,7 @@ struct arena {
     arena_callback callbacks[PROGRAM_CALLBACKS];
     arena_thread threads[SCHEDULE_THREADS + 1]; /* the last: of the test's own thread */
     uint64_t last_tag;
+    int quiet_calls;       /* under way, during which nothing may be launched */
     bool is_closed;        /* a release stands for all use of blocks: there is none meanwhile */
     bool has_lost_memory;  /* a pool was destroyed whose driver took not everything back */
     bool has_siblings;     /* there are, or were, several pools */

@@ -64,8 +64,12 @@ void arena_skip(arena *a)
     a->outcome->skipped++;
 }
 
+/* Not while another thread's call may move what lives. */
 static void launch(arena *a, const arena_slot *slot, int stream, mend_sim_work_kind kind)
 {
+    if (a->quiet_calls > 0 || slot->tag == 0) {
+        return;
+    }
     mend_sim_work work = {.kind = kind,
                           .address = (uint64_t)(uintptr_t)slot->pointer,
                           .size_bytes = slot->size_bytes,
@@ -101,9 +105,12 @@ static void alloc(arena *a, const program_op *op)
     *self = (arena_thread){.pool = op->pool};
     mend_pool *pool = arena_enter_pool(a, op->pool);
     void *pointer = NULL;
+    a->quiet_calls += a->program->is_quiet;
     mend_result result = mend_alloc(pool, op->bytes, a->streams[op->stream].handle, &pointer);
+    a->quiet_calls -= a->program->is_quiet;
     if (result == MEND_OK) {
-        *slot = (arena_slot){pointer, op->bytes, ++a->last_tag, op->pool, op->stream, true};
+        uint64_t tag = a->quiet_calls > 0 ? 0 : ++a->last_tag;
+        *slot = (arena_slot){pointer, op->bytes, tag, op->pool, op->stream, true};
         launch(a, slot, op->stream, MEND_SIM_WORK_WRITE);
         a->outcome->allocations++;
     } else if (result == MEND_ERROR_OUT_OF_MEMORY) {

@@ -52,6 +52,7 @@ FIXED_SEEDS_OF(limits_of_siblings)
 FIXED_SEEDS_OF(failing_calls)
 FIXED_SEEDS_OF(context_breaks)
 FIXED_SEEDS_OF(everything)
+FIXED_SEEDS_OF(swaps)
 
 MEND_TEST(interleave, fresh_seeds)
 {

@@ -154,6 +154,7 @@ bool arena_open_pool(arena *a, int pool)
     config.streams_may_vanish = p->may_vanish;
     config.knows_all_streams = p->knows_all;
     config.allow_stream_waits = p->may_not_wait ? -1 : 0;
+    config.swap_when_full = p->is_quiet;
     mend_pool *created = NULL;
     mend_result result = mend_pool_create(&config, &created);
     arena_expect(a, "pool_create", result, false);
@@ -215,7 +216,11 @@ static void room(arena *a, const program_op *op)
         arena_skip(a);
         return;
     }
-    if (op->kind == PROGRAM_TRIM) {
+    if (op->kind == PROGRAM_DEFRAG) {
+        a->quiet_calls++;
+        arena_expect(a, "defrag", mend_defrag(pool, NULL, NULL), false);
+        a->quiet_calls--;
+    } else if (op->kind == PROGRAM_TRIM) {
         arena_expect(a, "trim", mend_trim(pool, op->bytes, NULL), false);
     } else if (op->kind == PROGRAM_SET_LIMIT) {
         arena_expect(a, "set_limit", mend_set_limit(pool, op->bytes), false);

@@ -45,7 +45,8 @@ enum {
     X(BREAK, "break")               /* bytes: after how many calls the context is lost */          \
     X(ADVANCE, "advance")           /* bytes: nanoseconds */                                       \
     X(AUDIT, "audit")               /* pool */                                                     \
-    X(LOOK, "look")                 /* pool, slot: all that can be asked */
+    X(LOOK, "look")                 /* pool, slot: all that can be asked */                        \
+    X(DEFRAG, "defrag")             /* pool, where calls are quiet points */
 
 typedef enum program_kind {
 #define X(kind, name) PROGRAM_##kind,
@@ -77,6 +78,7 @@ typedef struct program {
     bool may_vanish;      /* streams_may_vanish */
     bool knows_all;       /* knows_all_streams */
     bool may_not_wait;    /* allow_stream_waits off */
+    bool is_quiet;        /* swap_when_full: nothing is launched while calls that swap are made */
     program_list before;  /* run alone, before the threads begin */
     program_list work[SCHEDULE_THREADS];
     program_list in_callback[PROGRAM_CALLBACKS];

@@ -62,6 +62,12 @@ static const mixture scenes[] = {
       [PROGRAM_POOL_CREATE] = 1, [PROGRAM_POOL_DESTROY] = 1, [PROGRAM_FAIL] = 1},
      2,
      true},
+    {"swaps",
+     0,
+     {BLOCKS, [PROGRAM_DEFRAG] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_GROUP_BEGIN] = 1,
+      [PROGRAM_GROUP_END] = 1, [PROGRAM_GROUP_RELEASE] = 1},
+     1,
+     true},
 };
 
 int scene_count(void)
@@ -205,6 +211,7 @@ void scene_draw(int scene_number, uint64_t seed, program *p, schedule_plan *plan
     p->may_vanish = one_in(&random, 5);
     p->knows_all = one_in(&random, 3);
     p->may_not_wait = one_in(&random, 5);
+    p->is_quiet = s->weights[PROGRAM_DEFRAG] > 0;
     draw_list(&random, s, p, below(&random, 8), &p->before);
     for (int i = 0; i < p->threads; i++) {
         draw_list(&random, s, p, LEAST_OPS + below(&random, PROGRAM_OPS - LEAST_OPS + 1),

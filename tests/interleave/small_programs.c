@@ -83,6 +83,14 @@ static const small_program programs[] = {
       .memory_bytes = KIB(1024),
       .before = LIST(ALLOC_IN(1, 0, 0, KIB(512)), FREE(0), ALLOC(0, 0, KIB(512)), FREE(0)),
       .work = {LIST(ALLOC(1, 0, KIB(1024)), FREE(1)), LIST(ALLOC_IN(1, 2, 0, KIB(1024)))}}},
+    {"a_block_is_freed_while_its_chunk_is_swapped",
+     {WORLD, .is_quiet = true,
+      .before = LIST(ALLOC(0, 0, KIB(192)), ALLOC(1, 0, KIB(128)), ALLOC(2, 0, KIB(192)), FREE(1)),
+      .work = {LIST(DO(DEFRAG)), LIST(FREE(0), ALLOC(1, 1, KIB(64)))}}},
+    {"a_request_swaps_against_another",
+     {WORLD, .is_quiet = true,
+      .before = LIST(ALLOC(0, 0, KIB(192)), ALLOC(1, 0, KIB(320)), ALLOC(2, 0, KIB(192)), FREE(1)),
+      .work = {LIST(ALLOC(3, 0, KIB(448))), LIST(FREE(2), ALLOC(4, 1, KIB(192)))}}},
 };
 
 int exhaustive_count(void)
