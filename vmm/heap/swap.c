@@ -111,8 +111,8 @@ static mend_result plan(swap *s)
     if (result != MEND_OK) {
         return result;
     }
-    if (mend_chunk_numbered(&heap->chunks, number) != s->chunk || s->chunk->live_bytes == 0 ||
-        !mend_chunk_may_move(heap, s->chunk)) {
+    if (mend_chunk_numbered(&heap->chunks, number) != s->chunk ||
+        !mend_swap_may_gain(heap, s->chunk)) {
         return MEND_ERROR_OUT_OF_MEMORY; /* others have changed it meanwhile */
     }
     result = measure(s);
@@ -141,11 +141,11 @@ static bool reserve_nodes(swap *s)
 /* ---- holding the chunk ------------------------------------------------------------------------
  */
 
-/* The next end of a cluster behind the address. */
-static uint64_t next_cut(const swap *s, uint64_t address)
+/* The next end of a cluster behind the address; *next is the first cluster that may have it. */
+static uint64_t next_cut(const swap *s, uint64_t address, size_t *next)
 {
-    for (size_t i = 0; i < s->size.clusters; i++) {
-        const mend_cluster *cluster = &s->clusters[i];
+    for (; *next < s->size.clusters; (*next)++) {
+        const mend_cluster *cluster = &s->clusters[*next];
         if (address < cluster->address) {
             return cluster->address;
         }
@@ -160,6 +160,7 @@ static void hold(swap *s)
 {
     mend_heap *heap = s->heap;
     uint64_t end = s->chunk->address + s->chunk->size_bytes;
+    size_t next = 0;
     mend_chunk_hold(&heap->chunks, s->chunk);
     for (uint64_t at = s->chunk->address; at < end;) {
         mend_run *run = mend_layout_run_from(s->zone, at);
@@ -167,7 +168,7 @@ static void hold(swap *s)
             break;
         }
         uint64_t from = mend_max_u64(at, run->address);
-        at = mend_min_u64(mend_run_end(run), next_cut(s, from));
+        at = mend_min_u64(mend_run_end(run), next_cut(s, from, &next));
         mend_span *piece = mend_layout_claim_part(heap, run, from, at - from);
         s->first = from == s->chunk->address ? piece : s->first;
     }

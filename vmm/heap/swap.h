@@ -96,9 +96,12 @@ void mend_swap_keep_room(mend_heap *heap);
 /* ---- choosing (swap_choose.c) ------------------------------------------------------------------
  */
 
-/* The chunk may change its place or its memory: no graph counts on it, and what is free in it is
- * idle. It is partly used. */
+/* A partly used chunk may change its place or its memory: no graph counts on it, and what is free in
+ * it is idle. */
 bool mend_chunk_may_move(mend_heap *heap, const mend_chunk *chunk);
+
+/* It is partly used, may move, and a page of it may be free. */
+bool mend_swap_may_gain(mend_heap *heap, const mend_chunk *chunk);
 
 /* Finds the clusters of a partly used chunk: `clusters`, if not NULL, has room for all. */
 void mend_swap_measure(const mend_heap *heap, const mend_chunk *chunk, mend_cluster *clusters,

@@ -73,8 +73,7 @@ void mend_swap_measure(const mend_heap *heap, const mend_chunk *chunk, mend_clus
     size->gained_bytes = chunk->size_bytes - size->used_bytes;
 }
 
-/* A chunk in use of which a page at least may be free. */
-static bool may_gain(mend_heap *heap, const mend_chunk *chunk)
+bool mend_swap_may_gain(mend_heap *heap, const mend_chunk *chunk)
 {
     return chunk->address != 0 && chunk->live_bytes > 0 && !chunk->is_held &&
            chunk->size_bytes - chunk->live_bytes >= heap->device.granularity_bytes &&
@@ -89,7 +88,7 @@ bool mend_swap_find_candidates(mend_swap_pass *pass)
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         mend_swap_size size = {0};
-        if (may_gain(heap, chunk)) {
+        if (mend_swap_may_gain(heap, chunk)) {
             mend_swap_measure(heap, chunk, NULL, &size);
         }
         if (size.gained_bytes > 0) {
@@ -168,7 +167,7 @@ mend_chunk *mend_swap_choose(mend_swap_pass *pass, uint64_t need_bytes)
         }
         mend_chunk *chunk = mend_chunk_numbered(&heap->chunks, best->number);
         best->number = 0;
-        if (chunk != NULL && may_gain(heap, chunk)) {
+        if (chunk != NULL && mend_swap_may_gain(heap, chunk)) {
             return chunk; /* else others have freed or used what was there */
         }
     }
