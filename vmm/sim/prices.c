@@ -20,6 +20,7 @@ void mend_sim_reference_prices(mend_sim_prices *prices)
         .stream_wait = {.call_ns = 1000},
         .synchronize = {.call_ns = 200000},
         .memory_info = {.call_ns = 10000},
+        .copy = {.call_ns = 5000, .mib_ns = 1000},
     };
 }
 

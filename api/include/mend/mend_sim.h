@@ -53,7 +53,8 @@ typedef struct mend_sim_price {
     X(event_query)                                                                                 \
     X(stream_wait)                                                                                 \
     X(synchronize)                                                                                 \
-    X(memory_info)
+    X(memory_info)                                                                                 \
+    X(copy)
 
 /* A price for each call. */
 typedef struct mend_sim_prices {
