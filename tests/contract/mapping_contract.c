@@ -57,6 +57,24 @@ CONTRACT_TEST(contract_mapping, lies_over_no_other)
     EXPECT_OK(c->driver->address_free(c->driver, address, 3 * size));
 }
 
+/* Two chunks in the place of one, with a hole between them, as a swap leaves it. */
+CONTRACT_TEST(contract_mapping, another_chunk_takes_the_place)
+{
+    uint64_t address = contract_reserve(c, 4 * c->page);
+    contract_map_new(c, address, 4 * c->page);
+    contract_write(c, c->stream, address, 4 * c->page, 0x31, 0);
+    EXPECT_OK(c->driver->stream_synchronize(c->driver, c->stream));
+    EXPECT_OK(c->driver->unmap(c->driver, address, 4 * c->page));
+    contract_map_new(c, address, c->page);
+    contract_map_new(c, address + 2 * c->page, 2 * c->page);
+    contract_write(c, c->stream, address, c->page, 0x32, 0);
+    contract_write(c, c->stream, address + 2 * c->page, 2 * c->page, 0x33, 0);
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 0x32));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address + 2 * c->page, 2 * c->page, 0x33));
+    EXPECT_OK(c->driver->unmap(c->driver, address + 2 * c->page, 2 * c->page));
+    contract_drop(c, address, c->page, 4 * c->page);
+}
+
 CONTRACT_TEST(contract_mapping, one_unmap_spans_adjacent_mappings)
 {
     uint64_t address = contract_reserve(c, 6 * c->page);

@@ -96,8 +96,8 @@ void mend_swap_keep_room(mend_heap *heap);
 /* ---- choosing (swap_choose.c) ------------------------------------------------------------------
  */
 
-/* A partly used chunk may change its place or its memory: no graph counts on it, and what is free in
- * it is idle. */
+/* A partly used chunk may change its place or its memory: no graph counts on it, and what is free
+ * in it is idle. */
 bool mend_chunk_may_move(mend_heap *heap, const mend_chunk *chunk);
 
 /* It is partly used, may move, and a page of it may be free. */

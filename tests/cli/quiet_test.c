@@ -1,0 +1,49 @@
+/* The policy mend:quiet: it completes where mend runs out of memory, says what it copied, and
+ * breaks no rule of the driver. */
+#include "cli/replay.h"
+#include "tests/support/test.h"
+#include "workloads/workload.h"
+
+static mend_replay_result replay(const mend_trace *trace, const char *policy, double factor)
+{
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    mend_capacity capacity = {.kind = MEND_CAPACITY_FACTOR, .factor = factor};
+    mend_replay_result result = {0};
+    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &capacity, &options, &result));
+    EXPECT_STR_EQ("", result.problem);
+    return result;
+}
+
+MEND_TEST(quiet, completes_by_copying_where_mend_runs_out_of_memory)
+{
+    static const struct {
+        const char *workload;
+        double factor;
+    } rows[] = {{"stress:phase-shift?live=2GiB&phases=6", 1.1},
+                {"stress:checkerboard?live=2GiB", 1.05},
+                {"stress:small-pins?live=2GiB&phases=6", 1.02}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        mend_trace *trace = NULL;
+        ASSERT_RESULT(MEND_OK, mend_workload_generate(rows[i].workload, 0, &trace));
+        mend_replay_result without = replay(trace, "mend", rows[i].factor);
+        EXPECT_FALSE(without.completed);
+        EXPECT_U64_EQ(0, without.bytes_copied);
+        mend_replay_result with = replay(trace, "mend:quiet", rows[i].factor);
+        EXPECT_TRUE(with.completed);
+        EXPECT_TRUE(with.bytes_copied > 0);
+        mend_replay_result_clear(&without);
+        mend_replay_result_clear(&with);
+        mend_trace_destroy(trace);
+    }
+}
+
+MEND_TEST(quiet, copies_nothing_while_there_is_memory)
+{
+    mend_trace *trace = NULL;
+    ASSERT_RESULT(MEND_OK, mend_workload_generate("stress:checkerboard?live=2GiB", 0, &trace));
+    mend_replay_result with = replay(trace, "mend:quiet", 2);
+    EXPECT_U64_EQ(0, with.bytes_copied);
+    EXPECT_U64_EQ(0, with.host_syncs);
+    mend_replay_result_clear(&with);
+    mend_trace_destroy(trace);
+}
