@@ -185,6 +185,20 @@ static void step_limit(model *m)
     EXPECT_RESULT(MEND_OK, mend_set_limit(m->world.pool, limit));
 }
 
+/* Nothing the program has is changed by it. */
+static void step_defrag(model *m)
+{
+    mend_stats before = mend_world_stats(&m->world);
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_defrag(m->world.pool, NULL, &report));
+    mend_stats after = mend_world_stats(&m->world);
+    EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
+    EXPECT_U64_EQ(before.requested_bytes, after.requested_bytes);
+    EXPECT_U64_EQ(report.swaps, after.swaps - before.swaps);
+    EXPECT_TRUE(after.reserved_bytes - after.free_whole_bytes <=
+                before.reserved_bytes - before.free_whole_bytes - report.gained_bytes);
+}
+
 /* A stream ends and another takes its place, often under the same handle. */
 static void step_stream(model *m)
 {
@@ -213,6 +227,8 @@ static void step(model *m)
         step_trim(m);
     } else if (draw < 97) {
         step_limit(m);
+    } else if (draw < 98) {
+        step_defrag(m);
     } else {
         step_stream(m);
     }
@@ -241,6 +257,7 @@ static void run_model(int stream_count, int steps, uint64_t seed)
     mend_world_init(&m.world);
     m.world.sim_config.memory_bytes = (16 + below(&m, 48)) * MEND_MIB;
     m.world.pool_config.allow_stream_waits = below(&m, 2) ? 0 : -1;
+    m.world.pool_config.swap_when_full = (int)below(&m, 2);
     ASSERT_TRUE(mend_world_open(&m.world));
     for (int i = 0; i < stream_count; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(m.world.sim, &m.streams[i]));

@@ -182,6 +182,16 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     mend_tree_insert(&chunks->whole, whole);
 
     mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
+    EXPECT_FOUND(chunk->is_held, true, "counts of chunks");
+    chunks->held_count = 1;
+    EXPECT_FOUND(chunk->is_held, true, "held that misses nothing");
+    chunk->is_held = true;
+    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
+    expect_finding(&r, __LINE__, "can be taken, and is not mapped");
+    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
+    chunk->is_held = false;
+    chunks->held_count = 0;
+
     mend_space *space = &r.heap->zones[MEND_ZONE_LARGE].space;
     mend_gap gap = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     mend_tree_insert(&space->gaps, &gap.by_address);

@@ -121,6 +121,12 @@ static bool run_is_right(const audit *a, const mend_zone *zone, const mend_span 
     return true;
 }
 
+/* Free, but in a chunk that a swap could not map again: nobody may have it. */
+static bool is_claimed(const audit *a, const mend_span *span)
+{
+    return !span->live && mend_layout_misses_mapping(a->heap, span);
+}
+
 /* It stands in the list, beside nothing that it should have been joined with, and will be ready for
  * the stream it was freed on. */
 static bool cached_is_right(audit *a, const mend_span *span)
@@ -169,6 +175,9 @@ static bool span_is_right(audit *a, const mend_span *span, int zone)
     if (in_map && span->chunk != mend_chunk_at(&heap->chunks, span->address)) {
         return broken(a, "span 0x%llx begins in another chunk", HEX(span->address));
     }
+    if (is_claimed(a, span) && (span->run != NULL || span->cached)) {
+        return broken(a, "span 0x%llx can be taken, and is not mapped", HEX(span->address));
+    }
     if (span->cached && !cached_is_right(a, span)) {
         return false;
     }
@@ -182,12 +191,6 @@ static bool span_is_right(audit *a, const mend_span *span, int zone)
     }
     a->spans++;
     return true;
-}
-
-/* Free, but in a chunk that a swap could not map again: nobody may have it. */
-static bool is_claimed(const audit *a, const mend_span *span)
-{
-    return !span->live && span->run == NULL && mend_layout_misses_mapping(a->heap, span);
 }
 
 /* Free, and in no run. */
