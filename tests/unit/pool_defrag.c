@@ -1,6 +1,9 @@
 /* mend_defrag: what lives in partly used chunks is copied together; addresses and bytes stay, what
  * is gained serves any request, limits are kept, and what must not move does not. */
+#include <string.h>
+
 #include "base/align.h"
+#include "tests/support/held.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -415,4 +418,40 @@ MEND_TEST(pool_defrag, small_chunks_move_too)
         release(&r, small[i], 16 * MEND_KIB);
     }
     close_rig(&r);
+}
+
+static void defrag_all(void *argument)
+{
+    rig *r = argument;
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, NULL));
+}
+
+/* Another thread frees the block that is about to move, and asks for one of its size. */
+MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_swap)
+{
+    static const char *const calls[] = {"create", "map", "set_access", "unmap"};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        rig r;
+        mend_held held;
+        bool is_there = false;
+        for (uint64_t position = 1; !is_there && !mend_test_has_failed(); position++) {
+            ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
+            fill(&r);
+            thin_out(&r);
+            bool is_inside = mend_held_begin(&held, r.world.sim, position, defrag_all, &r);
+            is_there = is_inside && strcmp(held.call, calls[i]) == 0;
+            if (is_there) { /* the first chunk is being swapped */
+                void *freed = r.blocks[3];
+                EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, freed, r.stream));
+                EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, BLOCK, r.stream, &r.blocks[3]));
+                EXPECT_TRUE(r.blocks[3] != freed);
+            }
+            mend_held_end(&held);
+            EXPECT_TRUE(is_inside);
+            if (is_there) {
+                use(&r, MEND_SIM_WORK_WRITE, r.blocks[3], BLOCK);
+            }
+            close_rig(&r);
+        }
+    }
 }
