@@ -204,11 +204,14 @@ static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint3
     return longest;
 }
 
-/* A cached span and the run it will begin, from its start on. */
+/* A cached span and the run it will begin, from its start on. Behind that may lie what is free, and
+ * misses its mapping. */
 static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32_t asking)
 {
     uint64_t length = 0;
-    while (span != NULL && !span->live &&
+    bool has_run = span->next != NULL && !span->next->live;
+    uint64_t end = has_run ? mend_run_end(span->next->run) : mend_span_end(span);
+    while (span != NULL && span->address < end &&
            mend_waits_hold(&heap->streams, &span->waits, asking) == 0) {
         length += span->size_bytes;
         span = span->next;

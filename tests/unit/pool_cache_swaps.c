@@ -1,0 +1,235 @@
+/* The front cache where memory is swapped: nothing is cached in a chunk under swap, nor in one that
+ * could not be mapped again; and blocks that moved know the chunk they begin in. */
+#include "base/align.h"
+#include "pool/pool.h"
+#include "tests/support/held.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+#define CHUNK MEND_MIB
+#define BLOCK (128 * MEND_KIB)
+enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 2, BLOCKS = CHUNKS * BLOCKS_OF_CHUNK };
+
+typedef struct rig {
+    mend_world world;
+    mend_stream stream;
+    void *blocks[BLOCKS]; /* side by side, in two full chunks */
+} rig;
+
+static void use(const rig *r, mend_sim_work_kind kind, int block)
+{
+    mend_sim_work work = {.kind = kind,
+                          .address = (uint64_t)(uintptr_t)r->blocks[block],
+                          .size_bytes = BLOCK,
+                          .tag = (uint64_t)(uintptr_t)r->blocks[block]};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+}
+
+static void alloc(rig *r, int block)
+{
+    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, BLOCK, r->stream, &r->blocks[block]));
+    use(r, MEND_SIM_WORK_WRITE, block);
+}
+
+/* Returns where it was. */
+static void *release(rig *r, int block)
+{
+    void *pointer = r->blocks[block];
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, r->stream));
+    r->blocks[block] = NULL;
+    return pointer;
+}
+
+static bool open_rig(rig *r)
+{
+    void *all;
+    *r = (rig){.stream = NULL};
+    mend_world_init(&r->world);
+    if (!mend_world_open(&r->world) ||
+        mend_sim_stream_create(r->world.sim, &r->stream) != MEND_OK) {
+        return false;
+    }
+    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, CHUNKS * CHUNK, r->stream, &all));
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, all, r->stream));
+    for (int i = 0; i < BLOCKS; i++) {
+        alloc(r, i);
+    }
+    return !mend_test_has_failed();
+}
+
+static void close_rig(rig *r)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        if (r->blocks[i] != NULL) {
+            use(r, MEND_SIM_WORK_VERIFY, i);
+            release(r, i);
+        }
+    }
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+/* Every second block: what is freed lies between live blocks, and is cached. */
+static void free_every_second(rig *r)
+{
+    for (int i = 1; i < BLOCKS; i += 2) {
+        release(r, i);
+    }
+}
+
+static uint64_t cached(rig *r)
+{
+    return mend_world_stats(&r->world).cached_blocks;
+}
+
+/* The driver refuses the mapping of the next chunk that is swapped. */
+static void defrag_without_restoring(rig *r, uint64_t clusters)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "map";
+    fault.after_calls = clusters;
+    fault.count = UINT64_MAX;
+    fault.status = 999;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->world.pool, NULL, NULL));
+    mend_sim_clear_faults(r->world.sim);
+    mend_world_check(&r->world);
+}
+
+MEND_TEST(pool_cache_swaps, what_was_cached_in_a_chunk_is_gained)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    free_every_second(&r);
+    EXPECT_U64_EQ(BLOCKS / 2, cached(&r));
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, &report));
+    EXPECT_U64_EQ(CHUNKS, report.swaps);
+    EXPECT_U64_EQ(BLOCKS / 2 * BLOCK, report.gained_bytes);
+    EXPECT_U64_EQ(0, cached(&r));
+    mend_world_check(&r.world);
+    for (int i = 1; i < BLOCKS; i += 2) {
+        alloc(&r, i);
+    }
+    EXPECT_U64_EQ(0, mend_world_stats(&r.world).cache_hits);
+    close_rig(&r);
+}
+
+/* A block that moved is cached where it is, in the chunk that took the place of its old one. */
+MEND_TEST(pool_cache_swaps, a_block_that_moved_is_cached_again)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    for (int i = 1; i < BLOCKS; i++) {
+        release(&r, i);
+    }
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+    void *pointer = release(&r, 0);
+    EXPECT_U64_EQ(1, cached(&r));
+    mend_world_check(&r.world);
+    alloc(&r, 0);
+    EXPECT_PTR_EQ(pointer, r.blocks[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.world).cache_hits);
+    close_rig(&r);
+}
+
+/* A block that reaches into the swapped chunk begins in the chunk before it, as it did. */
+MEND_TEST(pool_cache_swaps, a_block_that_moved_in_part_begins_where_it_did)
+{
+    rig r;
+    void *wide;
+    ASSERT_TRUE(open_rig(&r));
+    void *pointer = release(&r, BLOCKS_OF_CHUNK - 1);
+    release(&r, BLOCKS_OF_CHUNK);
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 2 * BLOCK, r.stream, &wide));
+    EXPECT_PTR_EQ(pointer, wide);
+    for (int i = BLOCKS_OF_CHUNK + 1; i < BLOCKS; i++) {
+        release(&r, i);
+    }
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+    mend_world_check(&r.world);
+    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, wide, r.stream));
+    EXPECT_U64_EQ(1, cached(&r));
+    mend_world_check(&r.world);
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 2 * BLOCK, r.stream, &wide));
+    EXPECT_PTR_EQ(pointer, wide);
+    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, wide, r.stream));
+    close_rig(&r);
+}
+
+static void defrag_all(void *argument)
+{
+    rig *r = argument;
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, NULL));
+}
+
+/* Inside whatever call: another thread frees blocks and asks for some of their size. */
+MEND_TEST(pool_cache_swaps, nothing_is_cached_while_chunks_are_swapped)
+{
+    bool is_inside = true;
+    for (uint64_t position = 1; is_inside && !mend_test_has_failed(); position++) {
+        rig r;
+        mend_held held;
+        ASSERT_TRUE(open_rig(&r));
+        free_every_second(&r);
+        is_inside = mend_held_begin(&held, r.world.sim, position, defrag_all, &r);
+        for (int i = 0; is_inside && i < BLOCKS; i += BLOCKS_OF_CHUNK) {
+            release(&r, i + 2);
+            release(&r, i + 4);
+            EXPECT_U64_EQ(0, cached(&r));
+            EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, BLOCK, r.stream, &r.blocks[i + 4]));
+        }
+        mend_held_end(&held);
+        for (int i = 0; is_inside && i < BLOCKS; i += BLOCKS_OF_CHUNK) {
+            use(&r, MEND_SIM_WORK_WRITE, i + 4);
+        }
+        close_rig(&r);
+    }
+}
+
+/* It goes to nobody before it is mapped again. */
+MEND_TEST(pool_cache_swaps, what_misses_its_mapping_is_not_cached)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    free_every_second(&r);
+    defrag_without_restoring(&r, BLOCKS_OF_CHUNK / 2);
+    EXPECT_U64_EQ(BLOCKS_OF_CHUNK / 2, mend_world_stats(&r.world).unmapped_blocks);
+    int missing = 0;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    for (; !info.is_unmapped && missing < BLOCKS && !mend_test_has_failed(); missing += 2) {
+        EXPECT_RESULT(MEND_OK, mend_get_block_info(r.world.pool, r.blocks[missing], &info));
+    }
+    missing -= 2;
+    ASSERT_TRUE(info.is_unmapped);
+    void *pointer = release(&r, missing);
+    EXPECT_U64_EQ(0, cached(&r));
+    mend_world_check(&r.world);
+    alloc(&r, missing);
+    EXPECT_TRUE(r.blocks[missing] != pointer);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    close_rig(&r);
+}
+
+/* Two free blocks, the first of them cached, end where a chunk begins that misses its mapping. */
+MEND_TEST(pool_cache_swaps, what_misses_its_mapping_is_not_usable_behind_a_cached_block)
+{
+    rig r;
+    mend_explanation explanation;
+    ASSERT_TRUE(open_rig(&r));
+    for (int i = BLOCKS_OF_CHUNK + 2; i < 2 * BLOCKS_OF_CHUNK; i++) {
+        release(&r, i);
+    }
+    defrag_without_restoring(&r, 1);
+    release(&r, BLOCKS_OF_CHUNK);
+    release(&r, BLOCKS_OF_CHUNK - 1);
+    EXPECT_U64_EQ(0, cached(&r));
+    release(&r, BLOCKS_OF_CHUNK - 2);
+    EXPECT_U64_EQ(1, cached(&r));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.world.pool, r.stream, &explanation));
+    EXPECT_U64_EQ(2 * BLOCK, explanation.usable_bytes);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    close_rig(&r);
+}
