@@ -95,9 +95,24 @@ static void judge_explanation(trial *t, int number, const mend_stats *stats)
           mend_explanation_partial_bytes(&explanation, MEND_ZONE_LARGE), stats->free_partial_bytes);
 }
 
+/* A swap has mapped them again, and the driver refused access. */
+static uint64_t bytes_without_access(const trial *t)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        mend_tree_node *at = mend_tree_first(&t->pools[i].pool->heap.chunks.mapped);
+        for (; at != NULL; at = mend_tree_next(at)) {
+            const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+            bytes += chunk->missing == MEND_MISSING_ACCESS ? chunk->size_bytes : 0;
+        }
+    }
+    return bytes;
+}
+
 static void judge_ledger(trial *t, const mend_stats *sum)
 {
     mend_sim_ledger ledger = trial_ledger(t);
+    uint64_t refused_bytes = bytes_without_access(t);
     EQUAL(TRIAL_LEDGER, "the device's chunk bytes", ledger.chunk_bytes, sum->reserved_bytes);
     EQUAL(TRIAL_LEDGER, "the device's chunks", ledger.chunks, sum->chunks);
     EQUAL(TRIAL_LEDGER, "the device's mappings", ledger.mappings, sum->mappings);
@@ -105,9 +120,12 @@ static void judge_ledger(trial *t, const mend_stats *sum)
     EQUAL(TRIAL_LEDGER, "the device's addresses", ledger.address_bytes, sum->address_bytes);
     trial_claim(t, TRIAL_LEDGER,
                 ledger.accessible_bytes <= sum->mapped_bytes &&
-                    ledger.accessible_bytes + sum->retired_bytes >= sum->mapped_bytes,
-                "%llu bytes are accessible, %llu mapped, %llu of them retired",
-                LLU(ledger.accessible_bytes), LLU(sum->mapped_bytes), LLU(sum->retired_bytes));
+                    ledger.accessible_bytes + sum->retired_bytes + refused_bytes >=
+                        sum->mapped_bytes,
+                "%llu bytes are accessible, %llu mapped, %llu of them retired, access was refused "
+                "to %llu",
+                LLU(ledger.accessible_bytes), LLU(sum->mapped_bytes), LLU(sum->retired_bytes),
+                LLU(refused_bytes));
 }
 
 static void judge_device(trial *t)

@@ -140,3 +140,22 @@ MEND_TEST(regression, a_capture_outlives_the_group_that_saw_it)
     config.streams = 3;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* The device is lost between the mapping and the access of a chunk that took another's place. */
+MEND_TEST(regression, a_swap_may_leave_a_mapping_without_access)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 5, .size = 20},
+        {.kind = OP_ALLOC},
+        {.kind = OP_ALLOC, .slot = 1},
+        {.kind = OP_FREE, .stream = 5, .amount = 4},
+        {.kind = OP_LOSE_DEVICE, .amount = 16},
+        {.kind = OP_SYNCHRONIZE},
+        {.kind = OP_FREE, .slot = 5},
+        {.kind = OP_SYNCHRONIZE},
+        {.kind = OP_DEFRAG},
+    };
+    trial_config config = trial_config_default;
+    config.streams = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
