@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "heap/layout.h"
-#include "heap/plan.h"
+#include "heap/scarcity.h"
 
 /* So many runs that are not ready for the stream are passed over. */
 enum { LOOKS = 8 };
@@ -205,7 +205,8 @@ static bool breaks_a_chunk(const mend_span *span)
 /* Where room is scarce a search spares wholly free chunks, if it can. */
 static bool would_be_spared(const mend_heap *heap, const mend_span *span)
 {
-    return span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span) && !mend_plan_room_is_ample(heap);
+    return span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span) &&
+           mend_heap_scarcity(heap) != MEND_AMPLE;
 }
 
 mend_span *mend_cache_take(mend_heap *heap, uint64_t size_bytes, uint32_t stream)

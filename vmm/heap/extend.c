@@ -51,7 +51,7 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
     mend_result result = MEND_OK;
     if (t->plan->base != NULL) {
         mend_run *base = t->plan->base;
-        uint64_t start = mend_align_up(base->address, request->alignment_bytes);
+        uint64_t start = t->plan->start;
         result =
             mend_layout_make_ready(heap, base, start, mend_run_end(base) - start, request->stream);
     }
@@ -328,11 +328,10 @@ mend_result mend_extend(mend_heap *heap, const mend_request *request, mend_plan 
                      .chunks = plan->picked,
                      .total_bytes = plan->picked_bytes + plan->create_bytes};
     t.reservations_before = t.zone->space.reservation_count;
-    uint64_t base_address = plan->base != NULL ? plan->base->address : 0;
     mend_result result = perform(&t, request);
     if (result == MEND_OK) {
         commit(&t);
-        *span = take_block(&t, request, base_address != 0 ? base_address : t.address);
+        *span = take_block(&t, request, plan->base != NULL ? plan->start : t.address);
     } else {
         undo(&t);
     }

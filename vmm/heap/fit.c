@@ -1,13 +1,20 @@
 #include "heap/fit.h"
 
 #include "heap/plan.h"
+#include "heap/scarcity.h"
 
 /* How many runs that fit are looked at for one the stream may use. */
 enum { FIT_TRIES = 24 };
 
-/* When room is scarce: how many runs are compared, and up to how many times the request's size. A
- * larger run is not worth being broken for the sake of a chunk (docs/benchmarks.md). */
-enum { SPARING_TRIES = 8, SPARING_SIZE_FACTOR = 4 };
+/* When memory is scarce: how many runs are compared, and up to how many times the request's size. A
+ * larger run is not worth being broken for the sake of a chunk, unless memory is tight
+ * (docs/benchmarks.md). */
+typedef struct sparing_bounds {
+    int tries;
+    uint64_t size_factor;
+} sparing_bounds;
+static const sparing_bounds bounds_when_scarce = {.tries = 8, .size_factor = 4};
+static const sparing_bounds bounds_when_tight = {.tries = FIT_TRIES, .size_factor = UINT64_MAX};
 
 static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run, uint64_t address)
 {
@@ -31,35 +38,49 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
     return (mend_fit){0};
 }
 
-/* Bytes of wholly free chunks that a block at the address would pin. */
-static uint64_t pinned_bytes(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
+/* What a block at a place would do to wholly free chunks. */
+typedef struct breakage {
+    uint64_t pinned_bytes; /* their sizes */
+    uint64_t wasted_bytes; /* of these, beside the block */
+} breakage;
+
+static breakage breakage_at(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    uint64_t bytes = 0;
+    breakage broken = {0};
+    uint64_t end = address + size_bytes;
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    while (chunk != NULL && chunk->address < address + size_bytes) {
-        bytes += mend_chunk_is_whole(chunk) ? chunk->size_bytes : 0;
-        chunk = mend_chunk_next(chunk);
+    for (; chunk != NULL && chunk->address < end; chunk = mend_chunk_next(chunk)) {
+        if (mend_chunk_is_whole(chunk)) {
+            uint64_t chunk_end = chunk->address + chunk->size_bytes;
+            uint64_t before = address > chunk->address ? address - chunk->address : 0;
+            uint64_t behind = chunk_end > end ? chunk_end - end : 0;
+            broken.pinned_bytes += chunk->size_bytes;
+            broken.wasted_bytes += before + behind;
+        }
     }
-    return bytes;
+    return broken;
 }
 
-/* Compares both ends of the smallest runs that fit, by the wholly free chunks they would pin. */
-static mend_fit sparing_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone)
+/* Compares both ends of the smallest runs that fit, by the wholly free chunks they would pin. What
+ * breaks more of them than allowed is left out. */
+static mend_fit sparing_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
+                            sparing_bounds bounds)
 {
     mend_fit best = {0};
     uint64_t least_bytes = UINT64_MAX;
+    uint64_t allowed_bytes = mend_plan_waste_allowed(heap, request);
     mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
-    for (int tries = 0; run != NULL && tries < SPARING_TRIES && least_bytes > 0 &&
-                        run->size_bytes / SPARING_SIZE_FACTOR <= request->size_bytes;
+    for (int tries = 0; run != NULL && tries < bounds.tries && least_bytes > 0 &&
+                        run->size_bytes / bounds.size_factor <= request->size_bytes;
          tries++) {
         uint64_t ends[] = {
             mend_align_up(run->address, request->alignment_bytes),
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes)};
         for (int i = 0; i < 2; i++) {
             if (is_ready(heap, request, run, ends[i])) {
-                uint64_t bytes = pinned_bytes(heap, ends[i], request->size_bytes);
-                if (bytes < least_bytes) {
-                    least_bytes = bytes;
+                breakage broken = breakage_at(heap, ends[i], request->size_bytes);
+                if (broken.wasted_bytes <= allowed_bytes && broken.pinned_bytes < least_bytes) {
+                    least_bytes = broken.pinned_bytes;
                     best = (mend_fit){run, ends[i]};
                 }
             }
@@ -73,9 +94,15 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
                        uint64_t largest_bytes)
 {
     const mend_zone *zone = &heap->zones[zone_number];
-    if (request->zone == MEND_ZONE_LARGE && !mend_plan_room_is_ample(heap)) {
-        mend_fit fit = sparing_fit(heap, request, zone);
-        if (fit.run != NULL) {
+    if (request->zone == MEND_ZONE_LARGE) {
+        mend_scarcity scarcity = mend_heap_scarcity(heap);
+        bool is_tight = scarcity == MEND_TIGHT;
+        mend_fit fit = {0};
+        if (scarcity != MEND_AMPLE) {
+            fit =
+                sparing_fit(heap, request, zone, is_tight ? bounds_when_tight : bounds_when_scarce);
+        }
+        if (fit.run != NULL || (is_tight && !request->may_break)) {
             return fit;
         }
     }

@@ -7,7 +7,9 @@
 #include "heap/fit.h"
 #include "heap/report.h"
 #include "heap/retire.h"
+#include "heap/scarcity.h"
 #include "heap/swap.h"
+#include "heap/trim.h"
 #include "physical/fence.h"
 
 /* Small requests may live in fragments of the large zone up to this size. */
@@ -152,15 +154,57 @@ static mend_result place_small(mend_heap *heap, const mend_request *request, men
                                               : result;
 }
 
-/* All ways that need no memory of other streams beyond what `request` allows. */
-static mend_result place_anywhere(mend_heap *heap, const mend_request *request, mend_span **span)
+/* In free runs, then by making room; OUT_OF_MEMORY when all ways are closed. */
+static mend_result place_by_rules(mend_heap *heap, const mend_request *request, mend_span **span)
 {
+    mend_scarcity_note(heap, 0);
     mend_result result = mend_place_in_run(heap, request, span);
     if (result != MEND_OK || *span != NULL) {
         return result;
     }
     return request->zone == MEND_ZONE_SMALL ? place_small(heap, request, span)
                                             : place_large(heap, request, span);
+}
+
+/* Gives a chunk back that is too large for the request, so that one of the right size can be
+ * created. */
+static mend_result remake_chunk(mend_heap *heap, const mend_request *request, bool *remade)
+{
+    mend_plan plan;
+    *remade = false;
+    if (mend_plan_find(heap, request, extend_and_create_exactly, &plan) ||
+        plan.lacking_bytes == 0) {
+        return MEND_OK;
+    }
+    mend_result result = mend_trim_one(heap, request->stream, plan.lacking_bytes, remade);
+    heap->counters.chunks_remade += *remade ? 1 : 0;
+    return result;
+}
+
+/* Memory is tight, and there is only room where wholly free chunks must be broken: one of them is
+ * remade, or else broken. */
+static mend_result place_by_breaking(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    bool remade;
+    mend_result result = remake_chunk(heap, request, &remade);
+    if (result == MEND_OK) {
+        result = remade ? place_by_rules(heap, request, span) : MEND_ERROR_OUT_OF_MEMORY;
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_request breaking = *request;
+        breaking.may_break = true;
+        result = place_by_rules(heap, &breaking, span);
+    }
+    return result;
+}
+
+/* All ways that need no memory of other streams beyond what `request` allows. */
+static mend_result place_anywhere(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_result result = place_by_rules(heap, request, span);
+    bool spared = request->zone == MEND_ZONE_LARGE && mend_heap_scarcity(heap) == MEND_TIGHT;
+    return result == MEND_ERROR_OUT_OF_MEMORY && spared ? place_by_breaking(heap, request, span)
+                                                        : result;
 }
 
 /* Every place is looked at before anybody waits on the host, or runs out of memory. */

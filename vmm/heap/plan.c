@@ -1,9 +1,12 @@
 #include "heap/plan.h"
 
-#include "heap/swap.h"
+#include "heap/scarcity.h"
 
 /* How many runs are tried as a base before a fresh place is taken. */
-enum { BASE_TRIES = 16 };
+enum { BASE_TRIES = 16, CLOSING_TRIES = 64 };
+
+/* Of a page that a block closes, this part may stay free between it and its neighbour. */
+enum { GAPS_OF_PAGE = 4 };
 
 /* A chunk of the large zone is a power of two near 1/256 of the limit, up to this. */
 #define LARGEST_CHUNK_BYTES (128 * MEND_MIB)
@@ -11,10 +14,6 @@ enum { CHUNKS_OF_LIMIT = 256 };
 
 /* The same for the small zone. */
 #define SMALL_CHUNK_BYTES (8 * MEND_MIB)
-
-/* Room is ample while so much of the limit is not reserved; then chunks shrink to this part of it.
- */
-enum { AMPLE_ROOM_PERCENT = 60, TIGHT_CHUNKS_OF_LIMIT = 512 };
 
 uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone)
 {
@@ -28,6 +27,13 @@ uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone)
         bytes = heap->config.chunk_bytes;
     }
     return mend_align_up(bytes, page);
+}
+
+uint64_t mend_plan_waste_allowed(const mend_heap *heap, const mend_request *request)
+{
+    bool is_sparing = request->zone == MEND_ZONE_LARGE && !request->may_break &&
+                      mend_heap_scarcity(heap) == MEND_TIGHT;
+    return is_sparing ? heap->device.granularity_bytes : UINT64_MAX;
 }
 
 static bool chunk_is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)
@@ -91,70 +97,38 @@ static uint64_t pick_chunks(mend_heap *heap, const mend_request *request, mend_p
     while (cover != NULL && !can_pick(heap, cover, request)) {
         cover = mend_chunk_whole_next(cover);
     }
-    if (cover == NULL) {
+    if (cover == NULL || cover->size_bytes - need_bytes > mend_plan_waste_allowed(heap, request)) {
         return need_bytes;
     }
     pick(heap, &list, cover);
     return 0;
 }
 
-static uint64_t room_under_limit(const mend_heap *heap)
-{
-    uint64_t limit = heap->config.limit_bytes - mend_swap_kept_bytes(heap);
-    uint64_t reserved = heap->chunks.reserved_bytes;
-    return limit > reserved ? limit - reserved : 0;
-}
-
-bool mend_plan_room_is_ample(const mend_heap *heap)
-{
-    return room_under_limit(heap) > heap->config.limit_bytes / 100 * AMPLE_ROOM_PERCENT;
-}
-
-/* How chunks are sized for one creation. */
-typedef struct creation_sizes {
-    uint64_t least_bytes;   /* created in all, where the limit has room */
-    uint64_t largest_bytes; /* of one chunk */
-    bool lone_tail;         /* the last, partly needed page is a chunk of its own */
-} creation_sizes;
-
 /*
- * While memory is ample, whole usual chunks: few calls. Once the limit comes near, exactly what a
- * large request lacks, and its last page apart: the next block then begins in that small chunk, and
- * no block keeps its neighbour's large chunk from being wholly free.
+ * Decides what to create for the missing bytes; false when the limit has no room for them.
+ *
+ * While memory is ample, smaller requests share usual chunks: few calls. Otherwise exactly what a
+ * request lacks is created. Where memory is scarce its last page is a chunk apart: the next block
+ * begins in that small chunk, and no block keeps its neighbour's large one from being wholly free.
  */
-static creation_sizes sizes_of_creation(const mend_heap *heap, const mend_request *request)
-{
-    uint64_t limit = heap->config.limit_bytes;
-    uint64_t page = heap->device.granularity_bytes;
-    uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
-    creation_sizes sizes = {.least_bytes = usual, .largest_bytes = usual};
-    if (request->zone == MEND_ZONE_SMALL || mend_plan_room_is_ample(heap)) {
-        return sizes;
-    }
-    uint64_t part = mend_align_down(limit / TIGHT_CHUNKS_OF_LIMIT, page);
-    uint64_t tight = mend_min_u64(mend_max_u64(part, page), usual);
-    sizes.least_bytes = request->size_bytes >= tight / 2 ? page : tight;
-    sizes.largest_bytes = mend_min_u64(usual, 4 * tight);
-    sizes.lone_tail = request->size_bytes >= tight / 4;
-    return sizes;
-}
-
-/* Decides what to create for the missing bytes; false when the limit has no room for them. */
 static bool plan_creation(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
 {
-    uint64_t room = room_under_limit(heap);
+    uint64_t room = mend_heap_room_bytes(heap);
     uint64_t page = heap->device.granularity_bytes;
     uint64_t exact = mend_align_up(missing_bytes, page);
+    uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
     if (!rules.may_create || exact > room) {
+        plan->lacking_bytes = rules.may_create ? exact - room : 0;
         return false;
     }
-    creation_sizes sizes = sizes_of_creation(heap, request);
-    bool rounded_up = !rules.exact && exact < sizes.least_bytes && sizes.least_bytes <= room;
-    plan->create_bytes = rounded_up ? sizes.least_bytes : exact;
-    plan->create_unit_bytes = sizes.largest_bytes;
-    bool has_tail = sizes.lone_tail && !rounded_up && exact > page && missing_bytes % page != 0;
-    plan->create_tail_bytes = has_tail ? page : 0;
+    bool is_small = request->zone == MEND_ZONE_SMALL;
+    bool is_scarce = !is_small && mend_heap_scarcity(heap) != MEND_AMPLE;
+    bool shares = is_small || (!is_scarce && request->size_bytes < usual / 2);
+    bool rounded_up = shares && !rules.exact && exact < usual && usual <= room;
+    plan->create_bytes = rounded_up ? usual : exact;
+    plan->create_unit_bytes = usual;
+    plan->create_tail_bytes = is_scarce && exact > page && missing_bytes % page != 0 ? page : 0;
     return true;
 }
 
@@ -176,61 +150,124 @@ static void mark_chunks_of(mend_heap *heap, const mend_run *run)
     }
 }
 
-/* The largest run below the request that is ready and has unmapped addresses enough behind it. */
-static mend_run *find_base(mend_heap *heap, const mend_request *request, mend_run *run, int *tries,
-                           uint64_t *need_bytes)
+/* A place in a free run from which a block would grow behind it. */
+typedef struct base_place {
+    mend_run *run; /* NULL: none */
+    uint64_t start;
+    uint64_t need_bytes; /* behind the run */
+} base_place;
+
+static bool can_grow(mend_heap *heap, const mend_request *request, const base_place *place)
 {
     const mend_space *space = &heap->zones[request->zone].space;
+    uint64_t end = mend_run_end(place->run);
+    return mend_space_room_at(space, end) >= place->need_bytes &&
+           mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
+                                request->behind_wait);
+}
+
+/* The largest run below the request that is ready and has unmapped addresses enough behind it. */
+static base_place find_base(mend_heap *heap, const mend_request *request, mend_run *run, int *tries)
+{
     for (; run != NULL && *tries > 0; run = mend_layout_growing_smaller(run)) {
         (*tries)--;
-        uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+        base_place place = {run, mend_align_up(run->address, request->alignment_bytes), 0};
         uint64_t end = mend_run_end(run);
-        if (start >= end || end - start >= request->size_bytes) {
-            continue;
-        }
-        *need_bytes = request->size_bytes - (end - start);
-        if (mend_space_room_at(space, end) >= *need_bytes &&
-            mend_layout_is_ready(heap, run, start, end - start, request->stream,
-                                 request->behind_wait)) {
-            return run;
+        if (place.start < end && end - place.start < request->size_bytes) {
+            place.need_bytes = request->size_bytes - (end - place.start);
+            if (can_grow(heap, request, &place)) {
+                return place;
+            }
         }
     }
-    return NULL;
+    return (base_place){0};
+}
+
+/* The run that begins nearest before the place from which the block would end where a page ends:
+ * then it shares one page with a neighbour, not two, and no page stays open behind it. What lies
+ * before it of the run stays free, for small blocks. */
+static base_place find_closing_base(mend_heap *heap, const mend_request *request)
+{
+    uint64_t page = heap->device.granularity_bytes;
+    uint64_t least_gap = page / GAPS_OF_PAGE;
+    base_place best = {0};
+    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
+    for (int tries = 0; run != NULL && tries < CLOSING_TRIES; tries++) {
+        uint64_t gap = (run->size_bytes - request->size_bytes % page) % page;
+        base_place place = {run, run->address + gap, request->size_bytes - (run->size_bytes - gap)};
+        bool is_closer = run->size_bytes > request->size_bytes % page && gap < least_gap &&
+                         mend_align_up(place.start, request->alignment_bytes) == place.start;
+        if (is_closer && can_grow(heap, request, &place)) {
+            best = place;
+            least_gap = gap;
+        }
+        run = mend_layout_growing_smaller(run);
+    }
+    return best;
+}
+
+typedef enum growth { GROWTH_FITS, GROWTH_LACKS_ADDRESSES, GROWTH_LACKS_MEMORY } growth;
+
+static growth plan_growth(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                          const base_place *place, mend_plan *plan)
+{
+    const mend_space *space = &heap->zones[request->zone].space;
+    *plan = (mend_plan){.base = place->run, .start = place->start};
+    heap->plan_number++;
+    mark_chunks_of(heap, place->run);
+    if (!fill_plan(heap, request, rules, place->need_bytes, plan)) {
+        return GROWTH_LACKS_MEMORY;
+    }
+    return plan->picked_bytes + plan->create_bytes <=
+                   mend_space_room_at(space, mend_run_end(place->run))
+               ? GROWTH_FITS
+               : GROWTH_LACKS_ADDRESSES;
 }
 
 /* Plans to grow a run; false when memory is missing, or no run has room for the chunks at hand. */
 static bool plan_extension(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan)
 {
-    const mend_zone *zone = &heap->zones[request->zone];
-    mend_run *run = mend_layout_growing_below(zone, request->size_bytes);
-    int tries = BASE_TRIES;
-    uint64_t need_bytes = 0;
-    while ((run = find_base(heap, request, run, &tries, &need_bytes)) != NULL) {
-        *plan = (mend_plan){.base = run};
-        heap->plan_number++;
-        mark_chunks_of(heap, run);
-        if (!fill_plan(heap, request, rules, need_bytes, plan)) {
-            return false; /* a smaller run would need more */
-        }
-        if (plan->picked_bytes + plan->create_bytes <=
-            mend_space_room_at(&zone->space, mend_run_end(run))) {
+    *plan = (mend_plan){0};
+    if (request->zone == MEND_ZONE_LARGE && mend_heap_scarcity(heap) != MEND_AMPLE) {
+        base_place closing = find_closing_base(heap, request);
+        if (closing.run != NULL &&
+            plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS) {
             return true;
         }
-        run = mend_layout_growing_smaller(run);
     }
-    return false;
+    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
+    int tries = BASE_TRIES;
+    for (;;) {
+        base_place place = find_base(heap, request, run, &tries);
+        if (place.run == NULL) {
+            return false;
+        }
+        growth found = plan_growth(heap, request, rules, &place, plan);
+        if (found != GROWTH_LACKS_ADDRESSES) {
+            return found == GROWTH_FITS; /* a smaller run would need more memory */
+        }
+        run = mend_layout_growing_smaller(place.run);
+    }
 }
 
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan)
 {
-    if (rules.may_extend && plan_extension(heap, request, rules, plan)) {
-        return true;
+    uint64_t lacking_behind_run = 0;
+    if (rules.may_extend) {
+        if (plan_extension(heap, request, rules, plan)) {
+            return true;
+        }
+        lacking_behind_run = plan->lacking_bytes;
     }
     *plan = (mend_plan){0};
     heap->plan_number++;
-    return fill_plan(heap, request, rules, request->size_bytes, plan);
+    bool found = fill_plan(heap, request, rules, request->size_bytes, plan);
+    if (!found && lacking_behind_run != 0) {
+        plan->lacking_bytes = mend_min_u64(plan->lacking_bytes, lacking_behind_run);
+    }
+    return found;
 }
 
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,

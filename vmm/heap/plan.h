@@ -9,12 +9,15 @@
 
 typedef struct mend_plan {
     mend_run *base;     /* the run to extend; NULL: a place of its own */
+    uint64_t start;     /* with a base: where in it the block begins */
     mend_chunk *picked; /* chunks to move, in order, linked by next_picked */
     size_t picked_count;
     uint64_t picked_bytes;
     uint64_t create_bytes;      /* to be created behind them */
     uint64_t create_unit_bytes; /* in chunks of this size; the last may be smaller */
     uint64_t create_tail_bytes; /* of these, the last bytes, in a chunk of their own */
+    uint64_t lacking_bytes;     /* no plan: what the limit has too little room for, at least; 0:
+                                   that was not the reason */
 } mend_plan;
 
 /* What a plan may do. */
@@ -41,8 +44,8 @@ bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_pl
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes);
 size_t mend_plan_create_count(const mend_plan *plan);
 
-/* The limit is far: speed counts. Else memory does. */
-bool mend_plan_room_is_ample(const mend_heap *heap);
+/* What a block may leave of a wholly free chunk it breaks while memory is tight. */
+uint64_t mend_plan_waste_allowed(const mend_heap *heap, const mend_request *request);
 
 /* The usual size of a chunk of a zone under the limit now. */
 uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone);

@@ -119,6 +119,7 @@ typedef struct mend_heap_counters {
     uint64_t chunks_moved;
     uint64_t swaps;
     uint64_t copied_bytes;
+    uint64_t chunks_remade;
     uint64_t driver_failures;
 } mend_heap_counters;
 
@@ -131,6 +132,13 @@ typedef struct mend_shortage {
     mend_status no_addresses;   /* the driver's refusal of addresses for memory that was there; or
                                    OK */
 } mend_shortage;
+
+/* What was in use in this window and in the one before, see heap/scarcity.h. */
+typedef struct mend_usage_peaks {
+    uint64_t used_bytes[2];    /* of partly used chunks */
+    uint64_t trapped_bytes[2]; /* of these, not live, when the limit was near */
+    uint64_t window_asked_bytes;
+} mend_usage_peaks;
 
 typedef struct mend_heap_config {
     int device;
@@ -161,7 +169,8 @@ typedef struct mend_heap {
     uint64_t retired_bytes;
     mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
     uint64_t plan_number;
-    bool spends_last_room;      /* the room kept for swaps may be used, see heap/swap.h */
+    bool spends_last_room; /* the room kept for swaps may be used, see heap/swap.h */
+    mend_usage_peaks usage_peaks;
     mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */
     uint32_t cache_closings;    /* the front cache is closed while this is not 0 */
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
@@ -192,6 +201,7 @@ typedef struct mend_request {
     uint32_t group;   /* that the block will belong to; 0: none */
     int zone;         /* where it belongs */
     bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
+    bool may_break;   /* wholly free chunks may be broken though memory is tight */
 } mend_request;
 
 /* The status by which the context was lost, or OK. */

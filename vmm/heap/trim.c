@@ -3,6 +3,7 @@
  * reservations in which nothing is left.
  */
 #include "heap/trim.h"
+
 #include "base/error.h"
 #include "heap/door.h"
 #include "heap/heap.h"
@@ -104,6 +105,39 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
         withdrawn = next;
     }
     return result;
+}
+
+/* NULL where there is none. */
+static mend_chunk *smallest_idle(mend_heap *heap, uint64_t least_bytes, bool may_unmap)
+{
+    mend_chunk *at = mend_chunk_whole_at_least(&heap->chunks, least_bytes, 0);
+    while (at != NULL && !can_withdraw(heap, at, may_unmap)) {
+        at = mend_chunk_whole_next(at);
+    }
+    return at;
+}
+
+mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes, bool *released)
+{
+    *released = false;
+    bool is_captured = false;
+    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_chunk *chunk = smallest_idle(heap, least_bytes, !is_captured);
+    if (chunk == NULL) {
+        return MEND_OK;
+    }
+    if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+        return no_host_memory();
+    }
+    uint64_t released_bytes;
+    withdraw(heap, chunk);
+    chunk->next_picked = NULL;
+    result = release_chunks(heap, chunk, &released_bytes);
+    *released = released_bytes > 0;
+    return mend_heap_lost_by(heap) != MEND_DRIVER_OK ? result : MEND_OK;
 }
 
 mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)

@@ -71,6 +71,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->chunks_moved = counters->chunks_moved;
     stats->swaps = counters->swaps;
     stats->copied_bytes = counters->copied_bytes;
+    stats->chunks_remade = counters->chunks_remade;
     stats->chunks_created = heap->chunks.created;
     stats->chunks_released = heap->chunks.released;
     stats->stream_waits = heap->streams.stream_waits;

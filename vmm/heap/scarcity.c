@@ -1,0 +1,64 @@
+#include "heap/scarcity.h"
+
+#include "heap/swap.h"
+
+/* Room is ample while so much of the limit is not reserved. The front of what this and the figures
+ * below cost and gain is in docs/benchmarks.md. */
+enum { AMPLE_ROOM_PERCENT = 90 };
+
+/* Memory is tight once all but so much of the limit was in use; or all but NEAR_PERCENT, and
+ * TRAPPED_PERCENT of it trapped beside live blocks. */
+enum { FULL_PERCENT = 2, NEAR_PERCENT = 10, TRAPPED_PERCENT = 2 };
+
+/* A window lasts until so many times the limit was asked for: longer than a step of a program. */
+enum { LIMITS_OF_WINDOW = 4 };
+
+static uint64_t percent_of(uint64_t bytes, uint64_t percent)
+{
+    return bytes / 100 * percent;
+}
+
+uint64_t mend_heap_room_bytes(const mend_heap *heap)
+{
+    uint64_t limit = heap->config.limit_bytes - mend_swap_kept_bytes(heap);
+    uint64_t reserved = heap->chunks.reserved_bytes;
+    return limit > reserved ? limit - reserved : 0;
+}
+
+static bool is_near(const mend_heap *heap, uint64_t used_bytes)
+{
+    uint64_t limit = heap->config.limit_bytes;
+    return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
+}
+
+mend_scarcity mend_heap_scarcity(const mend_heap *heap)
+{
+    const mend_usage_peaks *peaks = &heap->usage_peaks;
+    uint64_t limit = heap->config.limit_bytes;
+    if (mend_heap_room_bytes(heap) > percent_of(limit, AMPLE_ROOM_PERCENT)) {
+        return MEND_AMPLE;
+    }
+    uint64_t used = mend_max_u64(peaks->used_bytes[0], peaks->used_bytes[1]);
+    uint64_t trapped = mend_max_u64(peaks->trapped_bytes[0], peaks->trapped_bytes[1]);
+    bool is_full = used >= limit - percent_of(limit, FULL_PERCENT);
+    bool traps_much = is_near(heap, used) && trapped >= percent_of(limit, TRAPPED_PERCENT);
+    return is_full || traps_much ? MEND_TIGHT : MEND_SCARCE;
+}
+
+void mend_scarcity_note(mend_heap *heap, uint64_t asked_bytes)
+{
+    mend_usage_peaks *peaks = &heap->usage_peaks;
+    uint64_t used = heap->chunks.reserved_bytes - heap->chunks.whole_bytes;
+    peaks->window_asked_bytes += asked_bytes;
+    if (peaks->window_asked_bytes / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+        *peaks = (mend_usage_peaks){
+            .used_bytes = {0, peaks->used_bytes[0]},
+            .trapped_bytes = {0, peaks->trapped_bytes[0]},
+        };
+    }
+    peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
+    if (is_near(heap, used)) {
+        uint64_t trapped = used - heap->counters.live_bytes;
+        peaks->trapped_bytes[0] = mend_max_u64(peaks->trapped_bytes[0], trapped);
+    }
+}
