@@ -20,6 +20,7 @@ typedef struct scene {
 static bool open_scene(scene *s)
 {
     mend_world_init(&s->world);
+    s->world.sim_config.memory_bytes = 256 * MEND_MIB; /* ample: blocks share chunks of 1 MiB */
     if (!mend_world_open(&s->world)) {
         return false;
     }
@@ -196,24 +197,25 @@ MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s));
-    void *inside = allocate(&s, 768 * MEND_KIB, 0);
-    void *across = allocate(&s, 640 * MEND_KIB, 0); /* 256 KiB here, 384 KiB in a second chunk */
+    void *inside[2] = {allocate(&s, 448 * MEND_KIB, 0), allocate(&s, 448 * MEND_KIB, 0)};
+    void *across = allocate(&s, 448 * MEND_KIB, 0); /* 128 KiB here, 320 KiB in a second chunk */
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(1, e.reached_into[LARGE].chunks);
-    EXPECT_U64_EQ(640 * MEND_KIB, e.reached_into[LARGE].free_bytes);
+    EXPECT_U64_EQ(704 * MEND_KIB, e.reached_into[LARGE].free_bytes);
     ASSERT_U64_EQ(1, e.emptiest_count);
     EXPECT_U64_EQ((uintptr_t)across, e.emptiest[0].holder_address);
-    EXPECT_U64_EQ(640 * MEND_KIB, e.emptiest[0].holder_bytes);
-    EXPECT_U64_EQ(384 * MEND_KIB, e.emptiest[0].held_bytes);
+    EXPECT_U64_EQ(448 * MEND_KIB, e.emptiest[0].holder_bytes);
+    EXPECT_U64_EQ(320 * MEND_KIB, e.emptiest[0].held_bytes);
     EXPECT_U64_EQ(MEND_MIB, e.emptiest[0].size_bytes);
     EXPECT_U64_EQ(1, e.emptiest[0].holders);
-    release(&s, inside, 0);
+    release(&s, inside[0], 0);
+    release(&s, inside[1], 0);
     e = explain(&s, 0);
     EXPECT_U64_EQ(2, e.reached_into[LARGE].chunks);
     EXPECT_U64_EQ(2, e.by_holder_size[LARGE][0].chunks);
-    EXPECT_U64_EQ(1408 * MEND_KIB, e.by_holder_size[LARGE][0].free_bytes);
+    EXPECT_U64_EQ(1600 * MEND_KIB, e.by_holder_size[LARGE][0].free_bytes);
     EXPECT_U64_EQ(2, e.emptiest_count);
-    EXPECT_U64_EQ(768 * MEND_KIB, e.emptiest[0].free_bytes);
+    EXPECT_U64_EQ(896 * MEND_KIB, e.emptiest[0].free_bytes);
     close_scene(&s);
 }
 
@@ -239,7 +241,7 @@ MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
     void *rest[CHUNKS];
     ASSERT_TRUE(open_scene(&s));
     for (uint64_t i = 0; i < CHUNKS; i++) {
-        uint64_t kept_bytes = (1 + i * 5 % CHUNKS) * 64 * MEND_KIB;
+        uint64_t kept_bytes = (1 + i * 5 % CHUNKS) * 32 * MEND_KIB;
         allocate(&s, kept_bytes, 0);
         rest[i] = allocate(&s, MEND_MIB - kept_bytes, 0);
     }
@@ -249,8 +251,8 @@ MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
     mend_explanation e = explain(&s, 0);
     ASSERT_U64_EQ(MEND_EXPLAIN_EMPTIEST, e.emptiest_count);
     for (uint64_t i = 0; i < MEND_EXPLAIN_EMPTIEST; i++) {
-        EXPECT_U64_EQ(MEND_MIB - (1 + i) * 64 * MEND_KIB, e.emptiest[i].free_bytes);
-        EXPECT_U64_EQ((1 + i) * 64 * MEND_KIB, e.emptiest[i].holder_bytes);
+        EXPECT_U64_EQ(MEND_MIB - (1 + i) * 32 * MEND_KIB, e.emptiest[i].free_bytes);
+        EXPECT_U64_EQ((1 + i) * 32 * MEND_KIB, e.emptiest[i].holder_bytes);
     }
     EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
     close_scene(&s);
@@ -260,7 +262,8 @@ MEND_TEST(observe_explain, counts_small_blocks_where_they_lie)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s));
-    allocate(&s, 960 * MEND_KIB, 0);
+    allocate(&s, 480 * MEND_KIB, 0);
+    allocate(&s, 480 * MEND_KIB, 0);
     allocate(&s, 4 * MEND_KIB, 0); /* into the rest of the chunk */
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(4 * MEND_KIB, e.lent_bytes);

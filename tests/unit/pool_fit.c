@@ -5,7 +5,7 @@
 
 enum { BLOCKS = 13 };
 
-/* A pool with 39 MiB reserved, of 64 or of 256, in which a whole chunk of 1 MiB lies free between
+/* A pool with 39 MiB reserved, of 64 or of 512, in which a whole chunk of 1 MiB lies free between
  * live blocks, and elsewhere half a chunk beside a whole one. */
 typedef struct fit_world {
     mend_world world;
@@ -54,7 +54,7 @@ MEND_TEST(pool_fit, near_the_limit_a_whole_chunk_is_spared)
 MEND_TEST(pool_fit, while_memory_is_ample_the_tightest_run_is_taken)
 {
     fit_world f;
-    ASSERT_TRUE(open_fit_world(&f, 256 * MEND_MIB));
+    ASSERT_TRUE(open_fit_world(&f, 512 * MEND_MIB));
     EXPECT_U64_EQ(1 * MEND_MIB, whole_bytes_after_half_a_chunk(&f));
     mend_world_close(&f.world);
 }

@@ -11,7 +11,6 @@
 #include "heap/layout.h"
 #include "heap/place.h"
 #include "heap/plan.h"
-#include "heap/scarcity.h"
 #include "heap/users.h"
 #include "physical/fence.h"
 
@@ -108,6 +107,7 @@ static void count_alloc(mend_heap *heap, mend_span *span, uint64_t requested_byt
     span->requested_bytes = requested_bytes;
     span->stream = stream;
     counters->allocations++;
+    counters->allocated_bytes += span->size_bytes;
     counters->live_blocks++;
     counters->live_bytes += span->size_bytes;
     counters->requested_bytes += requested_bytes;
@@ -187,9 +187,6 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     result = find_requester(heap, &request);
     if (result != MEND_OK) {
         return result;
-    }
-    if (effort == MEND_EFFORT_NONE && request.zone == MEND_ZONE_LARGE) {
-        mend_scarcity_note(heap, request.size_bytes); /* the first look of each request */
     }
     mend_span *span = NULL;
     if (!mend_pointer_map_reserve(&heap->blocks)) {

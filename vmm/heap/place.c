@@ -157,7 +157,7 @@ static mend_result place_small(mend_heap *heap, const mend_request *request, men
 /* In free runs, then by making room; OUT_OF_MEMORY when all ways are closed. */
 static mend_result place_by_rules(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_scarcity_note(heap, 0);
+    mend_scarcity_note(heap);
     mend_result result = mend_place_in_run(heap, request, span);
     if (result != MEND_OK || *span != NULL) {
         return result;

@@ -10,7 +10,7 @@ enum { AMPLE_ROOM_PERCENT = 90 };
  * TRAPPED_PERCENT of it trapped beside live blocks. */
 enum { FULL_PERCENT = 2, NEAR_PERCENT = 10, TRAPPED_PERCENT = 2 };
 
-/* A window lasts until so many times the limit was asked for: longer than a step of a program. */
+/* A window lasts until so many times the limit was allocated: longer than a step of a program. */
 enum { LIMITS_OF_WINDOW = 4 };
 
 static uint64_t percent_of(uint64_t bytes, uint64_t percent)
@@ -45,15 +45,16 @@ mend_scarcity mend_heap_scarcity(const mend_heap *heap)
     return is_full || traps_much ? MEND_TIGHT : MEND_SCARCE;
 }
 
-void mend_scarcity_note(mend_heap *heap, uint64_t asked_bytes)
+void mend_scarcity_note(mend_heap *heap)
 {
     mend_usage_peaks *peaks = &heap->usage_peaks;
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.whole_bytes;
-    peaks->window_asked_bytes += asked_bytes;
-    if (peaks->window_asked_bytes / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+    uint64_t allocated = heap->counters.allocated_bytes;
+    if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         *peaks = (mend_usage_peaks){
             .used_bytes = {0, peaks->used_bytes[0]},
             .trapped_bytes = {0, peaks->trapped_bytes[0]},
+            .window_start_bytes = allocated,
         };
     }
     peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);

@@ -4,7 +4,7 @@
  *
  * In use are the bytes of partly used chunks: live ones, and those trapped beside them. What was in
  * use a while ago will be again, so the most of the last one or two windows counts; a window lasts
- * until so many bytes were asked for.
+ * until so many bytes were allocated.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -22,8 +22,8 @@ typedef enum mend_scarcity {
 
 mend_scarcity mend_heap_scarcity(const mend_heap *heap);
 
-/* Notes what is in use when a large request looks for room. */
-void mend_scarcity_note(mend_heap *heap, uint64_t asked_bytes);
+/* Notes what is in use, by whoever makes room: then memory is needed. */
+void mend_scarcity_note(mend_heap *heap);
 
 /* What of the limit is not reserved, less what is kept for swaps. */
 uint64_t mend_heap_room_bytes(const mend_heap *heap);

@@ -110,6 +110,7 @@ typedef struct mend_heap_counters {
     uint64_t peak_live_blocks;
     uint64_t peak_mappings;
     uint64_t allocations;
+    uint64_t allocated_bytes; /* in all */
     uint64_t cache_hits;
     uint64_t frees;
     uint64_t out_of_memory;
@@ -137,7 +138,7 @@ typedef struct mend_shortage {
 typedef struct mend_usage_peaks {
     uint64_t used_bytes[2];    /* of partly used chunks */
     uint64_t trapped_bytes[2]; /* of these, not live, when the limit was near */
-    uint64_t window_asked_bytes;
+    uint64_t window_start_bytes; /* allocated in all when this window began */
 } mend_usage_peaks;
 
 typedef struct mend_heap_config {
