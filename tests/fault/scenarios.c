@@ -275,7 +275,7 @@ const scenario scenarios[] = {
      STEPS({ALLOC, 0, 0, CHUNKS(40)}, {ALLOC, 1, 0, CHUNKS(38)}, {FREE, 0, 0, 0}, {FREE, 1, 0, 0},
            {WAIT, 0, 0, 0}),
      .call = {TRIM, 0, 0, 0},
-     .way = {.chunks_released = 78, .events = 1}},
+     .way = {.chunks_released = 78, .events = 1, .returns_addresses = true}},
     {.name = "limit_below_what_is_reserved",
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 0, CHUNKS(3)}, {FREE, 1, 0, 0}, {WAIT, 0, 0, 0}),
      .call = {LIMIT, 0, 0, CHUNKS(4)},

@@ -241,7 +241,7 @@ MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
     void *rest[CHUNKS];
     ASSERT_TRUE(open_scene(&s));
     for (uint64_t i = 0; i < CHUNKS; i++) {
-        uint64_t kept_bytes = (1 + i * 5 % CHUNKS) * 32 * MEND_KIB;
+        uint64_t kept_bytes = (2 + i * 5 % CHUNKS) * 32 * MEND_KIB;
         allocate(&s, kept_bytes, 0);
         rest[i] = allocate(&s, MEND_MIB - kept_bytes, 0);
     }
@@ -251,8 +251,8 @@ MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
     mend_explanation e = explain(&s, 0);
     ASSERT_U64_EQ(MEND_EXPLAIN_EMPTIEST, e.emptiest_count);
     for (uint64_t i = 0; i < MEND_EXPLAIN_EMPTIEST; i++) {
-        EXPECT_U64_EQ(MEND_MIB - (1 + i) * 32 * MEND_KIB, e.emptiest[i].free_bytes);
-        EXPECT_U64_EQ((1 + i) * 32 * MEND_KIB, e.emptiest[i].holder_bytes);
+        EXPECT_U64_EQ(MEND_MIB - (2 + i) * 32 * MEND_KIB, e.emptiest[i].free_bytes);
+        EXPECT_U64_EQ((2 + i) * 32 * MEND_KIB, e.emptiest[i].holder_bytes);
     }
     EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
     close_scene(&s);
