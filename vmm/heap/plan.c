@@ -264,8 +264,8 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
     *plan = (mend_plan){0};
     heap->plan_number++;
     bool found = fill_plan(heap, request, rules, request->size_bytes, plan);
-    if (!found && lacking_behind_run != 0) {
-        plan->lacking_bytes = mend_min_u64(plan->lacking_bytes, lacking_behind_run);
+    if (!found && lacking_behind_run != 0 && lacking_behind_run < plan->lacking_bytes) {
+        plan_extension(heap, request, rules, plan); /* once more, so that its choice is marked */
     }
     return found;
 }

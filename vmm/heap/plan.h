@@ -27,7 +27,8 @@ typedef struct mend_plan_rules {
     bool exact;      /* create no more than what is missing */
 } mend_plan_rules;
 
-/* Finds a plan for the request in its zone; false when there is none by these rules. */
+/* Finds a plan for the request in its zone; false when there is none by these rules. Then it is the
+ * one that lacks least, and the chunks it would use have its number, heap->plan_number. */
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 

@@ -107,11 +107,11 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* NULL where there is none. */
+/* Of those that the last plan would not use; NULL where there is none. */
 static mend_chunk *smallest_idle(mend_heap *heap, uint64_t least_bytes, bool may_unmap)
 {
     mend_chunk *at = mend_chunk_whole_at_least(&heap->chunks, least_bytes, 0);
-    while (at != NULL && !can_withdraw(heap, at, may_unmap)) {
+    while (at != NULL && (at->picked == heap->plan_number || !can_withdraw(heap, at, may_unmap))) {
         at = mend_chunk_whole_next(at);
     }
     return at;

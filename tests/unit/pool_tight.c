@@ -1,0 +1,80 @@
+/* While memory is tight: what making chunks of the right size must not cost. */
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+/* A pool that uses all of its 64 MiB, and two streams. */
+typedef struct tight_world {
+    mend_world world;
+    mend_stream first;
+    mend_stream second;
+    void *blocks[64];
+    int count;
+} tight_world;
+
+static bool open_tight(tight_world *t, uint64_t chunk_bytes)
+{
+    *t = (tight_world){.count = 0};
+    mend_world_init(&t->world);
+    t->world.pool_config.chunk_bytes = chunk_bytes;
+    t->world.pool_config.small_request_bytes = 4 * MEND_KIB;
+    return mend_world_open(&t->world) &&
+           mend_sim_stream_create(t->world.sim, &t->first) == MEND_OK &&
+           mend_sim_stream_create(t->world.sim, &t->second) == MEND_OK;
+}
+
+static void close_tight(tight_world *t)
+{
+    mend_world_check(&t->world);
+    mend_sim_stream_destroy(t->world.sim, t->first);
+    mend_sim_stream_destroy(t->world.sim, t->second);
+    mend_world_close(&t->world);
+}
+
+static void fill(tight_world *t, uint64_t size_bytes, int count)
+{
+    for (; count > 0; count--) {
+        EXPECT_RESULT(MEND_OK,
+                      mend_alloc(t->world.pool, size_bytes, t->first, &t->blocks[t->count++]));
+    }
+}
+
+static void give(tight_world *t, int block)
+{
+    EXPECT_RESULT(MEND_OK, mend_free(t->world.pool, t->blocks[block], t->first));
+}
+
+MEND_TEST(pool_tight, a_request_that_is_refused_leaves_the_free_chunks)
+{
+    tight_world t;
+    ASSERT_TRUE(open_tight(&t, MEND_MIB));
+    fill(&t, MEND_MIB, 64);
+    give(&t, 10);
+    give(&t, 20);
+    give(&t, 30);
+    void *pointer;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(t.world.pool, 3 * MEND_MIB + 64 * MEND_KIB, t.second, &pointer));
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&t.world).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&t.world).chunks_remade);
+    close_tight(&t);
+}
+
+MEND_TEST(pool_tight, the_chunk_that_is_remade_is_none_that_the_request_needs)
+{
+    tight_world t;
+    ASSERT_TRUE(open_tight(&t, 8 * MEND_MIB));
+    fill(&t, 8 * MEND_MIB, 6);
+    fill(&t, 2 * MEND_MIB, 7);
+    fill(&t, MEND_MIB, 2);
+    give(&t, 1);
+    give(&t, 3);
+    give(&t, 9);
+    void *pointer;
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 11 * MEND_MIB, t.second, &pointer));
+    mend_stats stats = mend_world_stats(&t.world);
+    EXPECT_U64_EQ(1, stats.chunks_remade);
+    EXPECT_U64_EQ(0, stats.free_partial_bytes);
+    EXPECT_U64_EQ(57 * MEND_MIB, stats.reserved_bytes); /* 8 were given back, and 1 was made */
+    close_tight(&t);
+}
