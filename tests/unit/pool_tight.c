@@ -78,3 +78,37 @@ MEND_TEST(pool_tight, the_chunk_that_is_remade_is_none_that_the_request_needs)
     EXPECT_U64_EQ(57 * MEND_MIB, stats.reserved_bytes); /* 8 were given back, and 1 was made */
     close_tight(&t);
 }
+
+/* The run that is grown begins with memory of another stream, which the block does not take. */
+MEND_TEST(pool_tight, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
+{
+    tight_world t;
+    ASSERT_TRUE(open_tight(&t, MEND_MIB));
+    fill(&t, 7 * MEND_MIB, 1);
+    fill(&t, MEND_MIB, 1);
+    give(&t, 1);
+    fill(&t, 888 * MEND_KIB, 1);
+    void *before;
+    void *base;
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 8 * MEND_KIB, t.second, &before));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 128 * MEND_KIB, t.first, &base));
+    ASSERT_TRUE((char *)base == (char *)before + 8 * MEND_KIB);
+    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
+                          .address = (uint64_t)(uintptr_t)before,
+                          .size_bytes = 8 * MEND_KIB,
+                          .tag = 1,
+                          .finish_ns = 1000000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(t.world.sim, t.second, &work));
+    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, before, t.second));
+    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, base, t.first));
+    void *grown;
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.first, &grown));
+    EXPECT_PTR_EQ(base, grown);
+    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, grown, t.first));
+    void *again;
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.first, &again));
+    EXPECT_PTR_EQ(grown, again); /* memory freed in the order of the stream is ready for it */
+    EXPECT_U64_EQ(0, mend_world_stats(&t.world).stream_waits);
+    mend_sim_advance(t.world.sim, 2000000);
+    close_tight(&t);
+}

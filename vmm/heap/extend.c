@@ -14,7 +14,7 @@ typedef struct transaction {
     const mend_plan *plan;
     mend_layout_promise nodes; /* of the layout, its own until the end */
     bool has_nodes;
-    mend_span *base; /* the claimed run, as one span; NULL: none, or not claimed yet */
+    mend_span *base; /* claimed of the run, as one span; NULL: nothing, or not claimed yet */
     bool has_picked; /* the picked chunks are claimed */
     mend_zone *zone;
     int zone_number;
@@ -69,9 +69,13 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
 static void claim(transaction *t)
 {
     mend_heap *heap = t->heap;
-    if (t->plan->base != NULL) {
-        t->address = mend_run_end(t->plan->base);
-        t->base = mend_layout_claim(heap, t->plan->base);
+    mend_run *base = t->plan->base;
+    if (base != NULL) {
+        uint64_t start = t->plan->start;
+        t->address = mend_run_end(base);
+        if (start < t->address) { /* what lies before the block is no part of it */
+            t->base = mend_layout_claim_part(heap, base, start, t->address - start);
+        }
     }
     for (mend_chunk *at = t->plan->picked; at != NULL; at = at->next_picked) {
         uint64_t address = at->address;
@@ -161,7 +165,7 @@ static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
 static mend_result choose_address(transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
-    if (t->base != NULL) {
+    if (t->plan->base != NULL) {
         return MEND_OK;
     }
     if (t->zone_number == MEND_ZONE_SMALL && find_tail(t, &t->address)) {

@@ -384,11 +384,6 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
     return span;
 }
 
-mend_span *mend_layout_claim(mend_heap *heap, mend_run *run)
-{
-    return mend_layout_claim_part(heap, run, run->address, run->size_bytes);
-}
-
 void mend_layout_end_claim(mend_heap *heap, mend_span *span)
 {
     assert(!span->live && span->run == NULL);

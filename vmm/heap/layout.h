@@ -35,9 +35,8 @@ void mend_layout_let_go(mend_heap *heap, mend_span *span);
  * held chunk it is claimed from now on. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
-/* Takes a whole run out of all indices, so that nobody else finds it; it stays free memory, idle
- * after the span's waits. Ended by giving it back to where it was. */
-mend_span *mend_layout_claim(mend_heap *heap, mend_run *run);
+/* Takes [address, address + size) of a run out of all indices, so that nobody else finds it; it
+ * stays free memory, idle after the span's waits. Ended by giving it back to where it was. */
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
                                   uint64_t size_bytes);
 void mend_layout_end_claim(mend_heap *heap, mend_span *span);
