@@ -1,5 +1,6 @@
 /* While memory is tight: what making chunks of the right size must not cost. */
 #include "base/align.h"
+#include "tests/support/held.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -110,5 +111,40 @@ MEND_TEST(pool_tight, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
     EXPECT_PTR_EQ(grown, again); /* memory freed in the order of the stream is ready for it */
     EXPECT_U64_EQ(0, mend_world_stats(&t.world).stream_waits);
     mend_sim_advance(t.world.sim, 2000000);
+    close_tight(&t);
+}
+
+typedef struct request {
+    mend_world *world;
+    uint64_t size_bytes;
+    mend_stream stream;
+    mend_result result;
+    void *pointer;
+} request;
+
+static void allocate(void *argument)
+{
+    request *r = argument;
+    r->result = mend_alloc(r->world->pool, r->size_bytes, r->stream, &r->pointer);
+}
+
+/* Wholly free chunks are spared, but nobody waits for a busy driver because of that. */
+MEND_TEST(pool_tight, while_another_makes_room_a_whole_chunk_is_broken_at_once)
+{
+    tight_world t;
+    ASSERT_TRUE(open_tight(&t, MEND_MIB));
+    fill(&t, MEND_MIB, 64);
+    for (int i = 10; i < 20; i += 2) {
+        give(&t, i);
+    }
+    request slow = {&t.world, 2 * MEND_MIB, t.first, MEND_OK, NULL};
+    mend_held held;
+    ASSERT_TRUE(mend_held_begin(&held, t.world.sim, 1, allocate, &slow));
+    request fast = {&t.world, 512 * MEND_KIB, t.first, MEND_OK, NULL};
+    allocate(&fast);
+    EXPECT_RESULT(MEND_OK, fast.result);
+    EXPECT_U64_EQ(60, mend_world_stats(&t.world).live_blocks); /* the slow one has none yet */
+    mend_held_end(&held);
+    EXPECT_RESULT(MEND_OK, slow.result);
     close_tight(&t);
 }

@@ -81,17 +81,44 @@ static mend_result find_requester(mend_heap *heap, mend_request *request)
     return find_stream(heap, request->handle, request->group, &request->stream);
 }
 
+/* Another thread makes room. */
+static bool is_making(mend_heap *heap)
+{
+    bool is_free = mend_mutex_try_lock(&heap->making);
+    if (is_free) {
+        mend_mutex_unlock(&heap->making);
+    }
+    return !is_free;
+}
+
+/* Wholly free chunks are spared while memory is tight, but nobody waits for others because of that:
+ * they may be in the driver for long, or wait for work that this request is needed for. */
+static mend_result place_beside_maker(mend_heap *heap, const mend_request *request,
+                                      mend_span **span)
+{
+    if (mend_plan_waste_allowed(heap, request) == UINT64_MAX || !is_making(heap)) {
+        return MEND_OK;
+    }
+    mend_request breaking = *request;
+    breaking.may_break = true;
+    return mend_place_in_run(heap, &breaking, span);
+}
+
 /* With the right to make room, for which this thread waits its turn. Meanwhile a stream may have
  * been forgotten, a group released. */
 static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort effort,
                              mend_span **span)
 {
+    mend_result result = place_beside_maker(heap, request, span);
+    if (result != MEND_OK || *span != NULL) {
+        return result;
+    }
     if (!mend_pointer_map_promise(&heap->blocks)) {
         return no_host_memory();
     }
     mend_heap_unlock(heap);
     mend_heap_begin_making(heap);
-    mend_result result = find_requester(heap, request);
+    result = find_requester(heap, request);
     if (result == MEND_OK) {
         result = place_with_effort(heap, request, effort, span);
     }
