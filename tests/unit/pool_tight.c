@@ -13,12 +13,13 @@ typedef struct tight_world {
     int count;
 } tight_world;
 
-static bool open_tight(tight_world *t, uint64_t chunk_bytes)
+static bool open_tight(tight_world *t, uint64_t chunk_bytes, int swap_when_full)
 {
     *t = (tight_world){.count = 0};
     mend_world_init(&t->world);
     t->world.pool_config.chunk_bytes = chunk_bytes;
     t->world.pool_config.small_request_bytes = 4 * MEND_KIB;
+    t->world.pool_config.swap_when_full = swap_when_full;
     return mend_world_open(&t->world) &&
            mend_sim_stream_create(t->world.sim, &t->first) == MEND_OK &&
            mend_sim_stream_create(t->world.sim, &t->second) == MEND_OK;
@@ -48,7 +49,7 @@ static void give(tight_world *t, int block)
 MEND_TEST(pool_tight, a_request_that_is_refused_leaves_the_free_chunks)
 {
     tight_world t;
-    ASSERT_TRUE(open_tight(&t, MEND_MIB));
+    ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
     fill(&t, MEND_MIB, 64);
     give(&t, 10);
     give(&t, 20);
@@ -64,7 +65,7 @@ MEND_TEST(pool_tight, a_request_that_is_refused_leaves_the_free_chunks)
 MEND_TEST(pool_tight, the_chunk_that_is_remade_is_none_that_the_request_needs)
 {
     tight_world t;
-    ASSERT_TRUE(open_tight(&t, 8 * MEND_MIB));
+    ASSERT_TRUE(open_tight(&t, 8 * MEND_MIB, 0));
     fill(&t, 8 * MEND_MIB, 6);
     fill(&t, 2 * MEND_MIB, 7);
     fill(&t, MEND_MIB, 2);
@@ -80,11 +81,38 @@ MEND_TEST(pool_tight, the_chunk_that_is_remade_is_none_that_the_request_needs)
     close_tight(&t);
 }
 
+/* The limit lies so far below that room for less than the chunk would not do. */
+MEND_TEST(pool_tight, a_chunk_that_brings_no_room_is_not_given_back)
+{
+    tight_world t;
+    ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
+    fill(&t, MEND_MIB, 64);
+    ASSERT_RESULT(MEND_OK, mend_set_limit(t.world.pool, 32 * MEND_MIB));
+    give(&t, 10);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.second, &pointer));
+    EXPECT_U64_EQ(0, mend_world_stats(&t.world).chunks_remade);
+    close_tight(&t);
+}
+
+/* Above the room that swaps are to have, likewise. */
+MEND_TEST(pool_tight, room_kept_for_swaps_is_none_for_a_remade_chunk)
+{
+    tight_world t;
+    ASSERT_TRUE(open_tight(&t, MEND_MIB, 1));
+    fill(&t, MEND_MIB, 64);
+    give(&t, 10);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.second, &pointer));
+    EXPECT_U64_EQ(0, mend_world_stats(&t.world).chunks_remade);
+    close_tight(&t);
+}
+
 /* The run that is grown begins with memory of another stream, which the block does not take. */
 MEND_TEST(pool_tight, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
 {
     tight_world t;
-    ASSERT_TRUE(open_tight(&t, MEND_MIB));
+    ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
     fill(&t, 7 * MEND_MIB, 1);
     fill(&t, MEND_MIB, 1);
     give(&t, 1);
@@ -132,7 +160,7 @@ static void allocate(void *argument)
 MEND_TEST(pool_tight, while_another_makes_room_a_whole_chunk_is_broken_at_once)
 {
     tight_world t;
-    ASSERT_TRUE(open_tight(&t, MEND_MIB));
+    ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
     fill(&t, MEND_MIB, 64);
     for (int i = 10; i < 20; i += 2) {
         give(&t, i);

@@ -119,7 +119,7 @@ static bool plan_creation(const mend_heap *heap, const mend_request *request, me
     uint64_t exact = mend_align_up(missing_bytes, page);
     uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
     if (!rules.may_create || exact > room) {
-        plan->lacking_bytes = rules.may_create ? exact - room : 0;
+        plan->lacking_bytes = rules.may_create ? mend_heap_lacking_bytes(heap, exact) : 0;
         return false;
     }
     bool is_small = request->zone == MEND_ZONE_SMALL;

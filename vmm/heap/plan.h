@@ -16,7 +16,7 @@ typedef struct mend_plan {
     uint64_t create_bytes;      /* to be created behind them */
     uint64_t create_unit_bytes; /* in chunks of this size; the last may be smaller */
     uint64_t create_tail_bytes; /* of these, the last bytes, in a chunk of their own */
-    uint64_t lacking_bytes;     /* no plan: what the limit has too little room for, at least; 0:
+    uint64_t lacking_bytes;     /* no plan: what must be given back first, for the limit's sake; 0:
                                    that was not the reason */
 } mend_plan;
 

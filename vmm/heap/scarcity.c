@@ -18,11 +18,24 @@ static uint64_t percent_of(uint64_t bytes, uint64_t percent)
     return bytes / 100 * percent;
 }
 
+/* The limit, less what is kept for swaps. */
+static uint64_t limit_of_requests(const mend_heap *heap)
+{
+    return heap->config.limit_bytes - mend_swap_kept_bytes(heap);
+}
+
 uint64_t mend_heap_room_bytes(const mend_heap *heap)
 {
-    uint64_t limit = heap->config.limit_bytes - mend_swap_kept_bytes(heap);
+    uint64_t limit = limit_of_requests(heap);
     uint64_t reserved = heap->chunks.reserved_bytes;
     return limit > reserved ? limit - reserved : 0;
+}
+
+uint64_t mend_heap_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t limit = limit_of_requests(heap);
+    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    return wanted > limit ? wanted - limit : 0;
 }
 
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)
