@@ -230,6 +230,8 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_stream = call->at;
     t->calling_thread = thread == HERE ? outer_thread : thread;
     t->has_called = true;
+    bool is_judged = call->kind == CALL_ALLOC && outer_kind == CALL_NONE && !call->faulty;
+    call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
     turns_run(&t->turns, thread == HERE ? 0 : thread, perform, call);
     note_named(t, call, t->calling_thread);
     t->calling_kind = outer_kind;
@@ -244,7 +246,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     trial_claim(t, TRIAL_RESULT, call->pointer == before, "a failed call touched its output");
     if (call->result == MEND_ERROR_OUT_OF_MEMORY && call->kind == CALL_ALLOC) {
         if (!call->faulty) {
-            trial_judge_refusal(t, call->pool, call->size_bytes);
+            trial_judge_refusal(t, call);
         }
     } else {
         trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),

@@ -175,7 +175,7 @@ static bool holds_memory_for_graphs(const trial *t)
 }
 
 /* While captures and groups hold on to what is free, only what can be created counts. */
-void trial_judge_refusal(trial *t, int pool, uint64_t size_bytes)
+uint64_t trial_room(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
     uint64_t held = t->foreign_bytes + trial_ledger(t).chunk_bytes;
@@ -186,7 +186,14 @@ void trial_judge_refusal(trial *t, int pool, uint64_t size_bytes)
             : 0;
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
     uint64_t whole = holds_memory_for_graphs(t) ? 0 : stats.free_whole_bytes;
-    trial_claim(t, TRIAL_REFUSED, size_bytes > creatable + whole,
-                "%llu bytes were refused, with %llu in wholly free chunks and room to create %llu",
-                LLU(size_bytes), LLU(whole), LLU(creatable));
+    return creatable + whole;
+}
+
+void trial_judge_refusal(trial *t, const trial_call *call)
+{
+    uint64_t after = trial_room(t, call->pool);
+    trial_claim(t, TRIAL_REFUSED, call->size_bytes > mend_max_u64(call->room_bytes, after),
+                "%llu bytes were refused; wholly free, or to be created, were %llu before and are "
+                "%llu",
+                LLU(call->size_bytes), LLU(call->room_bytes), LLU(after));
 }

@@ -193,8 +193,9 @@ __attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict v
 /* After a step: everything that always holds. */
 void trial_judge(trial *t);
 
-/* A request of this pool was refused for lack of memory, and nothing was wrong: was it right to? */
-void trial_judge_refusal(trial *t, int pool, uint64_t size_bytes);
+/* Bytes in wholly free chunks, and of those that can be created: what must be enough for a request.
+ */
+uint64_t trial_room(trial *t, int pool);
 
 mend_stats trial_stats(trial *t, int pool);
 mend_sim_ledger trial_ledger(trial *t);
@@ -220,11 +221,15 @@ typedef struct trial_call {
     mend_event event;
     mend_stream_info info;
     int mode;
-    bool faulty;       /* something was planted that may make it fail */
-    char message[160]; /* why the pool's call failed */
+    bool faulty;         /* something was planted that may make it fail */
+    uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */
+    char message[160];   /* why the pool's call failed */
     mend_result result;
     trial *trial;
 } trial_call;
+
+/* A request was refused for lack of memory, and nothing was wrong: was it right to? */
+void trial_judge_refusal(trial *t, const trial_call *call);
 
 /* A handle of the stream: the legacy stream has two. */
 mend_stream trial_handle(const trial *t, int stream, bool other_name);
