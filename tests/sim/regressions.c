@@ -159,3 +159,16 @@ MEND_TEST(regression, a_swap_may_leave_a_mapping_without_access)
     config.streams = 2;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* Above a lowered limit a chunk was given back to remake it, which made no room. */
+MEND_TEST(regression, the_only_chunk_that_fits_is_not_given_back)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 10, .size = 199}, {.kind = OP_ALLOC, .size = 25},
+        {.kind = OP_SET_LIMIT, .amount = 1},         {.kind = OP_FREE, .slot = 10, .amount = 5},
+        {.kind = OP_ALLOC, .slot = 1, .size = 104},
+    };
+    trial_config config = trial_config_default;
+    config.chunk_pages = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
