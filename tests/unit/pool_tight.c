@@ -142,6 +142,23 @@ MEND_TEST(pool_tight, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
     close_tight(&t);
 }
 
+/* It would end the windows in which is seen what is in use. */
+MEND_TEST(pool_tight, what_no_limit_allows_is_not_asked_for)
+{
+    tight_world t;
+    ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
+    fill(&t, MEND_MIB, 64);
+    void *pointer;
+    give(&t, 10);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                      mend_alloc(t.world.pool, MEND_GIB, t.second, &pointer));
+    }
+    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.second, &pointer));
+    EXPECT_U64_EQ(1, mend_world_stats(&t.world).chunks_remade);
+    close_tight(&t);
+}
+
 typedef struct request {
     mend_world *world;
     uint64_t size_bytes;
