@@ -1,0 +1,169 @@
+/* How scarce memory is, by heaps made up by hand: what is reserved, in use and trapped. */
+#include "heap/scarcity.h"
+
+#include "tests/support/test.h"
+
+/* A percent of it is a round number. */
+#define LIMIT_BYTES (100 * MEND_MIB)
+#define PERCENT(n)  ((n)*MEND_MIB)
+
+/* So many bytes allocated end a window. */
+#define WINDOW_BYTES (4 * LIMIT_BYTES)
+
+typedef struct usage {
+    uint64_t reserved_bytes;
+    uint64_t whole_bytes; /* of these, in wholly free chunks */
+    uint64_t live_bytes;
+} usage;
+
+static void use(mend_heap *heap, usage is)
+{
+    heap->chunks.reserved_bytes = is.reserved_bytes;
+    heap->chunks.whole_bytes = is.whole_bytes;
+    heap->counters.live_bytes = is.live_bytes;
+}
+
+/* All of it live, and nothing else reserved. */
+static void use_live(mend_heap *heap, uint64_t bytes)
+{
+    use(heap, (usage){.reserved_bytes = bytes, .live_bytes = bytes});
+}
+
+/* After so much more was allocated. */
+static void note_behind(mend_heap *heap, uint64_t allocated_bytes)
+{
+    heap->counters.allocated_bytes += allocated_bytes;
+    mend_scarcity_note(heap);
+}
+
+static mend_scarcity noted(mend_heap *heap, usage is)
+{
+    use(heap, is);
+    mend_scarcity_note(heap);
+    return mend_heap_scarcity(heap);
+}
+
+static mend_heap heap_with_limit(uint64_t limit_bytes)
+{
+    return (mend_heap){.config = {.limit_bytes = limit_bytes}};
+}
+
+MEND_TEST(heap_scarcity, ample_while_more_than_nine_tenths_are_not_reserved)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){0}));
+    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(10) - 1}));
+    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){.reserved_bytes = PERCENT(10)}));
+}
+
+/* Whatever was in use before: what is not reserved can be had without breaking anything. */
+MEND_TEST(heap_scarcity, ample_again_once_memory_was_given_back)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, LIMIT_BYTES);
+    mend_scarcity_note(&heap);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(10) - 1}));
+}
+
+MEND_TEST(heap_scarcity, tight_once_all_but_a_fiftieth_was_in_use)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, PERCENT(98) - 1);
+    mend_scarcity_note(&heap);
+    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    use_live(&heap, PERCENT(98));
+    mend_scarcity_note(&heap);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+}
+
+MEND_TEST(heap_scarcity, wholly_free_chunks_are_not_in_use)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    usage is = {.reserved_bytes = LIMIT_BYTES, .whole_bytes = PERCENT(11)};
+    is.live_bytes = PERCENT(89);
+    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, is));
+    is.whole_bytes = PERCENT(2);
+    is.live_bytes = PERCENT(98);
+    EXPECT_INT_EQ(MEND_TIGHT, noted(&heap, is));
+}
+
+MEND_TEST(heap_scarcity, tight_near_the_limit_beside_much_that_is_trapped)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    usage is = {.reserved_bytes = LIMIT_BYTES, .whole_bytes = PERCENT(10)};
+    is.live_bytes = PERCENT(88) + 1;
+    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, is));
+    is.live_bytes = PERCENT(88);
+    EXPECT_INT_EQ(MEND_TIGHT, noted(&heap, is));
+}
+
+/* What lies beside live blocks while there is room enough says nothing. */
+MEND_TEST(heap_scarcity, what_is_trapped_counts_near_the_limit_only)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    usage far = {.reserved_bytes = PERCENT(90) - 1, .live_bytes = PERCENT(10)};
+    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, far));
+    use_live(&heap, PERCENT(95));
+    mend_scarcity_note(&heap);
+    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+}
+
+MEND_TEST(heap_scarcity, remembers_a_peak_for_the_rest_of_its_window_and_the_next)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, LIMIT_BYTES);
+    mend_scarcity_note(&heap);
+    use_live(&heap, PERCENT(50));
+    note_behind(&heap, WINDOW_BYTES - 1);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_U64_EQ(LIMIT_BYTES, heap.usage_peaks.used_bytes[0]);
+    note_behind(&heap, 1); /* the next one begins */
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_U64_EQ(PERCENT(50), heap.usage_peaks.used_bytes[0]);
+    note_behind(&heap, WINDOW_BYTES - 1);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    note_behind(&heap, 1);
+    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+}
+
+MEND_TEST(heap_scarcity, forgets_what_was_trapped_as_well)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    usage is = {.reserved_bytes = PERCENT(92), .live_bytes = PERCENT(89)};
+    EXPECT_INT_EQ(MEND_TIGHT, noted(&heap, is));
+    use_live(&heap, PERCENT(92));
+    note_behind(&heap, WINDOW_BYTES);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    note_behind(&heap, WINDOW_BYTES);
+    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+}
+
+MEND_TEST(heap_scarcity, the_most_of_a_window_counts)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, PERCENT(99));
+    note_behind(&heap, 1);
+    use_live(&heap, PERCENT(20));
+    note_behind(&heap, 1);
+    EXPECT_U64_EQ(PERCENT(99), heap.usage_peaks.used_bytes[0]);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+}
+
+MEND_TEST(heap_scarcity, follows_the_limit)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, PERCENT(60));
+    mend_scarcity_note(&heap);
+    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    heap.config.limit_bytes = PERCENT(61);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    heap.config.limit_bytes = PERCENT(30); /* below what is in use */
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_U64_EQ(0, mend_heap_room_bytes(&heap));
+    heap.config.limit_bytes = LIMIT_BYTES;
+    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    heap.config.limit_bytes = 10 * LIMIT_BYTES;
+    EXPECT_INT_EQ(MEND_AMPLE, mend_heap_scarcity(&heap));
+    EXPECT_U64_EQ(PERCENT(940), mend_heap_room_bytes(&heap));
+}
