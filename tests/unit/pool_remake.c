@@ -46,7 +46,7 @@ static void give(tight_world *t, int block)
     EXPECT_RESULT(MEND_OK, mend_free(t->world.pool, t->blocks[block], t->first));
 }
 
-MEND_TEST(pool_tight, a_request_that_is_refused_leaves_the_free_chunks)
+MEND_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
@@ -62,7 +62,7 @@ MEND_TEST(pool_tight, a_request_that_is_refused_leaves_the_free_chunks)
     close_tight(&t);
 }
 
-MEND_TEST(pool_tight, the_chunk_that_is_remade_is_none_that_the_request_needs)
+MEND_TEST(pool_remake, the_chunk_that_is_remade_is_none_that_the_request_needs)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, 8 * MEND_MIB, 0));
@@ -82,7 +82,7 @@ MEND_TEST(pool_tight, the_chunk_that_is_remade_is_none_that_the_request_needs)
 }
 
 /* The limit lies so far below that room for less than the chunk would not do. */
-MEND_TEST(pool_tight, a_chunk_that_brings_no_room_is_not_given_back)
+MEND_TEST(pool_remake, a_chunk_that_brings_no_room_is_not_given_back)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
@@ -96,7 +96,7 @@ MEND_TEST(pool_tight, a_chunk_that_brings_no_room_is_not_given_back)
 }
 
 /* Above the room that swaps are to have, likewise. */
-MEND_TEST(pool_tight, room_kept_for_swaps_is_none_for_a_remade_chunk)
+MEND_TEST(pool_remake, room_kept_for_swaps_is_none_for_a_remade_chunk)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 1));
@@ -109,7 +109,7 @@ MEND_TEST(pool_tight, room_kept_for_swaps_is_none_for_a_remade_chunk)
 }
 
 /* The run that is grown begins with memory of another stream, which the block does not take. */
-MEND_TEST(pool_tight, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
+MEND_TEST(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
@@ -143,7 +143,7 @@ MEND_TEST(pool_tight, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
 }
 
 /* It would end the windows in which is seen what is in use. */
-MEND_TEST(pool_tight, what_no_limit_allows_is_not_asked_for)
+MEND_TEST(pool_remake, what_no_limit_allows_is_not_asked_for)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
@@ -174,7 +174,7 @@ static void allocate(void *argument)
 }
 
 /* Wholly free chunks are spared, but nobody waits for a busy driver because of that. */
-MEND_TEST(pool_tight, while_another_makes_room_a_whole_chunk_is_broken_at_once)
+MEND_TEST(pool_remake, while_another_makes_room_a_whole_chunk_is_broken_at_once)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
