@@ -180,6 +180,10 @@ static const scenario *find(const char *name)
     X(after_a_wait_for_the_context)                                                                \
     X(retired_mappings_unmapped_first)                                                             \
     X(retired_mappings_in_flight)                                                                  \
+    X(closing_a_page)                                                                              \
+    X(remaking_a_chunk)                                                                            \
+    X(remaking_a_chunk_of_another_stream)                                                          \
+    X(breaking_a_chunk_in_flight)                                                                  \
     X(out_of_memory_at_once)                                                                       \
     X(out_of_memory_after_all_waits)                                                               \
     X(after_a_pressure_callback_and_a_host_wait)                                                   \

@@ -22,6 +22,12 @@
     {ALLOC, 5, 0, KIB(16)}, {ALLOC, 6, 0, KIB(16)}, {ALLOC, 7, 0, KIB(16)}, {FREE, 0, 0, 0},       \
     {FREE, 1, 0, 0}, {FREE, 3, 0, 0}, {FREE, 5, 0, 0}, {FREE, 7, 0, 0}
 
+/* A chunk that is too large for what comes, and a limit that the rest nearly fills: memory is
+ * tight, and less than a chunk is left. */
+#define ONE_CHUNK_AT_THE_LIMIT(stream)                                                             \
+    {ALLOC, 0, stream, CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(4)}, {ALLOC, 2, 0, KIB(32)},               \
+    {LIMIT, 0, 0, KIB(325)}, {USE, 0, stream, 0}, {FREE, 0, stream, 0}
+
 const scenario scenarios[] = {
     /* Fresh addresses and new chunks. */
     {.name = "first_allocation",
@@ -130,6 +136,26 @@ const scenario scenarios[] = {
      STEPS(RUN_WITHOUT_GROWTH(0, 1), {USE, 0, 0, 0}, {FREE, 0, 0, 0}, {ALLOC, 4, 0, CHUNKS(5)}),
      .call = {ALLOC, 5, 0, CHUNKS(2)},
      .way = {.placed_afresh = 1, .chunks_created = 2, .events = 1}},
+
+    /* Tight memory. */
+    {.name = "closing_a_page",
+     STEPS({ALLOC, 0, 0, CHUNKS(7)}, {ALLOC, 1, 0, CHUNKS(1) + KIB(2)}),
+     .call = {ALLOC, 2, 0, KIB(13) + 512}, /* begins 512 bytes behind the other */
+     .way = {.placed_by_extension = 1, .chunks_created = 1}},
+    {.name = "remaking_a_chunk",
+     STEPS(ONE_CHUNK_AT_THE_LIMIT(0), {WAIT, 0, 0, 0}),
+     .call = {ALLOC, 3, 0, KIB(16)},
+     .way = {.placed_afresh = 1, .chunks_created = 1, .chunks_released = 1, .chunks_remade = 1,
+             .events = 1}},
+    {.name = "remaking_a_chunk_of_another_stream",
+     STEPS(ONE_CHUNK_AT_THE_LIMIT(1), {WAIT, 0, 0, 0}),
+     .call = {ALLOC, 3, 0, KIB(16)},
+     .way = {.placed_afresh = 1, .chunks_created = 1, .chunks_released = 1, .chunks_remade = 1,
+             .events = 1}},
+    {.name = "breaking_a_chunk_in_flight",
+     STEPS(ONE_CHUNK_AT_THE_LIMIT(0)),
+     .call = {ALLOC, 3, 0, KIB(16)},
+     .way = {.placed_in_run = 1, .events = 1}},
 
     /* No room. */
     {.name = "out_of_memory_at_once",
