@@ -120,6 +120,31 @@ MEND_TEST(pool_tight, a_chunk_is_created_where_there_is_room)
     graph_program_close(&f.p);
 }
 
+/* So much is allocated that a window ends; the next one that makes room sees it. */
+static void pass_window(full_program *f)
+{
+    for (int i = 0; i < 4 * LIMIT_PAGES / 64; i++) {
+        graph_program_free(&f->p, request(f, 64), f->asking);
+    }
+    graph_program_expect_none(&f->p, LIMIT_PAGES * PAGE, f->asking, "");
+}
+
+/* Two windows later, in which less was in use, memory is merely scarce. */
+MEND_TEST(pool_tight, a_full_moment_is_forgotten)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    release(&f, SMALLER);
+    release(&f, LEAST);
+    pass_window(&f);
+    pass_window(&f);
+    request(&f, 48);
+    expect_whole_pages(&f, 48);
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_moved);
+    graph_program_close(&f.p);
+}
+
 /* A page beside the block is no reason to call the driver. */
 MEND_TEST(pool_tight, a_chunk_too_large_by_a_page_is_right)
 {
