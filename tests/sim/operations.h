@@ -28,7 +28,8 @@
     X(ADVANCE, "the clock runs on by `amount`")                                                    \
     X(SYNCHRONIZE, "the host waits for all work")                                                  \
     X(TRIM, "gives back to `amount` 256ths of the device; an odd slot: the second pool")           \
-    X(SET_LIMIT, "sets the limit to `amount` 256ths of the device; an odd slot: the second pool")  \
+    X(SET_LIMIT, "sets the limit to `amount` 256ths of the device; an odd size: to `amount` "      \
+                 "modulo 32 of them more than lives; an odd slot: the second pool")                \
     X(FORGET, "the pool forgets a stream that is used on")                                         \
     X(REPLACE_STREAM, "a stream is forgotten and destroyed, and another made; amount 1: where "    \
                       "streams may vanish, it does")                                               \
