@@ -136,8 +136,8 @@ typedef struct mend_shortage {
 
 /* What was in use in this window and in the one before, see heap/scarcity.h. */
 typedef struct mend_usage_peaks {
-    uint64_t used_bytes[2];    /* of partly used chunks */
-    uint64_t trapped_bytes[2]; /* of these, not live, when the limit was near */
+    uint64_t used_bytes[2];      /* of partly used chunks */
+    uint64_t trapped_bytes[2];   /* of these, not live, when the limit was near */
     uint64_t window_start_bytes; /* allocated in all when this window began */
 } mend_usage_peaks;
 

@@ -121,22 +121,21 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes
 {
     *released = false;
     bool is_captured = false;
-    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
-    if (result != MEND_OK) {
-        return result;
+    mend_result result = refresh_fences(heap);
+    if (result == MEND_OK) {
+        result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
     }
-    mend_chunk *chunk = smallest_idle(heap, least_bytes, !is_captured);
-    if (chunk == NULL) {
-        return MEND_OK;
+    mend_chunk *chunk = NULL;
+    if (result == MEND_OK && mend_layout_reserve(heap, 1) && mend_retire_reserve(heap, 1)) {
+        chunk = smallest_idle(heap, least_bytes, !is_captured);
     }
-    if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-        return no_host_memory();
+    if (chunk != NULL) {
+        uint64_t released_bytes;
+        withdraw(heap, chunk);
+        chunk->next_picked = NULL;
+        result = release_chunks(heap, chunk, &released_bytes);
+        *released = released_bytes > 0;
     }
-    uint64_t released_bytes;
-    withdraw(heap, chunk);
-    chunk->next_picked = NULL;
-    result = release_chunks(heap, chunk, &released_bytes);
-    *released = released_bytes > 0;
     return mend_heap_lost_by(heap) != MEND_DRIVER_OK ? result : MEND_OK;
 }
 

@@ -8,9 +8,8 @@
 mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* Gives back the smallest wholly free, idle chunk of at least so many bytes that the last plan
- * would not use. False where there is none, or the driver would not take it back: it stays, as free
- * memory. Reaches the driver. MEND_ERROR_DRIVER: it does not tell whether graphs are captured;
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DEVICE_LOST. */
+ * would not use. False where there is none, or it could not be given back: it stays, as free
+ * memory. Reaches the driver; fails only when the context is lost. */
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes, bool *released);
 
 #endif
