@@ -108,8 +108,9 @@ static uint64_t pick_chunks(mend_heap *heap, const mend_request *request, mend_p
  * Decides what to create for the missing bytes; false when the limit has no room for them.
  *
  * While memory is ample, smaller requests share usual chunks: few calls. Otherwise exactly what a
- * request lacks is created. Where memory is scarce its last page is a chunk apart: the next block
- * begins in that small chunk, and no block keeps its neighbour's large one from being wholly free.
+ * request lacks is created. Where memory is scarce, in chunks of half that size (unless a size was
+ * configured), and the last page is a chunk apart: the next block begins in that small chunk, and
+ * no block keeps its neighbour's large one from being wholly free.
  */
 static bool plan_creation(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
@@ -127,7 +128,8 @@ static bool plan_creation(const mend_heap *heap, const mend_request *request, me
     bool shares = is_small || (!is_scarce && request->size_bytes < usual / 2);
     bool rounded_up = shares && !rules.exact && exact < usual && usual <= room;
     plan->create_bytes = rounded_up ? usual : exact;
-    plan->create_unit_bytes = usual;
+    bool is_halved = is_scarce && heap->config.chunk_bytes == 0;
+    plan->create_unit_bytes = is_halved ? mend_align_up(usual / 2, page) : usual;
     plan->create_tail_bytes = is_scarce && exact > page && missing_bytes % page != 0 ? page : 0;
     return true;
 }
