@@ -73,7 +73,7 @@ void register_all()
 {
     const size_t sizes[] = {512,     4 << 10, 32 << 10, 256 << 10,
                             1 << 20, 2 << 20, 16 << 20, 128 << 20};
-    for (size_t others : {0, 1000, 100000, 1000000}) {
+    for (size_t others : {size_t{0}, size_t{1000}, size_t{100000}, size_t{1000000}}) {
         for (size_t size : sizes) {
             for (int i = 0; i < SPEED_CONTENDERS; i++) {
                 auto contender = static_cast<speed_contender>(i);
