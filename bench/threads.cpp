@@ -50,7 +50,7 @@ const Scene scenes[] = {
 void register_all()
 {
     for (const Scene &scene : scenes) {
-        for (size_t count : {1, 2, 4, 8, 16}) {
+        for (size_t count : {size_t{1}, size_t{2}, size_t{4}, size_t{8}, size_t{16}}) {
             for (int i = 0; i < SPEED_CONTENDERS; i++) {
                 auto contender = static_cast<speed_contender>(i);
                 if (!speed_load(contender)) {
