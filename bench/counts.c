@@ -120,7 +120,7 @@ static void alloc_all(world *w)
 static void leave_half_a_chunk(world *w)
 {
     require(w->library.mend_trim(w->pool, 0, NULL) == MEND_OK, "a trim");
-    w->blocks[BLOCKS] = alloc_on(w, 0, 64 * MEND_MIB);
+    w->blocks[BLOCKS] = alloc_on(w, 0, 60 * MEND_MIB);
 }
 
 static void free_both(world *w)
