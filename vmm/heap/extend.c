@@ -3,10 +3,7 @@
 #include "base/error.h"
 #include "heap/door.h"
 #include "heap/retire.h"
-
-/* NOT_READY from map or access is a passing lack of memory: asked again so often, then it is one.
- */
-enum { NOT_READY_TRIES = 4 };
+#include "heap/steps.h"
 
 /* What a transaction has done so far, and undoes when a later step fails. */
 typedef struct transaction {
@@ -186,26 +183,17 @@ static mend_result choose_address(transaction *t, const mend_request *request)
 
 static mend_result map_chunks(transaction *t)
 {
-    const mend_driver *driver = t->heap->driver;
+    mend_heap *heap = t->heap;
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
-        mend_status status = MEND_DRIVER_NOT_READY;
-        for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
-            status =
-                driver->map(driver, t->address + t->mapped_bytes, at->size_bytes, 0, at->handle);
-        }
+        mend_status status = mend_step_map(heap, t->address + t->mapped_bytes, at);
         if (status != MEND_DRIVER_OK) {
-            return mend_heap_driver_failed(t->heap, MEND_CALL_map, status);
+            return mend_heap_driver_failed(heap, MEND_CALL_map, status);
         }
         t->mapped_bytes += at->size_bytes;
     }
-    mend_status status = MEND_DRIVER_NOT_READY;
-    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
-        status =
-            driver->set_access(driver, t->address, t->mapped_bytes, &t->heap->config.device, 1);
-    }
-    return status == MEND_DRIVER_OK
-               ? MEND_OK
-               : mend_heap_driver_failed(t->heap, MEND_CALL_set_access, status);
+    mend_status status = mend_step_allow(heap, t->address, t->mapped_bytes);
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_heap_driver_failed(heap, MEND_CALL_set_access, status);
 }
 
 /* Sets aside, for a later unmap, the mappings that could not be undone at once. */
@@ -221,26 +209,11 @@ static void retire_mapped(transaction *t)
     }
 }
 
-static void note_peaks(mend_heap *heap)
-{
-    mend_heap_counters *counters = &heap->counters;
-    counters->peak_reserved_bytes =
-        mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    counters->peak_mappings =
-        mend_max_u64(counters->peak_mappings, heap->chunks.mapped.count + heap->retired.count);
-}
-
 static void release_created(transaction *t)
 {
-    mend_heap *heap = t->heap;
     for (mend_chunk *at = t->created; at != NULL;) {
         mend_chunk *next = at->next_picked;
-        if (mend_chunk_release(&heap->chunks, at) != MEND_DRIVER_OK) {
-            heap->counters.driver_failures++;
-        } else {
-            heap->chunks.created--;
-            heap->chunks.released--;
-        }
+        mend_step_uncreate(t->heap, at);
         at = next;
     }
 }
@@ -268,7 +241,7 @@ static void undo(transaction *t)
     }
     mend_space_trim(&t->zone->space, t->reservations_before);
     end_claim(t);
-    note_peaks(heap);
+    mend_step_note_peaks(heap);
 }
 
 /* From here on nothing fails: the chunks change places, and their old mappings retire. */
@@ -290,7 +263,7 @@ static void commit(transaction *t)
         mend_layout_attach(heap, at, t->zone_number, address, &waits);
         address += at->size_bytes;
     }
-    note_peaks(heap);
+    mend_step_note_peaks(heap);
 }
 
 static mend_result perform(transaction *t, const mend_request *request)

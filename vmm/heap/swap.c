@@ -10,9 +10,8 @@
 #include "base/error.h"
 #include "heap/door.h"
 #include "heap/retire.h"
+#include "heap/steps.h"
 #include "heap/trim.h"
-
-enum { NOT_READY_TRIES = 4 };
 
 typedef struct swap {
     mend_swap_pass *pass;
@@ -39,6 +38,7 @@ static mend_result failed(swap *s, mend_driver_call call, mend_status status)
     return status == MEND_DRIVER_OK ? MEND_OK : mend_heap_driver_failed(s->heap, call, status);
 }
 
+/* With what is kept from requests: it is kept for this. */
 static uint64_t room_under_limit(const mend_heap *heap)
 {
     uint64_t limit = heap->config.limit_bytes;
@@ -202,37 +202,23 @@ static mend_result create_chunks(swap *s)
     return MEND_OK;
 }
 
-static mend_status map(const mend_driver *driver, uint64_t address, const mend_chunk *chunk)
-{
-    mend_status status = MEND_DRIVER_NOT_READY;
-    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
-        status = driver->map(driver, address, chunk->size_bytes, 0, chunk->handle);
-    }
-    return status;
-}
-
 /* Makes the new chunks usable at a scratch address. */
 static mend_result map_scratch(swap *s)
 {
-    const mend_driver *driver = s->heap->driver;
     mend_status status = mend_space_place(&s->zone->space, s->size.used_bytes, 0, &s->scratch);
     if (status != MEND_DRIVER_OK) { /* addresses that are short are as memory that is */
         return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
                                                    : failed(s, MEND_CALL_reserve, status);
     }
     for (size_t i = 0; i < s->size.clusters; i++) {
-        status = map(driver, s->scratch + s->mapped_bytes, s->clusters[i].chunk);
+        status = mend_step_map(s->heap, s->scratch + s->mapped_bytes, s->clusters[i].chunk);
         s->pass->driver_calls++;
         if (status != MEND_DRIVER_OK) {
             return failed(s, MEND_CALL_map, status);
         }
         s->mapped_bytes += s->clusters[i].size_bytes;
     }
-    status = MEND_DRIVER_NOT_READY;
-    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
-        status =
-            driver->set_access(driver, s->scratch, s->mapped_bytes, &s->heap->config.device, 1);
-    }
+    status = mend_step_allow(s->heap, s->scratch, s->mapped_bytes);
     s->pass->driver_calls++;
     return failed(s, MEND_CALL_set_access, status);
 }
@@ -290,17 +276,6 @@ static void leave_scratch(swap *s)
     }
 }
 
-/* As if the chunk had never been. */
-static void release(mend_heap *heap, mend_chunk *chunk)
-{
-    if (mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-    } else {
-        heap->chunks.created--;
-        heap->chunks.released--;
-    }
-}
-
 /* Takes back every step done. What the driver will not take back stays, accounted. */
 static void undo(swap *s)
 {
@@ -315,7 +290,7 @@ static void undo(swap *s)
             chunk->claimed_address = 0;
             mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claimed_waits);
         } else if (s->clusters[i].is_created && !mend_retire_holds(heap, chunk->handle)) {
-            release(heap, chunk);
+            mend_step_uncreate(heap, chunk);
         }
     }
     mend_chunk_end_hold(&heap->chunks, s->chunk);
@@ -411,15 +386,6 @@ static mend_result restore(swap *s)
                : mend_swap_restoring_failed(heap, first_call, first_status);
 }
 
-static void note_peaks(mend_heap *heap)
-{
-    mend_heap_counters *counters = &heap->counters;
-    counters->peak_reserved_bytes =
-        mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    counters->peak_mappings =
-        mend_max_u64(counters->peak_mappings, heap->chunks.mapped.count + heap->retired.count);
-}
-
 static mend_result perform(swap *s)
 {
     if (!reserve_nodes(s)) {
@@ -442,7 +408,7 @@ static mend_result perform(swap *s)
         return result;
     }
     exchange(s);
-    note_peaks(s->heap);
+    mend_step_note_peaks(s->heap);
     result = restore(s);
     mend_retire_flush(s->heap, MEND_STREAM_UNKNOWN);
     return result;

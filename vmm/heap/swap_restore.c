@@ -8,9 +8,8 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/door.h"
+#include "heap/steps.h"
 #include "heap/swap.h"
-
-enum { NOT_READY_TRIES = 4 };
 
 void mend_swap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
 {
@@ -23,27 +22,6 @@ void mend_swap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
     }
 }
 
-static mend_status map(mend_heap *heap, const mend_chunk *chunk)
-{
-    const mend_driver *driver = heap->driver;
-    mend_status status = MEND_DRIVER_NOT_READY;
-    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
-        status = driver->map(driver, chunk->address, chunk->size_bytes, 0, chunk->handle);
-    }
-    return status;
-}
-
-static mend_status allow(mend_heap *heap, const mend_chunk *chunk)
-{
-    const mend_driver *driver = heap->driver;
-    mend_status status = MEND_DRIVER_NOT_READY;
-    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
-        status =
-            driver->set_access(driver, chunk->address, chunk->size_bytes, &heap->config.device, 1);
-    }
-    return status;
-}
-
 mend_status mend_swap_restore_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first,
                                     mend_driver_call *refused)
 {
@@ -51,14 +29,14 @@ mend_status mend_swap_restore_chunk(mend_heap *heap, mend_chunk *chunk, mend_spa
     mend_status status = MEND_DRIVER_OK;
     if (chunk->missing == MEND_MISSING_MAPPING) {
         *refused = MEND_CALL_map;
-        status = map(heap, chunk);
+        status = mend_step_map(heap, chunk->address, chunk);
         if (status == MEND_DRIVER_OK) {
             mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
         }
     }
     if (status == MEND_DRIVER_OK) {
         *refused = MEND_CALL_set_access;
-        status = allow(heap, chunk);
+        status = mend_step_allow(heap, chunk->address, chunk->size_bytes);
     }
     if (status == MEND_DRIVER_OK) {
         mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
