@@ -172,3 +172,38 @@ MEND_TEST(regression, the_only_chunk_that_fits_is_not_given_back)
     config.chunk_pages = 2;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A callback's free found the device lost, and the driver then refused for another reason. */
+MEND_TEST(regression, a_device_lost_in_a_callback_stays_lost)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .size = 30},
+        {.kind = OP_ALLOC, .slot = 3, .stream = 1, .size = 174},
+        {.kind = OP_ALLOC, .slot = 6, .size = 35},
+        {.kind = OP_ALLOC, .slot = 2, .stream = 1, .size = 166},
+        {.kind = OP_ALLOC, .slot = 5, .size = 56},
+        {.kind = OP_ALLOC, .slot = 8, .size = 15},
+        {.kind = OP_ALLOC, .slot = 4, .stream = 5, .size = 167},
+        {.kind = OP_ADD_CALLBACK, .slot = 7, .amount = 3},
+        {.kind = OP_ALLOC, .slot = 7, .size = 167},
+        {.kind = OP_ALLOC, .slot = 1, .stream = 1, .size = 167},
+        {.kind = OP_ALLOC, .stream = 2, .size = 120},
+        {.kind = OP_ALLOC, .slot = 4, .size = 173},
+        {.kind = OP_ALLOC, .slot = 28, .stream = 1, .size = 56},
+        {.kind = OP_ALLOC, .slot = 1, .size = 153},
+        {.kind = OP_ALLOC, .size = 155},
+        {.kind = OP_ALLOC, .slot = 5, .size = 165},
+        {.kind = OP_FAULT, .amount = 6},
+        {.kind = OP_ALLOC, .slot = 2, .size = 56},
+        {.kind = OP_FAULT, .size = 3, .alignment = 13},
+        {.kind = OP_FREE, .slot = 28},
+        {.kind = OP_LOSE_DEVICE, .amount = 23},
+        {.kind = OP_ALLOC, .slot = 3, .stream = 2, .size = 165},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.chunk_pages = 0;
+    config.threads = 3;
+    config.thread_streams = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

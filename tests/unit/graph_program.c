@@ -73,7 +73,7 @@ void graph_program_use(graph_program *p, mend_stream stream, void *block, uint64
     mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
                           .address = (uint64_t)(uintptr_t)block,
                           .size_bytes = size_bytes,
-                          .tag = ++p->last_tag};
+                          .tag = atomic_fetch_add(&p->last_tag, 1) + 1};
     EXPECT_RESULT(MEND_OK, mend_sim_launch(p->world.sim, stream, &work));
     spin(p, stream, duration_ns);
     work.kind = MEND_SIM_WORK_VERIFY;

@@ -3,6 +3,8 @@
 #ifndef MEND_TESTS_UNIT_GRAPH_PROGRAM_H
 #define MEND_TESTS_UNIT_GRAPH_PROGRAM_H
 
+#include <stdatomic.h>
+
 #include "base/align.h"
 #include "driver/driver.h"
 #include "tests/support/test.h"
@@ -17,7 +19,7 @@ typedef struct graph_program {
     const mend_driver *driver;
     mend_device_info info;
     mend_stream streams[PROGRAM_STREAMS];
-    uint64_t last_tag;
+    atomic_uint_fast64_t last_tag; /* threads of a test may write at once */
 } graph_program;
 
 /* A device of so much memory, and three streams. `configure` may be NULL. */

@@ -179,16 +179,15 @@ static mend_result try_after_siblings(mend_pool *pool, const attempt *a)
 }
 
 /* The context broke in a callback, perhaps in a call whose failure was worked around: the driver
- * says by which status. */
+ * says by which status, unless it refuses for another reason. */
 static mend_result name_loss(mend_pool *pool)
 {
     mend_door door;
     mend_result result = mend_heap_open_door(&pool->heap, &door);
     if (result == MEND_OK) {
         mend_heap_close_door(&pool->heap, &door);
-        result = mend_pool_check_context(pool);
     }
-    return result;
+    return result == MEND_ERROR_DEVICE_LOST ? result : mend_pool_check_context(pool);
 }
 
 /* Calls one callback, without the lock, and searches again when it freed anything. */
