@@ -21,24 +21,6 @@ static mend_replay_options explaining(void)
     return options;
 }
 
-static mend_replay_result replay(const mend_trace *trace, const char *policy, const char *capacity,
-                                 const mend_replay_options *options)
-{
-    mend_replay_result result = {0};
-    mend_capacity parsed;
-    EXPECT_TRUE(mend_parse_capacity(capacity, &parsed));
-    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &parsed, options, &result));
-    EXPECT_STR_EQ("", result.problem);
-    return result;
-}
-
-static mend_trace *workload(const char *spec)
-{
-    mend_trace *trace = NULL;
-    EXPECT_RESULT(MEND_OK, mend_workload_generate(spec, 0, &trace));
-    return trace;
-}
-
 /* ---- what is exact --------------------------------------------------------------------------- */
 
 static void expect_exact_costs(const mend_replay_costs *costs, const mend_replay_calls *calls,
@@ -99,7 +81,7 @@ static void expect_exact(const mend_replay_result *result)
 static void expect_exact_at(const mend_trace *trace, const char *capacity, bool is_enough)
 {
     mend_replay_options options = explaining();
-    mend_replay_result result = replay(trace, "mend", capacity, &options);
+    mend_replay_result result = fixture_replay(trace, "mend", capacity, &options);
     expect_exact(&result);
     EXPECT_TRUE(result.completed == is_enough);
     if (is_enough) {
@@ -118,7 +100,7 @@ MEND_TEST(explain, causes_add_up_on_every_stress_workload)
         "stress:random-mix",
     };
     for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
-        mend_trace *trace = workload(specs[i]);
+        mend_trace *trace = fixture_workload(specs[i]);
         expect_exact_at(trace, "unlimited", true);
         expect_exact_at(trace, "0.9x", false);
         mend_trace_destroy(trace);
@@ -140,11 +122,11 @@ MEND_TEST(explain, causes_add_up_on_the_recordings)
 
 MEND_TEST(explain, looking_changes_nothing)
 {
-    mend_trace *trace = workload("stress:many-streams");
+    mend_trace *trace = fixture_workload("stress:many-streams");
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-    mend_replay_result plain = replay(trace, "mend", "1.05x", &options);
+    mend_replay_result plain = fixture_replay(trace, "mend", "1.05x", &options);
     options.explain = true;
-    mend_replay_result result = replay(trace, "mend", "1.05x", &options);
+    mend_replay_result result = fixture_replay(trace, "mend", "1.05x", &options);
     EXPECT_TRUE(plain.explanation == NULL);
     EXPECT_U64_EQ(plain.completed, result.completed);
     EXPECT_U64_EQ(plain.peak_reserved_bytes, result.peak_reserved_bytes);
@@ -175,7 +157,7 @@ MEND_TEST(explain, tells_events_and_ages_of_holders)
 {
     mend_trace *trace = fixture_trace(held_chunks);
     mend_replay_options options = explaining();
-    mend_replay_result result = replay(trace, "mend", "1GiB", &options);
+    mend_replay_result result = fixture_replay(trace, "mend", "1GiB", &options);
     EXPECT_FALSE(result.completed);
     expect_exact(&result);
     const mend_replay_moment *failure = &result.explanation->moments[MEND_MOMENT_FAILURE];
@@ -199,16 +181,16 @@ MEND_TEST(explain, tells_events_and_ages_of_holders)
 
 MEND_TEST(explain, models_tell_of_time_alone)
 {
-    mend_trace *trace = workload("stress:staircase");
+    mend_trace *trace = fixture_workload("stress:staircase");
     mend_replay_options options = explaining();
-    mend_replay_result result = replay(trace, "expandable", "unlimited", &options);
+    mend_replay_result result = fixture_replay(trace, "expandable", "unlimited", &options);
     ASSERT_TRUE(result.explanation != NULL);
     EXPECT_FALSE(result.explanation->knows_memory);
     expect_exact_costs(&result.explanation->costs, &result.calls, result.driver_time_us);
     EXPECT_TRUE(result.explanation->costs.by_cause[MEND_CAUSE_growing].time_ns > 0);
     EXPECT_U64_EQ(0, result.explanation->costs.by_cause[MEND_CAUSE_moving].calls);
     mend_replay_result_clear(&result);
-    result = replay(trace, "caching", "1.05x", &options);
+    result = fixture_replay(trace, "caching", "1.05x", &options);
     const mend_replay_cost *costs = result.explanation->costs.by_cause;
     EXPECT_U64_EQ(result.calls.malloc_calls, costs[MEND_CAUSE_growing].calls);
     EXPECT_U64_EQ(result.calls.free_calls, costs[MEND_CAUSE_giving_back].calls);
@@ -219,9 +201,9 @@ MEND_TEST(explain, models_tell_of_time_alone)
 
 MEND_TEST(explain, the_row_of_a_fit_is_explained)
 {
-    mend_trace *trace = workload("stress:random-mix?allocations=200");
+    mend_trace *trace = fixture_workload("stress:random-mix?allocations=200");
     mend_replay_options options = explaining();
-    mend_replay_result result = replay(trace, "mend", "fit", &options);
+    mend_replay_result result = fixture_replay(trace, "mend", "fit", &options);
     EXPECT_TRUE(result.fitted);
     expect_exact(&result);
     mend_replay_result_clear(&result);

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "tests/support/test.h"
+#include "workloads/workload.h"
 
 static fixture_file new_file(const char *ending)
 {
@@ -86,4 +87,22 @@ mend_trace *fixture_recording(const char *name)
         mend_test_fail(__FILE__, __LINE__, "%s cannot be read", path);
     }
     return trace;
+}
+
+mend_trace *fixture_workload(const char *spec)
+{
+    mend_trace *trace = NULL;
+    EXPECT_RESULT(MEND_OK, mend_workload_generate(spec, 0, &trace));
+    return trace;
+}
+
+mend_replay_result fixture_replay(const mend_trace *trace, const char *policy, const char *capacity,
+                                  const mend_replay_options *options)
+{
+    mend_replay_result result = {0};
+    mend_capacity parsed;
+    EXPECT_TRUE(mend_parse_capacity(capacity, &parsed));
+    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &parsed, options, &result));
+    EXPECT_STR_EQ("", result.problem);
+    return result;
 }

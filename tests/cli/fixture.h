@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "cli/replay.h"
 #include "cli/trace.h"
 
 #define TRACE_HEAD "Thread,Time,Action,Pointer,Size,Stream\n"
@@ -28,5 +29,12 @@ mend_trace *fixture_trace(const char *text);
 
 /* One of bench/traces, by its short name. */
 mend_trace *fixture_recording(const char *name);
+
+/* A built-in workload, as the command line names it. */
+mend_trace *fixture_workload(const char *spec);
+
+/* A replay that is expected to be possible; the problem is told where there is one. */
+mend_replay_result fixture_replay(const mend_trace *trace, const char *policy, const char *capacity,
+                                  const mend_replay_options *options);
 
 #endif

@@ -7,13 +7,9 @@
 static mend_replay_result replay_text(const char *text, const char *capacity)
 {
     mend_trace *trace = fixture_trace(text);
-    mend_replay_result result = {0};
-    mend_capacity parsed;
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
     options.check_content = true;
-    EXPECT_TRUE(mend_parse_capacity(capacity, &parsed));
-    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, "gmlake", &parsed, &options, &result));
-    EXPECT_STR_EQ("", result.problem);
+    mend_replay_result result = fixture_replay(trace, "gmlake", capacity, &options);
     EXPECT_U64_EQ(0, result.content_errors);
     EXPECT_TRUE(result.completed);
     mend_trace_destroy(trace);

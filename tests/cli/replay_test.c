@@ -16,25 +16,6 @@ static mend_replay_options default_options(void)
     return (mend_replay_options)MEND_REPLAY_OPTIONS_INIT;
 }
 
-/* A run that is expected to be possible; the problem is told where there is one. */
-static mend_replay_result replay(const mend_trace *trace, const char *policy, const char *capacity,
-                                 const mend_replay_options *options)
-{
-    mend_replay_result result = {0};
-    mend_capacity parsed;
-    EXPECT_TRUE(mend_parse_capacity(capacity, &parsed));
-    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &parsed, options, &result));
-    EXPECT_STR_EQ("", result.problem);
-    return result;
-}
-
-static mend_trace *workload(const char *spec)
-{
-    mend_trace *trace = NULL;
-    EXPECT_RESULT(MEND_OK, mend_workload_generate(spec, 0, &trace));
-    return trace;
-}
-
 /* Three blocks of 30 MiB, one of them freed early. */
 static const char three_blocks[] = TRACE_HEAD "0,0,allocate,1,31457280,0\n"
                                               "0,1,allocate,2,31457280,0\n"
@@ -46,7 +27,7 @@ MEND_TEST(replay, counts_calls_prices_and_peaks)
 {
     mend_trace *trace = fixture_trace(three_blocks);
     mend_replay_options options = default_options();
-    mend_replay_result result = replay(trace, "caching", "unlimited", &options);
+    mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
     EXPECT_TRUE(result.completed);
     EXPECT_FALSE(result.limited);
     EXPECT_U64_EQ(5, result.events);
@@ -72,7 +53,7 @@ MEND_TEST(replay, the_second_half_begins_with_the_event_in_the_middle)
                                                  "0,2,allocate,3,31457280,0\n"
                                                  "0,3,allocate,4,31457280,0\n");
     mend_replay_options options = default_options();
-    mend_replay_result result = replay(trace, "caching", "unlimited", &options);
+    mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
     EXPECT_U64_EQ(4, result.calls.malloc_calls);
     EXPECT_U64_EQ(2, result.calls_second_half.malloc_calls);
     mend_replay_result_clear(&result);
@@ -83,7 +64,7 @@ MEND_TEST(replay, a_run_ends_at_the_first_allocation_that_fails)
 {
     mend_trace *trace = fixture_trace(three_blocks);
     mend_replay_options options = default_options();
-    mend_replay_result result = replay(trace, "caching", "40MiB", &options);
+    mend_replay_result result = fixture_replay(trace, "caching", "40MiB", &options);
     EXPECT_FALSE(result.completed);
     EXPECT_U64_EQ(1, result.failed_at_event);
     EXPECT_TRUE(result.limited);
@@ -96,7 +77,7 @@ MEND_TEST(replay, a_run_ends_at_the_first_allocation_that_fails)
     EXPECT_U64_EQ(0, result.host_syncs);
     mend_replay_result_clear(&result);
     /* The freed block goes back to the driver for the third, with a wait. */
-    result = replay(trace, "caching", "62MiB", &options);
+    result = fixture_replay(trace, "caching", "62MiB", &options);
     EXPECT_TRUE(result.completed);
     EXPECT_U64_EQ(1, result.calls.free_calls);
     EXPECT_U64_EQ(1, result.host_syncs);
@@ -108,10 +89,10 @@ MEND_TEST(replay, capacities_are_rounded_up_to_a_page)
 {
     mend_trace *trace = fixture_trace(three_blocks);
     mend_replay_options options = default_options();
-    mend_replay_result result = replay(trace, "caching", "65011713", &options);
+    mend_replay_result result = fixture_replay(trace, "caching", "65011713", &options);
     EXPECT_U64_EQ(64 * MEND_MIB, result.capacity_bytes);
     mend_replay_result_clear(&result);
-    result = replay(trace, "caching", "1.5x", &options);
+    result = fixture_replay(trace, "caching", "1.5x", &options);
     EXPECT_U64_EQ(92 * MEND_MIB, result.capacity_bytes);
     mend_replay_result_clear(&result);
     mend_trace_destroy(trace);
@@ -123,7 +104,7 @@ MEND_TEST(replay, other_prices_change_the_time_alone)
     mend_replay_options options = default_options();
     mend_sim_prices prices = {.plain_alloc = {.call_ns = 1000}};
     options.prices = &prices;
-    mend_replay_result result = replay(trace, "caching", "unlimited", &options);
+    mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
     EXPECT_TRUE(fabs(result.driver_time_us - 3) < 1e-9);
     EXPECT_U64_EQ(92 * MEND_MIB, result.peak_reserved_bytes);
     mend_replay_result_clear(&result);
@@ -136,7 +117,7 @@ MEND_TEST(replay, blocks_of_no_bytes_are_not_asked_for)
                                                  "0,1,allocate,2,512,0\n"
                                                  "0,2,free,1,0,0\n");
     mend_replay_options options = default_options();
-    mend_replay_result result = replay(trace, "mend", "unlimited", &options);
+    mend_replay_result result = fixture_replay(trace, "mend", "unlimited", &options);
     EXPECT_TRUE(result.completed);
     EXPECT_U64_EQ(1, result.alloc_ns.calls);
     EXPECT_U64_EQ(0, result.free_ns.calls);
@@ -163,7 +144,7 @@ MEND_TEST(replay, samples_tell_the_story_over_time)
     mend_trace *trace = fixture_trace(three_blocks);
     mend_replay_options options = default_options();
     options.sample_limit = 100;
-    mend_replay_result result = replay(trace, "caching", "unlimited", &options);
+    mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
     ASSERT_TRUE(result.sample_count == 5);
     EXPECT_U64_EQ(0, result.samples[0].event);
     EXPECT_U64_EQ(30 * MEND_MIB, result.samples[0].live_bytes);
@@ -172,7 +153,7 @@ MEND_TEST(replay, samples_tell_the_story_over_time)
     EXPECT_U64_EQ(92 * MEND_MIB, result.samples[4].reserved_bytes);
     mend_replay_result_clear(&result);
     options.sample_limit = 3;
-    result = replay(trace, "caching", "unlimited", &options);
+    result = fixture_replay(trace, "caching", "unlimited", &options);
     EXPECT_TRUE(result.sample_count >= 2 && result.sample_count <= 3);
     EXPECT_U64_EQ(4, result.samples[result.sample_count - 1].event);
     mend_replay_result_clear(&result);
@@ -192,7 +173,7 @@ static uint64_t fit_by_hand(const mend_trace *trace, const char *policy, uint64_
         char capacity[32];
         snprintf(capacity, sizeof(capacity), "%llu",
                  (unsigned long long)(trace->peak_live_bytes + (uint64_t)ceill(extra / 500)));
-        mend_replay_result result = replay(trace, policy, capacity, &options);
+        mend_replay_result result = fixture_replay(trace, policy, capacity, &options);
         bool completed = result.completed;
         mend_replay_result_clear(&result);
         if (!completed) {
@@ -205,14 +186,14 @@ static uint64_t fit_by_hand(const mend_trace *trace, const char *policy, uint64_
 
 static void compare_fit(const char *spec, const char *policy)
 {
-    mend_trace *trace = workload(spec);
+    mend_trace *trace = fixture_workload(spec);
     ASSERT_TRUE(trace != NULL);
     mend_replay_options options = default_options();
-    mend_replay_result unlimited = replay(trace, policy, "unlimited", &options);
+    mend_replay_result unlimited = fixture_replay(trace, policy, "unlimited", &options);
     long double excess =
         (long double)unlimited.peak_reserved_bytes / (long double)trace->peak_live_bytes - 1;
     uint64_t top = mend_max_u64(50, (uint64_t)ceill(excess * 500));
-    mend_replay_result fit = replay(trace, policy, "fit", &options);
+    mend_replay_result fit = fixture_replay(trace, policy, "fit", &options);
     uint64_t expected = fit_by_hand(trace, policy, top);
     EXPECT_TRUE(fit.fitted && fit.completed);
     MEND_TEST_CHECK(fabs(fit.fit_factor - (1 + (double)expected / 500)) < 1e-9, (void)0,
@@ -241,7 +222,7 @@ MEND_TEST(replay, fit_of_a_small_trace_takes_no_more_runs_than_there_are_pages)
     static const char *const policies[] = {"mend", "caching", "expandable"};
     for (size_t i = 0; i < 3; i++) {
         mend_replay_options options = default_options();
-        mend_replay_result fit = replay(trace, policies[i], "fit", &options);
+        mend_replay_result fit = fixture_replay(trace, policies[i], "fit", &options);
         EXPECT_TRUE(fit.fitted);
         EXPECT_TRUE(fit.fit_factor == 1);
         EXPECT_U64_EQ(2 * MEND_MIB, fit.fit_capacity_bytes);
@@ -266,14 +247,14 @@ MEND_TEST(replay, nothing_live_has_no_fit)
 
 MEND_TEST(replay, threads_replay_every_event_once)
 {
-    mend_trace *trace = workload("stress:many-streams?live=256MiB&turns=12");
+    mend_trace *trace = fixture_workload("stress:many-streams?live=256MiB&turns=12");
     ASSERT_TRUE(trace != NULL);
     size_t allocations = trace->block_count;
     static const char *const policies[] = {"mend", "caching", "expandable"};
     for (size_t i = 0; i < 3; i++) {
         mend_replay_options options = default_options();
         options.threads = 4;
-        mend_replay_result result = replay(trace, policies[i], "unlimited", &options);
+        mend_replay_result result = fixture_replay(trace, policies[i], "unlimited", &options);
         EXPECT_TRUE(result.completed);
         EXPECT_U64_EQ(allocations, result.alloc_ns.calls);
         EXPECT_TRUE(result.alloc_ns.p50_ns <= result.alloc_ns.p99_ns);
@@ -297,14 +278,14 @@ MEND_TEST(replay, content_is_intact_under_every_policy)
     static const char *const policies[] = {"mend",     "caching",   "expandable", "bfc",
                                            "rmm-pool", "rmm-arena", "gmlake"};
     for (size_t s = 0; s < 2; s++) {
-        mend_trace *trace = workload(specs[s]);
+        mend_trace *trace = fixture_workload(specs[s]);
         ASSERT_TRUE(trace != NULL);
         /* Blocks of these generators are large: bytes cost time. */
         ASSERT_RESULT(MEND_OK, mend_trace_scale(trace, 8));
         for (size_t p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
             mend_replay_options options = default_options();
             options.check_content = true;
-            mend_replay_result result = replay(trace, policies[p], "unlimited", &options);
+            mend_replay_result result = fixture_replay(trace, policies[p], "unlimited", &options);
             EXPECT_TRUE(result.completed);
             EXPECT_TRUE(result.content_checked);
             EXPECT_U64_EQ(0, result.content_errors);
@@ -457,7 +438,7 @@ MEND_TEST(replay, the_caching_model_does_on_recordings_what_it_should)
         mend_trace *trace = fixture_recording(known[i].name);
         ASSERT_TRUE(trace != NULL);
         mend_replay_options options = default_options();
-        mend_replay_result result = replay(trace, "caching", "unlimited", &options);
+        mend_replay_result result = fixture_replay(trace, "caching", "unlimited", &options);
         EXPECT_U64_EQ(known[i].mallocs, result.calls.malloc_calls);
         EXPECT_U64_EQ(known[i].reserved_per_mille,
                       result.peak_reserved_bytes * 1000 / result.peak_live_bytes);
@@ -471,7 +452,7 @@ MEND_TEST(replay, the_expandable_model_does_on_recordings_what_it_should)
     mend_trace *trace = fixture_recording("gpt2-medium-pretrain");
     ASSERT_TRUE(trace != NULL);
     mend_replay_options options = default_options();
-    mend_replay_result result = replay(trace, "expandable", "unlimited", &options);
+    mend_replay_result result = fixture_replay(trace, "expandable", "unlimited", &options);
     EXPECT_U64_EQ(1428, result.calls.create_calls);
     EXPECT_U64_EQ(1428, result.calls.map_calls);
     EXPECT_U64_EQ(323, result.calls.set_access_calls);
@@ -489,7 +470,7 @@ MEND_TEST(replay, mend_completes_the_recordings_without_host_waits)
         mend_trace *trace = fixture_recording(names[i]);
         ASSERT_TRUE(trace != NULL);
         mend_replay_options options = default_options();
-        mend_replay_result result = replay(trace, "mend", "1.1x", &options);
+        mend_replay_result result = fixture_replay(trace, "mend", "1.1x", &options);
         EXPECT_TRUE(result.completed);
         EXPECT_U64_EQ(0, result.host_syncs);
         EXPECT_U64_EQ(0, result.bytes_copied);

@@ -9,13 +9,8 @@
 
 static mend_replay_result replay(const mend_trace *trace, const char *policy, const char *capacity)
 {
-    mend_replay_result result = {0};
-    mend_capacity parsed;
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
-    EXPECT_TRUE(mend_parse_capacity(capacity, &parsed));
-    EXPECT_RESULT(MEND_OK, mend_replay_run(trace, policy, &parsed, &options, &result));
-    EXPECT_STR_EQ("", result.problem);
-    return result;
+    return fixture_replay(trace, policy, capacity, &options);
 }
 
 /* Runs a trace that is written down here. */

@@ -107,18 +107,6 @@ MEND_TEST(trace, refuses_bad_lines_with_line_and_reason)
     }
 }
 
-MEND_TEST(trace, refuses_more_live_bytes_than_can_be_counted)
-{
-    char text[1024] = TRACE_HEAD;
-    for (int i = 0; i < 9; i++) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof(text) - used, "0,0,allocate,%d,0x1000000000000000,0\n", i);
-    }
-    char message[512] = "";
-    EXPECT_TRUE(fixture_read_trace(text, message) == NULL);
-    EXPECT_TRUE(strstr(message, "2^63") != NULL);
-}
-
 MEND_TEST(trace, refuses_what_is_no_text)
 {
     char message[512] = "";

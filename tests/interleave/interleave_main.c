@@ -13,6 +13,7 @@
 
 #include "tests/interleave/exhaustive.h"
 #include "tests/interleave/scenes.h"
+#include "tests/support/arguments.h"
 
 typedef struct options {
     uint64_t seconds;
@@ -24,13 +25,6 @@ typedef struct options {
     uint64_t preemptions;
 } options;
 
-static bool read_number(const char *text, uint64_t *number)
-{
-    char *end = NULL;
-    *number = text != NULL ? strtoull(text, &end, 0) : 0;
-    return end != NULL && *end == '\0' && end != text;
-}
-
 static bool read_options(int argc, char **argv, options *o)
 {
     for (int i = 1; i < argc; i++) {
@@ -39,15 +33,15 @@ static bool read_options(int argc, char **argv, options *o)
         if (strcmp(argv[i], "--trace") == 0) {
             o->trace = true;
         } else if (strcmp(argv[i], "--seconds") == 0) {
-            is_fine = read_number(value, &o->seconds) && ++i;
+            is_fine = mend_test_read_number(value, &o->seconds) && ++i;
         } else if (strcmp(argv[i], "--seed") == 0) {
-            is_fine = read_number(value, &o->seed) && ++i;
+            is_fine = mend_test_read_number(value, &o->seed) && ++i;
             o->has_seed = is_fine;
         } else if (strcmp(argv[i], "--scene") == 0) {
             o->scene = value != NULL ? scene_by_name(value) : -1;
             is_fine = o->scene >= 0 && ++i;
         } else if (strcmp(argv[i], "--all-schedules") == 0) {
-            is_fine = read_number(value, &o->preemptions) && ++i;
+            is_fine = mend_test_read_number(value, &o->preemptions) && ++i;
             o->all = is_fine;
         } else {
             is_fine = false;

@@ -16,6 +16,7 @@
 #include "tests/sim/shrink.h"
 #include "tests/sim/small_worlds.h"
 #include "tests/sim/soak.h"
+#include "tests/support/arguments.h"
 
 typedef struct options {
     uint64_t seconds;
@@ -28,13 +29,6 @@ typedef struct options {
     bool small_worlds;
 } options;
 
-static bool read_number(const char *text, uint64_t *number)
-{
-    char *end = NULL;
-    *number = text != NULL ? strtoull(text, &end, 0) : 0;
-    return end != NULL && *end == '\0' && end != text;
-}
-
 static bool read_options(int argc, char **argv, options *o)
 {
     for (int i = 1; i < argc; i++) {
@@ -45,16 +39,18 @@ static bool read_options(int argc, char **argv, options *o)
         } else if (strcmp(argv[i], "--small-worlds") == 0) {
             o->small_worlds = true;
         } else if (strcmp(argv[i], "--seconds") == 0) {
-            is_fine = read_number(value, &o->seconds) && o->seconds <= UINT32_MAX && ++i;
+            is_fine = mend_test_read_number(value, &o->seconds) && o->seconds <= UINT32_MAX && ++i;
         } else if (strcmp(argv[i], "--seed") == 0) {
-            is_fine = read_number(value, &o->seed) && ++i;
+            is_fine = mend_test_read_number(value, &o->seed) && ++i;
             o->has_seed = is_fine;
         } else if (strcmp(argv[i], "--steps") == 0) {
-            is_fine = read_number(value, &o->steps) && o->steps <= TRIAL_MOST_STEPS && ++i;
+            is_fine =
+                mend_test_read_number(value, &o->steps) && o->steps <= TRIAL_MOST_STEPS && ++i;
         } else if (strcmp(argv[i], "--depth") == 0) {
-            is_fine = read_number(value, &o->depth) && o->depth <= SMALL_WORLD_DEEPEST && ++i;
+            is_fine =
+                mend_test_read_number(value, &o->depth) && o->depth <= SMALL_WORLD_DEEPEST && ++i;
         } else if (strcmp(argv[i], "--jobs") == 0) {
-            is_fine = read_number(value, &o->jobs) && o->jobs > 0 && ++i;
+            is_fine = mend_test_read_number(value, &o->jobs) && o->jobs > 0 && ++i;
         } else {
             is_fine = false;
         }

@@ -7,60 +7,27 @@
 #include "base/align.h"
 #include "pool/pool.h"
 #include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/two_streams.h"
 
 enum { LARGE = MEND_ZONE_LARGE, SMALL = MEND_ZONE_SMALL };
 
 /* Pages of 64 KiB, chunks of 1 MiB, small requests up to 32 KiB, and two streams. */
-typedef struct scene {
-    mend_world world;
-    mend_stream streams[2];
-} scene;
-
-static bool open_scene(scene *s)
+static bool open_scene(two_streams *s)
 {
     mend_world_init(&s->world);
     s->world.sim_config.memory_bytes = 256 * MEND_MIB; /* ample: blocks share chunks of 1 MiB */
-    if (!mend_world_open(&s->world)) {
-        return false;
-    }
-    for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &s->streams[i]));
-    }
-    return !mend_test_has_failed();
-}
-
-static void close_scene(scene *s)
-{
-    mend_world_check(&s->world);
-    for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->world.pool, s->streams[i]));
-        mend_sim_stream_destroy(s->world.sim, s->streams[i]);
-    }
-    mend_world_close(&s->world);
-}
-
-static void *allocate(scene *s, uint64_t size_bytes, int stream)
-{
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(s->world.pool, size_bytes, s->streams[stream], &pointer));
-    return pointer;
-}
-
-static void release(scene *s, void *pointer, int stream)
-{
-    EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, pointer, s->streams[stream]));
+    return two_streams_open(s);
 }
 
 /* Lets all work end, and the pool see it. */
-static void settle(scene *s)
+static void settle(two_streams *s)
 {
     mend_sim_advance(s->world.sim, 1);
     EXPECT_RESULT(MEND_OK, mend_trim(s->world.pool, UINT64_MAX, NULL));
 }
 
 /* What must hold of any explanation. */
-static void expect_sums(scene *s, const mend_explanation *e)
+static void expect_sums(two_streams *s, const mend_explanation *e)
 {
     mend_stats stats = mend_world_stats(&s->world);
     EXPECT_U64_EQ(stats.reserved_bytes, e->reserved_bytes);
@@ -88,7 +55,7 @@ static void expect_sums(scene *s, const mend_explanation *e)
     EXPECT_U64_EQ(stats.free_small_bytes, mend_explanation_partial_bytes(e, SMALL));
 }
 
-static mend_explanation explain_for(scene *s, mend_stream asking)
+static mend_explanation explain_for(two_streams *s, mend_stream asking)
 {
     mend_explanation e;
     EXPECT_RESULT(MEND_OK, mend_pool_explain(s->world.pool, asking, &e));
@@ -96,61 +63,61 @@ static mend_explanation explain_for(scene *s, mend_stream asking)
     return e;
 }
 
-static mend_explanation explain(scene *s, int stream)
+static mend_explanation explain(two_streams *s, int stream)
 {
     return explain_for(s, s->streams[stream]);
 }
 
 MEND_TEST(observe_explain, a_pool_without_memory_wastes_nothing)
 {
-    scene s;
+    two_streams s;
     ASSERT_TRUE(open_scene(&s));
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(0, e.reserved_bytes);
     EXPECT_U64_EQ(0, e.emptiest_count);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, tells_edges_from_holes)
 {
-    scene s;
+    two_streams s;
     void *blocks[4];
     ASSERT_TRUE(open_scene(&s));
     for (int i = 0; i < 4; i++) {
-        blocks[i] = allocate(&s, 256 * MEND_KIB, 0);
+        blocks[i] = two_streams_alloc(&s, 256 * MEND_KIB, 0);
     }
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(0, mend_explanation_free_bytes(&e));
-    release(&s, blocks[0], 0);
-    release(&s, blocks[2], 0);
+    two_streams_free(&s, blocks[0], 0);
+    two_streams_free(&s, blocks[2], 0);
     e = explain(&s, 0);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][1].chunks);
     EXPECT_U64_EQ(0, e.reached_into[LARGE].chunks);
-    release(&s, blocks[3], 0);
+    two_streams_free(&s, blocks[3], 0);
     e = explain(&s, 0);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][0].chunks);
-    release(&s, blocks[1], 0);
+    two_streams_free(&s, blocks[1], 0);
     e = explain(&s, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.emptiest_count);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, tells_what_waits_and_for_whom)
 {
-    scene s;
+    two_streams s;
     ASSERT_TRUE(open_scene(&s));
-    void *keep = allocate(&s, 256 * MEND_KIB, 0);
-    void *first = allocate(&s, 256 * MEND_KIB, 0);
-    void *second = allocate(&s, 512 * MEND_KIB, 1);
-    release(&s, first, 0);
-    release(&s, second, 1);
+    void *keep = two_streams_alloc(&s, 256 * MEND_KIB, 0);
+    void *first = two_streams_alloc(&s, 256 * MEND_KIB, 0);
+    void *second = two_streams_alloc(&s, 512 * MEND_KIB, 1);
+    two_streams_free(&s, first, 0);
+    two_streams_free(&s, second, 1);
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
@@ -171,17 +138,17 @@ MEND_TEST(observe_explain, tells_what_waits_and_for_whom)
     e = explain(&s, 0);
     /* One part of the chunk waits: it cannot be moved as long. */
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_STREAMLESS]);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, knows_what_graphs_hold)
 {
-    scene s;
+    two_streams s;
     mend_group *group;
     ASSERT_TRUE(open_scene(&s));
     ASSERT_RESULT(MEND_OK, mend_group_create(s.world.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, s.streams[0]));
-    release(&s, allocate(&s, 256 * MEND_KIB, 0), 0);
+    two_streams_free(&s, two_streams_alloc(&s, 256 * MEND_KIB, 0), 0);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_GROUPS]);
@@ -190,15 +157,17 @@ MEND_TEST(observe_explain, knows_what_graphs_hold)
     settle(&s);
     e = explain(&s, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_IDLE]);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
 {
-    scene s;
+    two_streams s;
     ASSERT_TRUE(open_scene(&s));
-    void *inside[2] = {allocate(&s, 448 * MEND_KIB, 0), allocate(&s, 448 * MEND_KIB, 0)};
-    void *across = allocate(&s, 448 * MEND_KIB, 0); /* 128 KiB here, 320 KiB in a second chunk */
+    void *inside[2] = {two_streams_alloc(&s, 448 * MEND_KIB, 0),
+                       two_streams_alloc(&s, 448 * MEND_KIB, 0)};
+    void *across =
+        two_streams_alloc(&s, 448 * MEND_KIB, 0); /* 128 KiB here, 320 KiB in a second chunk */
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(1, e.reached_into[LARGE].chunks);
     EXPECT_U64_EQ(704 * MEND_KIB, e.reached_into[LARGE].free_bytes);
@@ -208,45 +177,45 @@ MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
     EXPECT_U64_EQ(320 * MEND_KIB, e.emptiest[0].held_bytes);
     EXPECT_U64_EQ(MEND_MIB, e.emptiest[0].size_bytes);
     EXPECT_U64_EQ(1, e.emptiest[0].holders);
-    release(&s, inside[0], 0);
-    release(&s, inside[1], 0);
+    two_streams_free(&s, inside[0], 0);
+    two_streams_free(&s, inside[1], 0);
     e = explain(&s, 0);
     EXPECT_U64_EQ(2, e.reached_into[LARGE].chunks);
     EXPECT_U64_EQ(2, e.by_holder_size[LARGE][0].chunks);
     EXPECT_U64_EQ(1600 * MEND_KIB, e.by_holder_size[LARGE][0].free_bytes);
     EXPECT_U64_EQ(2, e.emptiest_count);
     EXPECT_U64_EQ(896 * MEND_KIB, e.emptiest[0].free_bytes);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, the_holder_has_most_bytes_in_the_chunk)
 {
-    scene s;
+    two_streams s;
     ASSERT_TRUE(open_scene(&s));
-    allocate(&s, 64 * MEND_KIB, 0);
-    void *most = allocate(&s, 512 * MEND_KIB, 0);
-    allocate(&s, 128 * MEND_KIB, 0);
+    two_streams_alloc(&s, 64 * MEND_KIB, 0);
+    void *most = two_streams_alloc(&s, 512 * MEND_KIB, 0);
+    two_streams_alloc(&s, 128 * MEND_KIB, 0);
     mend_explanation e = explain(&s, 0);
     ASSERT_U64_EQ(1, e.emptiest_count);
     EXPECT_U64_EQ((uintptr_t)most, e.emptiest[0].holder_address);
     EXPECT_U64_EQ(3, e.emptiest[0].holders);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][2].chunks);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
 {
     enum { CHUNKS = 12 };
-    scene s;
+    two_streams s;
     void *rest[CHUNKS];
     ASSERT_TRUE(open_scene(&s));
     for (uint64_t i = 0; i < CHUNKS; i++) {
         uint64_t kept_bytes = (2 + i * 5 % CHUNKS) * 32 * MEND_KIB;
-        allocate(&s, kept_bytes, 0);
-        rest[i] = allocate(&s, MEND_MIB - kept_bytes, 0);
+        two_streams_alloc(&s, kept_bytes, 0);
+        rest[i] = two_streams_alloc(&s, MEND_MIB - kept_bytes, 0);
     }
     for (int i = 0; i < CHUNKS; i++) {
-        release(&s, rest[i], 0);
+        two_streams_free(&s, rest[i], 0);
     }
     mend_explanation e = explain(&s, 0);
     ASSERT_U64_EQ(MEND_EXPLAIN_EMPTIEST, e.emptiest_count);
@@ -255,32 +224,32 @@ MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
         EXPECT_U64_EQ((2 + i) * 32 * MEND_KIB, e.emptiest[i].holder_bytes);
     }
     EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, counts_small_blocks_where_they_lie)
 {
-    scene s;
+    two_streams s;
     ASSERT_TRUE(open_scene(&s));
-    allocate(&s, 480 * MEND_KIB, 0);
-    allocate(&s, 480 * MEND_KIB, 0);
-    allocate(&s, 4 * MEND_KIB, 0); /* into the rest of the chunk */
+    two_streams_alloc(&s, 480 * MEND_KIB, 0);
+    two_streams_alloc(&s, 480 * MEND_KIB, 0);
+    two_streams_alloc(&s, 4 * MEND_KIB, 0); /* into the rest of the chunk */
     mend_explanation e = explain(&s, 0);
     EXPECT_U64_EQ(4 * MEND_KIB, e.lent_bytes);
     EXPECT_U64_EQ(MEND_MIB, e.reserved_bytes);
     for (int i = 0; i < 3; i++) {
-        allocate(&s, 32 * MEND_KIB, 0);
+        two_streams_alloc(&s, 32 * MEND_KIB, 0);
     }
     e = explain(&s, 0);
     EXPECT_U64_EQ(36 * MEND_KIB, e.lent_bytes);
     EXPECT_U64_EQ(192 * MEND_KIB, mend_explanation_partial_bytes(&e, SMALL));
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 /* The device takes nothing back: chunks that were made for nothing stay, mapped nowhere. */
 MEND_TEST(observe_explain, counts_chunks_mapped_nowhere)
 {
-    scene s;
+    two_streams s;
     void *pointer;
     ASSERT_TRUE(open_scene(&s));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
@@ -295,7 +264,7 @@ MEND_TEST(observe_explain, counts_chunks_mapped_nowhere)
     EXPECT_TRUE(e.reserved_bytes > 0);
     EXPECT_U64_EQ(e.reserved_bytes, e.unmapped_bytes);
     mend_sim_clear_faults(s.world.sim);
-    close_scene(&s);
+    two_streams_close(&s);
 }
 
 MEND_TEST(observe_explain, classes_of_sizes_are_bounded_as_they_say)
@@ -315,7 +284,7 @@ MEND_TEST(observe_explain, classes_of_sizes_are_bounded_as_they_say)
 MEND_TEST(observe_explain, sums_are_exact_at_every_moment)
 {
     enum { BLOCKS = 48, STEPS = 1500 };
-    scene s;
+    two_streams s;
     void *blocks[BLOCKS] = {NULL};
     mend_test_random random;
     ASSERT_TRUE(open_scene(&s));
@@ -339,5 +308,5 @@ MEND_TEST(observe_explain, sums_are_exact_at_every_moment)
         }
         explain(&s, stream);
     }
-    close_scene(&s);
+    two_streams_close(&s);
 }
