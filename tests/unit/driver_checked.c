@@ -249,6 +249,31 @@ MEND_TEST(driver_checked, unmap_and_access_take_whole_mappings_without_a_hole)
     close_world(&world);
 }
 
+MEND_TEST(driver_checked, unmap_and_access_stay_in_one_reservation)
+{
+    checked_world world;
+    ASSERT_TRUE(open_world(&world));
+    uint64_t page = world.page;
+    uint64_t first = 0;
+    uint64_t second = 0;
+    mend_chunk_handle chunk = 0;
+    EXPECT_PASSES(reserve, page, page, 0, &first);
+    EXPECT_PASSES(reserve, page, page, first + page, &second);
+    ASSERT_U64_EQ(first + page, second);
+    EXPECT_PASSES(create, page, &plain, &chunk);
+    EXPECT_PASSES(map, first, page, 0, chunk);
+    EXPECT_PASSES(map, second, page, 0, chunk);
+    const char *rule = "the range lies in one reservation";
+    EXPECT_REFUSED(set_access, rule, first, 2 * page, &device_zero, 1);
+    EXPECT_REFUSED(unmap, rule, first, 2 * page);
+    EXPECT_PASSES(unmap, first, page);
+    EXPECT_PASSES(unmap, second, page);
+    EXPECT_PASSES(release, chunk);
+    EXPECT_PASSES(address_free, first, page);
+    EXPECT_PASSES(address_free, second, page);
+    close_world(&world);
+}
+
 MEND_TEST(driver_checked, work_touches_only_memory_with_access)
 {
     checked_world world;

@@ -21,6 +21,14 @@ static bool overlaps_mapping(const mend_checked_books *books, uint64_t address, 
            (next != NULL && mend_checked_record_of(next)->key - address < size_bytes);
 }
 
+static bool lies_in_one_reservation(const mend_checked_books *books, uint64_t address,
+                                    uint64_t size_bytes)
+{
+    const mend_checked_record *reservation = mend_checked_around(&books->reservations, address);
+    return reservation != NULL &&
+           size_bytes <= reservation->size_bytes - (address - reservation->key);
+}
+
 static const char *map_rule(const mend_checked_books *books, uint64_t address, uint64_t size_bytes,
                             uint64_t offset_bytes, const mend_checked_record *chunk)
 {
@@ -34,9 +42,7 @@ static const char *map_rule(const mend_checked_books *books, uint64_t address, u
     if (offset_bytes != 0 || (chunk->size_bytes != 0 && chunk->size_bytes != size_bytes)) {
         return "a chunk is mapped whole: offset 0, and its own size";
     }
-    const mend_checked_record *reservation = mend_checked_around(&books->reservations, address);
-    if (reservation == NULL ||
-        size_bytes > reservation->size_bytes - (address - reservation->key)) {
+    if (!lies_in_one_reservation(books, address, size_bytes)) {
         return "a mapping lies inside one reservation";
     }
     return overlaps_mapping(books, address, size_bytes) ? "there is no mapping over a mapping"
@@ -92,7 +98,8 @@ void mend_checked_map_end(mend_checked_books *books, mend_checked_mapping *mappi
     mend_mutex_unlock(&books->mutex);
 }
 
-/* The range consists of whole mappings without a hole, and no other thread is changing them. */
+/* The range consists of whole mappings without a hole, of one reservation (nobody has shown that
+ * the driver takes two in one call), and no other thread is changing them. */
 static const char *whole_mappings_rule(const mend_checked_books *books, uint64_t address,
                                        uint64_t size_bytes)
 {
@@ -116,7 +123,8 @@ static const char *whole_mappings_rule(const mend_checked_books *books, uint64_t
         }
         covered += mapping->record.size_bytes;
     }
-    return NULL;
+    bool is_one = lies_in_one_reservation(books, address, covered);
+    return is_one ? NULL : "the range lies in one reservation";
 }
 
 const char *mend_checked_unmap_begin(mend_checked_books *books, uint64_t address,
