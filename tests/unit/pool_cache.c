@@ -69,6 +69,16 @@ static void free_of_row(const rig *r, int block)
     EXPECT_RESULT(MEND_OK, mend_free(r->pool, r->row[block], r->stream));
 }
 
+/* Work of the row's stream on one of its blocks, which does not end soon. */
+static void use_for_long(const rig *r, int block)
+{
+    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
+                          .address = (uint64_t)(uintptr_t)r->row[block],
+                          .size_bytes = LARGE,
+                          .finish_ns = UINT64_C(1) << 40};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+}
+
 static void *alloc(const rig *r, uint64_t size_bytes, mend_stream stream)
 {
     void *pointer = NULL;
@@ -156,6 +166,35 @@ MEND_TEST(pool_cache, keeps_nothing_that_begins_no_run)
     close_rig(&r);
 }
 
+MEND_TEST(pool_cache, takes_the_place_of_what_is_cached_on_its_right)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    free_of_row(&r, 1);
+    free_of_row(&r, 0); /* begins the run that the other one is a part of now */
+    EXPECT_U64_EQ(1, cached(&r));
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
+    EXPECT_U64_EQ(1, hits(&r));
+    close_rig(&r);
+}
+
+MEND_TEST(pool_cache, serves_no_stream_that_a_group_takes)
+{
+    rig r;
+    mend_group *group = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
+    use_for_long(&r, 1);
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    free_of_row(&r, 1); /* no block of the group */
+    EXPECT_U64_EQ(1, cached(&r));
+    EXPECT_TRUE(alloc(&r, LARGE, r.stream) != r.row[1]); /* what the graph uses is its own */
+    EXPECT_U64_EQ(0, hits(&r));
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+    close_rig(&r);
+}
+
 MEND_TEST(pool_cache, serves_one_size_on_one_stream)
 {
     rig r;
@@ -165,11 +204,7 @@ MEND_TEST(pool_cache, serves_one_size_on_one_stream)
     EXPECT_U64_EQ(0, hits(&r));
     EXPECT_U64_EQ(0, cached(&r)); /* the search has all of the zone in runs */
     alloc(&r, SMALL, r.other);    /* the pool knows the stream now */
-    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
-                          .address = (uint64_t)(uintptr_t)r.row[0],
-                          .size_bytes = LARGE,
-                          .finish_ns = UINT64_C(1) << 40};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.stream, &work));
+    use_for_long(&r, 0);
     free_of_row(&r, 0);
     EXPECT_U64_EQ(1, cached(&r));
     void *of_other = alloc(&r, LARGE, r.other);

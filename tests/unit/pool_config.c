@@ -188,7 +188,7 @@ MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
     mend_heap *heap = &world.pool->heap;
     uint64_t *const figures[] = {&heap->counters.live_bytes,
                                  &heap->counters.requested_bytes,
-                                 &heap->counters.live_blocks,
+                                 &heap->counters.frees,
                                  &heap->chunks.reserved_bytes,
                                  &heap->chunks.whole_bytes,
                                  &heap->retired_bytes,

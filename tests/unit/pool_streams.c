@@ -157,6 +157,18 @@ MEND_TEST(pool_streams, a_forgotten_stream_still_protects_its_memory)
     close_two(&t);
 }
 
+MEND_TEST(pool_streams, a_forgotten_stream_is_learnt_anew)
+{
+    two_streams t;
+    ASSERT_TRUE(open_two(&t, 0));
+    void *block = allocate(&t, t.first);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(t.world.pool, t.first));
+    EXPECT_U64_EQ(0, mend_world_stats(&t.world).streams);
+    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, block, t.first));
+    EXPECT_U64_EQ(1, mend_world_stats(&t.world).streams);
+    close_two(&t);
+}
+
 MEND_TEST(pool_streams, the_two_names_of_the_legacy_stream_are_one)
 {
     two_streams t;

@@ -16,15 +16,9 @@ void mend_pointer_map_clear(mend_pointer_map *map)
     mend_pointer_map_init(map);
 }
 
-/* Addresses are multiples of 512: a multiplicative hash spreads what is left. */
-static size_t home_of(const mend_pointer_map *map, uint64_t key)
-{
-    return (size_t)(((key >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (map->capacity - 1);
-}
-
 static void place(mend_pointer_map *map, uint64_t key, void *value)
 {
-    size_t at = home_of(map, key);
+    size_t at = mend_pointer_map_home(map, key);
     while (map->entries[at].key != 0) {
         assert(map->entries[at].key != key);
         at = (at + 1) & (map->capacity - 1);
@@ -79,7 +73,7 @@ static size_t index_of(const mend_pointer_map *map, uint64_t key)
     if (map->capacity == 0 || key == 0) {
         return map->capacity;
     }
-    size_t at = home_of(map, key);
+    size_t at = mend_pointer_map_home(map, key);
     while (map->entries[at].key != key) {
         if (map->entries[at].key == 0) {
             return map->capacity;
@@ -87,12 +81,6 @@ static size_t index_of(const mend_pointer_map *map, uint64_t key)
         at = (at + 1) & (map->capacity - 1);
     }
     return at;
-}
-
-void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t key)
-{
-    size_t at = index_of(map, key);
-    return at == map->capacity ? NULL : map->entries[at].value;
 }
 
 void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key)
@@ -105,7 +93,7 @@ void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key)
     size_t mask = map->capacity - 1;
     /* Moves later entries of the same cluster back, so that no search meets a gap. */
     for (size_t at = (hole + 1) & mask; map->entries[at].key != 0; at = (at + 1) & mask) {
-        size_t home = home_of(map, map->entries[at].key);
+        size_t home = mend_pointer_map_home(map, map->entries[at].key);
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             map->entries[hole] = map->entries[at];
             hole = at;

@@ -31,8 +31,26 @@ void mend_pointer_map_end_promise(mend_pointer_map *map);
 /* `key` is not 0 and not in the map; room was reserved. */
 void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value);
 
+/* Where the search for a key begins. Addresses are multiples of 512: a multiplicative hash spreads
+ * what is left. */
+static inline size_t mend_pointer_map_home(const mend_pointer_map *map, uint64_t key)
+{
+    return (size_t)(((key >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (map->capacity - 1);
+}
+
 /* NULL when the key is not there. */
-void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t key);
+static inline void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t key)
+{
+    if (map->capacity == 0) {
+        return NULL;
+    }
+    size_t at = mend_pointer_map_home(map, key);
+    while (map->entries[at].key != key && map->entries[at].key != 0) {
+        at = (at + 1) & (map->capacity - 1);
+    }
+    return map->entries[at].value; /* an empty entry has none */
+}
+
 void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key);
 
 #endif

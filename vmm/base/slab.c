@@ -26,14 +26,9 @@ static void push_free(mend_slab *slab, void *object)
     slab->free_count++;
 }
 
-bool mend_slab_reserve(mend_slab *slab, size_t count)
+bool mend_slab_make(mend_slab *slab, size_t missing_count)
 {
-    count += slab->promised_count;
-    if (slab->free_count >= count) {
-        return true;
-    }
-    size_t missing = count - slab->free_count;
-    size_t made = missing > OBJECTS_PER_BLOCK ? missing : OBJECTS_PER_BLOCK;
+    size_t made = missing_count > OBJECTS_PER_BLOCK ? missing_count : OBJECTS_PER_BLOCK;
     block_head *block = malloc(sizeof(block_head) + made * slab->object_bytes);
     if (block == NULL) {
         return false;

@@ -23,7 +23,12 @@ typedef struct mend_slab {
 void mend_slab_init(mend_slab *slab, size_t object_bytes);
 
 /* At least `count` objects can be taken from now on. False when malloc fails: nothing changed. */
-bool mend_slab_reserve(mend_slab *slab, size_t count);
+bool mend_slab_make(mend_slab *slab, size_t missing_count);
+static inline bool mend_slab_reserve(mend_slab *slab, size_t count)
+{
+    size_t wanted = count + slab->promised_count;
+    return slab->free_count >= wanted || mend_slab_make(slab, wanted - slab->free_count);
+}
 
 /* The same, whatever others take and reserve, until mend_slab_end_promise with the same count. */
 static inline bool mend_slab_promise(mend_slab *slab, size_t count)

@@ -190,12 +190,24 @@ mend_tree_node *mend_tree_previous(const mend_tree_node *node)
 
 mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key)
 {
-    return mend_tree_at_or_after_by(tree, key, tree->compare);
+    mend_tree_node *found = NULL;
+    for (mend_tree_node *at = tree->root; at != NULL;) {
+        bool before = tree->compare(at, key) < 0;
+        found = before ? found : at;
+        at = at->child[before];
+    }
+    return found;
 }
 
 mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key)
 {
-    return mend_tree_at_or_before_by(tree, key, tree->compare);
+    mend_tree_node *found = NULL;
+    for (mend_tree_node *at = tree->root; at != NULL;) {
+        bool behind = tree->compare(at, key) > 0;
+        found = behind ? found : at;
+        at = at->child[!behind];
+    }
+    return found;
 }
 
 static bool node_is_valid(const mend_tree_node *node, int *height)

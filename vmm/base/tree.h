@@ -43,31 +43,32 @@ mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_nod
 mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key);
 
 /*
- * The same for the trees on every call's way: given the tree's comparison by name, the compiler
- * makes it part of the loop.
+ * The same for the trees on every call's way, by a key of any kind: the first node of which it is
+ * not true that it is before the key, and the last of which it is not true that it is behind it.
+ * Given by name, the test becomes part of the loop.
  */
-static inline mend_tree_node *mend_tree_at_or_after_by(const mend_tree *tree,
-                                                       const mend_tree_node *key,
-                                                       mend_tree_compare compare)
+typedef bool (*mend_tree_test)(const mend_tree_node *node, const void *key);
+
+static inline mend_tree_node *mend_tree_first_from(const mend_tree *tree, const void *key,
+                                                   mend_tree_test is_before)
 {
     mend_tree_node *found = NULL;
     for (mend_tree_node *at = tree->root; at != NULL;) {
-        bool before = compare(at, key) < 0;
+        bool before = is_before(at, key);
         found = before ? found : at;
         at = at->child[before];
     }
     return found;
 }
 
-static inline mend_tree_node *mend_tree_at_or_before_by(const mend_tree *tree,
-                                                        const mend_tree_node *key,
-                                                        mend_tree_compare compare)
+static inline mend_tree_node *mend_tree_last_to(const mend_tree *tree, const void *key,
+                                                mend_tree_test is_behind)
 {
     mend_tree_node *found = NULL;
     for (mend_tree_node *at = tree->root; at != NULL;) {
-        bool after = compare(at, key) > 0;
-        found = after ? found : at;
-        at = at->child[!after];
+        bool behind = is_behind(at, key);
+        found = behind ? found : at;
+        at = at->child[!behind];
     }
     return found;
 }

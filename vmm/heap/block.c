@@ -2,6 +2,8 @@
  * Blocks: what users hold. Allocation, free, the streams a block is used on, and the errors of
  * pointers that are none.
  */
+#include "heap/block.h"
+
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/cache.h"
@@ -22,12 +24,11 @@
  */
 enum { CHUNKS_OF_EPOCH = 4, EARLY_FENCES_AFTER_EFFORT = 64 };
 
-static const uint64_t largest_request_bytes = UINT64_C(1) << 60;
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
 
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
-    if (size_bytes == 0 || size_bytes > largest_request_bytes) {
+    if (size_bytes == 0 || size_bytes > MEND_LARGEST_REQUEST_BYTES) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
                          "a block of %llu bytes was asked for; 1 to 2^60 are possible",
                          (unsigned long long)size_bytes);
@@ -127,30 +128,6 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
     return result;
 }
 
-static void count_alloc(mend_heap *heap, mend_span *span, uint64_t requested_bytes,
-                        mend_stream stream)
-{
-    mend_heap_counters *counters = &heap->counters;
-    span->requested_bytes = requested_bytes;
-    span->stream = stream;
-    counters->allocations++;
-    counters->allocated_bytes += span->size_bytes;
-    counters->live_blocks++;
-    counters->live_bytes += span->size_bytes;
-    counters->requested_bytes += requested_bytes;
-    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
-    counters->peak_live_blocks = mend_max_u64(counters->peak_live_blocks, counters->live_blocks);
-}
-
-static void count_free(mend_heap *heap, const mend_span *span)
-{
-    mend_heap_counters *counters = &heap->counters;
-    counters->frees++;
-    counters->live_blocks--;
-    counters->live_bytes -= span->size_bytes;
-    counters->requested_bytes -= span->requested_bytes;
-}
-
 static void hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
     if (request->group != 0) { /* a user that stays until the group is released */
@@ -159,34 +136,7 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
         span->waits.others = mark;
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
-    count_alloc(heap, span, request->requested_bytes, request->handle);
-}
-
-/* The number of a stream that the pool knows, where the handle alone tells which it is and no group
- * may take it. */
-static bool knows_stream(mend_heap *heap, mend_stream stream, uint32_t *index)
-{
-    return heap->group_count == 0 && mend_streams_handle_suffices(&heap->streams, stream) &&
-           mend_streams_lookup(&heap->streams, stream, 0, index);
-}
-
-bool mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream,
-                            uint64_t *address)
-{
-    uint32_t index;
-    if (requested_bytes == 0 || requested_bytes > largest_request_bytes ||
-        !knows_stream(heap, stream, &index)) {
-        return false;
-    }
-    mend_span *span =
-        mend_cache_take(heap, mend_align_up(requested_bytes, MEND_GRANULE_BYTES), index);
-    if (span == NULL) {
-        return false;
-    }
-    heap->counters.cache_hits++;
-    count_alloc(heap, span, requested_bytes, stream);
-    *address = span->address;
-    return true;
+    mend_block_count_alloc(heap, span, request->requested_bytes, request->handle);
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
@@ -324,12 +274,16 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
     }
 }
 
-/* Other streams may soon ask for what was freed on this one. */
-static bool wants_early_fence(const mend_heap *heap, uint32_t stream)
+void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 {
-    return heap->early_fences_left > 0 && mend_streams_are_several(&heap->streams) &&
-           heap->streams.items[stream].open_bytes >=
-               mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
+    uint64_t epoch_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
+    /* Only while nobody makes room, who records what he needs: the driver may be busy. */
+    if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
+        mend_mutex_try_lock(&heap->making)) {
+        heap->early_fences_left--;
+        record_fence(heap, freed_on);
+        mend_mutex_unlock(&heap->making);
+    }
 }
 
 static void record_fence_at_free(mend_heap *heap, uint32_t stream)
@@ -339,11 +293,8 @@ static void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
     if (heap->config.streams_may_vanish) {
         record_fence(heap, stream);
-    } else if (wants_early_fence(heap, stream) && mend_mutex_try_lock(&heap->making)) {
-        /* Only while nobody makes room, who records what he needs: the driver may be busy. */
-        heap->early_fences_left--;
-        record_fence(heap, stream);
-        mend_mutex_unlock(&heap->making);
+    } else if (mend_block_wants_early_fence(heap)) {
+        mend_block_record_early_fence(heap, stream);
     }
 }
 
@@ -360,25 +311,26 @@ static mend_result find_user(mend_heap *heap, const mend_span *span, mend_stream
     return mend_users_find_stream(heap, stream, group, index);
 }
 
-/* Frees a block into runs. */
-static mend_result free_span(mend_heap *heap, mend_span *span, uint32_t freed_on)
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     if (!mend_layout_reserve(heap, 0)) {
         return no_host_memory();
     }
+    mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
-    count_free(heap, span);
+    mend_block_count_free(heap, span);
     stamp_users(heap, span, freed_on);
     mend_layout_free(heap, span);
+    record_fence_at_free(heap, freed_on);
     return MEND_OK;
 }
 
-mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream)
+mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_stream stream)
 {
     mend_span *span;
     uint32_t freed_on;
     mend_result result = find_block(heap, address, &span);
-    if (result == MEND_OK && !knows_stream(heap, stream, &freed_on)) {
+    if (result == MEND_OK) {
         result = find_user(heap, span, stream, &freed_on);
     }
     if (result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED) {
@@ -389,16 +341,9 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream
     if (result != MEND_OK) {
         return result;
     }
-    mend_cache_flush_beside(heap, span);
-    if (mend_cache_keep(heap, span, freed_on)) {
-        count_free(heap, span);
-    } else {
-        result = free_span(heap, span, freed_on);
-    }
-    if (result == MEND_OK) {
-        record_fence_at_free(heap, freed_on);
-    }
-    return result;
+    bool is_ordered = freed_on != MEND_STREAM_UNKNOWN && heap->streams.items[freed_on].group == 0;
+    return is_ordered ? mend_cache_free(heap, span, freed_on)
+                      : mend_block_free_into_runs(heap, span, freed_on);
 }
 
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream)
@@ -432,7 +377,7 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     mend_result result = MEND_OK;
     if (!mend_streams_handle_suffices(&heap->streams, stream)) {
         result = mend_users_find_stream(heap, stream, 0, &index);
-    } else if (!mend_streams_lookup(&heap->streams, stream, 0, &index)) {
+    } else if ((index = mend_streams_lookup(&heap->streams, stream, 0)) == MEND_STREAM_UNKNOWN) {
         mend_streams_watch_no_more(&heap->streams, stream);
         mend_streams_leave_groups(&heap->streams, stream, 0);
         return MEND_OK;

@@ -36,7 +36,8 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
         return result;
     }
     heap->streams.verify = config->streams_may_vanish;
-    heap->cache_closings = config->front_cache ? 0 : 1;
+    /* Where streams vanish a fence is recorded at each free: no block could be kept. */
+    heap->cache_closings = config->front_cache && !config->streams_may_vanish ? 0 : 1;
     mend_mutex_init(&heap->making, MEND_RANK_MAKING);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     mend_chunks_init(&heap->chunks, heap->driver, config->device);

@@ -40,21 +40,15 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
                        mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
 }
 
-/* Before all runs of the key's size stand those of smaller ones. */
-static int compare_with_size(const mend_tree_node *run, const mend_tree_node *key)
+static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
 {
-    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes <
-                   MEND_CONTAINER_OF(key, mend_run, by_size)->size_bytes
-               ? -1
-               : 1;
+    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes < *(const uint64_t *)size_bytes;
 }
 
 /* The search on every call's way. */
 mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
 {
-    mend_run key = {.size_bytes = size_bytes};
-    return RUN_OF(mend_tree_at_or_after_by(&zone->runs_by_size, &key.by_size, compare_with_size),
-                  by_size);
+    return RUN_OF(mend_tree_first_from(&zone->runs_by_size, &size_bytes, is_smaller), by_size);
 }
 
 void mend_layout_init_zone(mend_zone *zone)
@@ -317,17 +311,15 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run)
     run->first->run = run;
 }
 
-/* Adds the bytes of a range to what its chunks hold live, or subtracts them. */
-static inline void account(mend_heap *heap, const mend_span *span,
-                           void (*change)(mend_chunks *, mend_chunk *, uint64_t))
+/* ---- the changes ------------------------------------------------------------------------------
+ */
+
+static void change_parts(mend_heap *heap, const mend_span *span,
+                         void (*change)(mend_chunks *, mend_chunk *, uint64_t))
 {
     uint64_t address = span->address;
     uint64_t end = mend_span_end(span);
     mend_chunk *chunk = span->chunk;
-    if (end <= chunk->address + chunk->size_bytes) { /* almost always */
-        change(&heap->chunks, chunk, span->size_bytes);
-        return;
-    }
     while (address < end) {
         assert(chunk != NULL && address - chunk->address < chunk->size_bytes);
         uint64_t part_end = mend_min_u64(end, chunk->address + chunk->size_bytes);
@@ -338,23 +330,14 @@ static inline void account(mend_heap *heap, const mend_span *span,
     }
 }
 
-/* ---- the changes ------------------------------------------------------------------------------
- */
-
-void mend_layout_take_again(mend_heap *heap, mend_span *span)
+void mend_layout_add_live_parts(mend_heap *heap, const mend_span *span)
 {
-    assert(!span->live && span->run == NULL);
-    span->live = true;
-    heap->zones[span->zone].free_bytes -= span->size_bytes;
-    account(heap, span, mend_chunk_add_live);
+    change_parts(heap, span, mend_chunk_add_live);
 }
 
-void mend_layout_let_go(mend_heap *heap, mend_span *span)
+void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span)
 {
-    assert(span->live);
-    span->live = false;
-    account(heap, span, mend_chunk_subtract_live);
-    heap->zones[span->zone].free_bytes += span->size_bytes;
+    change_parts(heap, span, mend_chunk_subtract_live);
 }
 
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)

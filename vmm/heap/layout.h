@@ -5,6 +5,8 @@
 #ifndef MEND_HEAP_LAYOUT_H
 #define MEND_HEAP_LAYOUT_H
 
+#include <assert.h>
+
 #include "heap/state.h"
 
 void mend_layout_init_zone(mend_zone *zone);
@@ -26,10 +28,6 @@ void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise
 /* Makes [address, address + size) of a run live; the caller fills in what a block knows. The span
  * remembers what its memory waits for, which binds whoever frees it on another stream. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
-
-/* The same for a span that is free, stands in no run, and was live before; and back. */
-void mend_layout_take_again(mend_heap *heap, mend_span *span);
-void mend_layout_let_go(mend_heap *heap, mend_span *span);
 
 /* Makes a live span free; its waits say when it is idle. The span may be joined into another; in a
  * held chunk it is claimed from now on. */
@@ -102,6 +100,41 @@ static inline uint64_t mend_span_end(const mend_span *span)
 static inline uint64_t mend_run_end(const mend_run *run)
 {
     return run->address + run->size_bytes;
+}
+
+/* It reaches over no edge of its chunk, as almost all do. */
+static inline bool mend_span_is_in_one_chunk(const mend_span *span)
+{
+    return mend_span_end(span) - span->chunk->address <= span->chunk->size_bytes;
+}
+
+/* What of a span lies in each chunk becomes live there, or free. */
+void mend_layout_add_live_parts(mend_heap *heap, const mend_span *span);
+void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span);
+
+/* Makes a span live that is free and stands in no run; and back. It knows its chunk. */
+static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
+{
+    assert(!span->live && span->run == NULL);
+    span->live = true;
+    heap->zones[span->zone].free_bytes -= span->size_bytes;
+    if (mend_span_is_in_one_chunk(span)) {
+        mend_chunk_add_live(&heap->chunks, span->chunk, span->size_bytes);
+    } else {
+        mend_layout_add_live_parts(heap, span);
+    }
+}
+
+static inline void mend_layout_let_go(mend_heap *heap, mend_span *span)
+{
+    assert(span->live);
+    span->live = false;
+    heap->zones[span->zone].free_bytes += span->size_bytes;
+    if (mend_span_is_in_one_chunk(span)) {
+        mend_chunk_subtract_live(&heap->chunks, span->chunk, span->size_bytes);
+    } else {
+        mend_layout_subtract_live_parts(heap, span);
+    }
 }
 
 #endif

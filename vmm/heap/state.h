@@ -77,7 +77,7 @@ enum { MEND_CACHE_SPANS = 32 };
 typedef struct mend_cache {
     mend_span *spans[MEND_CACHE_SPANS]; /* in no order */
     uint32_t count;
-    uint64_t bytes; /* part of the zone's free_bytes */
+    uint32_t promised; /* nodes of runs that are promised to it: at least one for each span */
 } mend_cache;
 
 typedef struct mend_zone {
@@ -104,7 +104,6 @@ typedef struct mend_retired {
 typedef struct mend_heap_counters {
     uint64_t live_bytes;
     uint64_t requested_bytes;
-    uint64_t live_blocks;
     uint64_t peak_live_bytes;
     uint64_t peak_reserved_bytes;
     uint64_t peak_live_blocks;
@@ -204,6 +203,11 @@ typedef struct mend_request {
     bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
     bool may_break;   /* wholly free chunks may be broken though memory is tight */
 } mend_request;
+
+static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
+{
+    return heap->counters.allocations - heap->counters.frees;
+}
 
 /* The status by which the context was lost, or OK. */
 static inline mend_status mend_heap_lost_by(const mend_heap *heap)

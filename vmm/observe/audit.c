@@ -22,7 +22,7 @@ typedef struct audit {
     uint64_t live_bytes;
     uint64_t requested_bytes;
     uint64_t live_blocks;
-    mend_cache cached[MEND_ZONE_COUNT]; /* what the caches should count */
+    uint32_t cached[MEND_ZONE_COUNT]; /* spans that say so */
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
@@ -142,8 +142,7 @@ static bool cached_is_right(audit *a, const mend_span *span)
         (right != NULL && !right->live && right->run == NULL)) {
         return broken(a, "span 0x%llx should not be cached", HEX(span->address));
     }
-    a->cached[span->zone].count++;
-    a->cached[span->zone].bytes += span->size_bytes;
+    a->cached[span->zone]++;
     return true;
 }
 
@@ -151,9 +150,9 @@ static bool cached_is_right(audit *a, const mend_span *span)
 static bool cache_is_right(const audit *a, int zone)
 {
     const mend_cache *cache = &a->heap->zones[zone].cache;
-    bool is_empty = cache->count == 0 && cache->bytes == 0;
-    return (cache->count == a->cached[zone].count && cache->bytes == a->cached[zone].bytes &&
-            (is_empty || a->heap->cache_closings == 0)) ||
+    return (cache->count == a->cached[zone] && cache->count <= cache->promised &&
+            cache->promised <= MEND_CACHE_SPANS &&
+            (cache->promised == 0 || a->heap->cache_closings == 0)) ||
            broken(a, "the front cache of zone %d is wrong", zone);
 }
 
@@ -411,6 +410,12 @@ static size_t cached_blocks(const mend_heap *heap)
            heap->zones[MEND_ZONE_LARGE].cache.count;
 }
 
+static size_t promised_to_caches(const mend_heap *heap)
+{
+    return (size_t)heap->zones[MEND_ZONE_SMALL].cache.promised +
+           heap->zones[MEND_ZONE_LARGE].cache.promised;
+}
+
 /* Nobody is in the midst of a transaction, whose claims would be missed elsewhere. */
 static bool nothing_is_claimed(const audit *a)
 {
@@ -422,7 +427,7 @@ static bool nothing_is_claimed(const audit *a)
         }
     }
     if (heap->span_slab.promised_count != 0 ||
-        heap->run_slab.promised_count != cached_blocks(heap) ||
+        heap->run_slab.promised_count != promised_to_caches(heap) ||
         heap->wait_slab.promised_count != 0) {
         return broken(a, "nodes are promised to nobody");
     }
@@ -454,7 +459,7 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
         heap->chunks.reserved_bytes) {
         return broken(&a, "live and free do not add up to reserved");
     }
-    if (heap->counters.live_blocks + cached_blocks(heap) != heap->blocks.count) {
+    if (mend_heap_live_blocks(heap) + cached_blocks(heap) != heap->blocks.count) {
         return broken(&a, "the counts of live blocks are wrong");
     }
     return true;
@@ -473,7 +478,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a)) {
         return false;
     }
-    if (a.live_blocks != heap->counters.live_blocks || a.live_bytes != heap->counters.live_bytes ||
+    if (a.live_blocks != mend_heap_live_blocks(heap) || a.live_bytes != heap->counters.live_bytes ||
         a.requested_bytes != heap->counters.requested_bytes) {
         return broken(&a, "the counts of live blocks are wrong");
     }

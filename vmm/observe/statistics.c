@@ -1,5 +1,6 @@
 #include "observe/statistics.h"
 
+#include "heap/cache.h"
 #include "heap/layout.h"
 
 /* Bytes of wholly free chunks that lie in a zone; the rest of its free bytes is in partly used
@@ -54,7 +55,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_heap_counters *counters = &heap->counters;
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
-    stats->live_blocks = counters->live_blocks;
+    stats->live_blocks = mend_heap_live_blocks(heap);
     stats->chunks = heap->chunks.all.count;
     stats->mappings = mappings_of(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
@@ -79,7 +80,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->driver_failures = counters->driver_failures;
     stats->cache_hits = counters->cache_hits;
     stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
-    stats->cached_bytes = small->cache.bytes + large->cache.bytes;
+    stats->cached_bytes = mend_cache_bytes(heap);
 }
 
 /* What is seen here while a thread makes room counts, even if that is undone. */
@@ -113,6 +114,6 @@ void mend_observe_reset_peaks(mend_heap *heap)
     mend_heap_counters *counters = &heap->counters;
     counters->peak_live_bytes = counters->live_bytes;
     counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
-    counters->peak_live_blocks = counters->live_blocks;
+    counters->peak_live_blocks = mend_heap_live_blocks(heap);
     counters->peak_mappings = mappings_of(heap);
 }

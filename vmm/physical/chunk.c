@@ -45,13 +45,13 @@ void mend_chunks_clear(mend_chunks *chunks)
     mend_slab_clear(&chunks->slab);
 }
 
-static void enter_whole(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_enter_whole(mend_chunks *chunks, mend_chunk *chunk)
 {
     mend_tree_insert_by(&chunks->whole, &chunk->by_size, compare_size);
     chunks->whole_bytes += chunk->size_bytes;
 }
 
-static void leave_whole(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_leave_whole(mend_chunks *chunks, mend_chunk *chunk)
 {
     mend_tree_remove(&chunks->whole, &chunk->by_size);
     chunks->whole_bytes -= chunk->size_bytes;
@@ -70,7 +70,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     made->size_bytes = size_bytes;
     made->number = chunks->next_number++;
     mend_tree_insert(&chunks->all, &made->by_number);
-    enter_whole(chunks, made);
+    mend_chunk_enter_whole(chunks, made);
     chunks->unmapped_bytes += size_bytes;
     chunks->reserved_bytes += size_bytes;
     chunks->created++;
@@ -85,7 +85,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    leave_whole(chunks, chunk);
+    mend_chunk_leave_whole(chunks, chunk);
     mend_tree_remove(&chunks->all, &chunk->by_number);
     chunks->unmapped_bytes -= chunk->size_bytes;
     chunks->reserved_bytes -= chunk->size_bytes;
@@ -108,29 +108,11 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     }
 }
 
-void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
-{
-    if (mend_chunk_is_whole(chunk)) {
-        leave_whole(chunks, chunk);
-    }
-    chunk->live_bytes += size_bytes;
-    assert(chunk->live_bytes <= chunk->size_bytes);
-}
-
-void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
-{
-    assert(chunk->live_bytes >= size_bytes);
-    chunk->live_bytes -= size_bytes;
-    if (mend_chunk_is_whole(chunk)) {
-        enter_whole(chunks, chunk);
-    }
-}
-
 void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(!chunk->is_held);
     if (chunk->live_bytes == 0) {
-        leave_whole(chunks, chunk);
+        mend_chunk_leave_whole(chunks, chunk);
     }
     chunk->is_held = true;
     chunks->held_count++;
@@ -142,7 +124,7 @@ void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
     chunk->is_held = false;
     chunks->held_count--;
     if (chunk->live_bytes == 0) {
-        enter_whole(chunks, chunk);
+        mend_chunk_enter_whole(chunks, chunk);
     }
 }
 
@@ -177,11 +159,15 @@ mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number)
     return chunk != NULL && chunk->number == number ? chunk : NULL;
 }
 
+static bool is_behind(const mend_tree_node *chunk, const void *address)
+{
+    return MEND_CONTAINER_OF(chunk, mend_chunk, by_address)->address > *(const uint64_t *)address;
+}
+
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
 {
-    mend_chunk key = {.address = address};
-    mend_chunk *chunk = CHUNK_OF(
-        mend_tree_at_or_before_by(&chunks->mapped, &key.by_address, compare_address), by_address);
+    mend_chunk *chunk =
+        CHUNK_OF(mend_tree_last_to(&chunks->mapped, &address, is_behind), by_address);
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 

@@ -8,6 +8,8 @@
 #ifndef MEND_PHYSICAL_CHUNK_H
 #define MEND_PHYSICAL_CHUNK_H
 
+#include <assert.h>
+
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
@@ -74,10 +76,8 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
 /* Releases a chunk that is mapped nowhere. Reaches the driver; on failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
 
-/* The indices follow when a chunk gets or loses its address, and when its live bytes change. */
+/* The index follows when a chunk gets or loses its address. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
-void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
-void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes);
 
 /* A chunk becomes held, and is so no more. */
 void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk);
@@ -98,6 +98,30 @@ mend_chunk *mend_chunk_next(const mend_chunk *chunk);
 static inline bool mend_chunk_is_whole(const mend_chunk *chunk)
 {
     return chunk->live_bytes == 0 && !chunk->is_held;
+}
+
+/* It becomes wholly free, or is so no more. */
+void mend_chunk_enter_whole(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_leave_whole(mend_chunks *chunks, mend_chunk *chunk);
+
+/* Its live bytes change, and the set of wholly free chunks follows. */
+static inline void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+{
+    if (mend_chunk_is_whole(chunk)) {
+        mend_chunk_leave_whole(chunks, chunk);
+    }
+    chunk->live_bytes += size_bytes;
+    assert(chunk->live_bytes <= chunk->size_bytes);
+}
+
+static inline void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk,
+                                            uint64_t size_bytes)
+{
+    assert(chunk->live_bytes >= size_bytes);
+    chunk->live_bytes -= size_bytes;
+    if (mend_chunk_is_whole(chunk)) {
+        mend_chunk_enter_whole(chunks, chunk);
+    }
 }
 
 /* Wholly free chunks in rising order of (size, number): the last not above (size_bytes, number),

@@ -338,6 +338,7 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
         return result;
     }
     state->known = false;
+    mend_streams_look_up_anew(streams);
     state->handle = NULL;
     return MEND_OK;
 }

@@ -85,6 +85,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
 {
     *streams = (mend_streams){.driver = driver, .context = context};
     mend_list_init(&streams->watches);
+    mend_streams_look_up_anew(streams);
     uint32_t unknown;
     return add_stream(streams, MEND_NO_STREAM, 0, 0, &unknown);
 }
@@ -112,38 +113,36 @@ mend_status mend_streams_clear(mend_streams *streams)
     return first;
 }
 
-static bool is_legacy(mend_stream handle)
+/* The legacy stream has two handles. */
+static mend_stream plain(mend_stream handle)
 {
-    return handle == NULL || handle == MEND_STREAM_LEGACY;
+    return handle == MEND_STREAM_LEGACY ? NULL : handle;
 }
 
 static bool is_meant(const mend_stream_state *state, mend_stream handle, uint32_t group)
 {
-    return state->known && state->handle == handle && state->group == group;
+    return state->known && state->handle == plain(handle) && state->group == group;
 }
 
-bool mend_streams_lookup(mend_streams *streams, mend_stream handle, uint32_t group, uint32_t *index)
+uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group)
 {
-    handle = is_legacy(handle) ? NULL : handle;
-    uint32_t last = streams->last_found;
-    if (last < streams->count && is_meant(&streams->items[last], handle, group)) {
-        *index = last;
-        return true;
-    }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         if (is_meant(&streams->items[i], handle, group)) {
-            streams->last_found = i;
-            *index = i;
-            return true;
+            if (group == 0 && mend_streams_handle_suffices(streams, handle)) {
+                streams->last_found = i;
+                streams->last_handle = handle;
+            }
+            return i;
         }
     }
-    return false;
+    return MEND_STREAM_UNKNOWN;
 }
 
 /* A stream was destroyed without a word. Blocks may still name it as a user: its slot is not given
  * to another before the context was waited for, which covers what those users did. */
-static void abandon(mend_stream_state *state)
+static void abandon(mend_streams *streams, mend_stream_state *state)
 {
+    mend_streams_look_up_anew(streams);
     state->known = false;
     state->handle = NULL;
     state->open = true;
@@ -165,7 +164,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
             return true;
         }
         if (handle != MEND_STREAM_PER_THREAD && group == 0) {
-            abandon(state);
+            abandon(streams, state);
         }
     }
     return false;
@@ -205,7 +204,8 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
                               uint32_t *index)
 {
     bool suffices = mend_streams_handle_suffices(streams, handle);
-    if (suffices && mend_streams_lookup(streams, handle, group, index)) {
+    *index = suffices ? mend_streams_lookup(streams, handle, group) : MEND_STREAM_UNKNOWN;
+    if (*index != MEND_STREAM_UNKNOWN) {
         return MEND_OK;
     }
     mend_stream_info info = {0};
@@ -213,7 +213,7 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
     if (result != MEND_OK) {
         return result;
     }
-    handle = is_legacy(handle) ? NULL : handle;
+    handle = plain(handle);
     if (!suffices && lookup_verified(streams, handle, group, &info, index)) {
         return MEND_OK;
     }
@@ -224,30 +224,6 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
     return result;
 }
 
-mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream, uint64_t size_bytes)
-{
-    mend_stream_state *state = &streams->items[stream];
-    state->open = true;
-    state->open_bytes += size_bytes;
-    return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
-}
-
-bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp)
-{
-    return stamp.epoch <= streams->items[stamp.stream].passed_epoch;
-}
-
-bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t stream)
-{
-    if (mend_stamp_has_passed(streams, stamp) ||
-        (stamp.stream == stream && stream != MEND_STREAM_UNKNOWN)) {
-        return true;
-    }
-    const mend_stream_state *state = &streams->items[stream];
-    return stamp.stream < state->waited_capacity &&
-           stamp.epoch <= state->waited_epochs[stamp.stream];
-}
-
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 {
     const mend_stream_state *state = &streams->items[stamp.stream];
@@ -256,7 +232,7 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 
 void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id)
 {
-    handle = is_legacy(handle) ? NULL : handle;
+    handle = plain(handle);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (state->known && state->group != 0 && state->handle == handle &&

@@ -68,7 +68,8 @@ typedef struct mend_streams {
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] stands for no stream */
     uint32_t count;
     uint32_t capacity;
-    uint32_t last_found; /* index of the stream asked for last */
+    uint32_t last_found; /* the stream that was looked up last, outside all groups; or UNKNOWN */
+    mend_stream last_handle; /* which it is found by: it alone tells the stream */
     mend_event *spare_events;
     size_t spare_count;
     size_t spare_capacity;
@@ -94,14 +95,28 @@ mend_status mend_streams_clear(mend_streams *streams);
 mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
                               uint32_t *index);
 
-/* The index of a stream the pool has seen, by its handle alone; false when it has not. */
-bool mend_streams_lookup(mend_streams *streams, mend_stream handle, uint32_t group,
-                         uint32_t *index);
-
 /* The handle alone tells which stream is meant: no need to ask the driver. */
 static inline bool mend_streams_handle_suffices(const mend_streams *streams, mend_stream handle)
 {
     return handle != MEND_STREAM_PER_THREAD && !streams->verify;
+}
+
+/* The index of a stream the pool has seen, by its handle alone; MEND_STREAM_UNKNOWN when it has
+ * not. It is most often the one that was asked for last. */
+uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group);
+static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream handle,
+                                           uint32_t group)
+{
+    return handle == streams->last_handle && group == 0
+               ? streams->last_found
+               : mend_streams_lookup_other(streams, handle, group);
+}
+
+/* A stream is known no more: it is not found by the handle. */
+static inline void mend_streams_look_up_anew(mend_streams *streams)
+{
+    streams->last_found = MEND_STREAM_UNKNOWN;
+    streams->last_handle = MEND_NO_STREAM;
 }
 
 /* More than one stream has been seen, or memory was freed without one, or is held for graphs. */
@@ -112,13 +127,33 @@ static inline bool mend_streams_are_several(const mend_streams *streams)
 }
 
 /* Stamps bytes freed now. Cannot fail, calls nothing. */
-mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream, uint64_t size_bytes);
+static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream,
+                                            uint64_t size_bytes)
+{
+    mend_stream_state *state = &streams->items[stream];
+    state->open = true;
+    state->open_bytes += size_bytes;
+    return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
+}
 
 /* The work behind the stamp is known to be done. */
-bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp);
+static inline bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp)
+{
+    return stamp.epoch <= streams->items[stamp.stream].passed_epoch;
+}
 
 /* `stream` may use the memory now: its own, done, or behind a wait made earlier. */
-bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t stream);
+static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp,
+                                       uint32_t stream)
+{
+    if ((stamp.stream == stream && stream != MEND_STREAM_UNKNOWN) ||
+        mend_stamp_has_passed(streams, stamp)) {
+        return true;
+    }
+    const mend_stream_state *state = &streams->items[stream];
+    return stamp.stream < state->waited_capacity &&
+           stamp.epoch <= state->waited_epochs[stamp.stream];
+}
 
 /* An event was recorded behind the work of the stamp. */
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);

@@ -20,15 +20,14 @@ static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes, uint64_t a
     if (result != MEND_OK) {
         return result;
     }
-    uint64_t address;
     bool is_usual = mend_is_power_of_two(alignment_bytes) && alignment_bytes <= MEND_GRANULE_BYTES;
-    if (!is_usual || !mend_heap_alloc_cached(&pool->heap, size_bytes, stream, &address)) {
-        result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, &address);
-    }
-    if (result == MEND_OK) {
+    uint64_t address = is_usual ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
+    if (address != 0) {
         *pointer = (void *)(uintptr_t)address;
+        return mend_pool_leave(pool, MEND_OK);
     }
-    return mend_pool_leave(pool, result);
+    return mend_pool_leave(pool,
+                           mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, pointer));
 }
 
 mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,

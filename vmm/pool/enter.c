@@ -10,11 +10,9 @@ mend_result mend_pool_invalid(const char *what)
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s", what);
 }
 
-mend_result mend_pool_check_process(const mend_pool *pool)
+mend_result mend_pool_inherited(void)
 {
-    return pool->generation == mend_process_generation()
-               ? MEND_OK
-               : mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");
+    return mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");
 }
 
 mend_result mend_pool_check_context(const mend_pool *pool)
@@ -28,31 +26,11 @@ mend_result mend_pool_check_context(const mend_pool *pool)
                                   "the context was broken by an earlier failure");
 }
 
-static mend_result enter(mend_pool *pool, bool may_be_shut_down)
+mend_result mend_pool_refuse(mend_pool *pool)
 {
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    mend_heap_lock(&pool->heap);
-    if (may_be_shut_down && mend_heap_lost_by(&pool->heap) == MEND_DRIVER_DEINITIALIZED) {
-        return MEND_OK;
-    }
-    result = mend_pool_check_context(pool);
-    if (result != MEND_OK) {
-        mend_heap_unlock(&pool->heap);
-    }
+    mend_result result = mend_pool_check_context(pool);
+    mend_heap_unlock(&pool->heap);
     return result;
-}
-
-mend_result mend_pool_enter(mend_pool *pool)
-{
-    return enter(pool, false);
-}
-
-mend_result mend_pool_enter_to_free(mend_pool *pool)
-{
-    return enter(pool, true);
 }
 
 mend_result mend_pool_enter_making(mend_pool *pool)
@@ -77,9 +55,9 @@ bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
     return is_right;
 }
 
-#ifndef NDEBUG
 /* In debug builds a pool that contradicts itself ends the program at the call that made it so. */
-static void audit_after_call(mend_pool *pool)
+#ifndef NDEBUG
+void mend_pool_audit_after_call(mend_pool *pool)
 {
     char finding[MEND_AUDIT_FINDING_BYTES];
     bool is_right = true;
@@ -97,20 +75,9 @@ static void audit_after_call(mend_pool *pool)
 }
 #endif
 
-mend_result mend_pool_leave(mend_pool *pool, mend_result result)
-{
-    mend_heap_unlock(&pool->heap);
-#ifndef NDEBUG
-    audit_after_call(pool);
-#endif
-    return result;
-}
-
 mend_result mend_pool_leave_making(mend_pool *pool, mend_result result)
 {
     mend_heap_end_making(&pool->heap);
-#ifndef NDEBUG
-    audit_after_call(pool);
-#endif
+    mend_pool_audit_after_call(pool);
     return result;
 }

@@ -25,21 +25,61 @@ struct mend_pool {
 mend_result mend_pool_invalid(const char *what);
 
 /* MEND_ERROR_FORKED for a pool that another process made. Touches nothing of the pool. */
-mend_result mend_pool_check_process(const mend_pool *pool);
+mend_result mend_pool_inherited(void);
+static inline mend_result mend_pool_check_process(const mend_pool *pool)
+{
+    return pool->generation == mend_process_generation() ? MEND_OK : mend_pool_inherited();
+}
 
 /* MEND_ERROR_DEVICE_LOST for a pool whose context broke. Under the `state` lock. */
 mend_result mend_pool_check_context(const mend_pool *pool);
 
+/* The same, and lets go of the lock. */
+mend_result mend_pool_refuse(mend_pool *pool);
+
 /* Takes the `state` lock of a pool that can still work, or both locks, to make room.
  * MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: without the locks. */
-mend_result mend_pool_enter(mend_pool *pool);
+static inline mend_result mend_pool_enter(mend_pool *pool)
+{
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
+}
 mend_result mend_pool_enter_making(mend_pool *pool);
 
 /* As enter, also when the driver has shut down: a process that ends frees its blocks in peace. */
-mend_result mend_pool_enter_to_free(mend_pool *pool);
+static inline mend_result mend_pool_enter_to_free(mend_pool *pool)
+{
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    mend_status lost = mend_heap_lost_by(&pool->heap);
+    return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK
+                                                                       : mend_pool_refuse(pool);
+}
+
+/* In debug builds: the audit where one is asked for. */
+#ifdef NDEBUG
+static inline void mend_pool_audit_after_call(mend_pool *pool)
+{
+    (void)pool;
+}
+#else
+void mend_pool_audit_after_call(mend_pool *pool);
+#endif
 
 /* Lets go, after the audit where one is asked for; passes the result through. */
-mend_result mend_pool_leave(mend_pool *pool, mend_result result);
+static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
+{
+    mend_heap_unlock(&pool->heap);
+    mend_pool_audit_after_call(pool);
+    return result;
+}
 mend_result mend_pool_leave_making(mend_pool *pool, mend_result result);
 
 /* The audit of observe/audit.h, under both locks. */

@@ -288,20 +288,29 @@ static mend_result climb(mend_pool *pool, const attempt *a)
     return result == MEND_ERROR_OUT_OF_MEMORY ? search_to_the_end(pool, a) : result;
 }
 
-mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
-                                mend_stream stream, uint64_t *address)
+static mend_result make_room(mend_pool *pool, const attempt *a)
 {
-    bool is_in_callback = *mend_process_pressing_depth() > 0;
-    attempt a = {size_bytes, alignment_bytes, stream, address, is_in_callback};
-    mend_result result = allocate(pool, &a, MEND_EFFORT_NONE);
-    if (result != MEND_ERROR_OUT_OF_MEMORY) {
-        return result;
-    }
     mend_thread_error error_before = *mend_process_error();
-    result = climb(pool, &a);
+    mend_result result = climb(pool, a);
     if (result == MEND_OK) {
         *mend_process_error() = error_before; /* what was worked around is no failure of the call */
     }
     pool->heap.counters.out_of_memory += result == MEND_ERROR_OUT_OF_MEMORY;
+    return result;
+}
+
+mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
+                                mend_stream stream, void **pointer)
+{
+    uint64_t address;
+    bool is_in_callback = *mend_process_pressing_depth() > 0;
+    attempt a = {size_bytes, alignment_bytes, stream, &address, is_in_callback};
+    mend_result result = allocate(pool, &a, MEND_EFFORT_NONE);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = make_room(pool, &a);
+    }
+    if (result == MEND_OK) {
+        *pointer = (void *)(uintptr_t)address;
+    }
     return result;
 }

@@ -122,9 +122,8 @@ mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanat
         return result;
     }
     mend_heap *heap = &pool->heap;
-    uint32_t stream = MEND_STREAM_UNKNOWN;
     mend_heap_begin_looking(heap);
-    mend_streams_lookup(&heap->streams, asking, 0, &stream);
+    uint32_t stream = mend_streams_lookup(&heap->streams, asking, 0);
     mend_observe_explain(heap, stream, explanation);
     mend_heap_end_looking(heap);
     return MEND_OK;

@@ -1,0 +1,53 @@
+/*
+ * Blocks: what the calls that the front cache serves (heap/quick.c) share with those that it does
+ * not.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+#ifndef MEND_HEAP_BLOCK_H
+#define MEND_HEAP_BLOCK_H
+
+#include "heap/state.h"
+
+#define MEND_LARGEST_REQUEST_BYTES (UINT64_C(1) << 60)
+
+/* A free by whatever is not usual: errors of pointers and streams, streams that must be found,
+ * groups. Errors as mend_free. */
+mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_stream stream);
+
+/* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: it is live still. */
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on);
+
+/* Other streams may soon ask for what is freed on one. */
+static inline bool mend_block_wants_early_fence(const mend_heap *heap)
+{
+    return heap->early_fences_left > 0 && mend_streams_are_several(&heap->streams);
+}
+
+/* Records a fence where enough was freed on the stream. Reaches the driver. */
+void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
+
+static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
+                                          uint64_t requested_bytes, mend_stream stream)
+{
+    mend_heap_counters *counters = &heap->counters;
+    span->requested_bytes = requested_bytes;
+    span->stream = stream;
+    counters->allocations++;
+    counters->allocated_bytes += span->size_bytes;
+    counters->live_bytes += span->size_bytes;
+    counters->requested_bytes += requested_bytes;
+    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
+    counters->peak_live_blocks =
+        mend_max_u64(counters->peak_live_blocks, mend_heap_live_blocks(heap));
+}
+
+static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)
+{
+    mend_heap_counters *counters = &heap->counters;
+    counters->frees++;
+    counters->live_bytes -= span->size_bytes;
+    counters->requested_bytes -= span->requested_bytes;
+}
+
+#endif
