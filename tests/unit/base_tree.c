@@ -171,16 +171,17 @@ MEND_TEST(base_tree, sees_what_is_broken)
     w.tree.count++;
     EXPECT_FALSE(mend_tree_is_valid(&w.tree));
     w.tree.count--;
-    w.tree.root->balance++;
+    mend_tree_node *root = w.tree.root;
+    mend_tree_set(root, NULL, mend_tree_balance(root) + 1);
     EXPECT_FALSE(mend_tree_is_valid(&w.tree));
-    w.tree.root->balance--;
-    mend_tree_node *child = w.tree.root->child[0];
-    mend_tree_node *parent = child->parent;
-    child->parent = child;
+    mend_tree_set(root, NULL, mend_tree_balance(root) - 1);
+    mend_tree_node *child = root->child[0];
+    mend_tree_set(child, child, mend_tree_balance(child));
     EXPECT_FALSE(mend_tree_is_valid(&w.tree));
-    child->parent = parent;
+    mend_tree_set(child, root, mend_tree_balance(child));
     EXPECT_TRUE(mend_tree_is_valid(&w.tree));
-    w.tree.root->child[0]->child[0]->balance++; /* deep down */
+    mend_tree_node *deep = child->child[0];
+    mend_tree_set(deep, child, mend_tree_balance(deep) + 1);
     EXPECT_FALSE(mend_tree_is_valid(&w.tree));
 }
 
@@ -193,8 +194,7 @@ MEND_TEST(base_tree, sees_a_chain)
         mend_tree_node *at = NULL;
         for (size_t i = 0; i < 3; i++) {
             mend_tree_node *node = &w.items[side == 1 ? i : 2 - i].node;
-            node->parent = at;
-            node->balance = (side == 1 ? 1 : -1) * (int)(2 - i);
+            mend_tree_set(node, at, side == 1 ? (int)(2 - i) : i == 2 ? 0 : -1);
             *(at == NULL ? &w.tree.root : &at->child[side]) = node;
             at = node;
         }

@@ -2,10 +2,11 @@
 
 #include <assert.h>
 #include <stdalign.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS_PER_BLOCK = 64 };
+enum { OBJECTS_PER_BLOCK = 64, CACHE_LINE_BYTES = 64 };
 
 /* The head of a host allocation, as large as any alignment asks for. */
 typedef union block_head {
@@ -15,7 +16,7 @@ typedef union block_head {
 
 void mend_slab_init(mend_slab *slab, size_t object_bytes)
 {
-    size_t unit = alignof(max_align_t);
+    size_t unit = object_bytes < CACHE_LINE_BYTES ? alignof(max_align_t) : CACHE_LINE_BYTES;
     *slab = (mend_slab){.object_bytes = (object_bytes + unit - 1) / unit * unit};
 }
 
@@ -29,13 +30,14 @@ static void push_free(mend_slab *slab, void *object)
 bool mend_slab_make(mend_slab *slab, size_t missing_count)
 {
     size_t made = missing_count > OBJECTS_PER_BLOCK ? missing_count : OBJECTS_PER_BLOCK;
-    block_head *block = malloc(sizeof(block_head) + made * slab->object_bytes);
+    block_head *block = malloc(sizeof(block_head) + CACHE_LINE_BYTES + made * slab->object_bytes);
     if (block == NULL) {
         return false;
     }
     block->next = slab->blocks;
     slab->blocks = block;
     char *objects = (char *)(block + 1);
+    objects += -(uintptr_t)objects % CACHE_LINE_BYTES;
     for (size_t i = made; i > 0; i--) {
         push_free(slab, objects + (i - 1) * slab->object_bytes);
     }

@@ -19,7 +19,7 @@ typedef struct mend_slab {
     size_t used_count;
 } mend_slab;
 
-/* object_bytes is rounded up to hold a pointer. */
+/* object_bytes is rounded up to hold a pointer. Objects of a cache line or more begin at one. */
 void mend_slab_init(mend_slab *slab, size_t object_bytes);
 
 /* At least `count` objects can be taken from now on. False when malloc fails: nothing changed. */

@@ -9,6 +9,16 @@ void mend_tree_init(mend_tree *tree, mend_tree_compare compare)
     tree->count = 0;
 }
 
+static void set_parent(mend_tree_node *node, const mend_tree_node *parent)
+{
+    mend_tree_set(node, parent, mend_tree_balance(node));
+}
+
+static void set_balance(mend_tree_node *node, int balance)
+{
+    mend_tree_set(node, mend_tree_parent(node), balance);
+}
+
 static int side_of(const mend_tree_node *parent, const mend_tree_node *node)
 {
     return parent->child[1] == node;
@@ -18,14 +28,14 @@ static int side_of(const mend_tree_node *parent, const mend_tree_node *node)
 static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
                               mend_tree_node *replacement)
 {
-    mend_tree_node *parent = node->parent;
+    mend_tree_node *parent = mend_tree_parent(node);
     if (parent == NULL) {
         tree->root = replacement;
     } else {
         parent->child[side_of(parent, node)] = replacement;
     }
     if (replacement != NULL) {
-        replacement->parent = parent;
+        set_parent(replacement, parent);
     }
 }
 
@@ -36,33 +46,33 @@ static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
     mend_tree_node *inner = risen->child[1 - side];
     replace_in_parent(tree, node, risen);
     risen->child[1 - side] = node;
-    node->parent = risen;
+    set_parent(node, risen);
     node->child[side] = inner;
     if (inner != NULL) {
-        inner->parent = node;
+        set_parent(inner, node);
     }
     return risen;
 }
 
-/* Mends a node whose balance is +-2; returns the new root of its subtree. */
-static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node)
+/* Mends a node that is higher by two on one side; returns the new root of its subtree. */
+static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node, int side)
 {
-    int side = node->balance > 0;
     int sign = side ? 1 : -1;
     mend_tree_node *heavy = node->child[side];
-    if (heavy->balance == -sign) {
+    if (mend_tree_balance(heavy) == -sign) {
         mend_tree_node *inner = heavy->child[1 - side];
-        int inner_balance = inner->balance;
+        int inner_balance = mend_tree_balance(inner);
         rotate(tree, heavy, 1 - side);
         rotate(tree, node, side);
-        node->balance = inner_balance == sign ? -sign : 0;
-        heavy->balance = inner_balance == -sign ? sign : 0;
-        inner->balance = 0;
+        set_balance(node, inner_balance == sign ? -sign : 0);
+        set_balance(heavy, inner_balance == -sign ? sign : 0);
+        set_balance(inner, 0);
         return inner;
     }
     rotate(tree, node, side);
-    node->balance = heavy->balance == 0 ? sign : 0;
-    heavy->balance = heavy->balance == 0 ? -sign : 0;
+    bool was_level = mend_tree_balance(heavy) == 0;
+    set_balance(node, was_level ? sign : 0);
+    set_balance(heavy, was_level ? -sign : 0);
     return heavy;
 }
 
@@ -73,7 +83,8 @@ void mend_tree_insert(mend_tree *tree, mend_tree_node *node)
 
 void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *parent, int side)
 {
-    *node = (mend_tree_node){.parent = parent};
+    *node = (mend_tree_node){0};
+    mend_tree_set(node, parent, 0);
     if (parent == NULL) {
         tree->root = node;
     } else {
@@ -81,16 +92,19 @@ void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *par
     }
     tree->count++;
     while (parent != NULL) {
-        parent->balance += side_of(parent, node) ? 1 : -1;
-        if (parent->balance == 0) {
+        side = side_of(parent, node);
+        int before = mend_tree_balance(parent);
+        int balance = before + (side ? 1 : -1);
+        if (before != 0 && balance != 0) {
+            rebalance(tree, parent, side);
             return;
         }
-        if (parent->balance == 2 || parent->balance == -2) {
-            rebalance(tree, parent);
+        set_balance(parent, balance);
+        if (balance == 0) {
             return;
         }
         node = parent;
-        parent = node->parent;
+        parent = mend_tree_parent(node);
     }
 }
 
@@ -98,17 +112,21 @@ void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *par
 static void shrunk(mend_tree *tree, mend_tree_node *parent, int side)
 {
     while (parent != NULL) {
-        parent->balance += side ? -1 : 1;
-        if (parent->balance == 1 || parent->balance == -1) {
+        int before = mend_tree_balance(parent);
+        int balance = before + (side ? -1 : 1);
+        if (before == 0) {
+            set_balance(parent, balance);
             return;
         }
-        if (parent->balance != 0) {
-            parent = rebalance(tree, parent);
-            if (parent->balance != 0) {
+        if (balance != 0) {
+            parent = rebalance(tree, parent, 1 - side);
+            if (mend_tree_balance(parent) != 0) {
                 return;
             }
+        } else {
+            set_balance(parent, 0);
         }
-        mend_tree_node *above = parent->parent;
+        mend_tree_node *above = mend_tree_parent(parent);
         if (above != NULL) {
             side = side_of(above, parent);
         }
@@ -122,7 +140,7 @@ void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
     tree->count--;
     if (node->child[0] == NULL || node->child[1] == NULL) {
         mend_tree_node *only = node->child[node->child[0] == NULL];
-        mend_tree_node *parent = node->parent;
+        mend_tree_node *parent = mend_tree_parent(node);
         int side = parent != NULL && side_of(parent, node);
         replace_in_parent(tree, node, only);
         shrunk(tree, parent, side);
@@ -132,7 +150,7 @@ void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
     while (heir->child[0] != NULL) {
         heir = heir->child[0];
     }
-    mend_tree_node *lowered = heir->parent;
+    mend_tree_node *lowered = mend_tree_parent(heir);
     int side = 0;
     if (lowered == node) {
         lowered = heir;
@@ -140,11 +158,11 @@ void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
     } else {
         replace_in_parent(tree, heir, heir->child[1]);
         heir->child[1] = node->child[1];
-        heir->child[1]->parent = heir;
+        set_parent(heir->child[1], heir);
     }
     heir->child[0] = node->child[0];
-    heir->child[0]->parent = heir;
-    heir->balance = node->balance;
+    set_parent(heir->child[0], heir);
+    set_balance(heir, mend_tree_balance(node));
     replace_in_parent(tree, node, heir);
     shrunk(tree, lowered, side);
 }
@@ -171,10 +189,10 @@ static mend_tree_node *neighbour(const mend_tree_node *node, int side)
     if (node->child[side] != NULL) {
         return outermost(node->child[side], 1 - side);
     }
-    mend_tree_node *parent = node->parent;
+    mend_tree_node *parent = mend_tree_parent(node);
     while (parent != NULL && side_of(parent, node) == side) {
         node = parent;
-        parent = node->parent;
+        parent = mend_tree_parent(node);
     }
     return parent;
 }
@@ -219,7 +237,7 @@ static bool node_is_valid(const mend_tree_node *node, int *height)
     int heights[2];
     for (int side = 0; side < 2; side++) {
         const mend_tree_node *child = node->child[side];
-        if (child != NULL && child->parent != node) {
+        if (child != NULL && mend_tree_parent(child) != node) {
             return false;
         }
         if (!node_is_valid(child, &heights[side])) {
@@ -227,7 +245,8 @@ static bool node_is_valid(const mend_tree_node *node, int *height)
         }
     }
     *height = 1 + (heights[0] > heights[1] ? heights[0] : heights[1]);
-    return node->balance == heights[1] - heights[0] && node->balance >= -1 && node->balance <= 1;
+    int balance = mend_tree_balance(node);
+    return balance == heights[1] - heights[0] && balance <= 1;
 }
 
 bool mend_tree_is_valid(const mend_tree *tree)

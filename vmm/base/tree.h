@@ -9,12 +9,29 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+/* Three words, so that two nodes and their keys share a cache line. */
 typedef struct mend_tree_node {
-    struct mend_tree_node *parent;
     struct mend_tree_node *child[2]; /* 0: less, 1: greater */
-    int balance;                     /* height of child[1] minus height of child[0]: -1, 0, 1 */
+    uintptr_t parent_and_balance;    /* the lowest two bits are the balance, plus 1 */
 } mend_tree_node;
+
+static inline mend_tree_node *mend_tree_parent(const mend_tree_node *node)
+{
+    return (mend_tree_node *)(node->parent_and_balance & ~(uintptr_t)3);
+}
+
+/* Height of child[1] minus height of child[0]: -1, 0 or 1. */
+static inline int mend_tree_balance(const mend_tree_node *node)
+{
+    return (int)(node->parent_and_balance & 3) - 1;
+}
+
+static inline void mend_tree_set(mend_tree_node *node, const mend_tree_node *parent, int balance)
+{
+    node->parent_and_balance = (uintptr_t)parent | (uintptr_t)(balance + 1);
+}
 
 /* Below 0 when a comes before b, above 0 when after; never 0 for two nodes of one tree. */
 typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *b);

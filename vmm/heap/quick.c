@@ -131,7 +131,7 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
     mend_layout_let_go(heap, span);
     span->cached = true;
-    span->place = cache->count;
+    span->place = (uint16_t)cache->count;
     cache->spans[cache->count++] = span;
     return true;
 }

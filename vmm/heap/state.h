@@ -33,38 +33,39 @@ enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
 
 struct mend_run;
 
-/* A stretch of mapped addresses in one state. */
+/* A stretch of mapped addresses in one state. Two cache lines: a call looks at both of the span it
+ * is about, and at the first one of its neighbours. */
 typedef struct mend_span {
     uint64_t address;
     uint64_t size_bytes;
     struct mend_span *previous; /* neighbours by address; NULL where a segment begins or ends */
     struct mend_span *next;
-    mend_tree_node by_end; /* in the zone's segment_ends, while next is NULL */
-    int zone;
-    bool live;
-    bool cached; /* free, in the zone's front cache */
-
     struct mend_run *run; /* free: right for the first and the last span of a run only; NULL when
                              claimed or cached */
-    mend_waits waits;     /* free: what must pass before it is idle. Live: what its memory still
-                             waited for when it was taken, and the users declared by record_stream;
-                             an epoch of 0 in a node means "when it is freed" */
+    mend_chunk *chunk;    /* live or cached: the chunk in which it begins */
+    uint64_t first_at;    /* zone->changes when it was seen to come before all runs that fit */
+    int zone;
+    bool live;
+    bool cached;    /* free, in the zone's front cache */
+    uint16_t place; /* cached: in the list of its cache */
 
+    mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
+                                 waited for when it was taken, and the users declared by record_stream;
+                                 an epoch of 0 in a node means "when it is freed" */
     uint64_t requested_bytes; /* live */
     mend_stream stream;       /* live: the stream it was allocated for */
-    mend_chunk *chunk;        /* live or cached: the chunk in which it begins */
-
-    uint32_t place;    /* cached: in the list of its cache */
-    uint64_t first_at; /* zone->changes when it was seen to come before all runs that fit */
+    mend_tree_node by_end;    /* in the zone's segment_ends, while next is NULL */
 } mend_span;
 
-/* A maximal contiguous stretch of free spans. */
+/* A maximal contiguous stretch of free spans. What a search of the trees looks at is one cache
+ * line. */
 typedef struct mend_run {
+    mend_tree_node by_size; /* by (size, address) */
     mend_tree_node by_address;
-    mend_tree_node by_size;   /* by (size, address) */
-    mend_tree_node by_growth; /* the same order, of those behind which addresses are unmapped */
     uint64_t address;
     uint64_t size_bytes;
+
+    mend_tree_node by_growth; /* by (size, address), of those behind which addresses are unmapped */
     mend_span *first;
     mend_span *last;
     bool extensible;
