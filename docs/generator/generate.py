@@ -201,6 +201,7 @@ KINDS = {
     "ON": "`on` or `off`",
     "OFF": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
+    "PERCENT": "1 to 100",
 }
 KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"
                   r".*?(?=<!-- end of keys -->)", re.S)

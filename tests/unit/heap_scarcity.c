@@ -56,6 +56,16 @@ MEND_TEST(heap_scarcity, ample_while_more_than_nine_tenths_are_not_reserved)
     EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){.reserved_bytes = PERCENT(10)}));
 }
 
+MEND_TEST(heap_scarcity, ample_as_long_as_the_pool_was_told)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    heap.config.ample_percent = 60;
+    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(40) - 1}));
+    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){.reserved_bytes = PERCENT(40)}));
+    heap.config.ample_percent = 100;
+    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){0}));
+}
+
 /* Whatever was in use before: what is not reserved can be had without breaking anything. */
 MEND_TEST(heap_scarcity, ample_again_once_memory_was_given_back)
 {

@@ -55,7 +55,7 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
     mend_pool_config config =
         read_ok("limit:64GiB,chunk:128MiB,small_chunk:8MiB,small_request:1024KiB,reserve:1TiB,"
-                "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,audit:2");
+                "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,ample:75,audit:2");
     EXPECT_U64_EQ(64 * MEND_GIB, config.limit_bytes);
     EXPECT_U64_EQ(128 * MEND_MIB, config.chunk_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, config.small_chunk_bytes);
@@ -64,6 +64,7 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
     EXPECT_INT_EQ(1, config.streams_may_vanish);
     EXPECT_INT_EQ(1, config.knows_all_streams);
+    EXPECT_INT_EQ(75, config.ample_percent);
     EXPECT_INT_EQ(2, config.audit_level);
     EXPECT_INT_EQ(0, config.device);
     EXPECT_PTR_EQ(NULL, config.driver);
@@ -109,6 +110,16 @@ MEND_TEST(pool_configuration, levels_are_small)
     EXPECT_REFUSED("audit:4294967297", "audit", "\"4294967297\"");
 }
 
+MEND_TEST(pool_configuration, percentages_are_1_to_100)
+{
+    EXPECT_INT_EQ(1, read_ok("ample:1").ample_percent);
+    EXPECT_INT_EQ(100, read_ok("ample:100").ample_percent);
+    EXPECT_REFUSED("ample:0", "ample", "\"0\"", "1 to 100");
+    EXPECT_REFUSED("ample:101", "ample", "\"101\"");
+    EXPECT_REFUSED("ample:90%", "ample", "\"90%\"");
+    EXPECT_REFUSED("ample:", "ample", "\"\"");
+}
+
 MEND_TEST(pool_configuration, what_the_program_set_stays)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
@@ -133,7 +144,7 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     EXPECT_RESULT(MEND_OK,
                   mend_configuration_read(
                       "limit:9,chunk:9,small_chunk:9,small_request:9,reserve:9,stream_waits:off,"
-                      "streams_may_vanish:off,knows_all_streams:off,audit:2",
+                      "streams_may_vanish:off,knows_all_streams:off,ample:99,audit:2",
                       &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
@@ -251,7 +262,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "swap_when_full audit");
+    EXPECT_REFUSED(text, "\"xxx", "swap_when_full ample audit");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }

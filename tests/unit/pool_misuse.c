@@ -198,6 +198,8 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, knows_all_streams, 2)                                                               \
     X(INVALID, front_cache, 2)                                                                     \
     X(INVALID, front_cache, -2)                                                                    \
+    X(INVALID, ample_percent, -1)                                                                  \
+    X(INVALID, ample_percent, 101)                                                                 \
     X(INVALID, audit_level, -1)                                                                    \
     X(INVALID, audit_level, 3)                                                                     \
     X(INVALID, swap_when_full, -1)                                                                 \

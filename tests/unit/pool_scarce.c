@@ -74,6 +74,22 @@ MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_o
     close_whole(&world);
 }
 
+MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.pool_config.ample_percent = 50;
+    ASSERT_TRUE(mend_world_open(&world));
+    take(&world, TENTH_OF_ALL);
+    expect_growth(&world, 3 * PAGE - 1024, 1 * MEND_MIB, 1);
+    close_whole(&world);
+    mend_world_init(&world);
+    world.pool_config.ample_percent = 100;
+    ASSERT_TRUE(mend_world_open(&world));
+    expect_growth(&world, 24 * PAGE + 1024, 25 * PAGE, 3);
+    close_whole(&world);
+}
+
 MEND_TEST(pool_scarce, the_last_page_is_a_chunk_of_its_own)
 {
     mend_world world;

@@ -2,8 +2,8 @@
 
 #include "heap/swap.h"
 
-/* Room is ample while so much of the limit is not reserved. The front of what this and the figures
- * below cost and gain is in docs/benchmarks.md. */
+/* Room is ample while so much of the limit is not reserved, unless the pool is told otherwise. The
+ * front of what this and the figures below cost and gain is in docs/benchmarks.md. */
 enum { AMPLE_ROOM_PERCENT = 90 };
 
 /* Memory is tight once all but so much of the limit was in use; or all but NEAR_PERCENT, and
@@ -15,7 +15,7 @@ enum { LIMITS_OF_WINDOW = 4 };
 
 static uint64_t percent_of(uint64_t bytes, uint64_t percent)
 {
-    return bytes / 100 * percent;
+    return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
 
 /* The limit, less what is kept for swaps. */
@@ -48,7 +48,9 @@ mend_scarcity mend_heap_scarcity(const mend_heap *heap)
 {
     const mend_usage_peaks *peaks = &heap->usage_peaks;
     uint64_t limit = heap->config.limit_bytes;
-    if (mend_heap_room_bytes(heap) > percent_of(limit, AMPLE_ROOM_PERCENT)) {
+    uint64_t wanted = heap->config.ample_percent;
+    uint64_t ample_bytes = percent_of(limit, wanted != 0 ? wanted : AMPLE_ROOM_PERCENT);
+    if (mend_heap_room_bytes(heap) > ample_bytes) {
         return MEND_AMPLE;
     }
     uint64_t used = mend_max_u64(peaks->used_bytes[0], peaks->used_bytes[1]);

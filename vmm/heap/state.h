@@ -153,6 +153,7 @@ typedef struct mend_heap_config {
     uint64_t small_chunk_bytes; /* 0: follows the limit */
     uint64_t small_request_bytes;
     uint64_t reserve_bytes;
+    uint64_t ample_percent; /* 0: the default, see heap/scarcity.c */
 } mend_heap_config;
 
 typedef struct mend_heap {

@@ -7,10 +7,17 @@
 #include "base/align.h"
 #include "base/error.h"
 
-#define LARGEST_BYTES (UINT64_C(1) << 60)
-#define LARGEST_LEVEL 2
+#define LARGEST_BYTES   (UINT64_C(1) << 60)
+#define LARGEST_LEVEL   2
+#define LARGEST_PERCENT 100
 
-typedef enum configuration_kind { KIND_BYTES, KIND_ON, KIND_OFF, KIND_LEVEL } configuration_kind;
+typedef enum configuration_kind {
+    KIND_BYTES,
+    KIND_ON,
+    KIND_OFF,
+    KIND_LEVEL,
+    KIND_PERCENT
+} configuration_kind;
 
 typedef enum configuration_key {
 #define X(key, field, kind, fallback, meaning) KEY_##key,
@@ -38,6 +45,7 @@ static const char *const kind_takes[] = {
     [KIND_ON] = "on or off",
     [KIND_OFF] = "on or off",
     [KIND_LEVEL] = "0, 1 or 2",
+    [KIND_PERCENT] = "1 to 100",
 };
 
 static const struct {
@@ -100,12 +108,13 @@ static bool read_switch(slice value, int64_t off, int64_t *read)
     return is(value, "on") || is(value, "off");
 }
 
-static bool read_level(slice value, int64_t *read)
+/* A number alone. */
+static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t *read)
 {
     uint64_t number = 0;
-    size_t digits = read_number(value, LARGEST_LEVEL, &number);
+    size_t digits = read_number(value, largest, &number);
     *read = (int64_t)number;
-    return digits > 0 && digits == value.length;
+    return digits > 0 && digits == value.length && number >= least;
 }
 
 static bool read_value(configuration_kind kind, slice value, int64_t *read)
@@ -118,7 +127,9 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
     case KIND_OFF:
         return read_switch(value, 0, read);
     case KIND_LEVEL:
-        return read_level(value, read);
+        return read_from_to(value, 0, LARGEST_LEVEL, read);
+    case KIND_PERCENT:
+        return read_from_to(value, 1, LARGEST_PERCENT, read);
     }
     return false;
 }

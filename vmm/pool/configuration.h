@@ -15,6 +15,7 @@
  * ON       a switch that is on by default: on is 1, off is -1
  * OFF      a switch that is off by default: on is 1, off is 0
  * LEVEL    0, 1 or 2
+ * PERCENT  1 to 100
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, BYTES, "the device's memory", "most physical memory a pool may hold")    \
@@ -40,6 +41,9 @@
     X(swap_when_full, swap_when_full, OFF, "off",                                                  \
       "nobody launches work while an allocation is under way, so that what lives in partly used "  \
       "chunks may be copied together before one runs out of memory")                               \
+    X(ample, ample_percent, PERCENT, "90",                                                         \
+      "memory counts as ample while more than this percentage of the limit is not reserved; more " \
+      "of it fits more into the limit, less of it saves driver time")                              \
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")

@@ -36,6 +36,9 @@ static mend_result check_config(const mend_pool_config *config)
         return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
                                  "swap_when_full is not 0 or 1");
     }
+    if (config->ample_percent < 0 || config->ample_percent > 100) {
+        return mend_pool_invalid("mend_pool_config.ample_percent is not 0 to 100");
+    }
     if (config->audit_level < 0 || config->audit_level > 2) {
         return mend_pool_invalid("mend_pool_config.audit_level is not 0, 1 or 2");
     }
@@ -110,6 +113,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .small_request_bytes =
             config->small_request_bytes ? config->small_request_bytes : DEFAULT_SMALL_REQUEST_BYTES,
         .reserve_bytes = config->reserve_bytes,
+        .ample_percent = (uint64_t)config->ample_percent,
     };
 }
 

@@ -169,10 +169,14 @@ typedef struct mend_pool_config {
                                in partly used chunks is copied together, as far as the request needs
                                it; and a little room under the limit is kept to copy to, until
                                nothing else is left. 0: off */
+    int ample_percent;      /* 1 to 100: memory counts as ample while more than this part of the
+                               limit is not reserved. Then fewer driver calls count, from there on
+                               fewer bytes: a larger value fits more into the limit and costs more
+                               driver time. 0: 90 */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                         \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                      \
     }
 
 /*
