@@ -23,6 +23,7 @@ ROOMS = {
     "heap": {"heap"} | BELOW_HEAP,
     "observe": {"observe", "heap"} | BELOW_HEAP,
     "pool": {"pool", "observe", "heap"} | BELOW_HEAP,
+    "devices": {"devices", "pool", "observe", "heap"} | BELOW_HEAP,
     "mend": set(),
 }
 

@@ -21,6 +21,11 @@ void mend_log(mend_log_level level, const char *format, ...)
     sink(context, level, line);
 }
 
+void mend_log_write(mend_log_level level, const char *line)
+{
+    mend_log(level, "%s", line == NULL ? "" : line);
+}
+
 void mend_log_set_sink(mend_log_sink sink, void *context)
 {
     mend_process_set_log_sink(sink, context);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "base/mutex.h"
@@ -24,6 +25,8 @@ static mend_mutex member_mutex = PROCESS_MUTEX_INITIALIZER;
 static mend_condition visit_ended = MEND_CONDITION_INITIALIZER;
 static mend_list members = {&members, &members}; /* in the order of their numbers */
 static uint64_t last_number;
+
+static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
 typedef struct thread_state {
     uint64_t generation; /* of the process in which the rest was written */
@@ -53,6 +56,10 @@ static void start_anew(void)
     member_mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
     visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
+    devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
+    memset(devices.stand_in, 0, sizeof(devices.stand_in));
+    atomic_store_explicit(&devices.stand_in_count, 0, memory_order_relaxed);
+    mend_pointer_map_init(&devices.blocks);
 }
 
 /* Two threads may both register: twice does no harm, and a lock here could be held at a fork before
@@ -128,6 +135,23 @@ void mend_process_visit_end(mend_process_member *member)
         mend_condition_wake_all(&visit_ended);
     }
     mend_mutex_unlock(&member_mutex);
+}
+
+/* ---- devices ----------------------------------------------------------------------------------
+ */
+
+mend_process_devices *mend_process_get_devices(void)
+{
+    return &devices;
+}
+
+void mend_process_drop_pool(int device, const mend_pool *pool)
+{
+    mend_mutex_lock(&devices.mutex);
+    if (device < MEND_DEVICE_LIMIT && atomic_load(&devices.device[device].pool) == pool) {
+        atomic_store(&devices.device[device].pool, NULL);
+    }
+    mend_mutex_unlock(&devices.mutex);
 }
 
 /* ---- threads ----------------------------------------------------------------------------------

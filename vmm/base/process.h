@@ -1,8 +1,8 @@
 /*
  * All state that belongs to the process or to a thread rather than to a pool: the log's sink, each
  * thread's last error and lock ranks, the CUDA driver once it is loaded, who is a member of the
- * process (the pools), the environment. Nothing else in the library has a variable of static
- * lifetime that changes, or reads the environment.
+ * process (the pools), what it has one of for each device, the environment. Nothing else in the
+ * library has a variable of static lifetime that changes, or reads the environment.
  *
  * A child of fork starts anew: without members, log sink, driver and last errors, and with locks
  * that nobody holds, whatever other threads of the parent were doing at the fork. What it inherits
@@ -11,7 +11,11 @@
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
 
+#include <stdatomic.h>
+
 #include "base/list.h"
+#include "base/mutex.h"
+#include "base/pointer_map.h"
 #include "mend/mend.h"
 
 /* ---- fork -------------------------------------------------------------------------------------
@@ -61,6 +65,35 @@ void mend_process_leave(mend_process_member *member);
  */
 mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor);
 void mend_process_visit_end(mend_process_member *member);
+
+/* ---- devices ----------------------------------------------------------------------------------
+ */
+
+enum { MEND_DEVICE_LIMIT = 64 };
+
+struct mend_stand_in;
+
+/* What a process has one of for each device; the room `devices` knows how it is used. */
+typedef struct mend_process_devices {
+    mend_mutex mutex; /* guards all but the atomic members, which change under it */
+    struct {
+        _Atomic(mend_pool *) pool; /* the default pool; NULL: none. A child of fork inherits it, and
+                                      it answers as any inherited pool */
+        mend_pool_config config;   /* how it is to be made; struct_size 0: by default */
+    } device[MEND_DEVICE_LIMIT];
+    uint64_t config_changes; /* how often a config was set */
+
+    /* Allocators in the place of default pools; a child of fork has none. The last is what was set
+     * for all devices. */
+    struct mend_stand_in *stand_in[MEND_DEVICE_LIMIT + 1];
+    atomic_uint stand_in_count; /* that are set, at work, or have blocks */
+    mend_pointer_map blocks;    /* theirs: from an address to the allocator */
+} mend_process_devices;
+
+mend_process_devices *mend_process_get_devices(void);
+
+/* A pool ends: where it was the default pool of its device there is none now. */
+void mend_process_drop_pool(int device, const mend_pool *pool);
 
 /* ---- threads ----------------------------------------------------------------------------------
  */

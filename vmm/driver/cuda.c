@@ -47,6 +47,16 @@ static mend_status cuda_context_pop(const mend_driver *driver)
     return mend_cuda_functions(driver)->cuCtxPopCurrent(&popped);
 }
 
+static mend_status cuda_context_device(const mend_driver *driver, int *device)
+{
+    mend_cu_device found = 0; /* a device's handle is its ordinal */
+    mend_status status = mend_cuda_functions(driver)->cuCtxGetDevice(&found);
+    if (status == MEND_DRIVER_OK) {
+        *device = found;
+    }
+    return status;
+}
+
 static mend_status cuda_context_synchronize(const mend_driver *driver)
 {
     return mend_cuda_functions(driver)->cuCtxSynchronize();
@@ -290,6 +300,7 @@ static const mend_driver cuda_table = {
     .memory_info = cuda_memory_info,
     .context_push = cuda_context_push,
     .context_pop = cuda_context_pop,
+    .context_device = cuda_context_device,
     .context_synchronize = cuda_context_synchronize,
     .exchange_capture_mode = cuda_exchange_capture_mode,
     .reserve = cuda_reserve,

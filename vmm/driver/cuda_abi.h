@@ -100,6 +100,7 @@ typedef struct CUgraphNode_st *mend_cu_graph_node;
     X(cuCtxGetCurrent, 4000, "", (mend_context * context))                                         \
     X(cuCtxPushCurrent, 4000, "_v2", (mend_context context))                                       \
     X(cuCtxPopCurrent, 4000, "_v2", (mend_context * context))                                      \
+    X(cuCtxGetDevice, 2000, "", (mend_cu_device * device))                                         \
     X(cuCtxSynchronize, 2000, "", (void))                                                          \
     X(cuThreadExchangeStreamCaptureMode, 10010, "", (mend_cu_capture_mode * mode))                 \
     X(cuMemGetInfo, 3020, "_v2", (size_t * free_bytes, size_t * total_bytes))                      \

@@ -142,6 +142,7 @@ typedef struct mend_kernel {
     X(memory_info, "cuMemGetInfo")                                                                 \
     X(context_push, "cuCtxPushCurrent")                                                            \
     X(context_pop, "cuCtxPopCurrent")                                                              \
+    X(context_device, "cuCtxGetDevice")                                                            \
     X(context_synchronize, "cuCtxSynchronize")                                                     \
     X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode")                                  \
     X(reserve, "cuMemAddressReserve")                                                              \
@@ -200,6 +201,9 @@ struct mend_driver {
     /* The thread's stack of current contexts. */
     mend_status (*context_push)(const mend_driver *, mend_context context);
     mend_status (*context_pop)(const mend_driver *);
+
+    /* The ordinal of the current context's device. INVALID_CONTEXT where none is current. */
+    mend_status (*context_device)(const mend_driver *, int *device);
 
     /* Waits on the host for all work of the current context. Refused during capture. */
     mend_status (*context_synchronize)(const mend_driver *);

@@ -18,6 +18,7 @@
       (inner, free_bytes, total_bytes))                                                            \
     X(context_push, 0, (const mend_driver *driver, mend_context context), (inner, context))        \
     X(context_pop, 0, (const mend_driver *driver), (inner))                                        \
+    X(context_device, 0, (const mend_driver *driver, int *device), (inner, device))                \
     X(context_synchronize, 0, (const mend_driver *driver), (inner))                                \
     X(exchange_capture_mode, 0, (const mend_driver *driver, mend_capture_mode *mode),              \
       (inner, mode))                                                                               \

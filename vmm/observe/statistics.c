@@ -45,6 +45,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_partial_bytes = large->free_bytes - whole_bytes_in(heap, MEND_ZONE_LARGE);
     stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
+    stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = small->space.address_bytes + large->space.address_bytes;
     stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes - chunks->lost_bytes;
     stats->retired_bytes = heap->retired_bytes;

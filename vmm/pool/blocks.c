@@ -86,6 +86,17 @@ mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
                : mend_pool_leave_making(pool, mend_heap_forget_stream(&pool->heap, stream));
 }
 
+bool mend_pool_holds(mend_pool *pool, const void *pointer)
+{
+    if (pool->generation != mend_process_generation()) {
+        return true;
+    }
+    mend_heap_lock(&pool->heap);
+    bool holds = mend_heap_span_at(&pool->heap, (uint64_t)(uintptr_t)pointer) != NULL;
+    mend_heap_unlock(&pool->heap);
+    return holds;
+}
+
 mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block_info *info)
 {
     if (pool == NULL || pointer == NULL || info == NULL) {

@@ -51,22 +51,29 @@ static mend_result check_config(const mend_pool_config *config)
     return MEND_OK;
 }
 
-/* A copy of the caller's config, as long as the caller knows it; then the environment's, where the
- * program left a default. */
-static mend_result read_config(const mend_pool_config *given, mend_pool_config *config)
+mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config)
 {
-    *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    if (given != NULL && given->struct_size == 0) {
+    if (given->struct_size == 0) {
         return mend_pool_invalid(
             "mend_pool_config.struct_size is 0: start from MEND_POOL_CONFIG_INIT");
     }
-    if (given != NULL && given->struct_size > sizeof(*config)) {
+    if (given->struct_size > sizeof(*config)) {
         return mend_pool_invalid("mend_pool_config is of a newer version than the library");
     }
-    if (given != NULL) {
-        memcpy(config, given, given->struct_size);
+    *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    memcpy(config, given, given->struct_size);
+    config->struct_size = sizeof(*config);
+    return MEND_OK;
+}
+
+/* The caller's config; then the environment's, where the program left a default. */
+static mend_result read_config(const mend_pool_config *given, mend_pool_config *config)
+{
+    *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    mend_result result = given != NULL ? mend_pool_copy_config(given, config) : MEND_OK;
+    if (result == MEND_OK) {
+        result = mend_configuration_read(mend_process_configuration(), config);
     }
-    mend_result result = mend_configuration_read(mend_process_configuration(), config);
     return result == MEND_OK ? check_config(config) : result;
 }
 
@@ -207,6 +214,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
                                   status, pool->driver->status_name(pool->driver, status),
                                   "the device could not be closed");
     }
+    mend_process_drop_pool(pool->device, pool);
     free_groups(&pool->heap.groups);
     mend_pressure_destroy(&pool->pressure);
     free(pool);

@@ -24,6 +24,14 @@ struct mend_pool {
 /* An error of an argument, in words. MEND_ERROR_INVALID_ARGUMENT. */
 mend_result mend_pool_invalid(const char *what);
 
+/* A copy of full size of the caller's config, as long as the caller knows it.
+ * MEND_ERROR_INVALID_ARGUMENT. */
+mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config);
+
+/* The pointer lies in memory of the pool, live or free. Of a pool that another process made nothing
+ * is known: true. Takes the `state` lock. */
+bool mend_pool_holds(mend_pool *pool, const void *pointer);
+
 /* MEND_ERROR_FORKED for a pool that another process made. Touches nothing of the pool. */
 mend_result mend_pool_inherited(void);
 static inline mend_result mend_pool_check_process(const mend_pool *pool)

@@ -54,6 +54,16 @@ mend_status mend_sim_current_device(mend_sim *sim, int *device)
     return MEND_DRIVER_OK;
 }
 
+mend_status mend_sim_context_device(mend_sim *sim, int *device)
+{
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL || thread->depth == 0) {
+        return thread == NULL ? MEND_DRIVER_OUT_OF_MEMORY : MEND_DRIVER_INVALID_CONTEXT;
+    }
+    *device = thread->contexts[thread->depth - 1];
+    return MEND_DRIVER_OK;
+}
+
 mend_context mend_sim_context_of(int device)
 {
     return (mend_context)(CONTEXT_BASE + (uintptr_t)device);

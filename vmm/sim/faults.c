@@ -107,7 +107,7 @@ static bool works_when_broken(mend_driver_call call)
 {
     return call == MEND_CALL_device_count || call == MEND_CALL_device_close ||
            call == MEND_CALL_context_push || call == MEND_CALL_context_pop ||
-           call == MEND_CALL_exchange_capture_mode;
+           call == MEND_CALL_context_device || call == MEND_CALL_exchange_capture_mode;
 }
 
 mend_status mend_sim_out_of_order(const mend_sim *sim, mend_driver_call call)

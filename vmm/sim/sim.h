@@ -340,6 +340,7 @@ mend_sim_thread *mend_sim_thread_get(mend_sim *sim);
 /* The device of the current context, or a refusal. */
 mend_status mend_sim_current_device(mend_sim *sim, int *device);
 mend_context mend_sim_context_of(int device);
+mend_status mend_sim_context_device(mend_sim *sim, int *device);
 mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info);
 mend_status mend_sim_device_close(mend_sim *sim, int device);
 mend_status mend_sim_context_push(mend_sim *sim, mend_context context);

@@ -80,6 +80,11 @@ static mend_status table_context_pop(const mend_driver *driver)
     CALL(context_pop, 0, mend_sim_context_pop(sim));
 }
 
+static mend_status table_context_device(const mend_driver *driver, int *device)
+{
+    CALL(context_device, 0, mend_sim_context_device(sim, device));
+}
+
 static mend_status table_context_synchronize(const mend_driver *driver)
 {
     CALL(context_synchronize, 0, mend_sim_context_wait_host(sim));

@@ -148,6 +148,14 @@ mend_status cuCtxPopCurrent(mend_context *context)
     return inner()->context_pop(inner());
 }
 
+mend_status cuCtxGetDevice(mend_cu_device *device)
+{
+    int found = 0;
+    mend_status status = inner()->context_device(inner(), &found);
+    *device = found;
+    return status;
+}
+
 mend_status cuCtxSynchronize(void)
 {
     return inner()->context_synchronize(inner());

@@ -1,0 +1,28 @@
+/* The handler that cuStateVec, cuTensorNet and cuDSS take: its context is the device. */
+#include "mend/mend_hooks.h"
+
+#include <string.h>
+
+static int handler_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
+{
+    return mend_device_alloc((int)(intptr_t)ctx, size, stream, pointer);
+}
+
+static int handler_free(void *ctx, void *pointer, size_t size, mend_stream stream)
+{
+    int device = (int)(intptr_t)ctx;
+    return mend_device_free(device, pointer, size, stream);
+}
+
+mend_result mend_hook_handler(int device, mend_device_handler *handler)
+{
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    mend_result result = mend_get_allocator(device, handler != NULL ? &allocator : NULL);
+    if (result == MEND_OK) {
+        *handler = (mend_device_handler){.ctx = (void *)(intptr_t)device,
+                                         .alloc = handler_alloc,
+                                         .free = handler_free,
+                                         .name = "mend"};
+    }
+    return result;
+}

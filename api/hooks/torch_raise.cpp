@@ -1,0 +1,8 @@
+#include "hooks/torch_raise.h"
+
+#include <stdexcept>
+
+void mend_torch_throw(const char *message)
+{
+    throw std::runtime_error(message);
+}

@@ -1,0 +1,153 @@
+/* The calls that hooks are made of: each goes to the stand-in of the device or of the block, where
+ * there is one, else to the device's default pool. */
+#include "base/error.h"
+#include "devices/devices.h"
+#include "pool/pool.h"
+
+static mend_result alloc_by_stand_in(mend_stand_in *stand_in, uint64_t size_bytes,
+                                     mend_stream stream, void **pointer)
+{
+    mend_result result = mend_stand_in_alloc(stand_in, size_bytes, stream, pointer);
+    mend_stand_in_let_go(stand_in);
+    return result;
+}
+
+mend_result mend_device_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer)
+{
+    if (pointer == NULL) {
+        return mend_pool_invalid("mend_device_alloc: pointer is NULL");
+    }
+    mend_result result = mend_devices_check(device, true);
+    if (result == MEND_OK && size_bytes == 0) {
+        *pointer = NULL;
+        return MEND_OK;
+    }
+    if (result == MEND_OK && device == MEND_ALL_DEVICES) {
+        result = mend_current_device(&device);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_stand_in *stand_in = NULL;
+    if (mend_devices_have_stand_ins() && (stand_in = mend_stand_in_of_device(device)) != NULL) {
+        return alloc_by_stand_in(stand_in, size_bytes, stream, pointer);
+    }
+    return mend_devices_alloc(device, size_bytes, stream, pointer);
+}
+
+mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes, mend_stream stream)
+{
+    mend_result result = mend_devices_check(device, true);
+    if (result != MEND_OK || pointer == NULL) {
+        return result;
+    }
+    mend_stand_in *stand_in = NULL;
+    if (mend_devices_have_stand_ins() && (stand_in = mend_stand_in_of_block(pointer)) != NULL) {
+        result = mend_stand_in_free(stand_in, pointer, size_bytes, stream);
+        mend_stand_in_let_go(stand_in);
+        return result;
+    }
+    return mend_devices_free(device, pointer, stream);
+}
+
+mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream)
+{
+    mend_result result = mend_devices_check(device, true);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_stand_in *stand_in = NULL;
+    if (mend_devices_have_stand_ins() && (stand_in = mend_stand_in_of_block(pointer)) != NULL) {
+        result = mend_stand_in_record_stream(stand_in, pointer, stream);
+        mend_stand_in_let_go(stand_in);
+        return result;
+    }
+    return mend_devices_record_stream(device, pointer, stream);
+}
+
+/* What the stand-ins say of a pointer that is none of their blocks: perhaps it lies inside one. */
+static bool stand_ins_know(int device, const void *pointer, mend_block_info *info)
+{
+    int first;
+    int end;
+    bool is_known = false;
+    mend_devices_range(device, &first, &end);
+    for (int i = first; i < end && !is_known; i++) {
+        mend_stand_in *stand_in = mend_stand_in_of_device(i);
+        if (stand_in != NULL) {
+            is_known = mend_stand_in_block_info(stand_in, pointer, info) == MEND_OK;
+            mend_stand_in_let_go(stand_in);
+        }
+    }
+    return is_known;
+}
+
+mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info)
+{
+    mend_result result = mend_devices_check(device, true);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (pointer == NULL || info == NULL || info->struct_size == 0) {
+        return mend_pool_invalid("mend_device_block_info: pointer or info is NULL, or its "
+                                 "struct_size is 0: start from MEND_BLOCK_INFO_INIT");
+    }
+    if (mend_devices_have_stand_ins()) {
+        mend_stand_in *stand_in = mend_stand_in_of_block(pointer);
+        if (stand_in != NULL) {
+            result = mend_stand_in_block_info(stand_in, pointer, info);
+            mend_stand_in_let_go(stand_in);
+            return result;
+        }
+        if (stand_ins_know(device, pointer, info)) {
+            return MEND_OK;
+        }
+    }
+    return mend_devices_block_info(device, pointer, info);
+}
+
+/* One that was set for all devices is asked once. */
+static mend_result trim_stand_ins(int device, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    int first;
+    int end;
+    mend_result result = MEND_OK;
+    mend_devices_range(device, &first, &end);
+    mend_stand_in *of_all = mend_stand_in_of_device(MEND_ALL_DEVICES);
+    bool is_asked = false;
+    for (int i = first; i < end; i++) {
+        uint64_t bytes = 0;
+        mend_result here = MEND_OK;
+        mend_stand_in *stand_in = mend_stand_in_of_device(i);
+        if (stand_in == NULL) {
+            here = mend_devices_trim(i, keep_bytes, &bytes);
+        } else {
+            if (stand_in != of_all || !is_asked) {
+                here = mend_stand_in_trim(stand_in, keep_bytes, &bytes);
+            }
+            is_asked = is_asked || stand_in == of_all;
+            mend_stand_in_let_go(stand_in);
+        }
+        result = result == MEND_OK ? here : result;
+        *released_bytes += bytes;
+    }
+    if (of_all != NULL) {
+        mend_stand_in_let_go(of_all);
+    }
+    return result;
+}
+
+mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    uint64_t bytes = 0;
+    mend_result result = mend_devices_check(device, true);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_devices_have_stand_ins() ? trim_stand_ins(device, keep_bytes, &bytes)
+                                           : mend_devices_trim(device, keep_bytes, &bytes);
+    if (result == MEND_OK && released_bytes != NULL) {
+        *released_bytes = bytes;
+    }
+    return result;
+}

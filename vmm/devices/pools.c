@@ -1,0 +1,242 @@
+/* Default pools: one for each device, made when it is first used, and how they are to be made. */
+#include <string.h>
+
+#include "base/error.h"
+#include "devices/devices.h"
+#include "driver/cuda.h"
+#include "pool/pool.h"
+
+mend_result mend_devices_check(int device, bool may_be_all)
+{
+    bool is_fine =
+        (device >= 0 && device < MEND_DEVICE_LIMIT) || (may_be_all && device == MEND_ALL_DEVICES);
+    return is_fine ? MEND_OK
+                   : mend_fail(MEND_ERROR_NO_DEVICE,
+                               "device %d was asked for; a process has one pool for each of 0 to "
+                               "%d%s",
+                               device, MEND_DEVICE_LIMIT - 1,
+                               may_be_all ? ", or MEND_ALL_DEVICES" : "");
+}
+
+void mend_devices_range(int device, int *first, int *end)
+{
+    *first = device == MEND_ALL_DEVICES ? 0 : device;
+    *end = device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device + 1;
+}
+
+mend_pool *mend_devices_pool(int device)
+{
+    return atomic_load_explicit(&mend_process_get_devices()->device[device].pool,
+                                memory_order_acquire);
+}
+
+/* ---- configs ----------------------------------------------------------------------------------
+ */
+
+/* How the pool of a device is to be made, and at which change that was. */
+static uint64_t read_config(int device, mend_pool_config *config)
+{
+    mend_process_devices *devices = mend_process_get_devices();
+    mend_mutex_lock(&devices->mutex);
+    *config = devices->device[device].config;
+    uint64_t change = devices->config_changes;
+    mend_mutex_unlock(&devices->mutex);
+    if (config->struct_size == 0) {
+        *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    }
+    config->device = device;
+    return change;
+}
+
+/* Under the mutex. */
+static bool have_pool(const mend_process_devices *devices, int first, int end)
+{
+    for (int i = first; i < end; i++) {
+        if (atomic_load_explicit(&devices->device[i].pool, memory_order_relaxed) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+mend_result mend_set_default_config(int device, const mend_pool_config *given)
+{
+    mend_pool_config config = {0};
+    mend_result result = mend_devices_check(device, true);
+    if (result == MEND_OK && given != NULL) {
+        result = mend_pool_copy_config(given, &config);
+    }
+    if (result == MEND_OK && mend_process_prepare() != MEND_OK) {
+        result = mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a config");
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    int first;
+    int end;
+    mend_devices_range(device, &first, &end);
+    mend_process_devices *devices = mend_process_get_devices();
+    mend_mutex_lock(&devices->mutex);
+    bool is_late = have_pool(devices, first, end);
+    for (int i = first; i < end && !is_late; i++) {
+        devices->device[i].config = config;
+    }
+    devices->config_changes++;
+    mend_mutex_unlock(&devices->mutex);
+    return is_late ? mend_pool_invalid("mend_set_default_config: the default pool exists already")
+                   : MEND_OK;
+}
+
+/* ---- the pools --------------------------------------------------------------------------------
+ */
+
+/* Makes it the device's pool; false when another came first, or the config has changed. */
+static bool publish(int device, mend_pool *pool, uint64_t change)
+{
+    mend_process_devices *devices = mend_process_get_devices();
+    _Atomic(mend_pool *) *place = &devices->device[device].pool;
+    mend_mutex_lock(&devices->mutex);
+    bool is_first = atomic_load_explicit(place, memory_order_relaxed) == NULL &&
+                    devices->config_changes == change;
+    if (is_first) {
+        atomic_store_explicit(place, pool, memory_order_release);
+    }
+    mend_mutex_unlock(&devices->mutex);
+    return is_first;
+}
+
+/* Without a lock, for making a pool calls the driver and the log. Threads that come at once make
+ * one each, and all but the first give theirs up: it holds nothing yet. */
+static mend_result make_pool(int device, mend_pool **pool)
+{
+    while ((*pool = mend_devices_pool(device)) == NULL) {
+        mend_pool_config config;
+        uint64_t change = read_config(device, &config);
+        mend_pool *made;
+        mend_result result = mend_pool_create(&config, &made);
+        if (result != MEND_OK) {
+            return result;
+        }
+        if (!publish(device, made, change)) {
+            mend_pool_destroy(made);
+        }
+    }
+    return MEND_OK;
+}
+
+/* As mend_pool_for_device, of a device of the table. */
+static inline mend_result find_pool(int device, mend_pool **pool)
+{
+    *pool = mend_devices_pool(device);
+    return *pool != NULL ? MEND_OK : make_pool(device, pool);
+}
+
+mend_result mend_pool_for_device(int device, mend_pool **pool)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_pool_for_device: pool is NULL");
+    }
+    mend_pool *found;
+    mend_result result = mend_devices_check(device, false);
+    if (result == MEND_OK) {
+        result = find_pool(device, &found);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_check_process(found);
+    }
+    if (result == MEND_OK) {
+        *pool = found;
+    }
+    return result;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------
+ */
+
+mend_result mend_current_device(int *device)
+{
+    if (device == NULL) {
+        return mend_pool_invalid("mend_current_device: device is NULL");
+    }
+    mend_pool_config config;
+    read_config(0, &config);
+    mend_result result = config.driver == NULL ? mend_cuda_driver(&config.driver) : MEND_OK;
+    if (result != MEND_OK) {
+        return result;
+    }
+    int found = 0;
+    mend_status status = config.driver->context_device(config.driver, &found);
+    if (status == MEND_DRIVER_INVALID_CONTEXT) {
+        found = 0; /* as CUDA's runtime, which would make that of the first device current */
+    } else if (status != MEND_DRIVER_OK) {
+        return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_context_device),
+                                status, config.driver->status_name(config.driver, status),
+                                "the driver does not say which device is current");
+    }
+    *device = found;
+    return MEND_OK;
+}
+
+mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer)
+{
+    mend_pool *pool;
+    mend_result result = device == MEND_ALL_DEVICES ? mend_current_device(&device) : MEND_OK;
+    if (result == MEND_OK) {
+        result = find_pool(device, &pool);
+    }
+    return result == MEND_OK ? mend_alloc(pool, size_bytes, stream, pointer) : result;
+}
+
+/* The default pool that a pointer belongs to. MEND_ERROR_FOREIGN_POINTER. */
+static mend_result pool_around(int device, const void *pointer, mend_pool **pool)
+{
+    int first;
+    int end;
+    mend_devices_range(device, &first, &end);
+    for (int i = first; i < end; i++) {
+        mend_pool *here = mend_devices_pool(i);
+        if (here != NULL && (device == i || mend_pool_holds(here, pointer))) {
+            *pool = here;
+            return MEND_OK;
+        }
+    }
+    return mend_fail(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of a default pool", pointer);
+}
+
+mend_result mend_devices_free(int device, void *pointer, mend_stream stream)
+{
+    mend_pool *pool;
+    mend_result result = pool_around(device, pointer, &pool);
+    return result == MEND_OK ? mend_free(pool, pointer, stream) : result;
+}
+
+mend_result mend_devices_record_stream(int device, void *pointer, mend_stream stream)
+{
+    mend_pool *pool;
+    mend_result result = pool_around(device, pointer, &pool);
+    return result == MEND_OK ? mend_record_stream(pool, pointer, stream) : result;
+}
+
+mend_result mend_devices_block_info(int device, const void *pointer, mend_block_info *info)
+{
+    mend_pool *pool;
+    mend_result result = pool_around(device, pointer, &pool);
+    return result == MEND_OK ? mend_get_block_info(pool, pointer, info) : result;
+}
+
+mend_result mend_devices_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    int first;
+    int end;
+    mend_result result = MEND_OK;
+    *released_bytes = 0;
+    mend_devices_range(device, &first, &end);
+    for (int i = first; i < end; i++) {
+        uint64_t bytes = 0;
+        mend_pool *pool = mend_devices_pool(i);
+        mend_result here = pool != NULL ? mend_trim(pool, keep_bytes, &bytes) : MEND_OK;
+        result = result == MEND_OK ? here : result;
+        *released_bytes += bytes;
+    }
+    return result;
+}
