@@ -120,7 +120,7 @@ MEND_TEST(pool_api, absurd_sizes_are_refused)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(NULL, 512, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(world.pool, 512, NULL, NULL));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc(world.pool, 512, MEND_NO_STREAM, &pointer));
+                  mend_alloc(world.pool, 512, MEND_EVERY_STREAM, &pointer));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(world.pool, UINT64_C(1) << 60, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 65 * MEND_MIB, NULL, &pointer));

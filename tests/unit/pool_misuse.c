@@ -99,7 +99,6 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_alloc(s->pool, LARGEST + 1, NULL, &s->pointer))                                \
     X(INVALID, mend_alloc(s->pool, UINT64_MAX, NULL, &s->pointer))                                 \
     X(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s->pool, LARGEST, NULL, &s->pointer))                   \
-    X(INVALID, mend_alloc(s->pool, 512, MEND_NO_STREAM, &s->pointer))                              \
     X(INVALID, mend_alloc(s->pool, 512, MEND_EVERY_STREAM, &s->pointer))                           \
     X(UNKNOWN, mend_alloc(s->pool, 512, s->beside, &s->pointer))                                   \
     X(INVALID, mend_alloc_aligned(NULL, 512, 512, NULL, &s->pointer))                              \
@@ -111,7 +110,7 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_alloc_aligned(s->pool, 512, 513, NULL, &s->pointer))                           \
     X(INVALID, mend_alloc_aligned(s->pool, 512, UINT64_C(1) << 41, NULL, &s->pointer))             \
     X(INVALID, mend_alloc_aligned(s->pool, 512, UINT64_MAX, NULL, &s->pointer))                    \
-    X(INVALID, mend_alloc_aligned(s->pool, 512, 512, MEND_NO_STREAM, &s->pointer))                 \
+    X(INVALID, mend_alloc_aligned(s->pool, 512, 512, MEND_EVERY_STREAM, &s->pointer))              \
     X(MEND_ERROR_OUT_OF_MEMORY,                                                                    \
       mend_alloc_aligned(s->pool, LARGEST, UINT64_C(1) << 40, NULL, &s->pointer))
 

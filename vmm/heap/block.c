@@ -75,9 +75,15 @@ static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t gro
     return result;
 }
 
-/* Learns the stream, and the group that takes the request now. */
+/* Learns the stream, and the group that takes the request now. Without a stream only idle memory
+ * will do, which no group has. */
 static mend_result find_requester(mend_heap *heap, mend_request *request)
 {
+    if (request->handle == MEND_NO_STREAM) {
+        heap->streams.serves_any = true;
+        request->stream = MEND_STREAM_UNKNOWN;
+        return MEND_OK;
+    }
     request->group = mend_group_taking(heap, request->handle);
     return find_stream(heap, request->handle, request->group, &request->stream);
 }
@@ -146,9 +152,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     if (result != MEND_OK) {
         return result;
     }
-    if (stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "MEND_NO_STREAM is for mend_free, MEND_EVERY_STREAM for mend_group_begin");
+    if (stream == MEND_EVERY_STREAM) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "MEND_EVERY_STREAM is for mend_group_begin");
     }
     mend_request request = {
         .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),

@@ -199,7 +199,7 @@ typedef struct mend_request {
     uint64_t alignment_bytes; /* at least the granule */
     uint64_t requested_bytes;
     mend_stream handle;
-    uint32_t stream;
+    uint32_t stream; /* MEND_STREAM_UNKNOWN: any may use the block */
     uint32_t group;   /* that the block will belong to; 0: none */
     int zone;         /* where it belongs */
     bool behind_wait; /* memory of other streams may be taken behind a wait on the device */

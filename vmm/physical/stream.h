@@ -64,6 +64,7 @@ typedef struct mend_streams {
     mend_context context; /* streams of other contexts are refused */
     bool verify; /* streams end without a word: a handle may mean another stream at any time, so it
                     is asked at each find, and only then */
+    bool serves_any; /* memory was asked for that any stream may use: it matters what is idle */
     mend_list watches;        /* see capture.h */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] stands for no stream */
     uint32_t count;
@@ -119,10 +120,11 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
     streams->last_handle = MEND_NO_STREAM;
 }
 
-/* More than one stream has been seen, or memory was freed without one, or is held for graphs. */
+/* More than one stream has been seen, memory was freed or asked for without one, or is held for
+ * graphs. */
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
-    return streams->count > 2 || streams->items[MEND_STREAM_UNKNOWN].open ||
+    return streams->count > 2 || streams->serves_any || streams->items[MEND_STREAM_UNKNOWN].open ||
            (streams->count == 2 && streams->items[1].group != 0);
 }
 

@@ -45,7 +45,8 @@ extern "C" {
  * special handles (1: legacy, 2: per-thread) are understood. */
 typedef struct CUstream_st *mend_stream;
 
-/* "Freed, but no stream is known after which the block is idle." See mend_free. */
+/* "Whatever the stream": for allocations that any stream may use, and frees after which no stream
+ * is known to be the last. See mend_alloc and mend_free. */
 #define MEND_NO_STREAM ((mend_stream)(uintptr_t)-1)
 
 /* For mend_group_begin: whatever the stream. */
@@ -212,9 +213,11 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * use in the order of `stream` from now on. *pointer is owned by the caller until mend_free.
  * May call the driver to get to know a stream and when no free memory fits; never waits on the host
  * for the GPU unless the alternative is out of memory. Memory of other streams is handed out only
- * after its last use, which may make `stream` wait on the device (allow_stream_waits). MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL, MEND_NO_STREAM or
- * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * after its last use, which may make `stream` wait on the device (allow_stream_waits). With
+ * MEND_NO_STREAM the block is for use on any stream: only memory that nothing uses any more will
+ * do, for which the host may wait before the pool grows no further. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL, MEND_EVERY_STREAM);
+ * MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST.
  */
