@@ -43,6 +43,19 @@ CONTRACT_TEST(contract_device, contexts_stack)
     EXPECT_TRUE(contract_free_bytes(c) > 0);
 }
 
+/* To ask where none is current is no mistake. */
+CONTRACT_TEST(contract_device, a_thread_learns_its_device)
+{
+    int device = 77;
+    EXPECT_OK(c->driver->context_device(c->driver, &device));
+    EXPECT_INT_EQ(0, device);
+    EXPECT_OK(c->driver->context_pop(c->driver));
+    device = 77;
+    EXPECT_STATUS(MEND_DRIVER_INVALID_CONTEXT, c->driver->context_device(c->driver, &device));
+    EXPECT_INT_EQ(77, device);
+    EXPECT_OK(c->driver->context_push(c->driver, c->info.context));
+}
+
 CONTRACT_TEST(contract_device, calls_that_need_a_context_say_so)
 {
     uint64_t free_bytes = 77;

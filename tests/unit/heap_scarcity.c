@@ -32,7 +32,7 @@ static void use_live(mend_heap *heap, uint64_t bytes)
 /* After so much more was allocated. */
 static void note_behind(mend_heap *heap, uint64_t allocated_bytes)
 {
-    heap->counters.allocated_bytes += allocated_bytes;
+    heap->counters.zone[MEND_ZONE_LARGE].allocated_bytes += allocated_bytes;
     mend_scarcity_note(heap);
 }
 

@@ -109,6 +109,7 @@ MEND_TEST(heap_yielding, long_calls_let_go_of_the_lock_and_others_keep_it)
     EXPECT_PASSED(false, device_close, 0);
     EXPECT_PASSED(false, context_push, NULL);
     EXPECT_PASSED(false, context_pop);
+    EXPECT_PASSED(false, context_device, NULL);
     EXPECT_PASSED(false, exchange_capture_mode, NULL);
     EXPECT_PASSED(false, export_handle, 0, 0, NULL);
     EXPECT_PASSED(false, import_handle, NULL, 0, NULL);

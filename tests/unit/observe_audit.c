@@ -175,8 +175,8 @@ MEND_TEST(observe_audit, finds_nodes_that_were_lost_and_sums_that_are_wrong)
     mend_slab_end_promise(&heap->run_slab, 1);
     mend_heap_counters *counters = &heap->counters;
     expect_found(&r, &counters->live_bytes, counters->live_bytes + 512, "counts of live blocks");
-    expect_found(&r, &counters->requested_bytes, 0, "counts of live blocks");
-    expect_found(&r, &counters->frees, counters->frees + 1, "counts of live blocks");
+    expect_found(&r, &counters->zone[MEND_ZONE_LARGE].requested_bytes, 0, "counts of live blocks");
+    expect_found(&r, &counters->zone[MEND_ZONE_LARGE].frees, 0, "counts of live blocks");
     heap->group_count++;
     expect_finding(&r, "count of groups");
     heap->group_count--;

@@ -264,9 +264,9 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
     EXPECT_STR_EQ("live and free do not add up to reserved", finding);
     heap->counters.live_bytes -= 512;
-    heap->counters.frees -= 1;
+    heap->counters.zone[MEND_ZONE_LARGE].frees -= 1;
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
     EXPECT_STR_EQ("the counts of live blocks are wrong", finding);
-    heap->counters.frees += 1;
+    heap->counters.zone[MEND_ZONE_LARGE].frees += 1;
     close_rig(&r);
 }

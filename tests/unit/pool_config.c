@@ -187,8 +187,9 @@ MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
     ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
     mend_heap *heap = &world.pool->heap;
     uint64_t *const figures[] = {&heap->counters.live_bytes,
-                                 &heap->counters.requested_bytes,
-                                 &heap->counters.frees,
+                                 &heap->counters.zone[MEND_ZONE_SMALL].frees,
+                                 &heap->counters.zone[MEND_ZONE_LARGE].live_bytes,
+                                 &heap->counters.zone[MEND_ZONE_LARGE].requested_bytes,
                                  &heap->chunks.reserved_bytes,
                                  &heap->chunks.whole_bytes,
                                  &heap->retired_bytes,

@@ -74,6 +74,7 @@ static void begin(story *s, bool decorated)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     mend_device_info info;
+    int current;
     config.memory_bytes = 64 * MEND_MIB;
     config.page_bytes = PAGE;
     config.content = MEND_SIM_CONTENT_BYTES;
@@ -97,6 +98,7 @@ static void begin(story *s, bool decorated)
     DRIVE(device_open, 0, &info);
     s->context = info.context;
     DRIVE(context_push, s->context);
+    DRIVE(context_device, &current);
     DRIVE(stream_create, &s->stream);
     CALL(mend_sim_stream_create_blocking(s->sim, &s->blocking));
     DRIVE(event_create, &s->event);

@@ -31,23 +31,32 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
                                           uint64_t requested_bytes, mend_stream stream)
 {
     mend_heap_counters *counters = &heap->counters;
+    mend_zone_counters *zone = &counters->zone[span->zone];
     span->requested_bytes = requested_bytes;
     span->stream = stream;
-    counters->allocations++;
-    counters->allocated_bytes += span->size_bytes;
+    zone->allocations++;
+    zone->allocated_bytes += span->size_bytes;
+    zone->allocated_requested_bytes += requested_bytes;
+    zone->live_bytes += span->size_bytes;
+    zone->requested_bytes += requested_bytes;
+    zone->peak_live_blocks = mend_max_u64(zone->peak_live_blocks, zone->allocations - zone->frees);
+    zone->peak_live_bytes = mend_max_u64(zone->peak_live_bytes, zone->live_bytes);
+    zone->peak_requested_bytes = mend_max_u64(zone->peak_requested_bytes, zone->requested_bytes);
     counters->live_bytes += span->size_bytes;
-    counters->requested_bytes += requested_bytes;
-    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
     counters->peak_live_blocks =
         mend_max_u64(counters->peak_live_blocks, mend_heap_live_blocks(heap));
+    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
+    counters->peak_requested_bytes =
+        mend_max_u64(counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
 }
 
 static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)
 {
-    mend_heap_counters *counters = &heap->counters;
-    counters->frees++;
-    counters->live_bytes -= span->size_bytes;
-    counters->requested_bytes -= span->requested_bytes;
+    mend_zone_counters *zone = &heap->counters.zone[span->zone];
+    zone->frees++;
+    zone->live_bytes -= span->size_bytes;
+    zone->requested_bytes -= span->requested_bytes;
+    heap->counters.live_bytes -= span->size_bytes;
 }
 
 #endif

@@ -374,10 +374,10 @@ mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request,
     uint64_t frees_before;
     mend_result result;
     do {
-        frees_before = heap->counters.frees;
+        frees_before = MEND_HEAP_SUM(heap, frees);
         result = search(heap, request, effort, span);
         /* What others freed while the driver was busy may be just what is missing. */
-    } while (result == MEND_ERROR_OUT_OF_MEMORY && heap->counters.frees != frees_before &&
+    } while (result == MEND_ERROR_OUT_OF_MEMORY && MEND_HEAP_SUM(heap, frees) != frees_before &&
              ++searches < SEARCHES);
     if (result != MEND_ERROR_OUT_OF_MEMORY || effort != MEND_EFFORT_ALL) {
         return result;

@@ -64,7 +64,7 @@ void mend_scarcity_note(mend_heap *heap)
 {
     mend_usage_peaks *peaks = &heap->usage_peaks;
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.whole_bytes;
-    uint64_t allocated = heap->counters.allocated_bytes;
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         *peaks = (mend_usage_peaks){
             .used_bytes = {0, peaks->used_bytes[0]},

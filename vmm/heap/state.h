@@ -102,17 +102,30 @@ typedef struct mend_retired {
     mend_waits waits;
 } mend_retired;
 
-typedef struct mend_heap_counters {
+/* The blocks of one zone: those that live, the most there were at a time, and all there were. */
+typedef struct mend_zone_counters {
+    uint64_t allocations;
+    uint64_t frees;
+    uint64_t allocated_bytes;
+    uint64_t allocated_requested_bytes;
     uint64_t live_bytes;
-    uint64_t requested_bytes;
+    uint64_t requested_bytes; /* of the live ones */
+    uint64_t peak_live_blocks;
     uint64_t peak_live_bytes;
+    uint64_t peak_requested_bytes;
+    uint64_t peak_reserved_bytes; /* in segments of the zone */
+} mend_zone_counters;
+
+typedef struct mend_heap_counters {
+    mend_zone_counters zone[MEND_ZONE_COUNT];
+    uint64_t live_bytes; /* of both zones; other sums are made when somebody asks */
+    uint64_t peak_live_bytes;
+    uint64_t peak_requested_bytes;
     uint64_t peak_reserved_bytes;
     uint64_t peak_live_blocks;
     uint64_t peak_mappings;
-    uint64_t allocations;
-    uint64_t allocated_bytes; /* in all */
+    uint64_t peak_chunks;
     uint64_t cache_hits;
-    uint64_t frees;
     uint64_t out_of_memory;
     uint64_t placed_in_run;
     uint64_t placed_by_extension;
@@ -199,16 +212,20 @@ typedef struct mend_request {
     uint64_t alignment_bytes; /* at least the granule */
     uint64_t requested_bytes;
     mend_stream handle;
-    uint32_t stream; /* MEND_STREAM_UNKNOWN: any may use the block */
+    uint32_t stream;  /* MEND_STREAM_UNKNOWN: any may use the block */
     uint32_t group;   /* that the block will belong to; 0: none */
     int zone;         /* where it belongs */
     bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
     bool may_break;   /* wholly free chunks may be broken though memory is tight */
 } mend_request;
 
+/* A figure of both zones. */
+#define MEND_HEAP_SUM(heap, figure)                                                                \
+    ((heap)->counters.zone[MEND_ZONE_SMALL].figure + (heap)->counters.zone[MEND_ZONE_LARGE].figure)
+
 static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
 {
-    return heap->counters.allocations - heap->counters.frees;
+    return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
 }
 
 /* The status by which the context was lost, or OK. */

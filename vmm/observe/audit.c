@@ -19,9 +19,11 @@
 typedef struct audit {
     const mend_heap *heap;
     char *finding;
-    uint64_t live_bytes;
-    uint64_t requested_bytes;
-    uint64_t live_blocks;
+    struct {
+        uint64_t blocks;
+        uint64_t bytes;
+        uint64_t requested_bytes;
+    } live[MEND_ZONE_COUNT];
     uint32_t cached[MEND_ZONE_COUNT]; /* spans that say so */
     uint64_t spans;
     uint64_t runs;
@@ -184,9 +186,9 @@ static bool span_is_right(audit *a, const mend_span *span, int zone)
         return false;
     }
     if (span->live) {
-        a->live_bytes += span->size_bytes;
-        a->requested_bytes += span->requested_bytes;
-        a->live_blocks++;
+        a->live[span->zone].blocks++;
+        a->live[span->zone].bytes += span->size_bytes;
+        a->live[span->zone].requested_bytes += span->requested_bytes;
     }
     a->spans++;
     return true;
@@ -451,6 +453,22 @@ static bool groups_are_right(const audit *a)
     return count == a->heap->group_count || broken(a, "the count of groups is wrong");
 }
 
+static bool counts_are_right(const audit *a)
+{
+    uint64_t live_bytes = 0;
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        const mend_zone_counters *zone = &a->heap->counters.zone[i];
+        if (a->live[i].blocks != zone->allocations - zone->frees ||
+            a->live[i].bytes != zone->live_bytes ||
+            a->live[i].requested_bytes != zone->requested_bytes) {
+            return broken(a, "the counts of live blocks are wrong");
+        }
+        live_bytes += zone->live_bytes;
+    }
+    return live_bytes == a->heap->counters.live_bytes ||
+           broken(a, "the counts of live blocks are wrong");
+}
+
 bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES])
 {
     audit a = {.heap = heap, .finding = finding};
@@ -478,9 +496,8 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a)) {
         return false;
     }
-    if (a.live_blocks != mend_heap_live_blocks(heap) || a.live_bytes != heap->counters.live_bytes ||
-        a.requested_bytes != heap->counters.requested_bytes) {
-        return broken(&a, "the counts of live blocks are wrong");
+    if (!counts_are_right(&a)) {
+        return false;
     }
     return mend_observe_audit_sums(heap, finding);
 }

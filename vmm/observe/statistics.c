@@ -38,7 +38,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_bytes = heap->counters.live_bytes;
-    stats->requested_bytes = heap->counters.requested_bytes;
+    stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes;
     stats->free_bytes = small->free_bytes + large->free_bytes + chunks->unmapped_bytes;
     stats->free_whole_bytes = chunks->whole_bytes;
@@ -64,8 +64,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
         stats->streams += heap->streams.items[i].known && heap->streams.items[i].group == 0;
     }
     stats->groups = heap->group_count;
-    stats->allocations = counters->allocations;
-    stats->frees = counters->frees;
+    stats->allocations = MEND_HEAP_SUM(heap, allocations);
+    stats->frees = MEND_HEAP_SUM(heap, frees);
     stats->out_of_memory = counters->out_of_memory;
     stats->placed_in_run = counters->placed_in_run + counters->cache_hits;
     stats->placed_by_extension = counters->placed_by_extension;
@@ -84,6 +84,38 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->cached_bytes = mend_cache_bytes(heap);
 }
 
+static uint64_t reserved_in(const mend_heap *heap, int zone)
+{
+    return heap->counters.zone[zone].live_bytes + heap->zones[zone].free_bytes;
+}
+
+static uint64_t chunks_in(const mend_heap *heap, int zone)
+{
+    uint64_t count = 0;
+    for (const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
+         at = mend_tree_next(at)) {
+        count += MEND_CONTAINER_OF(at, const mend_chunk, by_address)->zone == zone;
+    }
+    return count;
+}
+
+/* All there was, and the share of the small zone. */
+static void fill_small(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
+    stats->small_live_blocks = small->allocations - small->frees;
+    stats->small_live_bytes = small->live_bytes;
+    stats->small_requested_bytes = small->requested_bytes;
+    stats->small_reserved_bytes = reserved_in(heap, MEND_ZONE_SMALL);
+    stats->small_chunks = chunks_in(heap, MEND_ZONE_SMALL);
+    stats->small_allocations = small->allocations;
+    stats->small_allocated_bytes = small->allocated_bytes;
+    stats->small_allocated_requested_bytes = small->allocated_requested_bytes;
+    stats->allocated_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
+    stats->allocated_requested_bytes = MEND_HEAP_SUM(heap, allocated_requested_bytes);
+    stats->created_bytes = heap->chunks.created_bytes;
+}
+
 /* What is seen here while a thread makes room counts, even if that is undone. */
 static void note_peaks(mend_heap *heap, const mend_stats *stats)
 {
@@ -91,6 +123,11 @@ static void note_peaks(mend_heap *heap, const mend_stats *stats)
     counters->peak_reserved_bytes =
         mend_max_u64(counters->peak_reserved_bytes, stats->reserved_bytes);
     counters->peak_mappings = mend_max_u64(counters->peak_mappings, stats->mappings);
+    counters->peak_chunks = mend_max_u64(counters->peak_chunks, stats->chunks);
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_zone_counters *zone = &counters->zone[i];
+        zone->peak_reserved_bytes = mend_max_u64(zone->peak_reserved_bytes, reserved_in(heap, i));
+    }
 }
 
 static void fill_peaks(const mend_heap *heap, mend_stats *stats)
@@ -99,6 +136,18 @@ static void fill_peaks(const mend_heap *heap, mend_stats *stats)
     stats->peak_reserved_bytes = heap->counters.peak_reserved_bytes;
     stats->peak_live_blocks = heap->counters.peak_live_blocks;
     stats->peak_mappings = heap->counters.peak_mappings;
+    stats->peak_chunks = heap->counters.peak_chunks;
+    stats->peak_requested_bytes = heap->counters.peak_requested_bytes;
+    const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
+    const mend_zone_counters *large = &heap->counters.zone[MEND_ZONE_LARGE];
+    stats->peak_small_live_blocks = small->peak_live_blocks;
+    stats->peak_small_live_bytes = small->peak_live_bytes;
+    stats->peak_small_requested_bytes = small->peak_requested_bytes;
+    stats->peak_small_reserved_bytes = small->peak_reserved_bytes;
+    stats->peak_large_live_blocks = large->peak_live_blocks;
+    stats->peak_large_live_bytes = large->peak_live_bytes;
+    stats->peak_large_requested_bytes = large->peak_requested_bytes;
+    stats->peak_large_reserved_bytes = large->peak_reserved_bytes;
 }
 
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
@@ -106,6 +155,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     *stats = (mend_stats){.struct_size = stats->struct_size};
     fill_bytes(heap, stats);
     fill_counts(heap, stats);
+    fill_small(heap, stats);
     note_peaks(heap, stats);
     fill_peaks(heap, stats);
 }
@@ -117,4 +167,13 @@ void mend_observe_reset_peaks(mend_heap *heap)
     counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
     counters->peak_live_blocks = mend_heap_live_blocks(heap);
     counters->peak_mappings = mappings_of(heap);
+    counters->peak_chunks = heap->chunks.all.count;
+    counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_zone_counters *zone = &counters->zone[i];
+        zone->peak_live_blocks = zone->allocations - zone->frees;
+        zone->peak_live_bytes = zone->live_bytes;
+        zone->peak_requested_bytes = zone->requested_bytes;
+        zone->peak_reserved_bytes = reserved_in(heap, i);
+    }
 }

@@ -74,6 +74,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     chunks->unmapped_bytes += size_bytes;
     chunks->reserved_bytes += size_bytes;
     chunks->created++;
+    chunks->created_bytes += size_bytes;
     *chunk = made;
     return MEND_DRIVER_OK;
 }

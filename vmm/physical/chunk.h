@@ -61,6 +61,7 @@ typedef struct mend_chunks {
     uint64_t lost_bytes;     /* in them */
     uint64_t next_number;
     uint64_t created;
+    uint64_t created_bytes;
     uint64_t released;
 } mend_chunks;
 

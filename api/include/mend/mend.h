@@ -470,7 +470,28 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(swaps, "1", "partly used chunks made wholly free by copying what lived in them")             \
     X(copied_bytes, "B", "bytes copied for that")                                                  \
     X(unmapped_blocks, "1", "live blocks that no swap could map again so far")                     \
-    X(device_bytes, "B", "physical memory of the device")
+    X(device_bytes, "B", "physical memory of the device")                                          \
+    X(created_bytes, "B", "physical memory taken so far, given back or not")                       \
+    X(peak_chunks, "1", "largest chunks")                                                          \
+    X(allocated_bytes, "B", "bytes in all blocks there were so far, sizes rounded up to 512")      \
+    X(allocated_requested_bytes, "B", "bytes asked for in all blocks there were so far")           \
+    X(peak_requested_bytes, "B", "largest requested_bytes")                                        \
+    X(small_live_blocks, "1", "of live_blocks, those in chunks of the small zone")                 \
+    X(small_live_bytes, "B", "of live_bytes")                                                      \
+    X(small_requested_bytes, "B", "of requested_bytes")                                            \
+    X(small_reserved_bytes, "B", "of reserved_bytes, what is mapped in the small zone")            \
+    X(small_chunks, "1", "of chunks, those mapped there")                                          \
+    X(small_allocations, "1", "of allocations")                                                    \
+    X(small_allocated_bytes, "B", "of allocated_bytes")                                            \
+    X(small_allocated_requested_bytes, "B", "of allocated_requested_bytes")                        \
+    X(peak_small_live_blocks, "1", "largest small_live_blocks")                                    \
+    X(peak_small_live_bytes, "B", "largest small_live_bytes")                                      \
+    X(peak_small_requested_bytes, "B", "largest small_requested_bytes")                            \
+    X(peak_small_reserved_bytes, "B", "largest small_reserved_bytes")                              \
+    X(peak_large_live_blocks, "1", "most live blocks in chunks of the large zone")                 \
+    X(peak_large_live_bytes, "B", "most bytes in them")                                            \
+    X(peak_large_requested_bytes, "B", "most bytes asked for in them")                             \
+    X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")
 
 /* The figures of a pool. */
 typedef struct mend_stats {

@@ -1,0 +1,152 @@
+/* The figures by zone, and the sums of all there was: against a count of the test's own. */
+#include "base/align.h"
+#include "heap/layout.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { SLOTS = 24, STEPS = 600, SMALL_REQUEST = 32 << 10, LARGEST = 3 << 20 };
+
+typedef struct tally {
+    uint64_t live_blocks, live_bytes, requested_bytes;
+    uint64_t peak_live_blocks, peak_live_bytes, peak_requested_bytes;
+    uint64_t allocations, allocated_bytes, allocated_requested_bytes;
+} tally;
+
+static void note_peaks(tally *t)
+{
+    t->peak_live_blocks = mend_max_u64(t->peak_live_blocks, t->live_blocks);
+    t->peak_live_bytes = mend_max_u64(t->peak_live_bytes, t->live_bytes);
+    t->peak_requested_bytes = mend_max_u64(t->peak_requested_bytes, t->requested_bytes);
+}
+
+static void add(tally *t, uint64_t bytes)
+{
+    t->live_blocks++;
+    t->live_bytes += mend_align_up(bytes, 512);
+    t->requested_bytes += bytes;
+    t->allocations++;
+    t->allocated_bytes += mend_align_up(bytes, 512);
+    t->allocated_requested_bytes += bytes;
+    note_peaks(t);
+}
+
+static void take(tally *t, uint64_t bytes)
+{
+    t->live_blocks--;
+    t->live_bytes -= mend_align_up(bytes, 512);
+    t->requested_bytes -= bytes;
+}
+
+static void forget_peaks(tally *t)
+{
+    t->peak_live_blocks = t->peak_live_bytes = t->peak_requested_bytes = 0;
+    note_peaks(t);
+}
+
+static void compare(const mend_stats *is, const tally *all, const tally *small, const tally *large)
+{
+    EXPECT_U64_EQ(all->allocations, is->allocations);
+    EXPECT_U64_EQ(all->allocated_bytes, is->allocated_bytes);
+    EXPECT_U64_EQ(all->allocated_requested_bytes, is->allocated_requested_bytes);
+    EXPECT_U64_EQ(all->requested_bytes, is->requested_bytes);
+    EXPECT_U64_EQ(all->peak_requested_bytes, is->peak_requested_bytes);
+    EXPECT_U64_EQ(all->peak_live_bytes, is->peak_live_bytes);
+    EXPECT_U64_EQ(small->live_blocks, is->small_live_blocks);
+    EXPECT_U64_EQ(small->live_bytes, is->small_live_bytes);
+    EXPECT_U64_EQ(small->requested_bytes, is->small_requested_bytes);
+    EXPECT_U64_EQ(small->allocations, is->small_allocations);
+    EXPECT_U64_EQ(small->allocated_bytes, is->small_allocated_bytes);
+    EXPECT_U64_EQ(small->allocated_requested_bytes, is->small_allocated_requested_bytes);
+    EXPECT_U64_EQ(small->peak_live_blocks, is->peak_small_live_blocks);
+    EXPECT_U64_EQ(small->peak_live_bytes, is->peak_small_live_bytes);
+    EXPECT_U64_EQ(small->peak_requested_bytes, is->peak_small_requested_bytes);
+    EXPECT_U64_EQ(large->peak_live_blocks, is->peak_large_live_blocks);
+    EXPECT_U64_EQ(large->peak_live_bytes, is->peak_large_live_bytes);
+    EXPECT_U64_EQ(large->peak_requested_bytes, is->peak_large_requested_bytes);
+}
+
+/* Where a block lies, which may be the large zone for a small one. */
+static int zone_of(mend_world *world, const void *pointer)
+{
+    return mend_heap_span_at(&world->pool->heap, (uint64_t)(uintptr_t)pointer)->zone;
+}
+
+MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
+{
+    mend_world world;
+    mend_test_random random;
+    tally all = {0}, zones[2] = {{0}, {0}};
+    struct {
+        void *pointer;
+        uint64_t bytes;
+        int zone;
+    } slots[SLOTS] = {{0}};
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 256 * MEND_MIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_test_random_init(&random, mend_test_seed());
+    for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
+        uint64_t at = mend_test_random_below(&random, SLOTS);
+        if (slots[at].pointer != NULL) {
+            EXPECT_RESULT(MEND_OK, mend_free(world.pool, slots[at].pointer, NULL));
+            slots[at].pointer = NULL;
+            take(&all, slots[at].bytes);
+            take(&zones[slots[at].zone], slots[at].bytes);
+        } else {
+            bool is_small = mend_test_random_below(&random, 2) == 0;
+            uint64_t bytes =
+                1 + mend_test_random_below(&random, is_small ? SMALL_REQUEST : LARGEST);
+            slots[at].bytes = bytes;
+            EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, bytes, NULL, &slots[at].pointer));
+            add(&all, bytes);
+            slots[at].zone = zone_of(&world, slots[at].pointer);
+            add(&zones[slots[at].zone], bytes);
+        }
+        if (mend_test_random_below(&random, 64) == 0) {
+            EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(world.pool));
+            forget_peaks(&all);
+            forget_peaks(&zones[0]);
+            forget_peaks(&zones[1]);
+        }
+        mend_stats is = mend_world_stats(&world);
+        compare(&is, &all, &zones[0], &zones[1]);
+    }
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* What is reserved, by zone, and all that was ever taken. */
+MEND_TEST(pool_statistics, reserved_memory_lies_in_zones)
+{
+    mend_world world;
+    void *small;
+    void *large;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 1000, NULL, &small));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &large));
+    mend_stats stats = mend_world_stats(&world);
+    uint64_t large_bytes = stats.reserved_bytes - stats.small_reserved_bytes;
+    EXPECT_U64_EQ(64 * MEND_MIB, stats.device_bytes);
+    EXPECT_U64_EQ(256 * MEND_KIB, stats.small_reserved_bytes);
+    EXPECT_U64_EQ(1, stats.small_chunks);
+    EXPECT_U64_EQ(stats.reserved_bytes, stats.created_bytes);
+    EXPECT_U64_EQ(stats.chunks, stats.peak_chunks);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, large, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, small, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
+    mend_stats after = mend_world_stats(&world);
+    EXPECT_U64_EQ(0, after.reserved_bytes);
+    EXPECT_U64_EQ(0, after.small_chunks);
+    EXPECT_U64_EQ(stats.created_bytes, after.created_bytes);
+    EXPECT_U64_EQ(stats.chunks, after.peak_chunks);
+    EXPECT_U64_EQ(stats.small_reserved_bytes, after.peak_small_reserved_bytes);
+    EXPECT_U64_EQ(large_bytes, after.peak_large_reserved_bytes);
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(world.pool));
+    after = mend_world_stats(&world);
+    EXPECT_U64_EQ(0, after.peak_chunks);
+    EXPECT_U64_EQ(0, after.peak_small_reserved_bytes);
+    EXPECT_U64_EQ(0, after.peak_large_reserved_bytes);
+    mend_world_close(&world);
+}
