@@ -1,9 +1,14 @@
 # What `cmake --install` puts where: the libraries, their headers, a CMake package (mend::mend,
-# mend::mend_static, mend::mend_sim, mend::mend_sim_static) and a pkg-config file for each library.
+# mend::mend_static, mend::mend_sim, mend::mend_sim_static, mend::mend_hooks, mend::mend_torch) and
+# a pkg-config file for each library that programs link; PyTorch opens its own by name.
 # Every path in them is relative to the file itself, so that an installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS mend mend_static mend_sim mend_sim_static EXPORT mend-targets)
+set(plug_ins mend_hooks)
+if(MEND_BUILD_TORCH)
+  list(APPEND plug_ins mend_torch)
+endif()
+install(TARGETS mend mend_static mend_sim mend_sim_static ${plug_ins} EXPORT mend-targets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/api/include/mend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
@@ -18,8 +23,8 @@ install(FILES
   ${PROJECT_BINARY_DIR}/mend-config.cmake ${PROJECT_BINARY_DIR}/mend-config-version.cmake
   DESTINATION ${package_dir})
 
-# mend_pkg_config(LIBRARY DESCRIPTION PRIVATE_LIBS...): what a static link needs comes last.
-function(mend_pkg_config library description)
+# mend_pkg_config(LIBRARY REQUIRES DESCRIPTION PRIVATE_LIBS...): what a static link needs is last.
+function(mend_pkg_config library requires description)
   list(JOIN ARGN " " private_libs)
   set(package_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
   file(RELATIVE_PATH prefix ${package_dir} ${CMAKE_INSTALL_PREFIX})
@@ -28,5 +33,7 @@ function(mend_pkg_config library description)
     ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
-mend_pkg_config(mend "${PROJECT_DESCRIPTION}" -pthread -ldl)
-mend_pkg_config(mend_sim "A simulated device to test programs that use Mend without a GPU" -pthread)
+mend_pkg_config(mend "" "${PROJECT_DESCRIPTION}" -pthread -ldl)
+mend_pkg_config(mend_sim ""
+  "A simulated device to test programs that use Mend without a GPU" -pthread)
+mend_pkg_config(mend_hooks mend "What frameworks call to allocate through Mend")

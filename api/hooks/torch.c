@@ -6,6 +6,7 @@
 
 #include "hooks/failures.h"
 #include "hooks/torch_raise.h"
+#include "mend/mend_devices.h"
 #include "mend/mend_torch.h"
 
 typedef void (*raise_function)(const char *message);

@@ -1,3 +1,4 @@
+/* See torch_raise.h: what PyTorch is to catch must be thrown by C++. */
 #include "hooks/torch_raise.h"
 
 #include <stdexcept>

@@ -13,7 +13,7 @@ import textwrap
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADERS = ("mend", "mend_sim")
+HEADERS = ("mend", "mend_types", "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
 COLUMNS = 130
 
 # What a reader takes for code: our names, pointers, snake case, the driver's names.
@@ -188,8 +188,8 @@ def api_document(_):
             contents.append(f"- {section_link}: {', '.join(links)}")
     title = ["# The interface",
              "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->",
-             wrapped("Every call, type and constant of [mend.h](../api/include/mend/mend.h) and"
-                     " [mend_sim.h](../api/include/mend/mend_sim.h), in their words. Programs that"
+             wrapped("Every call, type and constant of the headers in"
+                     " [api/include/mend](../api/include/mend), in their words. Programs that"
                      " use them stand in [examples](examples), how to link the libraries in the"
                      " [README](../README.md#install-it), and settings for programs that cannot be"
                      " edited in [configuration.md](configuration.md).")]

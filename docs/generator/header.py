@@ -81,9 +81,11 @@ def rows_of(body):
 
 def members_of(body):
     """(declaration, meaning) of each field or enumerator of a body without preprocessor lines."""
-    pattern = re.compile(r"^ {4}([^\n/]*?\w)(?:;|,)?(?:[ \n]+/\*(.*?)\*/)?$", re.M | re.S)
+    pattern = re.compile(r"^ {4}([^\n/]*\(\*\w+\)\([^;]*?\)|[^\n/]*?\w)(?:;|,)?"
+                         r"(?:[ \n]+/\*(.*?)\*/)?$", re.M | re.S)
     body = re.sub(r"^#.*\n|^    MEND_\w+\(X\)\n", "", body, flags=re.M)
-    return [(name, unframed(meaning)) for name, meaning in pattern.findall(body)]
+    return [(" ".join(declaration.split()), unframed(meaning))
+            for declaration, meaning in pattern.findall(body)]
 
 
 def unframed(comment):

@@ -7,4 +7,4 @@ rm -rf "$work"
 cmake -S "$(dirname "$0")/consumer" -B "$work" -DCMAKE_PREFIX_PATH="$prefix" \
     -DMEND_VERSION="$MEND_VERSION"
 cmake --build "$work"
-"$(dirname "$0")/run_all.sh" "$work/programs" 8
+"$(dirname "$0")/run_all.sh" "$work/programs" 9

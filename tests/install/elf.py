@@ -14,6 +14,11 @@ import sys
 
 # The loader is a part of libc: thread-local variables ask it for their address.
 NEEDED = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d|libc\.musl-.*\.so\.1")
+# What plug-ins need besides. They find libmend beside themselves.
+PLUG_INS = {
+    "libmend_hooks": re.compile(r"libmend\.so\.\d+"),
+    "libmend_torch": re.compile(r"libmend\.so\.\d+|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libm\.so\.6"),
+}
 
 
 def entries(dynamic, kind):
@@ -23,11 +28,13 @@ def entries(dynamic, kind):
 def findings_in(dynamic, segments, soname):
     if entries(dynamic, "SONAME") != [soname]:
         yield f"its SONAME is {entries(dynamic, 'SONAME')}, not {soname}"
+    own = PLUG_INS.get(soname.split(".")[0])
     for library in entries(dynamic, "NEEDED"):
-        if not NEEDED.fullmatch(library):
+        if not NEEDED.fullmatch(library) and not (own and own.fullmatch(library)):
             yield f"needs {library}"
     for path in entries(dynamic, "R(?:UN)?PATH"):
-        yield f"looks for libraries in {path}"
+        if not (own and path == "$ORIGIN"):
+            yield f"looks for libraries in {path}"
     yield from memory_findings(dynamic, segments)
 
 
@@ -68,7 +75,7 @@ def links_in(path, version):
     for link in (f"{path}.so.{version.split('.')[0]}", f"{path}.so"):
         if not os.path.islink(link) or os.path.realpath(link) != os.path.realpath(full):
             yield f"{link} does not lead to {full}"
-    if not os.path.isfile(f"{path}.a"):
+    if os.path.basename(path) not in PLUG_INS and not os.path.isfile(f"{path}.a"):
         yield f"{path}.a is not there"
 
 
@@ -78,6 +85,11 @@ def test_itself():
     segments = "  LOAD  0x0 0x0 0x0 0x1 0x1 R E 0x1000\n  GNU_STACK 0x0 0x0 0x0 0x0 0x0 RW  0x10\n"
     assert list(findings_in(dynamic, segments, "liba.so.0")) == []
     assert len(list(findings_in(dynamic, segments, "liba.so.1"))) == 1
+    hooks = dynamic.replace("liba", "libmend_hooks") + \
+        " 0x1 (NEEDED) Shared library: [libmend.so.0]\n 0x1d (RUNPATH) Library runpath: [$ORIGIN]\n"
+    assert list(findings_in(hooks, segments, "libmend_hooks.so.0")) == []
+    assert len(list(findings_in(hooks.replace("libc.so.6", "libstdc++.so.6"), segments,
+                                "libmend_hooks.so.0"))) == 1
     bad = dynamic.replace("libc.so.6", "libm.so.6") + \
         " 0x1d (RUNPATH) Library runpath: [/a]\n 0x16 (TEXTREL) 0x0\n"
     assert len(list(findings_in(bad, segments, "liba.so.0"))) == 3

@@ -8,7 +8,7 @@ work=$1
 libdir=lib${MEND_ARCHITECTURE:+/$MEND_ARCHITECTURE}
 rm -rf "$work"
 cmake -S "$MEND_SOURCE" -B "$work/build" \
-    -DBUILD_TESTING=OFF -DMEND_BUILD_TOOLS=OFF -DMEND_BUILD_BENCH=OFF \
+    -DBUILD_TESTING=OFF -DMEND_BUILD_TOOLS=OFF -DMEND_BUILD_BENCH=OFF -DMEND_BUILD_TORCH=OFF \
     -DCMAKE_CXX_COMPILER=/none -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON \
     -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON \
     -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON \
@@ -19,11 +19,18 @@ DESTDIR=$work/stage cmake --install "$work/build"
 (cd "$work/stage" && find . -type f -o -type l) | sort >"$work/installed"
 sort >"$work/expected" <<END
 ./usr/include/mend/mend.h
+./usr/include/mend/mend_devices.h
+./usr/include/mend/mend_hooks.h
 ./usr/include/mend/mend_sim.h
+./usr/include/mend/mend_torch.h
+./usr/include/mend/mend_types.h
 ./usr/$libdir/libmend.a
 ./usr/$libdir/libmend.so
 ./usr/$libdir/libmend.so.${MEND_VERSION%%.*}
 ./usr/$libdir/libmend.so.$MEND_VERSION
+./usr/$libdir/libmend_hooks.so
+./usr/$libdir/libmend_hooks.so.${MEND_VERSION%%.*}
+./usr/$libdir/libmend_hooks.so.$MEND_VERSION
 ./usr/$libdir/libmend_sim.a
 ./usr/$libdir/libmend_sim.so
 ./usr/$libdir/libmend_sim.so.${MEND_VERSION%%.*}
@@ -33,6 +40,7 @@ sort >"$work/expected" <<END
 ./usr/$libdir/cmake/mend/mend-targets-release.cmake
 ./usr/$libdir/cmake/mend/mend-targets.cmake
 ./usr/$libdir/pkgconfig/mend.pc
+./usr/$libdir/pkgconfig/mend_hooks.pc
 ./usr/$libdir/pkgconfig/mend_sim.pc
 ./usr/share/doc/mend/LICENSE
 END

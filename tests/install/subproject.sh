@@ -7,7 +7,7 @@ work=$1
 rm -rf "$work"
 cmake -S "$(dirname "$0")/consumer" -B "$work" -DMEND_SOURCE="$MEND_SOURCE"
 cmake --build "$work"
-"$(dirname "$0")/run_all.sh" "$work/programs" 8
+"$(dirname "$0")/run_all.sh" "$work/programs" 9
 if find "$work" -name 'unit_tests' -o -name 'mend_program' -o -name 'mend_bench*' | grep .; then
     echo "A subproject builds more than the libraries." >&2
     exit 1

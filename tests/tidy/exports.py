@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a shared library exports is what its public header declares, no more and no less; and its
-static twin takes no name from a program but those that start with mend_.
+"""What a shared library exports is what its public headers declare, no more and no less; and its
+static twin, where it has one, takes no name from a program but those that start with mend_.
 
-Usage: exports.py NM LIBRARY ARCHIVE HEADER
+Usage: exports.py NM LIBRARY ARCHIVE|- HEADER...
 """
 import re
 import subprocess
@@ -42,16 +42,18 @@ def test_itself():
 
 def main():
     test_itself()
-    nm, library, archive, header = sys.argv[1:]
+    nm, library, archive, *headers = sys.argv[1:]
 
     def names(*arguments):
         return exported_by(subprocess.run([nm, "--defined-only", *arguments], check=True,
                                           capture_output=True, text=True).stdout)
 
-    with open(header, encoding="utf-8") as file:
-        declared = declared_in(file.read())
+    declared = set()
+    for header in headers:
+        with open(header, encoding="utf-8") as file:
+            declared |= declared_in(file.read())
     exported = names("--dynamic", library)
-    linked = names("--extern-only", archive)
+    linked = declared if archive == "-" else names("--extern-only", archive)
     found = [f"{library}: {finding}" for finding in differences(exported, declared)]
     found += [f"{archive}: {finding}" for finding in foreign(linked)]
     for finding in found:

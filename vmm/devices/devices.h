@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "base/process.h"
-#include "mend/mend.h"
+#include "mend/mend_devices.h"
 
 /* ---- default pools ----------------------------------------------------------------------------
  */

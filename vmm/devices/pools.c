@@ -187,41 +187,42 @@ mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stre
     return result == MEND_OK ? mend_alloc(pool, size_bytes, stream, pointer) : result;
 }
 
-/* The default pool that a pointer belongs to. MEND_ERROR_FOREIGN_POINTER. */
-static mend_result pool_around(int device, const void *pointer, mend_pool **pool)
+/* The default pool that a pointer belongs to; of one device, its pool. NULL: there is none. */
+static mend_pool *pool_around(int device, const void *pointer)
 {
     int first;
     int end;
     mend_devices_range(device, &first, &end);
     for (int i = first; i < end; i++) {
-        mend_pool *here = mend_devices_pool(i);
-        if (here != NULL && (device == i || mend_pool_holds(here, pointer))) {
-            *pool = here;
-            return MEND_OK;
+        mend_pool *pool = mend_devices_pool(i);
+        if (pool != NULL && (device == i || mend_pool_holds(pool, pointer))) {
+            return pool;
         }
     }
+    return NULL;
+}
+
+static mend_result foreign(const void *pointer)
+{
     return mend_fail(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of a default pool", pointer);
 }
 
 mend_result mend_devices_free(int device, void *pointer, mend_stream stream)
 {
-    mend_pool *pool;
-    mend_result result = pool_around(device, pointer, &pool);
-    return result == MEND_OK ? mend_free(pool, pointer, stream) : result;
+    mend_pool *pool = pool_around(device, pointer);
+    return pool != NULL ? mend_free(pool, pointer, stream) : foreign(pointer);
 }
 
 mend_result mend_devices_record_stream(int device, void *pointer, mend_stream stream)
 {
-    mend_pool *pool;
-    mend_result result = pool_around(device, pointer, &pool);
-    return result == MEND_OK ? mend_record_stream(pool, pointer, stream) : result;
+    mend_pool *pool = pool_around(device, pointer);
+    return pool != NULL ? mend_record_stream(pool, pointer, stream) : foreign(pointer);
 }
 
 mend_result mend_devices_block_info(int device, const void *pointer, mend_block_info *info)
 {
-    mend_pool *pool;
-    mend_result result = pool_around(device, pointer, &pool);
-    return result == MEND_OK ? mend_get_block_info(pool, pointer, info) : result;
+    mend_pool *pool = pool_around(device, pointer);
+    return pool != NULL ? mend_get_block_info(pool, pointer, info) : foreign(pointer);
 }
 
 mend_result mend_devices_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes)

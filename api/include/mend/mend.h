@@ -24,41 +24,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mend/mend_types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#if defined(_WIN32)
-#error "Mend runs on Linux"
-#endif
-#define MEND_API __attribute__((visibility("default")))
-
-/* ---- names and types ------------------------------------------------------------------------- */
-
-/* The version of this header; that of the library is mend_version(). Before 1.0 a minor version may
- * change the interface. */
-#define MEND_VERSION_MAJOR 0
-#define MEND_VERSION_MINOR 1
-#define MEND_VERSION_PATCH 0
-
-/* The same type as cudaStream_t and CUstream. NULL is the legacy default stream; the driver's two
- * special handles (1: legacy, 2: per-thread) are understood. */
-typedef struct CUstream_st *mend_stream;
-
-/* "Whatever the stream": for allocations that any stream may use, and frees after which no stream
- * is known to be the last. See mend_alloc and mend_free. */
-#define MEND_NO_STREAM ((mend_stream)(uintptr_t)-1)
-
-/* For mend_group_begin: whatever the stream. */
-#define MEND_EVERY_STREAM ((mend_stream)(uintptr_t)-2)
-
-/* Where a device is asked for: all of them, or whichever it is. */
-#define MEND_ALL_DEVICES (-1)
-
-/* Objects of the library. */
-typedef struct mend_pool mend_pool;     /* one allocator on one device */
-typedef struct mend_group mend_group;   /* blocks that belong to captured graphs */
-typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a simulated device */
 
 /* ---- results --------------------------------------------------------------------------------- */
 
@@ -115,28 +85,6 @@ MEND_API mend_result mend_last_error(mend_error *error);
 /* MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH of the library that runs. No lock, no driver
  * call. */
 MEND_API int mend_version(void);
-
-/* ---- log ------------------------------------------------------------------------------------- */
-
-/* How much a line of the log matters. */
-typedef enum mend_log_level {
-    MEND_LOG_DEBUG = 1,  /* to follow what the library does */
-    MEND_LOG_INFO = 2,   /* what happens once in a while */
-    MEND_LOG_WARNING = 3 /* what somebody should look at */
-} mend_log_level;
-
-/* Receives one line without a newline, which lives for the call. Called by any thread, by several
- * at once, and without locks of any pool; may call Mend. */
-typedef void (*mend_log_sink)(void *context, mend_log_level level, const char *line);
-
-/* Sends the library's log to `sink` (NULL: nowhere, the default) from now on, for the process; a
- * child of fork starts without one. `context` is borrowed, and handed to the sink; another thread
- * may still be in the former sink when this returns. No driver call. */
-MEND_API void mend_log_set_sink(mend_log_sink sink, void *context);
-
-/* Sends a line of the caller's own, without a newline, to the sink: for what stands between Mend
- * and a framework. No driver call. */
-MEND_API void mend_log_write(mend_log_level level, const char *line);
 
 /* ---- lifecycle ------------------------------------------------------------------------------- */
 
@@ -520,117 +468,6 @@ MEND_API mend_result mend_reset_peak_stats(mend_pool *pool);
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_INVARIANT (mend_last_error says what is wrong).
  */
 MEND_API mend_result mend_audit(mend_pool *pool);
-
-/* ---- devices: what a process has one of for each --------------------------------------------- */
-
-/* Devices 0 to 63. What is made for a device is not inherited: after a fork its default pool, if it
- * had one, answers MEND_ERROR_FORKED, and allocators that were set are forgotten. */
-
-/*
- * The default pool of a device, made on first use: that of the whole process, in which every hook
- * allocates. It is never destroyed by the library; a program that is done with all its blocks may
- * do so (mend_pool_destroy), and the next use makes another. Errors of mend_pool_create;
- * MEND_ERROR_NO_DEVICE for a device outside 0 to 63.
- */
-MEND_API mend_result mend_pool_for_device(int device, mend_pool **pool);
-
-/*
- * How the default pool of a device (MEND_ALL_DEVICES: of each) is to be made; `config` is copied,
- * its field `device` does not count. NULL: all defaults. To be called before the pool is used.
- * No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (as mend_pool_create, or the pool exists
- * already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to 63).
- */
-MEND_API mend_result mend_set_default_config(int device, const mend_pool_config *config);
-
-/*
- * What frameworks exchange: exactly the layout of the memory handlers of cuStateVec, cuTensorNet
- * and cuDSS. 0 is success, anything else a failure. The block is used in the order of `stream`, and
- * freed in the order of the stream that free is given, with the size that was asked for.
- */
-typedef struct mend_device_handler {
-    void *ctx;
-    int (*alloc)(void *ctx, void **pointer, size_t size_bytes, mend_stream stream);
-    int (*free)(void *ctx, void *pointer, size_t size_bytes, mend_stream stream);
-    char name[64]; /* for messages */
-} mend_device_handler;
-
-/*
- * An allocator that stands in for Mend's own pools beneath every hook: a logger, a limiter,
- * cudaMallocAsync. Its functions are called by any thread, by several at once, and without a lock;
- * they may call Mend, and mend_set_allocator too. Each is given handler.ctx. What they answer is a
- * mend_result; of other numbers an allocation makes MEND_ERROR_OUT_OF_MEMORY, and everything else
- * MEND_ERROR_DRIVER. Sizes are never 0, pointers never NULL, and each pointer that alloc gives is
- * freed by the same allocator, once. Where a framework names no stream they are given
- * MEND_NO_STREAM: the memory must be idle for every stream when it is handed out, and after a free
- * be handed on only when all work of the device is done. A function of an allocator for all devices
- * is called with the device current in the thread.
- */
-typedef struct mend_allocator {
-    size_t struct_size;
-    mend_device_handler handler; /* alloc and free must be there */
-    int (*record_stream)(void *ctx, void *pointer,
-                         mend_stream stream); /* `stream` uses the block too, until it is freed.
-                                                 NULL: not supported */
-    int (*trim)(void *ctx, uint64_t keep_bytes,
-                uint64_t *released_bytes); /* gives back what is free until at most so much is held.
-                                              NULL: there is nothing to give back */
-    int (*block_info)(void *ctx, const void *pointer,
-                      mend_block_info *info); /* the block around a pointer. NULL: not supported */
-    void (*retired)(void *ctx); /* called once, as the last of all, when the allocator has been
-                                   replaced everywhere, no call of it is under way and none of its
-                                   blocks is left: ctx may go. NULL: nobody asks */
-} mend_allocator;
-#define MEND_ALLOCATOR_INIT                                                                        \
-    {                                                                                              \
-        sizeof(mend_allocator), {NULL, NULL, NULL, {0}}, NULL, NULL, NULL, NULL                    \
-    }
-
-/*
- * Sets what every hook of the process forwards to, for a device or for all of them (those included
- * for which one was set alone). NULL: Mend's default pools again. The allocator is copied; its ctx
- * is borrowed until `retired`. Allocations that begin after the return go to the new one. The old
- * one still frees its blocks, and may be inside of a call: nobody waits for it, so that a function
- * of an allocator may replace it. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (alloc or
- * free is NULL); MEND_ERROR_NO_DEVICE (outside 0 to 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
- */
-MEND_API mend_result mend_set_allocator(int device, const mend_allocator *allocator);
-
-/*
- * Fills *allocator with what is set, or with an allocator on Mend's default pool of the device: to
- * be called by one that wraps it. For MEND_ALL_DEVICES: what was set last for all; Mend's own
- * serves the device that is current when it is called. What was set may be called as long as it is
- * set, and while blocks that the hooks got from it live; Mend's own for ever. `retired` is NULL.
- * No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE (outside 0 to 63).
- */
-MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
-
-/*
- * The calls that hooks are made of: as those of a pool, through the allocator that is set for the
- * device, else in its default pool. A block goes back through the allocator it came from.
- * MEND_ALL_DEVICES: an allocation goes to the device that is current in the thread (0 where none
- * is), which the driver is asked for; all others to whichever device the block is of, which takes a
- * look at each. Results as of the calls of a pool, and of mend_pool_for_device; of an allocator
- * that was set, what it answers. MEND_NO_STREAM where no stream is known.
- */
-
-/* Size 0: MEND_OK, and *pointer is NULL. */
-MEND_API mend_result mend_device_alloc(int device, uint64_t size_bytes, mend_stream stream,
-                                       void **pointer);
-
-/* NULL succeeds. `size_bytes` is handed on to an allocator that is set; Mend's pools know it. */
-MEND_API mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes,
-                                      mend_stream stream);
-MEND_API mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream);
-MEND_API mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info);
-
-/* Each device keeps at most so much; *released_bytes (may be NULL) is the sum. A device that was
- * not used has nothing to give. */
-MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes);
-
-/* The device that is current in the thread; 0 where none is. Asks the driver of the default pools
- * (mend_set_default_config), which is loaded if need be. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NO_DRIVER; MEND_ERROR_DRIVER. */
-MEND_API mend_result mend_current_device(int *device);
 
 #ifdef __cplusplus
 }

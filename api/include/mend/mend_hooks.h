@@ -6,7 +6,7 @@
 #ifndef MEND_MEND_HOOKS_H
 #define MEND_MEND_HOOKS_H
 
-#include "mend/mend.h"
+#include "mend/mend_devices.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,8 +14,8 @@ extern "C" {
 
 /* ---- in stream order ------------------------------------------------------------------------- */
 
-/* For foreign-function interfaces: mend_device_alloc and its sisters with plain types. Each answers
- * a mend_result. */
+/* For foreign-function interfaces: mend_device_alloc and its sisters, with plain types. Results as
+ * theirs. */
 MEND_API int mend_hook_alloc(int device, size_t size, mend_stream stream, void **pointer);
 MEND_API int mend_hook_free(int device, void *pointer, size_t size, mend_stream stream);
 MEND_API int mend_hook_record_stream(int device, void *pointer, mend_stream stream);

@@ -15,6 +15,8 @@
 extern "C" {
 #endif
 
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
 /* alloc_fn. NULL for size 0 alone: what cannot be had is raised as a C++ exception, for PyTorch
  * does not look whether it was given NULL. */
 MEND_API void *mend_torch_alloc(size_t size, int device, mend_stream stream);
@@ -29,6 +31,8 @@ MEND_API void mend_torch_free(void *pointer, size_t size, int device, mend_strea
  * handed on too early. */
 MEND_API void mend_torch_record_stream(void *pointer, mend_stream stream);
 
+/* ---- room ------------------------------------------------------------------------------------ */
+
 /* set_init_fn. Pools are made when a device is first used, so this has nothing to do. */
 MEND_API void mend_torch_init(int device_count);
 
@@ -41,6 +45,8 @@ MEND_API void mend_torch_memory_fraction(double fraction, int device);
 /* set_base_alloc_fn: the block around a pointer, and its size. Of a pointer that is none of ours:
  * itself, and *size is left alone. */
 MEND_API void *mend_torch_base_alloc(void *pointer, size_t *size);
+
+/* ---- failures -------------------------------------------------------------------------------- */
 
 /*
  * Who raises what mend_torch_alloc has to say; NULL: a std::runtime_error, which PyTorch turns into
