@@ -37,7 +37,11 @@ static void retire(mend_stand_in *stand_in)
         stand_in->allocator.retired(stand_in->allocator.handler.ctx);
     }
     free(stand_in);
-    atomic_fetch_sub_explicit(&mend_process_get_devices()->stand_in_count, 1, memory_order_release);
+    mend_process_devices *devices = lock();
+    if (atomic_fetch_sub_explicit(&devices->stand_in_count, 1, memory_order_release) == 1) {
+        mend_pointer_map_clear(&devices->blocks); /* it is empty, and so far nobody needs it */
+    }
+    mend_mutex_unlock(&devices->mutex);
 }
 
 /* A fork inside a function of the user's: the child knows no stand-ins. */

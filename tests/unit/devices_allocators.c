@@ -1,0 +1,490 @@
+/* Allocators in the place of Mend's pools: which serves what, for how long, and what its answers
+ * become. */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/test.h"
+#include "tests/unit/devices_fixture.h"
+
+enum { BLOCK = 1 << 20, LOGGED = 16 };
+
+/* An allocator on host addresses that are never touched: it counts, and answers as it is told. */
+typedef struct counter {
+    int allocs, frees, records, trims, infos, retirements;
+    int answer;                         /* of every call */
+    uint64_t next;                      /* address */
+    bool gives_null, gives_one_address; /* with success */
+    mend_stream streams[LOGGED];        /* of allocations */
+    size_t freed_bytes;                 /* in all */
+    void *freed;                        /* last */
+} counter;
+
+static int count_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    counter *c = ctx;
+    (void)size_bytes;
+    if (c->allocs < LOGGED) {
+        c->streams[c->allocs] = stream;
+    }
+    c->allocs++;
+    c->next += c->gives_one_address && c->allocs > 1 ? 0 : 4096;
+    if (!c->gives_null) {
+        *pointer = (void *)(uintptr_t)c->next;
+    }
+    return c->answer;
+}
+
+static int count_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    counter *c = ctx;
+    (void)stream;
+    c->frees++;
+    c->freed_bytes += size_bytes;
+    c->freed = pointer;
+    return c->answer;
+}
+
+static int count_record(void *ctx, void *pointer, mend_stream stream)
+{
+    counter *c = ctx;
+    (void)pointer;
+    (void)stream;
+    c->records++;
+    return c->answer;
+}
+
+static int count_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    counter *c = ctx;
+    c->trims++;
+    *released_bytes = 100 + keep_bytes;
+    return c->answer;
+}
+
+static int count_info(void *ctx, const void *pointer, mend_block_info *info)
+{
+    counter *c = ctx;
+    c->infos++;
+    info->base = (void *)((uintptr_t)pointer & ~(uintptr_t)4095);
+    return (uintptr_t)info->base <= c->next ? c->answer : MEND_ERROR_FOREIGN_POINTER;
+}
+
+static void count_retirement(void *ctx)
+{
+    counter *c = ctx;
+    c->retirements++;
+}
+
+static mend_allocator allocator_of(counter *c, uint64_t first_address)
+{
+    *c = (counter){.next = first_address};
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    allocator.handler = (mend_device_handler){
+        .ctx = c, .alloc = count_alloc, .free = count_free, .name = "counter"};
+    allocator.record_stream = count_record;
+    allocator.trim = count_trim;
+    allocator.block_info = count_info;
+    allocator.retired = count_retirement;
+    return allocator;
+}
+
+static void *allocate(int device)
+{
+    void *pointer = NULL;
+    EXPECT_RESULT(MEND_OK, mend_device_alloc(device, BLOCK, NULL, &pointer));
+    return pointer;
+}
+
+static void give(int device, void *pointer)
+{
+    EXPECT_RESULT(MEND_OK, mend_device_free(device, pointer, BLOCK, NULL));
+}
+
+MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
+{
+    devices_world world;
+    counter c;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    void *nothing = &c;
+    uint64_t released = 0;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = allocate(0);
+    EXPECT_RESULT(MEND_OK, mend_device_alloc(0, 0, NULL, &nothing));
+    EXPECT_PTR_EQ(NULL, nothing);
+    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, block, world.stream));
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(0, block, &info));
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(0, (char *)block + 5, &info));
+    EXPECT_PTR_EQ(block, info.base);
+    EXPECT_RESULT(MEND_OK, mend_device_trim(0, 11, &released));
+    EXPECT_U64_EQ(111, released);
+    EXPECT_RESULT(MEND_OK, mend_device_free(0, NULL, 0, NULL));
+    give(0, block);
+    EXPECT_INT_EQ(1, c.allocs);
+    EXPECT_INT_EQ(1, c.frees);
+    EXPECT_U64_EQ(BLOCK, c.freed_bytes);
+    EXPECT_PTR_EQ(block, c.freed);
+    EXPECT_INT_EQ(1, c.records);
+    EXPECT_INT_EQ(2, c.infos);
+    EXPECT_INT_EQ(1, c.trims);
+    EXPECT_INT_EQ(0, c.retirements);
+    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made */
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
+}
+
+MEND_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
+{
+    devices_world world;
+    counter c[2];
+    ASSERT_TRUE(devices_open(&world));
+    void *own = allocate(0);
+    mend_allocator first = allocator_of(&c[0], 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &first));
+    void *of_first = allocate(0);
+    mend_allocator second = allocator_of(&c[1], 1 << 30);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &second));
+    void *of_second = allocate(0);
+    EXPECT_INT_EQ(0, c[0].retirements); /* it still has a block */
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, NULL));
+    void *own_again = allocate(0);
+    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, of_first, NULL));
+    give(0, own);
+    give(0, of_second);
+    EXPECT_INT_EQ(1, c[1].retirements);
+    give(0, of_first);
+    give(0, own_again);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_INT_EQ(1, c[i].allocs);
+        EXPECT_INT_EQ(1, c[i].frees);
+        EXPECT_INT_EQ(1, c[i].retirements);
+    }
+    EXPECT_INT_EQ(1, c[0].records);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, one_device_or_all)
+{
+    devices_world world;
+    counter of_all;
+    counter of_one;
+    mend_allocator found = MEND_ALLOCATOR_INIT;
+    uint64_t released = 0;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator all = allocator_of(&of_all, 4096);
+    mend_allocator one = allocator_of(&of_one, 1 << 30);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, &all));
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &one));
+    EXPECT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &found));
+    EXPECT_PTR_EQ(&of_all, found.handler.ctx);
+    EXPECT_RESULT(MEND_OK, mend_get_allocator(1, &found));
+    EXPECT_PTR_EQ(&of_one, found.handler.ctx);
+    EXPECT_TRUE(found.retired == NULL);
+    give(0, allocate(0));
+    give(63, allocate(63));
+    give(1, allocate(1));
+    EXPECT_INT_EQ(2, of_all.allocs);
+    EXPECT_INT_EQ(1, of_one.allocs);
+    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_U64_EQ(200, released); /* each once */
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(1, NULL));
+    EXPECT_INT_EQ(1, of_one.retirements);
+    give(1, allocate(1));
+    EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
+    EXPECT_INT_EQ(1, of_all.retirements);
+    devices_close(&world);
+}
+
+/* A wrapper, as somebody would write it: Mend's own beneath, by what mend_get_allocator gives. */
+typedef struct wrapper {
+    mend_allocator beneath;
+    int allocs;
+} wrapper;
+
+static int wrapped_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    wrapper *w = ctx;
+    w->allocs++;
+    return w->beneath.handler.alloc(w->beneath.handler.ctx, pointer, size_bytes, stream);
+}
+
+static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    wrapper *w = ctx;
+    return w->beneath.handler.free(w->beneath.handler.ctx, pointer, size_bytes, stream);
+}
+
+static void wrap_own(int device)
+{
+    devices_world world;
+    wrapper w = {.beneath = MEND_ALLOCATOR_INIT};
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    mend_error error = MEND_ERROR_INIT;
+    void *pointer = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    ASSERT_RESULT(MEND_OK, mend_get_allocator(device, &w.beneath));
+    EXPECT_STR_EQ("mend", w.beneath.handler.name);
+    allocator.handler =
+        (mend_device_handler){.ctx = &w, .alloc = wrapped_alloc, .free = wrapped_free};
+    allocator.record_stream = NULL;
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
+    void *block = allocate(0);
+    EXPECT_INT_EQ(1, w.allocs);
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
+    EXPECT_RESULT(MEND_OK, w.beneath.record_stream(w.beneath.handler.ctx, block, world.stream));
+    /* Mend's own explanation comes through. */
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "limit") != NULL);
+    EXPECT_PTR_EQ(NULL, pointer);
+    give(0, block);
+    EXPECT_RESULT(MEND_OK, w.beneath.trim(w.beneath.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, mends_own_can_be_wrapped)
+{
+    wrap_own(0);
+}
+
+MEND_TEST(devices_allocators, mends_own_of_all_devices_serves_the_current_one)
+{
+    wrap_own(MEND_ALL_DEVICES);
+}
+
+MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
+{
+    static const struct {
+        int answer;
+        mend_result alloc;
+        mend_result others;
+    } rows[] = {{MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_MEMORY},
+                {MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_UNKNOWN_STREAM},
+                {719, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER},
+                {-1, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER}};
+    devices_world world;
+    counter c;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = allocate(0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        mend_error error = MEND_ERROR_INIT;
+        void *pointer = &c;
+        uint64_t released = 77;
+        c.answer = rows[i].answer;
+        EXPECT_RESULT(rows[i].alloc, mend_device_alloc(0, BLOCK, NULL, &pointer));
+        EXPECT_PTR_EQ(&c, pointer);
+        EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+        EXPECT_RESULT(rows[i].alloc, error.result);
+        EXPECT_TRUE(strstr(error.message, "counter") != NULL);
+        EXPECT_RESULT(rows[i].others, mend_device_record_stream(0, block, NULL));
+        EXPECT_RESULT(rows[i].others, mend_device_block_info(0, block, &info));
+        EXPECT_RESULT(rows[i].others, mend_device_trim(0, 0, &released));
+        EXPECT_U64_EQ(77, released);
+        EXPECT_RESULT(rows[i].others, mend_device_free(0, block, BLOCK, NULL));
+    }
+    c.answer = 0;
+    give(0, block); /* after every refusal it was still the allocator's */
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
+}
+
+MEND_TEST(devices_allocators, success_leaves_the_last_error_alone)
+{
+    devices_world world;
+    counter c;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
+    give(0, allocate(0));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, error.result);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
+{
+    devices_world world;
+    counter c;
+    void *pointer = &c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    c.gives_null = true;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_device_alloc(0, BLOCK, NULL, &pointer));
+    EXPECT_PTR_EQ(&c, pointer);
+    c = (counter){.next = 4096, .gives_one_address = true};
+    void *block = allocate(0);
+    EXPECT_PTR_EQ(block, allocate(0));
+    give(0, block);
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(0, block, BLOCK, NULL));
+    EXPECT_INT_EQ(1, c.frees);
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
+}
+
+MEND_TEST(devices_allocators, where_no_stream_is_named_it_is_told_so)
+{
+    devices_world world;
+    counter c;
+    void *pointer;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, BLOCK, MEND_NO_STREAM, &pointer));
+    EXPECT_PTR_EQ(MEND_NO_STREAM, c.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_device_free(0, pointer, BLOCK, MEND_NO_STREAM));
+    devices_close(&world);
+}
+
+/* An allocator may replace itself in its own call, which ends all the same. */
+typedef struct quitter {
+    counter c;
+    mend_result set;
+} quitter;
+
+static int quit(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    quitter *q = ctx;
+    q->set = mend_set_allocator(0, NULL);
+    EXPECT_INT_EQ(0, q->c.retirements);
+    return count_alloc(&q->c, pointer, size_bytes, stream);
+}
+
+MEND_TEST(devices_allocators, one_may_replace_itself)
+{
+    devices_world world;
+    quitter q;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&q.c, 4096);
+    allocator.handler.alloc = quit;
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = allocate(0);
+    EXPECT_RESULT(MEND_OK, q.set);
+    EXPECT_INT_EQ(0, q.c.retirements);
+    give(0, block);
+    EXPECT_INT_EQ(1, q.c.retirements);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, mistakes_have_their_errors)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator good = allocator_of(&c, 4096);
+    mend_allocator bad = good;
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_set_allocator(64, &good));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_get_allocator(-2, &bad));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_allocator(0, NULL));
+    bad.struct_size = 0;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_allocator(0, &bad));
+    bad.struct_size = sizeof(bad) + 1;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    bad = good;
+    bad.handler.alloc = NULL;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    bad = good;
+    bad.handler.free = NULL;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    devices_close(&world);
+    EXPECT_INT_EQ(0, c.retirements);
+}
+
+/* One that knows less of the struct than the library, and one that wants to hear no more. */
+MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    allocator.struct_size = offsetof(mend_allocator, record_stream);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = allocate(0);
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
+    mend_allocator found;
+    memset(&found, 0x55, sizeof(found));
+    found.struct_size = allocator.struct_size;
+    EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &found));
+    EXPECT_PTR_EQ(&c, found.handler.ctx);
+    EXPECT_INT_EQ(0x55, ((unsigned char *)&found.record_stream)[0]);
+    give(0, block);
+    devices_close(&world);
+    EXPECT_INT_EQ(0, c.retirements);
+}
+
+MEND_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
+{
+    devices_world world;
+    counter c;
+    void *pointer = &c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_test_fail_host_memory_after(0, 1);
+    mend_test_watch_host_memory(true);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_set_allocator(0, &allocator));
+    mend_test_fail_host_memory_after(1, 1);
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer); /* the table has no room */
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
+    EXPECT_PTR_EQ(&c, pointer);
+    EXPECT_INT_EQ(0, c.allocs);
+    give(0, allocate(0));
+    devices_close(&world);
+}
+
+/* ---- fork -------------------------------------------------------------------------------------
+ */
+
+static int fork_and_answer(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    pid_t child = fork();
+    int status = -1;
+    if (child == 0) {
+        return count_alloc(ctx, pointer, size_bytes, stream);
+    }
+    EXPECT_INT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return count_alloc(ctx, pointer, size_bytes, stream);
+}
+
+/* The child has none of its parent's allocators, even where it was born inside of one. */
+MEND_TEST(devices_allocators, a_child_starts_without)
+{
+    devices_world world;
+    counter c;
+    mend_allocator found = MEND_ALLOCATOR_INIT;
+    void *pointer = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = allocator_of(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = allocate(0);
+    allocator.handler.alloc = fork_and_answer;
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    pid_t self = getpid();
+    mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer);
+    if (getpid() != self) {
+        mend_result freed = mend_device_free(0, block, BLOCK, NULL);
+        mend_result got = mend_get_allocator(0, &found);
+        bool is_own = got == MEND_OK && found.handler.ctx != &c;
+        _exit(is_own && freed == MEND_ERROR_FOREIGN_POINTER ? 0 : 1);
+    }
+    EXPECT_RESULT(MEND_OK, result);
+    give(0, pointer);
+    give(0, block);
+    devices_close(&world);
+}

@@ -1,0 +1,33 @@
+/* A simulated machine of two devices, of which the process's default pools are made. */
+#ifndef MEND_TESTS_UNIT_DEVICES_FIXTURE_H
+#define MEND_TESTS_UNIT_DEVICES_FIXTURE_H
+
+#include <stdbool.h>
+
+#include "driver/driver.h"
+#include "mend/mend_devices.h"
+#include "mend/mend_sim.h"
+
+enum { DEVICES = 2 };
+
+typedef struct devices_world {
+    mend_pool_config config; /* that default pools are made with */
+    mend_sim *sim;
+    const mend_driver *driver;
+    mend_device_info open[DEVICES]; /* devices that the test has entered */
+    mend_stream stream;             /* on device 0 */
+} devices_world;
+
+/* 64 MiB each, in pages of 64 KiB and chunks of 1 MiB, with real bytes. */
+bool devices_open(devices_world *world);
+
+/* Destroys the default pools, puts Mend's own allocators back, and checks that nothing is left. */
+void devices_close(devices_world *world);
+
+/* A device is current in the thread between these. */
+void devices_enter(devices_world *world, int device);
+void devices_leave(devices_world *world, int device);
+
+mend_sim_ledger devices_ledger(devices_world *world);
+
+#endif

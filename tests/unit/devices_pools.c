@@ -1,0 +1,296 @@
+/* Default pools: one for each device, made by whoever comes first, as the program configured it. */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "mend/mend_devices.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/test.h"
+#include "tests/unit/devices_fixture.h"
+
+MEND_TEST(devices_pools, one_is_made_on_first_use_and_stays)
+{
+    devices_world world;
+    mend_pool *first;
+    mend_pool *second;
+    mend_pool *of_other;
+    ASSERT_TRUE(devices_open(&world));
+    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open);
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &first));
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &second));
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &of_other));
+    EXPECT_PTR_EQ(first, second);
+    EXPECT_TRUE(first != of_other);
+    EXPECT_U64_EQ(2, devices_ledger(&world).contexts_open);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_pools, it_is_as_configured)
+{
+    devices_world world;
+    mend_pool *pool;
+    mend_stats stats = MEND_STATS_INIT;
+    ASSERT_TRUE(devices_open(&world));
+    world.config.limit_bytes = 5 * MEND_MIB;
+    world.config.device = 77; /* does not count */
+    EXPECT_RESULT(MEND_OK, mend_set_default_config(1, &world.config));
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &pool));
+    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(5 * MEND_MIB, stats.limit_bytes);
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(stats.device_bytes, stats.limit_bytes);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_pools, a_config_comes_before_the_pool)
+{
+    devices_world world;
+    mend_pool *pool;
+    ASSERT_TRUE(devices_open(&world));
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &pool));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(1, &world.config));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(1, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_set_default_config(MEND_ALL_DEVICES, &world.config));
+    EXPECT_RESULT(MEND_OK, mend_set_default_config(0, &world.config));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+    EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world.config));
+    devices_close(&world);
+}
+
+MEND_TEST(devices_pools, mistakes_have_their_errors)
+{
+    devices_world world;
+    mend_pool *pool = NULL;
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    void *pointer = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_for_device(0, NULL));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(-1, &pool));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(2, &pool)); /* the device has two */
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(64, &pool));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_for_device(-2, &pool));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_set_default_config(64, &config));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_alloc(64, 512, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_alloc(64, 0, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_free(-2, NULL, 0, NULL));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_record_stream(64, &world, NULL));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_alloc(0, 512, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_current_device(NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_block_info(0, &world, NULL));
+    config.struct_size = 0;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(0, &config));
+    config.struct_size = SIZE_MAX;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(0, &config));
+    EXPECT_PTR_EQ(NULL, pool);
+    EXPECT_PTR_EQ(NULL, pointer);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
+{
+    devices_world world;
+    mend_pool *pool;
+    void *block = NULL;
+    void *nothing = &world;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    uint64_t released = 0;
+    ASSERT_TRUE(devices_open(&world));
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(1, &world, 8, NULL));
+    EXPECT_RESULT(MEND_OK, mend_device_trim(1, 0, &released)); /* makes no pool */
+    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open);
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(1, 3 * MEND_MIB, NULL, &block));
+    EXPECT_RESULT(MEND_OK, mend_device_alloc(1, 0, NULL, &nothing));
+    EXPECT_PTR_EQ(NULL, nothing);
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(1, &pool));
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(1, (char *)block + 700, &info));
+    EXPECT_PTR_EQ(block, info.base);
+    EXPECT_PTR_EQ(pool, info.pool);
+    EXPECT_RESULT(MEND_OK, mend_device_record_stream(1, block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_device_free(1, NULL, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_device_free(1, block, 3 * MEND_MIB, NULL));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_device_free(1, block, 3 * MEND_MIB, NULL));
+    EXPECT_RESULT(MEND_OK, mend_device_trim(1, 0, &released));
+    EXPECT_U64_EQ(3 * MEND_MIB, released);
+    devices_close(&world);
+}
+
+/* A block is found whatever device it is of, and an allocation goes to the one that is current. */
+MEND_TEST(devices_pools, where_no_device_is_named_it_is_found)
+{
+    devices_world world;
+    void *blocks[2] = {NULL, NULL};
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    uint64_t released = 0;
+    int current = 77;
+    ASSERT_TRUE(devices_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_current_device(&current));
+    EXPECT_INT_EQ(0, current);
+    for (int i = 0; i < 2; i++) {
+        devices_enter(&world, i);
+        EXPECT_RESULT(MEND_OK, mend_current_device(&current));
+        EXPECT_INT_EQ(i, current);
+        EXPECT_RESULT(MEND_OK, mend_device_alloc(MEND_ALL_DEVICES, 3 * MEND_MIB, NULL, &blocks[i]));
+        devices_leave(&world, i);
+    }
+    for (int i = 1; i >= 0; i--) {
+        mend_pool *pool;
+        EXPECT_RESULT(MEND_OK, mend_pool_for_device(i, &pool));
+        EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, blocks[i], &info));
+        EXPECT_PTR_EQ(pool, info.pool);
+        EXPECT_RESULT(MEND_OK, mend_device_record_stream(MEND_ALL_DEVICES, blocks[i], NULL));
+        EXPECT_RESULT(MEND_OK, mend_device_free(MEND_ALL_DEVICES, blocks[i], 0, NULL));
+    }
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(MEND_ALL_DEVICES, &world, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_U64_EQ(6 * MEND_MIB, released);
+    devices_close(&world);
+}
+
+/* ---- several threads --------------------------------------------------------------------------
+ */
+
+enum { THREADS = 4 };
+
+typedef struct racer {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    mend_pool *pool;
+} racer;
+
+static void *race(void *argument)
+{
+    racer *r = argument;
+    pthread_barrier_wait(r->start);
+    EXPECT_RESULT(MEND_OK, mend_pool_for_device(0, &r->pool));
+    return NULL;
+}
+
+MEND_TEST(devices_pools, threads_that_come_at_once_get_the_same)
+{
+    for (int round = 0; round < 20; round++) {
+        devices_world world;
+        pthread_barrier_t start;
+        racer racers[THREADS] = {{.pool = NULL}};
+        ASSERT_TRUE(devices_open(&world));
+        pthread_barrier_init(&start, NULL, THREADS);
+        for (int i = 0; i < THREADS; i++) {
+            racers[i].start = &start;
+            pthread_create(&racers[i].thread, NULL, race, &racers[i]);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(racers[i].thread, NULL);
+            EXPECT_PTR_EQ(racers[0].pool, racers[i].pool);
+        }
+        EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
+        pthread_barrier_destroy(&start);
+        devices_close(&world);
+    }
+}
+
+/* While a pool is being made the config changes: the pool is as it was set last. */
+typedef struct meddler {
+    devices_world *world;
+    bool is_done;
+} meddler;
+
+static void meddle(void *context, const char *call, int is_after)
+{
+    meddler *m = context;
+    (void)call;
+    if (!m->is_done && is_after) {
+        m->is_done = true;
+        m->world->config.limit_bytes = 7 * MEND_MIB;
+        EXPECT_RESULT(MEND_OK, mend_set_default_config(0, &m->world->config));
+    }
+}
+
+MEND_TEST(devices_pools, a_config_that_is_set_meanwhile_counts)
+{
+    devices_world world;
+    mend_pool *pool;
+    mend_stats stats = MEND_STATS_INIT;
+    meddler m = {.world = &world};
+    ASSERT_TRUE(devices_open(&world));
+    mend_sim_set_call_observer(world.sim, meddle, &m);
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    mend_sim_set_call_observer(world.sim, NULL, NULL);
+    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(7 * MEND_MIB, stats.limit_bytes);
+    EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
+    devices_close(&world);
+}
+
+/* ---- failures ---------------------------------------------------------------------------------
+ */
+
+MEND_TEST(devices_pools, a_pool_that_cannot_be_made_is_made_later)
+{
+    devices_world world;
+    mend_pool *pool = NULL;
+    void *pointer = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "device_open";
+    fault.status = 2;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_alloc(0, 512, NULL, &pointer));
+    mend_test_fail_host_memory_after(0, 1);
+    mend_test_watch_host_memory(true);
+    mend_result result = mend_device_alloc(0, 512, NULL, &pointer);
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
+    EXPECT_PTR_EQ(NULL, pointer);
+    EXPECT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    devices_close(&world);
+}
+
+/* ---- fork -------------------------------------------------------------------------------------
+ */
+
+static int in_child(int (*body)(void))
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(body());
+    }
+    EXPECT_INT_EQ(child, waitpid(child, &status, 0));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void *inherited_block;
+
+static int use_inherited(void)
+{
+    mend_pool *pool = NULL;
+    void *pointer = NULL;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    return mend_pool_for_device(0, &pool) != MEND_ERROR_FORKED ||
+           mend_device_alloc(0, 512, NULL, &pointer) != MEND_ERROR_FORKED ||
+           mend_device_free(0, inherited_block, 512, NULL) != MEND_ERROR_FORKED ||
+           mend_device_free(MEND_ALL_DEVICES, inherited_block, 512, NULL) != MEND_ERROR_FORKED ||
+           mend_device_block_info(MEND_ALL_DEVICES, inherited_block, &info) != MEND_ERROR_FORKED ||
+           mend_device_trim(MEND_ALL_DEVICES, 0, NULL) != MEND_ERROR_FORKED;
+}
+
+static int use_own(void)
+{
+    mend_pool *pool = NULL;
+    return mend_pool_for_device(1, &pool) != MEND_OK || mend_pool_destroy(pool) != MEND_OK;
+}
+
+MEND_TEST(devices_pools, a_child_inherits_no_pool_but_may_make_those_its_parent_had_not)
+{
+    devices_world world;
+    ASSERT_TRUE(devices_open(&world));
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, NULL, &inherited_block));
+    EXPECT_INT_EQ(0, in_child(use_inherited));
+    EXPECT_INT_EQ(0, in_child(use_own));
+    EXPECT_RESULT(MEND_OK, mend_device_free(0, inherited_block, 512, NULL));
+    devices_close(&world);
+}
