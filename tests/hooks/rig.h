@@ -1,0 +1,95 @@
+/*
+ * The hooks as frameworks have them: libraries opened by their path, functions found by name, and
+ * called through pointers of the framework's own types. Beneath them one simulated machine, on
+ * which the process's default pools are made.
+ */
+#ifndef MEND_TESTS_HOOKS_RIG_H
+#define MEND_TESTS_HOOKS_RIG_H
+
+#include <stdbool.h>
+
+#include "mend/mend_hooks.h"
+#include "mend/mend_sim.h"
+#include "mend/mend_torch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(library, function): what is looked up. The test program links none of these libraries. */
+#define HOOKS_FUNCTIONS(X)                                                                         \
+    X(mend, mend_set_default_config)                                                               \
+    X(mend, mend_pool_for_device)                                                                  \
+    X(mend, mend_pool_destroy)                                                                     \
+    X(mend, mend_set_allocator)                                                                    \
+    X(mend, mend_get_allocator)                                                                    \
+    X(mend, mend_get_stats)                                                                        \
+    X(mend, mend_get_block_info)                                                                   \
+    X(mend, mend_audit)                                                                            \
+    X(mend, mend_log_set_sink)                                                                     \
+    X(torch, mend_torch_alloc)                                                                     \
+    X(torch, mend_torch_alloc_or_null)                                                             \
+    X(torch, mend_torch_free)                                                                      \
+    X(torch, mend_torch_record_stream)                                                             \
+    X(torch, mend_torch_init)                                                                      \
+    X(torch, mend_torch_reset)                                                                     \
+    X(torch, mend_torch_memory_fraction)                                                           \
+    X(torch, mend_torch_base_alloc)                                                                \
+    X(torch, mend_torch_set_raise)                                                                 \
+    X(torch, mend_torch_failures)                                                                  \
+    X(hooks, mend_hook_alloc)                                                                      \
+    X(hooks, mend_hook_free)                                                                       \
+    X(hooks, mend_hook_record_stream)                                                              \
+    X(hooks, mend_hook_trim)                                                                       \
+    X(hooks, mend_hook_handler)                                                                    \
+    X(hooks, mend_cupy_malloc)                                                                     \
+    X(hooks, mend_cupy_free)                                                                       \
+    X(hooks, mend_ort_alloc)                                                                       \
+    X(hooks, mend_ort_free)                                                                        \
+    X(hooks, mend_ort_empty_cache)                                                                 \
+    X(hooks, mend_hook_failures)
+
+typedef struct hooks_functions {
+#define X(library, name) __typeof__(&(name)) name;
+    HOOKS_FUNCTIONS(X)
+#undef X
+} hooks_functions;
+
+/* Opened once for the process. NULL: a library or a function is missing, which has been told. */
+const hooks_functions *hooks_get(void);
+
+enum { HOOKS_STREAMS = 4 };
+
+typedef struct hooks_rig {
+    const hooks_functions *f;
+    mend_sim *sim;
+    mend_stream streams[HOOKS_STREAMS]; /* non-blocking, of device 0 */
+    uint64_t memory_bytes;
+} hooks_rig;
+
+/* A machine of two devices with so much memory each, in pages of 4 KiB and chunks of 64 KiB, with
+ * real bytes. */
+bool hooks_open(hooks_rig *rig, uint64_t memory_bytes);
+
+/* Lets all work end. Puts Mend's own allocators back and destroys the default pools, of which
+ * nothing may be left, unless a mistake was made on the device. */
+void hooks_close(hooks_rig *rig);
+
+/* The default pool of device 0, and its figures. */
+mend_pool *hooks_pool(hooks_rig *rig);
+mend_stats hooks_stats(hooks_rig *rig);
+
+/* No rule of the driver was broken and no byte is wrong: what a use of memory that is not one's own
+ * leads to. Does not record a failure. */
+bool hooks_device_is_well(hooks_rig *rig);
+
+/* Work of a kind on a block, which ends so much later. Results as mend_sim_launch. */
+mend_result hooks_launch(hooks_rig *rig, mend_stream stream, mend_sim_work_kind kind,
+                         const void *block, uint64_t size_bytes, uint64_t tag,
+                         uint64_t duration_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

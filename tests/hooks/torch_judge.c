@@ -1,0 +1,169 @@
+/* The contract judges: the hook passes, and deliberate mistakes do not. */
+#include "tests/hooks/torch_program.h"
+#include "tests/support/test.h"
+
+enum { SEEDS = 12, STEPS = 500, MEMORY_BYTES = 256 << 10 };
+
+static torch_functions hook_of(hooks_rig *rig)
+{
+    return (torch_functions){.alloc = rig->f->mend_torch_alloc,
+                             .free = rig->f->mend_torch_free,
+                             .init = rig->f->mend_torch_init,
+                             .reset = rig->f->mend_torch_reset,
+                             .memory_fraction = rig->f->mend_torch_memory_fraction,
+                             .base_alloc = rig->f->mend_torch_base_alloc,
+                             .record_stream = rig->f->mend_torch_record_stream};
+}
+
+/* Runs a program with functions that may be wrong. */
+static torch_verdict judge(torch_functions (*choose)(hooks_rig *rig), uint64_t seed, int threads,
+                           char finding[128])
+{
+    hooks_rig rig;
+    torch_verdict verdict = {.finding = "the rig does not open"};
+    if (!hooks_open(&rig, MEMORY_BYTES)) {
+        return verdict;
+    }
+    torch_functions functions = choose(&rig);
+    torch_program program = {.rig = &rig,
+                             .contract = torch_contract_create(&functions),
+                             .seed = seed,
+                             .threads = threads,
+                             .steps = STEPS};
+    verdict = torch_program_run(&program);
+    EXPECT_U64_EQ(0, torch_contract_count(program.contract));
+    __builtin_snprintf(finding, 128, "%s", verdict.finding);
+    verdict.finding = finding;
+    torch_contract_destroy(program.contract);
+    hooks_close(&rig);
+    return verdict;
+}
+
+MEND_TEST(torch_judge, the_hook_passes)
+{
+    uint64_t failures_before = hooks_get()->mend_torch_failures();
+    uint64_t out_of_memory = 0;
+    char finding[128];
+    for (uint64_t i = 0; i < SEEDS; i++) {
+        torch_verdict verdict = judge(hook_of, mend_test_seed() + i, 1, finding);
+        EXPECT_TRUE(torch_verdict_is_clean(&verdict));
+        EXPECT_STR_EQ("", verdict.finding);
+        EXPECT_TRUE(verdict.tensors > 50);
+        out_of_memory += verdict.out_of_memory;
+    }
+    EXPECT_TRUE(out_of_memory > 0); /* raised, and the program goes on */
+    EXPECT_U64_EQ(failures_before, hooks_get()->mend_torch_failures());
+}
+
+MEND_TEST(torch_judge, the_hook_passes_in_threads)
+{
+    uint64_t failures_before = hooks_get()->mend_torch_failures();
+    char finding[128];
+    for (uint64_t i = 0; i < SEEDS; i++) {
+        torch_verdict verdict = judge(hook_of, mend_test_seed() + i, HOOKS_STREAMS, finding);
+        EXPECT_TRUE(torch_verdict_is_clean(&verdict));
+        EXPECT_STR_EQ("", verdict.finding);
+    }
+    EXPECT_U64_EQ(failures_before, hooks_get()->mend_torch_failures());
+}
+
+/* ---- deliberate mistakes ----------------------------------------------------------------------
+ */
+
+/* Each in one of many programs at least. */
+static int count_red(torch_functions (*choose)(hooks_rig *rig), const char *finding)
+{
+    int red = 0;
+    for (uint64_t i = 0; i < SEEDS; i++) {
+        char found[128];
+        torch_verdict verdict = judge(choose, 1000 + i, 1, found);
+        bool is_red = !torch_verdict_is_clean(&verdict);
+        if (is_red) {
+            EXPECT_STR_EQ(finding, verdict.finding);
+        }
+        red += is_red;
+    }
+    return red;
+}
+
+/* The first: NULL where memory cannot be had, as a MemPool's function may. */
+static torch_functions gives_null(hooks_rig *rig)
+{
+    torch_functions functions = hook_of(rig);
+    functions.alloc = rig->f->mend_torch_alloc_or_null;
+    return functions;
+}
+
+MEND_TEST(torch_judge, sees_null_in_place_of_memory)
+{
+    EXPECT_TRUE(count_red(gives_null, "NULL was given for a tensor that is not empty") >=
+                SEEDS / 2);
+}
+
+/* The second: uses on other streams are not declared. */
+static torch_functions forgets_streams(hooks_rig *rig)
+{
+    torch_functions functions = hook_of(rig);
+    functions.record_stream = NULL;
+    return functions;
+}
+
+MEND_TEST(torch_judge, sees_streams_that_are_not_recorded)
+{
+    EXPECT_TRUE(count_red(forgets_streams, "") >= SEEDS / 2);
+}
+
+/* The third: what is freed is taken for idle on another stream. */
+static mend_stream wrong_stream;
+
+static void free_elsewhere(void *pointer, size_t size, int device, mend_stream stream)
+{
+    (void)stream;
+    hooks_get()->mend_torch_free(pointer, size, device, wrong_stream);
+}
+
+static torch_functions frees_elsewhere(hooks_rig *rig)
+{
+    torch_functions functions = hook_of(rig);
+    wrong_stream = rig->streams[1];
+    functions.free = free_elsewhere;
+    return functions;
+}
+
+MEND_TEST(torch_judge, sees_frees_on_the_wrong_stream)
+{
+    EXPECT_TRUE(count_red(frees_elsewhere, "") >= SEEDS / 2);
+}
+
+/* The fourth: a pointer that is in use is given again. */
+static void *last_given;
+static int given;
+
+static void forget_and_free(void *pointer, size_t size, int device, mend_stream stream)
+{
+    last_given = last_given == pointer ? NULL : last_given;
+    hooks_get()->mend_torch_free(pointer, size, device, stream);
+}
+
+static void *give_again(size_t size, int device, mend_stream stream)
+{
+    if (++given % 8 == 0 && last_given != NULL) {
+        return last_given;
+    }
+    last_given = hooks_get()->mend_torch_alloc(size, device, stream);
+    return last_given;
+}
+
+static torch_functions gives_twice(hooks_rig *rig)
+{
+    torch_functions functions = hook_of(rig);
+    functions.alloc = give_again;
+    functions.free = forget_and_free;
+    given = 0;
+    return functions;
+}
+
+MEND_TEST(torch_judge, sees_a_pointer_that_is_given_twice)
+{
+    EXPECT_TRUE(count_red(gives_twice, "a pointer was given that is in use") >= SEEDS / 2);
+}
