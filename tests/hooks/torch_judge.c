@@ -1,4 +1,6 @@
 /* The contract judges: the hook passes, and deliberate mistakes do not. */
+#include <pthread.h>
+
 #include "tests/hooks/torch_program.h"
 #include "tests/support/test.h"
 
@@ -14,6 +16,10 @@ static torch_functions hook_of(hooks_rig *rig)
                              .base_alloc = rig->f->mend_torch_base_alloc,
                              .record_stream = rig->f->mend_torch_record_stream};
 }
+
+/* A thread that changes what lies beneath the hook while a program runs. */
+static pthread_t replacer;
+static torch_functions with_changes_beneath(hooks_rig *rig);
 
 /* Runs a program with functions that may be wrong. */
 static torch_verdict judge(torch_functions (*choose)(hooks_rig *rig), uint64_t seed, int threads,
@@ -31,6 +37,9 @@ static torch_verdict judge(torch_functions (*choose)(hooks_rig *rig), uint64_t s
                              .threads = threads,
                              .steps = STEPS};
     verdict = torch_program_run(&program);
+    if (choose == with_changes_beneath) {
+        pthread_join(replacer, NULL);
+    }
     EXPECT_U64_EQ(0, torch_contract_count(program.contract));
     __builtin_snprintf(finding, 128, "%s", verdict.finding);
     verdict.finding = finding;
@@ -61,6 +70,69 @@ MEND_TEST(torch_judge, the_hook_passes_in_threads)
     char finding[128];
     for (uint64_t i = 0; i < SEEDS; i++) {
         torch_verdict verdict = judge(hook_of, mend_test_seed() + i, HOOKS_STREAMS, finding);
+        EXPECT_TRUE(torch_verdict_is_clean(&verdict));
+        EXPECT_STR_EQ("", verdict.finding);
+    }
+    EXPECT_U64_EQ(failures_before, hooks_get()->mend_torch_failures());
+}
+
+/* ---- what lies beneath changes ----------------------------------------------------------------
+ */
+
+enum { REPLACEMENTS = 100 };
+
+typedef struct beneath {
+    hooks_rig *rig;
+    mend_allocator inner;
+} beneath;
+
+static int beneath_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
+{
+    beneath *b = ctx;
+    return b->inner.handler.alloc(b->inner.handler.ctx, pointer, size, stream);
+}
+
+static int beneath_free(void *ctx, void *pointer, size_t size, mend_stream stream)
+{
+    beneath *b = ctx;
+    return b->inner.handler.free(b->inner.handler.ctx, pointer, size, stream);
+}
+
+static int beneath_record(void *ctx, void *pointer, mend_stream stream)
+{
+    beneath *b = ctx;
+    return b->inner.record_stream(b->inner.handler.ctx, pointer, stream);
+}
+
+static void *replace_again_and_again(void *argument)
+{
+    beneath *b = argument;
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    allocator.handler =
+        (mend_device_handler){.ctx = b, .alloc = beneath_alloc, .free = beneath_free};
+    allocator.record_stream = beneath_record;
+    for (int i = 0; i < REPLACEMENTS; i++) {
+        EXPECT_RESULT(MEND_OK, b->rig->f->mend_set_allocator(MEND_ALL_DEVICES, &allocator));
+        EXPECT_RESULT(MEND_OK, b->rig->f->mend_set_allocator(0, NULL));
+    }
+    return NULL;
+}
+
+static torch_functions with_changes_beneath(hooks_rig *rig)
+{
+    static beneath b; /* outlives every call */
+    b = (beneath){.rig = rig, .inner = MEND_ALLOCATOR_INIT};
+    EXPECT_RESULT(MEND_OK, rig->f->mend_get_allocator(0, &b.inner));
+    EXPECT_INT_EQ(0, pthread_create(&replacer, NULL, replace_again_and_again, &b));
+    return hook_of(rig);
+}
+
+MEND_TEST(torch_judge, the_hook_passes_while_allocators_are_replaced)
+{
+    uint64_t failures_before = hooks_get()->mend_torch_failures();
+    char finding[128];
+    for (uint64_t i = 0; i < SEEDS; i++) {
+        torch_verdict verdict = judge(with_changes_beneath, mend_test_seed() + i, 3, finding);
         EXPECT_TRUE(torch_verdict_is_clean(&verdict));
         EXPECT_STR_EQ("", verdict.finding);
     }

@@ -1,0 +1,126 @@
+#include "tests/hooks/hook.h"
+
+#include "tests/hooks/torch_contract.h"
+#include "tests/support/test.h"
+
+/* ---- PyTorch ----------------------------------------------------------------------------------
+ */
+
+static void *torch_alloc(hooks_rig *rig, size_t size, mend_stream stream)
+{
+    char raised[TORCH_RAISED_BYTES];
+    torch_functions functions = {.alloc = rig->f->mend_torch_alloc,
+                                 .free = rig->f->mend_torch_free};
+    torch_contract *contract = torch_contract_create(&functions);
+    void *pointer = torch_contract_malloc(contract, size, 0, stream, raised);
+    EXPECT_TRUE(pointer != NULL || raised[0] != '\0' || size == 0);
+    torch_contract_destroy(contract);
+    return pointer;
+}
+
+static void *pool_alloc(hooks_rig *rig, size_t size, mend_stream stream)
+{
+    return rig->f->mend_torch_alloc_or_null(size, 0, stream);
+}
+
+static void torch_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
+{
+    rig->f->mend_torch_free(pointer, size, 0, stream);
+}
+
+/* ---- by a foreign-function interface, and by the handler of cuStateVec -------------------------
+ */
+
+static void *plain_alloc(hooks_rig *rig, size_t size, mend_stream stream)
+{
+    void *pointer = NULL;
+    return rig->f->mend_hook_alloc(0, size, stream, &pointer) == 0 ? pointer : NULL;
+}
+
+static void plain_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
+{
+    (void)rig->f->mend_hook_free(0, pointer, size, stream);
+}
+
+/* As the header of cuStateVec declares it. */
+typedef struct custatevec_handler {
+    void *ctx;
+    int (*device_alloc)(void *ctx, void **ptr, size_t size, struct CUstream_st *stream);
+    int (*device_free)(void *ctx, void *ptr, size_t size, struct CUstream_st *stream);
+    char name[64];
+} custatevec_handler;
+
+_Static_assert(sizeof(custatevec_handler) == sizeof(mend_device_handler) &&
+                   offsetof(custatevec_handler, device_alloc) ==
+                       offsetof(mend_device_handler, alloc) &&
+                   offsetof(custatevec_handler, device_free) ==
+                       offsetof(mend_device_handler, free) &&
+                   offsetof(custatevec_handler, name) == offsetof(mend_device_handler, name),
+               "the handler has the layout that cuStateVec, cuTensorNet and cuDSS take");
+
+static custatevec_handler handler_of(hooks_rig *rig)
+{
+    custatevec_handler handler;
+    EXPECT_RESULT(MEND_OK, rig->f->mend_hook_handler(0, (mend_device_handler *)&handler));
+    return handler;
+}
+
+static void *handler_alloc(hooks_rig *rig, size_t size, mend_stream stream)
+{
+    custatevec_handler handler = handler_of(rig);
+    void *pointer = NULL;
+    return handler.device_alloc(handler.ctx, &pointer, size, stream) == 0 ? pointer : NULL;
+}
+
+static void handler_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
+{
+    custatevec_handler handler = handler_of(rig);
+    (void)handler.device_free(handler.ctx, pointer, size, stream);
+}
+
+/* ---- CuPy and ONNX Runtime --------------------------------------------------------------------
+ */
+
+static void *cupy_alloc(hooks_rig *rig, size_t size, mend_stream stream)
+{
+    void *(*malloc_function)(void *, size_t, int) = rig->f->mend_cupy_malloc;
+    (void)stream;
+    return malloc_function((void *)(uintptr_t)1, size, 0);
+}
+
+static void cupy_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
+{
+    void (*free_function)(void *, void *, int) = rig->f->mend_cupy_free;
+    (void)size;
+    (void)stream;
+    free_function((void *)(uintptr_t)1, pointer, 0);
+}
+
+static void *ort_alloc(hooks_rig *rig, size_t size, mend_stream stream)
+{
+    void *(*alloc_function)(size_t) = rig->f->mend_ort_alloc;
+    (void)stream;
+    return alloc_function(size);
+}
+
+static void ort_free(hooks_rig *rig, void *pointer, size_t size, mend_stream stream)
+{
+    void (*free_function)(void *) = rig->f->mend_ort_free;
+    (void)size;
+    (void)stream;
+    free_function(pointer);
+}
+
+const hook hooks[HOOKS] = {
+    {"PyTorch", true, true, torch_alloc, torch_free},
+    {"PyTorch's MemPool", true, true, pool_alloc, torch_free},
+    {"foreign functions", true, true, plain_alloc, plain_free},
+    {"cuStateVec's handler", true, true, handler_alloc, handler_free},
+    {"CuPy", false, false, cupy_alloc, cupy_free},
+    {"ONNX Runtime", false, false, ort_alloc, ort_free},
+};
+
+uint64_t hooks_failures(hooks_rig *rig)
+{
+    return rig->f->mend_torch_failures() + rig->f->mend_hook_failures();
+}
