@@ -169,10 +169,12 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     left->address = span->address;
     left->size_bytes = at - span->address;
     left->zone = span->zone;
+    left->chunk = span->chunk;
     left->run = span->run;
     mend_waits_add_all(mend_heap_wait_room(heap), &left->waits, &span->waits);
     link_spans(span->previous, left);
     link_spans(left, span);
+    span->chunk = mend_span_chunk_at(heap, span, at);
     span->address = at;
     span->size_bytes -= left->size_bytes;
     return left;
@@ -185,6 +187,7 @@ static void join_left(mend_heap *heap, mend_span *span)
     mend_span *left = span->previous;
     mend_waits_add_all(room, &span->waits, &left->waits);
     mend_waits_clear(room, &left->waits);
+    span->chunk = left->chunk;
     span->address = left->address;
     span->size_bytes += left->size_bytes;
     link_spans(left->previous, span);
@@ -345,7 +348,6 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
     mend_waits waits = {0};
     mend_span *span = carve(heap, run, address, size_bytes, &waits);
     span->waits = waits;
-    span->chunk = mend_chunk_at(&heap->chunks, address);
     mend_layout_take_again(heap, span);
     return span;
 }
@@ -399,6 +401,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     span->address = address;
     span->size_bytes = chunk->size_bytes;
     span->zone = zone_number;
+    span->chunk = chunk;
     span->waits = *waits;
     *waits = (mend_waits){0};
     zone->free_bytes += span->size_bytes;

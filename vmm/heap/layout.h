@@ -102,6 +102,15 @@ static inline uint64_t mend_run_end(const mend_run *run)
     return run->address + run->size_bytes;
 }
 
+/* The chunk under an address of a span: most often the one in which it begins. */
+static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_span *span,
+                                             uint64_t address)
+{
+    mend_chunk *chunk = span->chunk;
+    return address - chunk->address < chunk->size_bytes ? chunk
+                                                        : mend_chunk_at(&heap->chunks, address);
+}
+
 /* It reaches over no edge of its chunk, as almost all do. */
 static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 {
@@ -112,7 +121,7 @@ static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 void mend_layout_add_live_parts(mend_heap *heap, const mend_span *span);
 void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span);
 
-/* Makes a span live that is free and stands in no run; and back. It knows its chunk. */
+/* Makes a span live that is free and stands in no run; and back. */
 static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
 {
     assert(!span->live && span->run == NULL);

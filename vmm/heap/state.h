@@ -42,7 +42,7 @@ typedef struct mend_span {
     struct mend_span *next;
     struct mend_run *run; /* free: right for the first and the last span of a run only; NULL when
                              claimed or cached */
-    mend_chunk *chunk;    /* live or cached: the chunk in which it begins */
+    mend_chunk *chunk;    /* in which it begins */
     uint64_t first_at;    /* zone->changes when it was seen to come before all runs that fit */
     int zone;
     bool live;

@@ -298,8 +298,8 @@ static void undo(swap *s)
     mend_space_trim(&s->zone->space, s->reservations_before);
 }
 
-/* The bytes of live blocks in a cluster, whose chunk they now begin in; its pieces stay claimed.
- * Holes before it are cut out. */
+/* The bytes of live blocks in a cluster, whose chunk its spans now begin in; its pieces stay
+ * claimed. Holes before it are cut out. */
 static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
                                uint64_t *live_bytes)
 {
@@ -316,9 +316,9 @@ static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
         if (span->live) {
             *live_bytes += mend_min_u64(mend_span_end(span), end) -
                            mend_max_u64(span->address, cluster->address);
-            if (span->address >= cluster->address) {
-                span->chunk = cluster->chunk;
-            }
+        }
+        if (span->address >= cluster->address) {
+            span->chunk = cluster->chunk;
         }
         if (mend_span_end(span) >= end) {
             return mend_span_end(span) == end ? span->next : span;

@@ -13,15 +13,9 @@ void mend_users_record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream, uint32_t group,
-                                   uint32_t *index)
+mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t group,
+                                    uint32_t *index)
 {
-    if (mend_streams_handle_suffices(&heap->streams, stream)) {
-        *index = mend_streams_lookup(&heap->streams, stream, group);
-        if (*index != MEND_STREAM_UNKNOWN) {
-            return MEND_OK;
-        }
-    }
     mend_door door;
     mend_result result = mend_heap_open_door(heap, &door);
     if (result == MEND_OK) {

@@ -173,7 +173,7 @@ static bool span_is_right(audit *a, const mend_span *span, int zone)
     if (in_map != (span->live || span->cached)) {
         return broken(a, "span 0x%llx: live and the pointer map disagree", HEX(span->address));
     }
-    if (in_map && span->chunk != mend_chunk_at(&heap->chunks, span->address)) {
+    if (span->chunk != mend_chunk_at(&heap->chunks, span->address)) {
         return broken(a, "span 0x%llx begins in another chunk", HEX(span->address));
     }
     if (is_claimed(a, span) && (span->run != NULL || span->cached)) {

@@ -9,15 +9,8 @@ static void keep_later(mend_stamp *stamp, mend_stamp other)
     }
 }
 
-void mend_waits_add(mend_wait_room room, mend_waits *waits, mend_stamp stamp)
+void mend_waits_add_other(mend_wait_room room, mend_waits *waits, mend_stamp stamp)
 {
-    if (stamp.epoch == 0 || mend_stamp_has_passed(room.streams, stamp)) {
-        return;
-    }
-    if (waits->first.epoch == 0) {
-        waits->first = stamp;
-        return;
-    }
     if (waits->first.stream == stamp.stream) {
         keep_later(&waits->first, stamp);
         return;
@@ -33,15 +26,7 @@ void mend_waits_add(mend_wait_room room, mend_waits *waits, mend_stamp stamp)
     waits->others = node;
 }
 
-void mend_waits_add_all(mend_wait_room room, mend_waits *to, const mend_waits *from)
-{
-    mend_waits_add(room, to, from->first);
-    for (const mend_wait *at = from->others; at != NULL; at = at->next) {
-        mend_waits_add(room, to, at->stamp);
-    }
-}
-
-bool mend_waits_settle(mend_wait_room room, mend_waits *waits)
+bool mend_waits_settle_several(mend_wait_room room, mend_waits *waits)
 {
     for (mend_wait **link = &waits->others; *link != NULL;) {
         mend_wait *node = *link;
@@ -70,12 +55,9 @@ static bool stamp_is_ready(mend_wait_room room, mend_stamp stamp, uint32_t strea
            (behind_wait && mend_stamp_has_fence(room.streams, stamp));
 }
 
-bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
-                          bool behind_wait)
+bool mend_waits_others_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
+                                 bool behind_wait)
 {
-    if (!stamp_is_ready(room, waits->first, stream, behind_wait)) {
-        return false;
-    }
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
         if (!stamp_is_ready(room, at->stamp, stream, behind_wait)) {
             return false;
@@ -143,14 +125,4 @@ bool mend_waits_can_join(mend_wait_room room, const mend_waits *a, const mend_wa
         return !mend_streams_are_several(room.streams);
     }
     return a_idle || a->first.stream == b->first.stream;
-}
-
-void mend_waits_clear(mend_wait_room room, mend_waits *waits)
-{
-    while (waits->others != NULL) {
-        mend_wait *node = waits->others;
-        waits->others = node->next;
-        mend_slab_give(room.nodes, node);
-    }
-    waits->first = (mend_stamp){0};
 }

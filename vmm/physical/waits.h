@@ -26,17 +26,53 @@ typedef struct mend_wait_room {
 } mend_wait_room;
 
 /* Adds a stamp, unless it has passed or a later one of its stream stands there. One node. */
-void mend_waits_add(mend_wait_room room, mend_waits *waits, mend_stamp stamp);
+void mend_waits_add_other(mend_wait_room room, mend_waits *waits, mend_stamp stamp);
+static inline void mend_waits_add(mend_wait_room room, mend_waits *waits, mend_stamp stamp)
+{
+    if (stamp.epoch == 0 || mend_stamp_has_passed(room.streams, stamp)) {
+        return;
+    }
+    if (waits->first.epoch == 0) {
+        waits->first = stamp;
+    } else {
+        mend_waits_add_other(room, waits, stamp);
+    }
+}
 
 /* Adds all of `from` to `to`. As many nodes as there are streams. */
-void mend_waits_add_all(mend_wait_room room, mend_waits *to, const mend_waits *from);
+static inline void mend_waits_add_all(mend_wait_room room, mend_waits *to, const mend_waits *from)
+{
+    mend_waits_add(room, to, from->first);
+    for (const mend_wait *at = from->others; at != NULL; at = at->next) {
+        mend_waits_add(room, to, at->stamp);
+    }
+}
 
 /* Drops what has passed; true when nothing is left. */
-bool mend_waits_settle(mend_wait_room room, mend_waits *waits);
+bool mend_waits_settle_several(mend_wait_room room, mend_waits *waits);
+static inline bool mend_waits_settle(mend_wait_room room, mend_waits *waits)
+{
+    if (waits->others != NULL) {
+        return mend_waits_settle_several(room, waits);
+    }
+    if (waits->first.epoch != 0 && mend_stamp_has_passed(room.streams, waits->first)) {
+        waits->first = (mend_stamp){0};
+    }
+    return waits->first.epoch == 0;
+}
 
 /* All stamps are ready for `stream`, or (behind_wait) can be made so by a wait on the device. */
-bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
-                          bool behind_wait);
+bool mend_waits_others_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
+                                 bool behind_wait);
+static inline bool mend_waits_are_ready(mend_wait_room room, const mend_waits *waits,
+                                        uint32_t stream, bool behind_wait)
+{
+    mend_stamp first = waits->first;
+    bool is_ready = first.epoch == 0 || mend_stamp_is_ready(room.streams, first, stream) ||
+                    (behind_wait && mend_stamp_has_fence(room.streams, first));
+    return is_ready &&
+           (waits->others == NULL || mend_waits_others_are_ready(room, waits, stream, behind_wait));
+}
 
 /* What keeps free memory from a stream: bits, several at once. */
 enum {
@@ -62,6 +98,14 @@ mend_result mend_waits_close(mend_wait_room room, const mend_waits *waits);
 bool mend_waits_can_join(mend_wait_room room, const mend_waits *a, const mend_waits *b);
 
 /* Gives the nodes back and leaves the waits idle. */
-void mend_waits_clear(mend_wait_room room, mend_waits *waits);
+static inline void mend_waits_clear(mend_wait_room room, mend_waits *waits)
+{
+    while (waits->others != NULL) {
+        mend_wait *node = waits->others;
+        waits->others = node->next;
+        mend_slab_give(room.nodes, node);
+    }
+    waits->first = (mend_stamp){0};
+}
 
 #endif
