@@ -44,21 +44,25 @@ typedef struct breakage {
     uint64_t wasted_bytes; /* of these, beside the block */
 } breakage;
 
-static breakage breakage_at(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
+static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t address,
+                            uint64_t size_bytes)
 {
     breakage broken = {0};
     uint64_t end = address + size_bytes;
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    for (; chunk != NULL && chunk->address < end; chunk = mend_chunk_next(chunk)) {
+    const mend_chunk *chunk = mend_run_chunk_at(heap, run, address);
+    for (;;) {
+        uint64_t chunk_end = chunk->address + chunk->size_bytes;
         if (mend_chunk_is_whole(chunk)) {
-            uint64_t chunk_end = chunk->address + chunk->size_bytes;
             uint64_t before = address > chunk->address ? address - chunk->address : 0;
             uint64_t behind = chunk_end > end ? chunk_end - end : 0;
             broken.pinned_bytes += chunk->size_bytes;
             broken.wasted_bytes += before + behind;
         }
+        if (chunk_end >= end) {
+            return broken;
+        }
+        chunk = mend_chunk_next(chunk);
     }
-    return broken;
 }
 
 /* Compares both ends of the smallest runs that fit, by the wholly free chunks they would pin. What
@@ -76,9 +80,9 @@ static mend_fit sparing_fit(mend_heap *heap, const mend_request *request, const 
         uint64_t ends[] = {
             mend_align_up(run->address, request->alignment_bytes),
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes)};
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2 && least_bytes > 0; i++) {
             if (is_ready(heap, request, run, ends[i])) {
-                breakage broken = breakage_at(heap, ends[i], request->size_bytes);
+                breakage broken = breakage_at(heap, run, ends[i], request->size_bytes);
                 if (broken.wasted_bytes <= allowed_bytes && broken.pinned_bytes < least_bytes) {
                     least_bytes = broken.pinned_bytes;
                     best = (mend_fit){run, ends[i]};

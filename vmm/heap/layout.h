@@ -111,6 +111,14 @@ static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_s
                                                         : mend_chunk_at(&heap->chunks, address);
 }
 
+/* The same for a run: most often the one in which its last span begins, or it begins itself. */
+static inline mend_chunk *mend_run_chunk_at(const mend_heap *heap, const mend_run *run,
+                                            uint64_t address)
+{
+    const mend_chunk *last = run->last->chunk;
+    return mend_span_chunk_at(heap, address >= last->address ? run->last : run->first, address);
+}
+
 /* It reaches over no edge of its chunk, as almost all do. */
 static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 {

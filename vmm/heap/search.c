@@ -43,8 +43,12 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
     if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
         return true;
     }
-    mend_layout_tidy(heap, run);
     mend_wait_room room = mend_heap_wait_room(heap);
+    if (run->first == run->last) { /* almost always */
+        mend_waits_settle(room, &run->first->waits);
+        return mend_waits_are_ready(room, &run->first->waits, stream, behind_wait);
+    }
+    mend_layout_tidy(heap, run);
     for (mend_span *span = run->first;; span = span->next) {
         if (span->address >= address + size_bytes) {
             return true;
