@@ -22,6 +22,7 @@ typedef struct scenario_way {
     uint64_t pressure_calls;
     uint64_t swaps;
     uint64_t chunks_remade;
+    uint64_t moves_spared;
     uint64_t streams;    /* the pool gets to know */
     uint64_t events;     /* more than before, on the device */
     bool unmaps_retired; /* some retired mapping is gone */

@@ -164,6 +164,7 @@ static const scenario *find(const char *name)
     X(fresh_in_another_reservation)                                                                \
     X(fresh_with_moved_chunks)                                                                     \
     X(fresh_with_moved_and_created_chunks)                                                         \
+    X(creation_that_spares_a_move)                                                                 \
     X(exact_creation_near_the_limit)                                                               \
     X(alignment_above_a_page)                                                                      \
     X(placed_in_a_run)                                                                             \

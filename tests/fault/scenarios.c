@@ -15,6 +15,11 @@
     {ALLOC, large, 0, CHUNKS(4)}, {FREE, large, 0, 0}, {ALLOC, large, 0, CHUNKS(3)},               \
     {ALLOC, small, 0, CHUNKS(1)}
 
+/* The same with one chunk. */
+#define CHUNK_WITHOUT_GROWTH(first, second)                                                        \
+    {ALLOC, first, 0, CHUNKS(2)}, {FREE, first, 0, 0}, {ALLOC, first, 0, CHUNKS(1)},               \
+    {ALLOC, second, 0, CHUNKS(1)}
+
 /* Eight blocks in two chunks, of which three stay: one in the first, two apart in the second. */
 #define TWO_CHUNKS_OF_HOLES                                                                        \
     {ALLOC, 0, 0, CHUNKS(2)}, {FREE, 0, 0, 0}, {ALLOC, 0, 0, KIB(16)}, {ALLOC, 1, 0, KIB(16)},     \
@@ -53,6 +58,12 @@ const scenario scenarios[] = {
      STEPS(RUN_WITHOUT_GROWTH(0, 1), {FREE, 0, 0, 0}),
      .call = {ALLOC, 2, 0, CHUNKS(5)},
      .way = {.placed_afresh = 1, .chunks_moved = 3, .chunks_created = 2}},
+    {.name = "creation_that_spares_a_move",
+     .device_bytes = 8 * MEND_MIB, /* half of which is free; a little is created beside 59 chunks */
+     STEPS({ALLOC, 0, 0, CHUNKS(55)}, CHUNK_WITHOUT_GROWTH(1, 2), CHUNK_WITHOUT_GROWTH(3, 4),
+           {FREE, 1, 0, 0}, {FREE, 3, 0, 0}),
+     .call = {ALLOC, 5, 0, CHUNKS(1) + KIB(4)},
+     .way = {.placed_afresh = 1, .chunks_created = 2, .moves_spared = 1}},
     {.name = "exact_creation_near_the_limit",
      .device_bytes = KIB(512),
      STEPS({ALLOC, 0, 0, CHUNKS(6)}),

@@ -94,6 +94,7 @@ void scene_judge_way(const scene *s)
     EXPECT_WAY(pressure_calls);
     EXPECT_WAY(swaps);
     EXPECT_WAY(chunks_remade);
+    EXPECT_WAY(moves_spared);
     EXPECT_WAY(streams);
 #undef EXPECT_WAY
     expect_difference("events", way->events, s->before.ledger.events, s->after.ledger.events);

@@ -146,6 +146,7 @@ static bool open_pools(trial *t)
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.audit_level = (int)config->audit_level;
     pool_config.swap_when_full = config->quiet != 0;
+    pool_config.ample_percent = (int)config->ample_percent;
     int wanted = config->sibling ? 2 : 1;
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];

@@ -38,7 +38,8 @@
     X(sibling, 0, "there is a second pool on the device")                                          \
     X(audit_level, 0, "of the pool's config")                                                      \
     X(sin, 0, "the program lets streams use a block without an event between them")                \
-    X(quiet, 0, "allocations are quiet points")
+    X(quiet, 0, "allocations are quiet points")                                                    \
+    X(ample_percent, 0, "of the pool's config")
 
 typedef struct trial_config {
 #define X(field, usual, meaning) uint32_t field;

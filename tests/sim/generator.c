@@ -44,6 +44,7 @@ static void draw_config(trial_random *r, trial_config *config)
     config->thread_streams = PICK(r, 0, 0, 1);
     config->sibling = PICK(r, 0, 0, 0, 1);
     config->quiet = PICK(r, 0, 0, 0, 1);
+    config->ample_percent = PICK(r, 0, 0, 0, 1, 50, 100);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }

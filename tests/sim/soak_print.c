@@ -57,8 +57,10 @@ static void print_ways(FILE *out, const mend_stats *stats)
             LLU(stats->stream_waits));
     fprintf(out, "%llu host waits; called %llu callbacks; ran out of memory %llu times;\n",
             LLU(stats->host_waits), LLU(stats->pressure_calls), LLU(stats->out_of_memory));
-    fprintf(out, "swapped %llu chunks, and copied %llu bytes for that; remade %llu chunks\n",
+    fprintf(out, "swapped %llu chunks, and copied %llu bytes for that; remade %llu chunks;\n",
             LLU(stats->swaps), LLU(stats->copied_bytes), LLU(stats->chunks_remade));
+    fprintf(out, "created memory instead of moving chunks for %llu requests\n",
+            LLU(stats->moves_spared));
 }
 
 void soak_print(FILE *out, const soak_report *report)

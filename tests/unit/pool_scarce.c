@@ -74,6 +74,21 @@ MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_o
     close_whole(&world);
 }
 
+/* Several share a chunk of 128 MiB; what one request lacks is made in larger ones: fewer calls. */
+MEND_TEST(pool_scarce, on_a_large_device_ample_memory_is_made_in_chunks_of_256_mib)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 128 * MEND_GIB;
+    world.sim_config.content = MEND_SIM_CONTENT_NONE;
+    world.pool_config.chunk_bytes = 0;
+    ASSERT_TRUE(mend_world_open(&world));
+    expect_growth(&world, 64 * MEND_MIB - PAGE, 128 * MEND_MIB, 1);
+    expect_growth(&world, 700 * MEND_MIB + PAGE, 636 * MEND_MIB,
+                  3); /* behind what the first left */
+    close_whole(&world);
+}
+
 MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
 {
     mend_world world;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "heap/door.h"
 #include "heap/retire.h"
+#include "heap/spare.h"
 #include "heap/steps.h"
 
 /* What a transaction has done so far, and undoes when a later step fails. */
@@ -259,6 +260,7 @@ static void commit(transaction *t)
             mend_retire_mapping(heap, at, at->zone, at->claimed_address, &at->claimed_waits);
             at->claimed_address = 0;
             heap->counters.chunks_moved++;
+            mend_spare_note_moves(heap, 1);
         }
         mend_layout_attach(heap, at, t->zone_number, address, &waits);
         address += at->size_bytes;

@@ -8,6 +8,7 @@
 #include "heap/report.h"
 #include "heap/retire.h"
 #include "heap/scarcity.h"
+#include "heap/spare.h"
 #include "heap/swap.h"
 #include "heap/trim.h"
 #include "physical/fence.h"
@@ -19,12 +20,15 @@
  * allocating and freeing must not keep it for ever from its answer. */
 enum { SEARCHES = 8 };
 
-static const mend_plan_rules use_what_is_free = {.may_extend = true};
-static const mend_plan_rules extend_and_create = {.may_extend = true, .may_create = true};
-static const mend_plan_rules create_afresh = {.may_create = true};
+static const mend_plan_rules use_what_is_free = {.may_extend = true, .may_move = true};
+static const mend_plan_rules create_without_moves = {.may_extend = true, .may_create = true};
+static const mend_plan_rules extend_and_create = {
+    .may_extend = true, .may_create = true, .may_move = true};
+static const mend_plan_rules create_afresh = {.may_create = true, .may_move = true};
 static const mend_plan_rules extend_and_create_exactly = {
-    .may_extend = true, .may_create = true, .exact = true};
-static const mend_plan_rules create_afresh_exactly = {.may_create = true, .exact = true};
+    .may_extend = true, .may_create = true, .may_move = true, .exact = true};
+static const mend_plan_rules create_afresh_exactly = {
+    .may_create = true, .may_move = true, .exact = true};
 
 static mend_result no_host_memory(void)
 {
@@ -96,10 +100,40 @@ static mend_result create_least(mend_heap *heap, const mend_request *request, me
     return try_plan(heap, request, extend_and_create, span); /* the second plan reused the links */
 }
 
+/* Creates what is missing although idle chunks could be moved, where that spares more moves than it
+ * costs. OUT_OF_MEMORY: it does not, or the driver has no memory for what is only a saving. */
+static mend_result create_to_spare_moves(mend_heap *heap, const mend_request *request,
+                                         mend_span **span)
+{
+    mend_plan plan;
+    mend_spare_note_request(heap, request->size_bytes);
+    if (!mend_spare_allows(heap, 0) || !mend_plan_find(heap, request, use_what_is_free, &plan) ||
+        plan.moved_count == 0) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    if (!mend_plan_find(heap, request, create_without_moves, &plan) ||
+        !mend_spare_allows(heap, plan.create_bytes)) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    mend_shortage before = heap->shortage;
+    mend_result result = mend_extend(heap, request, &plan, span);
+    if (result == MEND_OK) {
+        mend_spare_note_creation(heap);
+        heap->counters.moves_spared++;
+    } else if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_spare_note_refusal(heap);
+        heap->shortage = before;
+    }
+    return result;
+}
+
 /* The ways of a large request, cheapest first; OUT_OF_MEMORY when all are closed. */
 static mend_result place_large(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_result result = try_plan(heap, request, use_what_is_free, span);
+    mend_result result = create_to_spare_moves(heap, request, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = try_plan(heap, request, use_what_is_free, span);
+    }
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         result = create_least(heap, request, span);
     }

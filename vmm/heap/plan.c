@@ -1,5 +1,6 @@
 #include "heap/plan.h"
 
+#include "heap/pick.h"
 #include "heap/scarcity.h"
 
 /* How many runs are tried as a base before a fresh place is taken. */
@@ -8,25 +9,44 @@ enum { BASE_TRIES = 16, CLOSING_TRIES = 64 };
 /* Of a page that a block closes, this part may stay free between it and its neighbour. */
 enum { GAPS_OF_PAGE = 4 };
 
-/* A chunk of the large zone is a power of two near 1/256 of the limit, up to this. */
-#define LARGEST_CHUNK_BYTES (128 * MEND_MIB)
+/* A chunk of the large zone is a power of two near 1/256 of the limit, up to this where several
+ * requests share it, and while memory is ample up to that where it is what one request lacks. */
+#define LARGEST_CHUNK_BYTES      (128 * MEND_MIB)
+#define LARGEST_LONE_CHUNK_BYTES (256 * MEND_MIB)
 enum { CHUNKS_OF_LIMIT = 256 };
 
 /* The same for the small zone. */
 #define SMALL_CHUNK_BYTES (8 * MEND_MIB)
 
+static uint64_t part_of_limit(const mend_heap *heap, uint64_t most_bytes)
+{
+    uint64_t part = heap->config.limit_bytes / CHUNKS_OF_LIMIT + 1;
+    return mend_min_u64(mend_power_of_two_floor(part), most_bytes);
+}
+
 uint64_t mend_plan_usual_chunk(const mend_heap *heap, int zone)
 {
-    uint64_t page = heap->device.granularity_bytes;
-    uint64_t part = mend_power_of_two_floor(heap->config.limit_bytes / CHUNKS_OF_LIMIT + 1);
-    uint64_t bytes = mend_min_u64(part, LARGEST_CHUNK_BYTES);
+    uint64_t bytes = part_of_limit(heap, LARGEST_CHUNK_BYTES);
     if (zone == MEND_ZONE_SMALL) {
         uint64_t wanted = heap->config.small_chunk_bytes;
         bytes = wanted != 0 ? wanted : mend_min_u64(bytes, SMALL_CHUNK_BYTES);
     } else if (heap->config.chunk_bytes != 0) {
         bytes = heap->config.chunk_bytes;
     }
-    return mend_align_up(bytes, page);
+    return mend_align_up(bytes, heap->device.granularity_bytes);
+}
+
+/* The size of the chunks that hold what a large request lacks. */
+static uint64_t lone_chunk(const mend_heap *heap)
+{
+    uint64_t page = heap->device.granularity_bytes;
+    uint64_t usual = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE);
+    if (heap->config.chunk_bytes != 0) {
+        return usual;
+    }
+    return mend_heap_scarcity(heap) == MEND_AMPLE
+               ? mend_align_up(part_of_limit(heap, LARGEST_LONE_CHUNK_BYTES), page)
+               : mend_align_up(usual / 2, page);
 }
 
 uint64_t mend_plan_waste_allowed(const mend_heap *heap, const mend_request *request)
@@ -34,74 +54,6 @@ uint64_t mend_plan_waste_allowed(const mend_heap *heap, const mend_request *requ
     bool is_sparing = request->zone == MEND_ZONE_LARGE && !request->may_break &&
                       mend_heap_scarcity(heap) == MEND_TIGHT;
     return is_sparing ? heap->device.granularity_bytes : UINT64_MAX;
-}
-
-static bool chunk_is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)
-{
-    if (chunk->address == 0 || !mend_streams_are_several(&heap->streams)) {
-        return true; /* chunks mapped nowhere are idle */
-    }
-    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
-    return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, request->stream,
-                                request->behind_wait);
-}
-
-/* Not chosen by this plan, and not a part of its base (which is marked as chosen). */
-static bool can_pick(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)
-{
-    return chunk->picked != heap->plan_number && chunk_is_ready(heap, chunk, request);
-}
-
-typedef struct pick_list {
-    mend_plan *plan;
-    mend_chunk **tail;
-} pick_list;
-
-static void pick(mend_heap *heap, pick_list *list, mend_chunk *chunk)
-{
-    chunk->picked = heap->plan_number;
-    chunk->next_picked = NULL;
-    *list->tail = chunk;
-    list->tail = &chunk->next_picked;
-    list->plan->picked_count++;
-    list->plan->picked_bytes += chunk->size_bytes;
-}
-
-/* Chooses chunks for `need_bytes`: the largest not above the need first, oldest first among equals,
- * then the smallest that covers the rest. Returns what is still missing. */
-static uint64_t pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                            uint64_t need_bytes)
-{
-    pick_list list = {plan, &plan->picked};
-    mend_chunk *largest = mend_chunk_whole_at_most(&heap->chunks, need_bytes, UINT64_MAX);
-    while (need_bytes > 0 && largest != NULL) {
-        uint64_t size_bytes = largest->size_bytes;
-        if (size_bytes > need_bytes) {
-            largest = mend_chunk_whole_at_most(&heap->chunks, need_bytes, UINT64_MAX);
-            continue;
-        }
-        mend_chunk *at = mend_chunk_whole_at_least(&heap->chunks, size_bytes, 0);
-        for (; at != NULL && at->size_bytes == size_bytes && size_bytes <= need_bytes;
-             at = mend_chunk_whole_next(at)) {
-            if (can_pick(heap, at, request)) {
-                pick(heap, &list, at);
-                need_bytes -= size_bytes;
-            }
-        }
-        largest = mend_chunk_whole_at_most(&heap->chunks, size_bytes - 1, UINT64_MAX);
-    }
-    if (need_bytes == 0) {
-        return 0;
-    }
-    mend_chunk *cover = mend_chunk_whole_at_least(&heap->chunks, need_bytes, 0);
-    while (cover != NULL && !can_pick(heap, cover, request)) {
-        cover = mend_chunk_whole_next(cover);
-    }
-    if (cover == NULL || cover->size_bytes - need_bytes > mend_plan_waste_allowed(heap, request)) {
-        return need_bytes;
-    }
-    pick(heap, &list, cover);
-    return 0;
 }
 
 /*
@@ -128,8 +80,7 @@ static bool plan_creation(const mend_heap *heap, const mend_request *request, me
     bool shares = is_small || (!is_scarce && request->size_bytes < usual / 2);
     bool rounded_up = shares && !rules.exact && exact < usual && usual <= room;
     plan->create_bytes = rounded_up ? usual : exact;
-    bool is_halved = is_scarce && heap->config.chunk_bytes == 0;
-    plan->create_unit_bytes = is_halved ? mend_align_up(usual / 2, page) : usual;
+    plan->create_unit_bytes = is_small ? usual : lone_chunk(heap);
     plan->create_tail_bytes = is_scarce && exact > page && missing_bytes % page != 0 ? page : 0;
     return true;
 }
@@ -138,7 +89,8 @@ static bool plan_creation(const mend_heap *heap, const mend_request *request, me
 static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                       uint64_t need_bytes, mend_plan *plan)
 {
-    uint64_t missing = pick_chunks(heap, request, plan, need_bytes);
+    uint64_t missing =
+        rules.may_move ? mend_pick_chunks(heap, request, plan, need_bytes) : need_bytes;
     return missing == 0 || plan_creation(heap, request, rules, missing, plan);
 }
 
@@ -277,16 +229,7 @@ bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t
 {
     *plan = (mend_plan){0};
     heap->plan_number++;
-    mend_chunk *chunk = mend_chunk_whole_at_least(&heap->chunks, request->size_bytes, 0);
-    while (chunk != NULL && chunk->size_bytes <= largest_bytes) {
-        if (can_pick(heap, chunk, request)) {
-            pick_list list = {plan, &plan->picked};
-            pick(heap, &list, chunk);
-            return true;
-        }
-        chunk = mend_chunk_whole_next(chunk);
-    }
-    return false;
+    return mend_pick_one(heap, request, plan, largest_bytes);
 }
 
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,

@@ -12,6 +12,7 @@ typedef struct mend_plan {
     uint64_t start;     /* with a base: where in it the block begins */
     mend_chunk *picked; /* chunks to move, in order, linked by next_picked */
     size_t picked_count;
+    size_t moved_count; /* of these, mapped somewhere */
     uint64_t picked_bytes;
     uint64_t create_bytes;      /* to be created behind them */
     uint64_t create_unit_bytes; /* in chunks of this size; the last may be smaller */
@@ -24,6 +25,7 @@ typedef struct mend_plan {
 typedef struct mend_plan_rules {
     bool may_extend; /* use a base */
     bool may_create; /* create what is missing */
+    bool may_move;   /* use wholly free chunks from anywhere */
     bool exact;      /* create no more than what is missing */
 } mend_plan_rules;
 

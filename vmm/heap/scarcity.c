@@ -38,6 +38,11 @@ uint64_t mend_heap_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
     return wanted > limit ? wanted - limit : 0;
 }
 
+bool mend_heap_is_roomy(const mend_heap *heap)
+{
+    return mend_heap_room_bytes(heap) >= heap->config.limit_bytes / 2;
+}
+
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)
 {
     uint64_t limit = heap->config.limit_bytes;

@@ -22,6 +22,9 @@ typedef enum mend_scarcity {
 
 mend_scarcity mend_heap_scarcity(const mend_heap *heap);
 
+/* At least half of the limit is not reserved. */
+bool mend_heap_is_roomy(const mend_heap *heap);
+
 /* Notes what is in use, by whoever makes room: then memory is needed. */
 void mend_scarcity_note(mend_heap *heap);
 

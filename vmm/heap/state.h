@@ -134,6 +134,7 @@ typedef struct mend_heap_counters {
     uint64_t swaps;
     uint64_t copied_bytes;
     uint64_t chunks_remade;
+    uint64_t moves_spared;
     uint64_t driver_failures;
 } mend_heap_counters;
 
@@ -153,6 +154,14 @@ typedef struct mend_usage_peaks {
     uint64_t trapped_bytes[2];   /* of these, not live, when the limit was near */
     uint64_t window_start_bytes; /* allocated in all when this window began */
 } mend_usage_peaks;
+
+/* What speaks for creating memory instead of moving chunks, see heap/spare.h. */
+typedef struct mend_spare {
+    uint64_t most_live_bytes;
+    uint64_t moved_chunks;       /* in this window */
+    uint64_t window_start_bytes; /* allocated in all when it began */
+    bool was_refused;            /* in this window */
+} mend_spare;
 
 typedef struct mend_heap_config {
     int device;
@@ -186,6 +195,7 @@ typedef struct mend_heap {
     uint64_t plan_number;
     bool spends_last_room; /* the room kept for swaps may be used, see heap/swap.h */
     mend_usage_peaks usage_peaks;
+    mend_spare spare;
     mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */
     uint32_t cache_closings;    /* the front cache is closed while this is not 0 */
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */

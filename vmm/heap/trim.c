@@ -9,6 +9,7 @@
 #include "heap/heap.h"
 #include "heap/layout.h"
 #include "heap/retire.h"
+#include "heap/spare.h"
 #include "heap/swap.h"
 #include "physical/fence.h"
 
@@ -155,6 +156,7 @@ mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t
     mend_chunk *withdrawn;
     mend_result withdraw_result = withdraw_chunks(heap, keep_bytes, !is_captured, &withdrawn);
     result = release_chunks(heap, withdrawn, released_bytes);
+    mend_spare_forget(heap);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_space_trim(&heap->zones[i].space, 1);
     }

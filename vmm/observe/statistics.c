@@ -74,6 +74,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->swaps = counters->swaps;
     stats->copied_bytes = counters->copied_bytes;
     stats->chunks_remade = counters->chunks_remade;
+    stats->moves_spared = counters->moves_spared;
     stats->chunks_created = heap->chunks.created;
     stats->chunks_released = heap->chunks.released;
     stats->stream_waits = heap->streams.stream_waits;

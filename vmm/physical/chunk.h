@@ -32,6 +32,7 @@ typedef struct mend_chunk {
     uint64_t live_bytes; /* bytes of live blocks in it */
     uint64_t number;     /* order of creation */
     uint64_t picked;     /* the plan that chose it last */
+    uint64_t run_bytes;  /* of the run it lay in when a plan looked last */
     struct mend_chunk *next_picked;
     int zone; /* of its address */
 

@@ -405,6 +405,7 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(placed_afresh, "1", "requests for which chunks were mapped at a fresh address")              \
     X(chunks_moved, "1", "wholly free chunks mapped at another address")                           \
     X(chunks_remade, "1", "wholly free chunks given back so that one of the right size is made")   \
+    X(moves_spared, "1", "requests for which memory was created so that no chunk had to be moved") \
     X(chunks_created, "1", "physical allocations made")                                            \
     X(chunks_released, "1", "physical allocations given back")                                     \
     X(stream_waits, "1", "times a stream was made to wait for another on the device")              \

@@ -1,0 +1,103 @@
+/* How much may be created to spare moves, by heaps made up by hand. */
+#include "heap/spare.h"
+
+#include "base/align.h"
+#include "tests/support/test.h"
+
+/* Half of the limit is far away; a percent of what lived is a round number. */
+#define LIMIT_BYTES (10000 * MEND_MIB)
+#define LIVED_BYTES (1600 * MEND_MIB)
+#define PERCENT(n)  (LIVED_BYTES / 100 * (n))
+
+/* Of 32 MiB each, worth what lived, and 6 % of it. */
+#define MOVES_WORTH_ALL 53
+
+/* A heap in which so much lived, all of it reserved. */
+static mend_heap heap_that_held_it(void)
+{
+    mend_heap heap = {.config = {.limit_bytes = LIMIT_BYTES}};
+    heap.counters.live_bytes = LIVED_BYTES - MEND_MIB;
+    heap.chunks.reserved_bytes = LIVED_BYTES;
+    mend_spare_note_request(&heap, MEND_MIB);
+    return heap;
+}
+
+MEND_TEST(heap_spare, a_little_of_what_was_live_at_most_may_be_created)
+{
+    mend_heap heap = heap_that_held_it();
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(4) + 1));
+    heap.counters.live_bytes = 0;
+    mend_spare_note_request(&heap, MEND_MIB);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    heap.chunks.reserved_bytes += PERCENT(3);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(1)));
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(1) + 1));
+}
+
+MEND_TEST(heap_spare, much_may_be_created_once_moves_have_paid_for_all)
+{
+    mend_heap heap = heap_that_held_it();
+    mend_spare_note_moves(&heap, MOVES_WORTH_ALL - 1);
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(6)));
+    mend_spare_note_moves(&heap, 1);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(6)));
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(6) + 1));
+    mend_spare_note_moves(&heap, MOVES_WORTH_ALL);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(50)));
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(50) + 1));
+}
+
+MEND_TEST(heap_spare, what_moves_have_paid_for_is_spent_once)
+{
+    mend_heap heap = heap_that_held_it();
+    mend_spare_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    heap.chunks.reserved_bytes += PERCENT(4);
+    mend_spare_note_creation(&heap); /* of what is free of charge */
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(1)));
+    heap.chunks.reserved_bytes += PERCENT(1);
+    mend_spare_note_creation(&heap);
+    EXPECT_FALSE(mend_spare_allows(&heap, 1));
+}
+
+MEND_TEST(heap_spare, rare_moves_pay_for_nothing)
+{
+    mend_heap heap = heap_that_held_it();
+    mend_spare_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    heap.counters.allocated_bytes += 64 * LIVED_BYTES + 63;
+    mend_spare_note_request(&heap, MEND_MIB);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(50)));
+    heap.counters.allocated_bytes += 1;
+    mend_spare_note_request(&heap, MEND_MIB);
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(50)));
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+}
+
+MEND_TEST(heap_spare, nothing_where_less_than_half_of_the_limit_is_left)
+{
+    mend_heap heap = heap_that_held_it();
+    heap.config.limit_bytes = 2 * LIVED_BYTES;
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    heap.config.limit_bytes -= 2;
+    EXPECT_FALSE(mend_spare_allows(&heap, 0));
+}
+
+MEND_TEST(heap_spare, nothing_for_a_while_after_a_refusal)
+{
+    mend_heap heap = heap_that_held_it();
+    mend_spare_note_refusal(&heap);
+    EXPECT_FALSE(mend_spare_allows(&heap, 0));
+    heap.counters.allocated_bytes += 65 * LIVED_BYTES;
+    mend_spare_note_request(&heap, MEND_MIB);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+}
+
+MEND_TEST(heap_spare, what_lived_before_a_trim_is_forgotten)
+{
+    mend_heap heap = heap_that_held_it();
+    heap.counters.live_bytes = PERCENT(50);
+    heap.chunks.reserved_bytes = PERCENT(50);
+    mend_spare_forget(&heap);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(2)));
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(2) + 1));
+}

@@ -1,0 +1,174 @@
+/* Where there is room, a little memory is created rather than chunks moved; and moves leave large
+ * free runs in one piece. */
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+/* Chunks of 1 MiB, each under a block of its own. */
+enum { ROW = 50 };
+
+/* Needs two chunks. What is live at most lets two be created. */
+#define REQUEST_BYTES (MEND_MIB + MEND_MIB / 2)
+
+typedef struct rig {
+    mend_world world;
+    char *row[ROW];
+} rig;
+
+static void *allocate(rig *r, uint64_t size_bytes)
+{
+    void *pointer = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, size_bytes, NULL, &pointer));
+    return pointer;
+}
+
+static void release(rig *r, void *pointer)
+{
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, NULL));
+}
+
+static void fill_row(rig *r, int count)
+{
+    release(r, allocate(r, (uint64_t)count * MEND_MIB));
+    for (int i = 0; i < count; i++) {
+        r->row[i] = allocate(r, MEND_MIB);
+    }
+}
+
+static bool open_rig(rig *r, uint64_t memory_bytes)
+{
+    mend_world_init(&r->world);
+    r->world.sim_config.memory_bytes = memory_bytes;
+    if (!mend_world_open(&r->world)) {
+        return false;
+    }
+    fill_row(r, ROW);
+    return !mend_test_has_failed();
+}
+
+static void close_rig(rig *r)
+{
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+/* What one request does. */
+typedef struct effort {
+    uint64_t created_bytes;
+    uint64_t moved;
+    uint64_t spared;
+} effort;
+
+static effort effort_of(rig *r, uint64_t size_bytes)
+{
+    mend_stats before = mend_world_stats(&r->world);
+    allocate(r, size_bytes);
+    mend_stats after = mend_world_stats(&r->world);
+    return (effort){after.reserved_bytes - before.reserved_bytes,
+                    after.chunks_moved - before.chunks_moved,
+                    after.moves_spared - before.moves_spared};
+}
+
+static void expect_effort(rig *r, uint64_t size_bytes, effort expected)
+{
+    effort is = effort_of(r, size_bytes);
+    EXPECT_U64_EQ(expected.created_bytes, is.created_bytes);
+    EXPECT_U64_EQ(expected.moved, is.moved);
+    EXPECT_U64_EQ(expected.spared, is.spared);
+}
+
+static const effort creates_all = {.created_bytes = REQUEST_BYTES, .spared = 1};
+static const effort moves_two = {.moved = 2};
+
+/* Frees chunks that have live neighbours. */
+static void free_apart(rig *r, int first, int count)
+{
+    for (int i = first; i < first + 3 * count; i += 3) {
+        release(r, r->row[i]);
+    }
+}
+
+MEND_TEST(pool_spare, a_little_is_created_rather_than_moved)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
+    free_apart(&r, 1, 4);
+    expect_effort(&r, REQUEST_BYTES, creates_all);
+    expect_effort(&r, REQUEST_BYTES, moves_two); /* 53 MiB would be more than 4 % too much */
+    close_rig(&r);
+}
+
+/* Two moves are worth 64 MiB here. */
+MEND_TEST(pool_spare, more_is_created_once_moves_have_paid_for_it)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
+    free_apart(&r, 1, 4);
+    expect_effort(&r, 2 * MEND_MIB + MEND_MIB / 2, (effort){.moved = 3});
+    free_apart(&r, 21, 4);
+    expect_effort(&r, 3 * MEND_MIB, (effort){.created_bytes = 5 * MEND_MIB / 2, .spared = 1});
+    expect_effort(&r, REQUEST_BYTES, moves_two);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_spare, near_the_limit_chunks_are_moved)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 2 * ROW * MEND_MIB - 4 * MEND_MIB));
+    free_apart(&r, 1, 4);
+    expect_effort(&r, REQUEST_BYTES, moves_two);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_spare, what_needs_no_move_creates_nothing)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
+    release(&r, r.row[7]);
+    release(&r, r.row[8]);
+    expect_effort(&r, REQUEST_BYTES, (effort){0});
+    close_rig(&r);
+}
+
+/* Whoever lets a neighbour have the device is not asked for each request. */
+MEND_TEST(pool_spare, without_memory_on_the_device_chunks_are_moved)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
+    free_apart(&r, 1, 4);
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "create";
+    fault.count = 1;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.world.sim, &fault));
+    expect_effort(&r, REQUEST_BYTES, moves_two);
+    expect_effort(&r, REQUEST_BYTES, (effort){.moved = 1}); /* behind what the other left */
+    close_rig(&r);
+}
+
+MEND_TEST(pool_spare, what_lived_before_a_trim_lets_nothing_be_created)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
+    for (int i = 0; i < ROW; i++) {
+        release(&r, r.row[i]);
+    }
+    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
+    fill_row(&r, 10);
+    free_apart(&r, 1, 3);
+    expect_effort(&r, REQUEST_BYTES, moves_two);
+    close_rig(&r);
+}
+
+/* Of a run of three and three alone the latter go, and one from the end of the run. */
+MEND_TEST(pool_spare, moves_leave_the_larger_runs_whole)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
+    for (int i = 5; i < 8; i++) {
+        release(&r, r.row[i]);
+    }
+    free_apart(&r, 21, 3);
+    expect_effort(&r, 4 * MEND_MIB, (effort){.moved = 4});
+    EXPECT_PTR_EQ(r.row[5], allocate(&r, 2 * MEND_MIB));
+    close_rig(&r);
+}

@@ -1,0 +1,65 @@
+#include "heap/spare.h"
+
+#include "heap/scarcity.h"
+
+/* So much more than was live at most may be reserved to spare moves: at any time, and once the
+ * moves of this window are worth it. */
+enum { SPARE_PERCENT = 4, MOST_SPARE_PERCENT = 50 };
+
+/* Moving a chunk (to map it, allow access and unmap it) costs the driver about as much as creating
+ * so many bytes (docs/formats/costs.md). */
+#define BYTES_WORTH_A_MOVE (32 * MEND_MIB)
+
+/* A window lasts until so many times what is reserved was allocated. Moves that are rarer than that
+ * are no reason to create anything. */
+enum { RESERVES_OF_WINDOW = 64 };
+
+void mend_spare_note_request(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_spare *spare = &heap->spare;
+    uint64_t live = heap->counters.live_bytes + size_bytes;
+    uint64_t allocated = heap->counters.allocated_bytes;
+    spare->most_live_bytes = mend_max_u64(spare->most_live_bytes, live);
+    if ((allocated - spare->window_start_bytes) / RESERVES_OF_WINDOW >
+        heap->chunks.reserved_bytes) {
+        spare->window_start_bytes = allocated;
+        spare->moved_chunks = 0;
+        spare->was_refused = false;
+    }
+}
+
+void mend_spare_note_moves(mend_heap *heap, uint64_t chunk_count)
+{
+    heap->spare.moved_chunks += chunk_count;
+}
+
+bool mend_spare_allows(const mend_heap *heap, uint64_t create_bytes)
+{
+    const mend_spare *spare = &heap->spare;
+    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    uint64_t live = spare->most_live_bytes;
+    if (!mend_heap_is_roomy(heap) || spare->was_refused) {
+        return false;
+    }
+    bool is_paid = spare->moved_chunks * BYTES_WORTH_A_MOVE >= wanted;
+    return wanted <= live + live / 100 * (is_paid ? MOST_SPARE_PERCENT : SPARE_PERCENT);
+}
+
+void mend_spare_note_creation(mend_heap *heap)
+{
+    mend_spare *spare = &heap->spare;
+    uint64_t live = spare->most_live_bytes;
+    if (heap->chunks.reserved_bytes > live + live / 100 * SPARE_PERCENT) {
+        spare->moved_chunks = 0; /* spent */
+    }
+}
+
+void mend_spare_note_refusal(mend_heap *heap)
+{
+    heap->spare.was_refused = true;
+}
+
+void mend_spare_forget(mend_heap *heap)
+{
+    heap->spare.most_live_bytes = heap->counters.live_bytes;
+}
