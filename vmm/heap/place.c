@@ -273,13 +273,13 @@ static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
 }
 
 /* With the memory of other streams, whose last use the stream is made to wait for. A graph may be
- * launched on any stream, so that a wait of one does not help a group; nor a request without a
- * stream. */
+ * launched on any stream, so that a wait of one does not help a group; and one without a stream
+ * has none to wait with. */
 static mend_result place_behind_waits(mend_heap *heap, const mend_request *request,
                                       mend_span **span)
 {
     if (!heap->config.allow_stream_waits || request->group != 0 ||
-        request->stream == MEND_STREAM_UNKNOWN || !mend_streams_are_several(&heap->streams)) {
+        !mend_streams_are_several(&heap->streams)) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
     mend_reach reach = MEND_REACH_GONE;
