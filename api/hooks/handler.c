@@ -10,14 +10,16 @@ static int handler_alloc(void *ctx, void **pointer, size_t size, mend_stream str
 
 static int handler_free(void *ctx, void *pointer, size_t size, mend_stream stream)
 {
-    int device = (int)(intptr_t)ctx;
-    return mend_device_free(device, pointer, size, stream);
+    return mend_device_free((int)(intptr_t)ctx, pointer, size, stream);
 }
 
 mend_result mend_hook_handler(int device, mend_device_handler *handler)
 {
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    mend_result result = mend_get_allocator(device, handler != NULL ? &allocator : NULL);
+    if (handler == NULL) {
+        return mend_get_allocator(device, NULL); /* which says what is wrong */
+    }
+    mend_result result = mend_get_allocator(device, &allocator);
     if (result == MEND_OK) {
         *handler = (mend_device_handler){.ctx = (void *)(intptr_t)device,
                                          .alloc = handler_alloc,

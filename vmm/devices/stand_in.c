@@ -221,15 +221,9 @@ mend_result mend_get_allocator(int device, mend_allocator *allocator)
 
 static bool is_result(int answer)
 {
-    switch (answer) {
-#define X(name, value, meaning)                                                                    \
-    case value:                                                                                    \
-        return true;
-        MEND_RESULTS(X)
+#define X(name, value, meaning) answer == (value) ||
+    return MEND_RESULTS(X) false;
 #undef X
-    default:
-        return false;
-    }
 }
 
 /* What a function of a stand-in answered, as a result; numbers that are none are `otherwise`. One
