@@ -50,8 +50,8 @@ typedef struct mend_span {
     uint16_t place; /* cached: in the list of its cache */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
-                                 waited for when it was taken, and the users declared by record_stream;
-                                 an epoch of 0 in a node means "when it is freed" */
+                                 waited for when it was taken, and the users declared by
+                                 record_stream; an epoch of 0 in a node means "when it is freed" */
     uint64_t requested_bytes; /* live */
     mend_stream stream;       /* live: the stream it was allocated for */
     mend_tree_node by_end;    /* in the zone's segment_ends, while next is NULL */

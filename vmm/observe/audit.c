@@ -456,16 +456,15 @@ static bool groups_are_right(const audit *a)
 static bool counts_are_right(const audit *a)
 {
     uint64_t live_bytes = 0;
+    bool all_are = true;
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         const mend_zone_counters *zone = &a->heap->counters.zone[i];
-        if (a->live[i].blocks != zone->allocations - zone->frees ||
-            a->live[i].bytes != zone->live_bytes ||
-            a->live[i].requested_bytes != zone->requested_bytes) {
-            return broken(a, "the counts of live blocks are wrong");
-        }
+        all_are = all_are && a->live[i].blocks == zone->allocations - zone->frees &&
+                  a->live[i].bytes == zone->live_bytes &&
+                  a->live[i].requested_bytes == zone->requested_bytes;
         live_bytes += zone->live_bytes;
     }
-    return live_bytes == a->heap->counters.live_bytes ||
+    return (all_are && live_bytes == a->heap->counters.live_bytes) ||
            broken(a, "the counts of live blocks are wrong");
 }
 
@@ -493,10 +492,8 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         }
     }
     if (!chunks_are_right(&a) || !retired_are_right(&a) || !streams_are_right(&a) ||
-        !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a)) {
-        return false;
-    }
-    if (!counts_are_right(&a)) {
+        !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a) ||
+        !counts_are_right(&a)) {
         return false;
     }
     return mend_observe_audit_sums(heap, finding);
