@@ -59,6 +59,18 @@ static void count_alloc(trial_pool *pool, const trial_block *block)
     pool->peak_live_blocks = mend_max_u64(pool->peak_live_blocks, pool->live_blocks);
 }
 
+/* Hooks that are told no stream ask for memory that any may use. The pool hears of its streams only
+ * later, so that it is no program that tells of all; and captures, for which the streams that are
+ * used must be named, are not under way. */
+static bool may_be_for_any(const trial *t)
+{
+    bool is_quiet = t->captures == 0;
+    for (int i = 0; i < TRIAL_GROUPS; i++) {
+        is_quiet = is_quiet && (t->groups[i].group == NULL || !t->groups[i].begun);
+    }
+    return t->config.hooks && !t->config.knows_all && is_quiet;
+}
+
 bool trial_alloc(trial *t, const operation *op, int pool)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
@@ -66,7 +78,8 @@ bool trial_alloc(trial *t, const operation *op, int pool)
         return false;
     }
     int stream = op->stream % t->stream_count;
-    mend_stream handle = trial_handle(t, stream, op->amount & 2);
+    bool is_for_any = pool == 0 && op->thread == 3 && may_be_for_any(t);
+    mend_stream handle = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
     trial_call call = {.kind = CALL_ALLOC,
                        .pool = pool,
                        .at = stream,
@@ -82,14 +95,15 @@ bool trial_alloc(trial *t, const operation *op, int pool)
                 address % mend_max_u64(call.alignment_bytes, 512) == 0 &&
                     !overlaps_any(t, address, size_bytes),
                 "a block at 0x%llx is not aligned, or lies in another", LLU(address));
-    *block = (trial_block){.live = true,
-                           .pool = pool,
-                           .address = address,
-                           .size_bytes = size_bytes,
-                           .requested_bytes = call.size_bytes,
-                           .allocated_on = handle,
-                           .home = stream,
-                           .group = pool == 0 ? trial_group_taking(t, handle) : NOBODY};
+    *block =
+        (trial_block){.live = true,
+                      .pool = pool,
+                      .address = address,
+                      .size_bytes = size_bytes,
+                      .requested_bytes = call.size_bytes,
+                      .allocated_on = handle,
+                      .home = stream,
+                      .group = pool == 0 && !is_for_any ? trial_group_taking(t, handle) : NOBODY};
     count_alloc(&t->pools[pool], block);
     if (op->amount & 1) {
         trial_use(t, op, true);
@@ -273,8 +287,8 @@ static void mistake_without_block(trial *t, const operation *op)
                mend_alloc_aligned(pool, 512, 3, stream, &pointer));
         break;
     case 4:
-        expect(t, "an allocation on no stream", MEND_ERROR_INVALID_ARGUMENT,
-               mend_alloc(pool, 512, MEND_NO_STREAM, &pointer));
+        expect(t, "an allocation on every stream", MEND_ERROR_INVALID_ARGUMENT,
+               mend_alloc(pool, 512, MEND_EVERY_STREAM, &pointer));
         break;
     default:
         expect(t, "a free of nothing", MEND_OK, mend_free(pool, NULL, stream));

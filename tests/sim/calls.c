@@ -15,7 +15,7 @@ int trial_thread_of(const trial *t, int stream, uint8_t wish)
     return own != ANY_THREAD ? own : wish % t->turns.count;
 }
 
-static void call_pool(trial_call *call, mend_pool *pool)
+static void call_directly(trial_call *call, mend_pool *pool)
 {
     switch (call->kind) {
     case CALL_ALLOC:
@@ -55,6 +55,13 @@ static void call_pool(trial_call *call, mend_pool *pool)
     default:
         call->result = mend_group_release(call->group, call->stream);
         break;
+    }
+}
+
+static void call_pool(trial_call *call, mend_pool *pool)
+{
+    if (!trial_hooks_take(call)) {
+        call_directly(call, pool);
     }
     if (call->result != MEND_OK) {
         mend_error error = MEND_ERROR_INIT;
@@ -230,6 +237,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_stream = call->at;
     t->calling_thread = thread == HERE ? outer_thread : thread;
     t->has_called = true;
+    t->refused = false;
     bool is_judged = call->kind == CALL_ALLOC && outer_kind == CALL_NONE && !call->faulty;
     call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
     turns_run(&t->turns, thread == HERE ? 0 : thread, perform, call);
@@ -238,7 +246,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_thread = outer_thread;
     t->calling_stream = outer_stream;
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
-    call->faulty = call->faulty || t->disturbed;
+    call->faulty = call->faulty || t->disturbed || t->refused;
     judge_lost(t, call);
     if (call->result == MEND_OK) {
         return MEND_OK;

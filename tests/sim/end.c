@@ -133,6 +133,7 @@ void trial_finish(trial *t)
 {
     t->step = t->outcome->verdict == TRIAL_HOLDS ? t->step : t->outcome->step;
     clear_the_way(t);
+    trial_hooks_end_allocators(t);
     free_all(t);
     bool is_whole = !t->may_be_lost && !t->stopped;
     if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {
@@ -145,4 +146,5 @@ void trial_finish(trial *t)
     add_up(t);
     trial_close_streams(t);
     destroy_pools(t, is_whole);
+    trial_hooks_close(t);
 }

@@ -150,7 +150,9 @@ static bool open_pools(trial *t)
     int wanted = config->sibling ? 2 : 1;
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];
-        mend_result result = mend_pool_create(&pool_config, &pool->pool);
+        bool is_default = config->hooks && t->pool_count == 0;
+        mend_result result = is_default ? trial_hooks_open(t, &pool_config, &pool->pool)
+                                        : mend_pool_create(&pool_config, &pool->pool);
         if (!trial_claim(t, TRIAL_RESULT, result == MEND_OK, "mend_pool_create: %s",
                          mend_result_name(result))) {
             return false;
@@ -280,6 +282,8 @@ static bool take(trial *t, const operation *op)
         return trim(t, op);
     case OP_DEFRAG:
         return defrag(t, op);
+    case OP_SET_ALLOCATOR:
+        return trial_set_allocator(t, op);
     case OP_SET_LIMIT:
         return set_limit(t, op);
     case OP_FORGET:

@@ -39,7 +39,8 @@
     X(audit_level, 0, "of the pool's config")                                                      \
     X(sin, 0, "the program lets streams use a block without an event between them")                \
     X(quiet, 0, "allocations are quiet points")                                                    \
-    X(ample_percent, 0, "of the pool's config")
+    X(ample_percent, 0, "of the pool's config")                                                    \
+    X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")
 
 typedef struct trial_config {
 #define X(field, usual, meaning) uint32_t field;

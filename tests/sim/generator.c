@@ -184,6 +184,24 @@ static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
     }
 }
 
+/* Of its own numbers, so that the seeds without hooks stay as they are. */
+static void draw_hooks(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    config->hooks = PICK(&random, 0, 0, 0, 1);
+    for (size_t i = 0; i < count && config->hooks; i++) {
+        bool is_there = trial_random_below(&random, 24) == 0;
+        uint64_t numbers = trial_random_next(&random);
+        if (is_there) {
+            ops[i] = (operation){.kind = OP_SET_ALLOCATOR,
+                                 .slot = (uint8_t)numbers,
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .size = (uint8_t)(numbers >> 16),
+                                 .amount = (uint8_t)(numbers >> 24)};
+        }
+    }
+}
+
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random places = {seed};
@@ -195,4 +213,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
         ops[i] = draw_operation(&random, &p);
     }
     draw_end_of_device(&places, count, ops);
+    draw_hooks(&places, count, config, ops);
 }

@@ -3,7 +3,9 @@
 #define MEND_TESTS_SIM_TRIAL_H
 
 #include "base/align.h"
+#include "base/list.h"
 #include "driver/traced.h"
+#include "mend/mend_devices.h"
 #include "mend/mend_sim.h"
 #include "tests/model/turns.h"
 #include "tests/sim/executor.h"
@@ -100,6 +102,8 @@ typedef struct trial_pool {
     bool lost; /* a call found the context broken; from then on all do */
 } trial_pool;
 
+typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
+
 typedef enum trial_call_kind {
     CALL_NONE,
     CALL_ALLOC,
@@ -177,6 +181,9 @@ struct trial {
         const char *call;
     } ambush;
     bool disturbed; /* an ambush was sprung in the present step */
+
+    mend_list wrappers; /* allocators that were set and have not retired */
+    bool refused;       /* one of them has refused what the pool was not asked for */
 
     bool has_spoilt; /* a capture the pool could not know of, in this step */
     bool forgiving;  /* the program itself breaks a rule now */
@@ -293,6 +300,15 @@ bool trial_disturb(trial *t, const operation *op);
 void trial_watch(trial *t);
 void trial_set_foreign(trial *t, uint64_t bytes);
 uint64_t trial_duration(const trial *t, uint8_t code);
+
+/* hooks.c */
+mend_result trial_hooks_open(trial *t, const mend_pool_config *config, mend_pool **pool);
+bool trial_set_allocator(trial *t, const operation *op);
+void trial_hooks_end_allocators(trial *t);
+void trial_hooks_close(trial *t);
+
+/* Makes a call of the first pool as hooks do; false where they have no such call. */
+bool trial_hooks_take(trial_call *call);
 
 /* end.c */
 void trial_finish(trial *t);

@@ -1,0 +1,158 @@
+/* The first pool as its device's default one: blocks pass through the calls of hooks, and through
+ * whatever allocator the program puts beneath them. */
+#include <stdlib.h>
+
+#include "devices/devices.h"
+#include "tests/sim/trial.h"
+
+/* Wraps Mend's own; lives until it retires. */
+struct trial_wrapper {
+    trial *t;
+    mend_list link;
+    mend_allocator beneath;
+    uint32_t live_blocks;
+    uint32_t most_blocks;
+    bool is_abandoned; /* the device is gone: it takes back what nobody else will */
+};
+
+static int wrapped_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    trial_wrapper *w = ctx;
+    if (w->live_blocks >= w->most_blocks) {
+        w->t->refused = true;
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    int answer = w->beneath.handler.alloc(w->beneath.handler.ctx, pointer, size_bytes, stream);
+    w->live_blocks += answer == MEND_OK;
+    return answer;
+}
+
+static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    trial_wrapper *w = ctx;
+    int answer = w->is_abandoned
+                     ? MEND_OK
+                     : w->beneath.handler.free(w->beneath.handler.ctx, pointer, size_bytes, stream);
+    w->live_blocks -= answer == MEND_OK;
+    return answer;
+}
+
+static int wrapped_record(void *ctx, void *pointer, mend_stream stream)
+{
+    trial_wrapper *w = ctx;
+    return w->beneath.record_stream(w->beneath.handler.ctx, pointer, stream);
+}
+
+static int wrapped_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    trial_wrapper *w = ctx;
+    return w->beneath.trim(w->beneath.handler.ctx, keep_bytes, released_bytes);
+}
+
+static void wrapped_end(void *ctx)
+{
+    trial_wrapper *w = ctx;
+    trial_claim(w->t, TRIAL_MODEL, w->live_blocks == 0, "an allocator retires with %u blocks",
+                w->live_blocks);
+    mend_list_remove(&w->link);
+    free(w);
+}
+
+static trial_wrapper *make_wrapper(trial *t, const operation *op)
+{
+    trial_wrapper *w = calloc(1, sizeof(*w));
+    if (w != NULL) {
+        w->t = t;
+        w->most_blocks = op->size % 4 == 0 ? 2u + op->slot % 4 : UINT32_MAX;
+        w->beneath = (mend_allocator)MEND_ALLOCATOR_INIT;
+        mend_list_append(&t->wrappers, &w->link);
+    }
+    return w;
+}
+
+/* What was set may retire while it is wrapped, so that Mend's own is put back first. */
+bool trial_set_allocator(trial *t, const operation *op)
+{
+    int device = op->stream % 2 == 0 ? 0 : MEND_ALL_DEVICES;
+    if (!t->config.hooks) {
+        return false;
+    }
+    mend_result result = mend_set_allocator(MEND_ALL_DEVICES, NULL);
+    trial_wrapper *w = op->amount % 3 != 0 ? make_wrapper(t, op) : NULL;
+    if (w != NULL && result == MEND_OK) {
+        mend_allocator allocator = MEND_ALLOCATOR_INIT;
+        result = mend_get_allocator(0, &w->beneath);
+        allocator.handler = (mend_device_handler){
+            .ctx = w, .alloc = wrapped_alloc, .free = wrapped_free, .name = "wrapper"};
+        allocator.record_stream = wrapped_record;
+        allocator.trim = wrapped_trim;
+        allocator.retired = wrapped_end;
+        result = result == MEND_OK ? mend_set_allocator(device, &allocator) : result;
+    }
+    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "an allocator is not set: %s",
+                       mend_result_name(result));
+}
+
+mend_result trial_hooks_open(trial *t, const mend_pool_config *config, mend_pool **pool)
+{
+    mend_list_init(&t->wrappers);
+    mend_result result = mend_set_default_config(0, config);
+    return result == MEND_OK ? mend_pool_for_device(0, pool) : result;
+}
+
+bool trial_hooks_take(trial_call *call)
+{
+    /* Hooks that are told no device look for it. */
+    int device = ((uintptr_t)call->pointer >> 9) % 2 == 0 ? 0 : MEND_ALL_DEVICES;
+    if (!call->trial->config.hooks || call->pool != 0) {
+        return false;
+    }
+    switch (call->kind) {
+    case CALL_ALLOC:
+        if (call->alignment_bytes > 512) {
+            return false;
+        }
+        call->result = mend_device_alloc(0, call->size_bytes, call->stream, &call->pointer);
+        return true;
+    case CALL_FREE:
+        call->result = mend_device_free(device, call->pointer, 0, call->stream);
+        return true;
+    case CALL_RECORD:
+        call->result = mend_device_record_stream(device, call->pointer, call->stream);
+        return true;
+    case CALL_TRIM:
+        call->result = mend_device_trim(0, call->size_bytes, NULL);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void trial_hooks_end_allocators(trial *t)
+{
+    if (t->config.hooks) {
+        mend_set_allocator(MEND_ALL_DEVICES, NULL);
+    }
+}
+
+/* Blocks that a lost device has kept are taken back by those that made them. */
+void trial_hooks_close(trial *t)
+{
+    if (!t->config.hooks) {
+        return;
+    }
+    for (mend_list *at = t->wrappers.next; at != &t->wrappers; at = at->next) {
+        MEND_CONTAINER_OF(at, trial_wrapper, link)->is_abandoned = true;
+    }
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        if (block->live && block->pool == 0) {
+            mend_device_free(0, (void *)(uintptr_t)block->address, 0, MEND_NO_STREAM);
+        }
+    }
+    mend_set_allocator(MEND_ALL_DEVICES, NULL);
+    mend_set_default_config(0, NULL);
+    trial_claim(t, TRIAL_REMAINS,
+                mend_list_is_empty(&t->wrappers) && !mend_devices_have_stand_ins(),
+                "an allocator that was replaced has not retired");
+}
