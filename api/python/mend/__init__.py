@@ -1,0 +1,29 @@
+"""Mend for Python: a CUDA memory allocator that makes fragmentation harmless.
+
+The hooks are modules of their own: `mend.torch`, `mend.cupy`, `mend.numba`, `mend.rmm`,
+`mend.onnxruntime`, and `mend.handler` for cuQuantum and cuDSS. Here stands what they share: the
+figures of a device's pool, errors, and a simulated device for tests without a GPU.
+
+Importing this loads no library and calls no driver.
+"""
+
+from __future__ import annotations
+
+from ._devices import current_device, reset_peak_stats, set_limit, stats, trim
+from ._errors import Error, OutOfMemoryError
+from ._simulation import SimulatedDevice, simulate
+from ._version import __version__, library_version
+
+__all__ = [
+    "Error",
+    "OutOfMemoryError",
+    "SimulatedDevice",
+    "__version__",
+    "current_device",
+    "library_version",
+    "reset_peak_stats",
+    "set_limit",
+    "simulate",
+    "stats",
+    "trim",
+]

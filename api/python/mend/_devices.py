@@ -1,0 +1,106 @@
+"""The calls of mend.h that hooks are made of: memory of a device, by its ordinal.
+
+They go to the device's default pool, or to what mend_set_allocator put in its place. The calls let
+go of the interpreter's lock while they run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+from . import _library
+from ._errors import check
+
+# MEND_NO_STREAM: no stream is known after which the block is idle.
+NO_STREAM = 2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1
+
+_int, _u64, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p
+_PROTOTYPES = {
+    "mend_device_alloc": [_int, _u64, _pointer, ctypes.POINTER(_pointer)],
+    "mend_device_free": [_int, _pointer, _u64, _pointer],
+    "mend_device_record_stream": [_int, _pointer, _pointer],
+    "mend_device_trim": [_int, _u64, ctypes.POINTER(_u64)],
+    "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],
+    "mend_current_device": [ctypes.POINTER(_int)],
+    "mend_get_stats": [_pointer, _pointer],
+    "mend_reset_peak_stats": [_pointer],
+    "mend_set_limit": [_pointer, _u64],
+    "mend_set_default_config": [_int, _pointer],
+    "mend_pool_destroy": [_pointer],
+}
+
+
+@functools.lru_cache(maxsize=None)
+def function(name: str):
+    """A function of libmend that answers a mend_result, with its arguments declared."""
+    found = getattr(_library.load("mend"), name)
+    found.restype = _int
+    found.argtypes = _PROTOTYPES[name]
+    return found
+
+
+def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
+    """The address of `size` bytes for use in the order of `stream`; 0 for size 0. Without a stream
+    the memory is idle for every one. Raises mend.OutOfMemoryError or mend.Error."""
+    address = _pointer()
+    check(function("mend_device_alloc")(device, size, stream, ctypes.byref(address)))
+    return address.value or 0
+
+
+def free(device: int, address: int, size: int, stream: int = NO_STREAM) -> None:
+    """Frees a block after all work queued on `stream` so far; without one, after all work of the
+    device. Raises mend.Error."""
+    check(function("mend_device_free")(device, address, size, stream))
+
+
+def record_stream(device: int, address: int, stream: int) -> None:
+    """Declares that `stream` uses the block too. Raises mend.Error."""
+    check(function("mend_device_record_stream")(device, address, stream))
+
+
+def trim(device: int = 0, keep_bytes: int = 0) -> int:
+    """Gives free memory back to the driver until at most `keep_bytes` stay reserved, without
+    waiting for the GPU. Returns the bytes that went back."""
+    released = _u64()
+    check(function("mend_device_trim")(device, keep_bytes, ctypes.byref(released)))
+    return released.value
+
+
+def current_device() -> int:
+    """The device that is current in this thread; 0 where none is."""
+    device = _int()
+    check(function("mend_current_device")(ctypes.byref(device)))
+    return device.value
+
+
+def pool(device: int) -> ctypes.c_void_p:
+    """The device's default pool, which is made on first use."""
+    found = _pointer()
+    check(function("mend_pool_for_device")(device, ctypes.byref(found)))
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _stats_type() -> type[ctypes.Structure]:
+    names = _library.rows_of("MEND_STATS")
+    fields = [("struct_size", ctypes.c_size_t), *((name, _u64) for name in names)]
+    return type("mend_stats", (ctypes.Structure,), {"_fields_": fields})
+
+
+def stats(device: int = 0) -> dict[str, int]:
+    """The figures of the device's default pool, by the names of mend_stats (docs/api.md)."""
+    figures = _stats_type()()
+    figures.struct_size = ctypes.sizeof(figures)
+    check(function("mend_get_stats")(pool(device), ctypes.byref(figures)))
+    return {name: getattr(figures, name) for name, _ in figures._fields_[1:]}
+
+
+def reset_peak_stats(device: int = 0) -> None:
+    """Sets every peak_... figure of the device's default pool to its current value."""
+    check(function("mend_reset_peak_stats")(pool(device)))
+
+
+def set_limit(limit_bytes: int, device: int = 0) -> None:
+    """Sets the most physical memory the device's default pool may hold; 0: all of the device."""
+    check(function("mend_set_limit")(pool(device), limit_bytes))

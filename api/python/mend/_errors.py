@@ -1,0 +1,79 @@
+"""What the library answers, as exceptions that carry its own words."""
+
+from __future__ import annotations
+
+import ctypes
+
+from . import _library
+
+OK = 0
+OUT_OF_MEMORY = 2
+DRIVER_ERROR = 8
+
+
+class Error(RuntimeError):
+    """A call of Mend failed. `result` is its code, `name` the code's name; `driver_status`,
+    `driver_name` and `driver_call` tell of the driver's call that failed, if one did."""
+
+    def __init__(
+        self,
+        message: str,
+        result: int = 0,
+        name: str = "",
+        driver_status: int = 0,
+        driver_name: str = "",
+        driver_call: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.result = result
+        self.name = name
+        self.driver_status = driver_status
+        self.driver_name = driver_name
+        self.driver_call = driver_call
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The device, or the pool's limit, has no room for the request; the text is the report."""
+
+
+class _LastError(ctypes.Structure):
+    """mend_error of mend.h."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("result", ctypes.c_int),
+        ("driver_status", ctypes.c_int),
+        ("driver_name", ctypes.c_char_p),
+        ("driver_call", ctypes.c_char_p),
+        ("message", ctypes.c_char_p),
+    ]
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
+
+
+def error_of(result: int) -> Error:
+    """The exception for what a call of this thread has just answered."""
+    library = _library.load("mend")
+    library.mend_result_name.restype = ctypes.c_char_p
+    name = _text(library.mend_result_name(result))
+    last = _LastError(ctypes.sizeof(_LastError))
+    library.mend_last_error(ctypes.byref(last))
+    kind = OutOfMemoryError if result == OUT_OF_MEMORY else Error
+    if last.result != result:  # an allocator of somebody else's answered, without a word
+        return kind(name, result, name)
+    return kind(
+        f"{name}: {_text(last.message)}",
+        result,
+        name,
+        last.driver_status,
+        _text(last.driver_name),
+        _text(last.driver_call),
+    )
+
+
+def check(result: int) -> None:
+    """Raises what a call answered, unless it succeeded."""
+    if result != OK:
+        raise error_of(result)

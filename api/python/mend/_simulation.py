@@ -1,0 +1,209 @@
+"""A simulated GPU beneath the hooks, to test programs where there is none.
+
+    with mend.simulate(memory_bytes=4 << 30) as device:
+        ...  # whatever the hooks allocate comes from it; addresses cannot be used by the host
+        assert device.violations == 0
+
+The device judges what Mend and the program do with memory by the rules of the CUDA driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+
+from . import _devices, _library
+from ._errors import DRIVER_ERROR, Error, check
+
+_int, _u64, _size, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+
+TOUCH, WRITE, VERIFY = 0, 1, 2
+
+
+class _SimConfig(ctypes.Structure):
+    """The first fields of mend_sim_config, which is all the library needs to see."""
+
+    _fields_ = [
+        ("struct_size", _size),
+        ("memory_bytes", _u64),
+        ("page_bytes", _u64),
+        ("device_count", _int),
+        ("content", _int),
+    ]
+
+
+class _PoolConfig(ctypes.Structure):
+    """The first fields of mend_pool_config."""
+
+    _fields_ = [
+        ("struct_size", _size),
+        ("device", _int),
+        ("allow_stream_waits", _int),
+        ("driver", _pointer),
+        ("limit_bytes", _u64),
+    ]
+
+
+class _Work(ctypes.Structure):
+    """mend_sim_work."""
+
+    _fields_ = [
+        ("kind", _int),
+        ("address", _u64),
+        ("size_bytes", _u64),
+        ("tag", _u64),
+        ("finish_ns", _u64),
+    ]
+
+
+class _Fault(ctypes.Structure):
+    """mend_sim_fault."""
+
+    _fields_ = [
+        ("struct_size", _size),
+        ("call", ctypes.c_char_p),
+        ("status", _int),
+        ("after_calls", _u64),
+        ("count", _u64),
+        ("above_bytes", _u64),
+        ("until_release", _int),
+        ("sticky", _int),
+    ]
+
+
+@functools.lru_cache(maxsize=None)
+def _ledger_type() -> type[ctypes.Structure]:
+    text = _library.header("mend_sim.h")
+    body = re.search(r"typedef struct mend_sim_ledger \{(.*?)\} mend_sim_ledger;", text, re.S)
+    names = re.findall(r"uint64_t (\w+);", body.group(1)) if body else []
+    fields = [("struct_size", _size), *((name, _u64) for name in names)]
+    return type("mend_sim_ledger", (ctypes.Structure,), {"_fields_": fields})
+
+
+@functools.lru_cache(maxsize=None)
+def _library_of_simulation() -> ctypes.CDLL:
+    library = _library.load("mend_sim")
+    library.mend_sim_driver.restype = _pointer
+    library.mend_sim_first_violation.restype = ctypes.c_char_p
+    return library
+
+
+class SimulatedDevice:
+    """One or more simulated GPUs beneath the default pools of this process."""
+
+    def __init__(self, memory_bytes: int, device_count: int, has_bytes: bool) -> None:
+        self._sim = _pointer()
+        self._device_count = device_count
+        config = _sim_config(memory_bytes, device_count, has_bytes)
+        self._call("create", ctypes.byref(config), ctypes.byref(self._sim))
+        try:
+            self._stand_beneath_default_pools()
+        except Error:
+            self._library.mend_sim_destroy(self._sim)
+            raise
+
+    @property
+    def _library(self) -> ctypes.CDLL:
+        return _library_of_simulation()
+
+    def _call(self, name: str, *arguments: object) -> None:
+        result = getattr(self._library, f"mend_sim_{name}")(*arguments)
+        if result != 0:
+            raise Error(f"mend_sim_{name} answered {result}", result)
+
+    def _stand_beneath_default_pools(self) -> None:
+        config = _PoolConfig(ctypes.sizeof(_PoolConfig))
+        config.driver = self._library.mend_sim_driver(self._sim)
+        check(_devices.function("mend_set_default_config")(-1, ctypes.byref(config)))
+
+    def __enter__(self) -> SimulatedDevice:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Destroys the default pools, blocks that still live included, and the device. Hooks find
+        the machine's own driver again."""
+        if not self._sim:
+            return
+        for device in range(self._device_count):
+            result = _devices.function("mend_pool_destroy")(_devices.pool(device))
+            if result != DRIVER_ERROR:  # a device whose rules were broken; the pool is gone
+                check(result)
+        check(_devices.function("mend_set_default_config")(-1, None))
+        self._library.mend_sim_destroy(self._sim)
+        self._sim = _pointer()
+
+    def stream(self) -> int:
+        """A new stream of device 0, as the number frameworks know it by."""
+        stream = _pointer()
+        self._call("stream_create", self._sim, ctypes.byref(stream))
+        return stream.value or 0
+
+    def destroy_stream(self, stream: int) -> None:
+        """Ends a stream, as a program does that is done with it."""
+        self._call("stream_destroy", self._sim, _pointer(stream))
+
+    def launch(
+        self,
+        stream: int,
+        address: int,
+        size: int,
+        finish_ns: int = 0,
+        kind: int = TOUCH,
+        tag: int = 0,
+    ) -> None:
+        """Queues work on a stream that uses a range of memory until the virtual clock shows
+        `finish_ns`. It is judged when it ends: the range must be mapped then. WRITE writes `tag`
+        at that time, and VERIFY counts as content_errors what differs from it."""
+        work = _Work(kind, address, size, tag, finish_ns)
+        self._call("launch", self._sim, _pointer(stream), ctypes.byref(work))
+
+    def advance(self, duration_ns: int) -> None:
+        """Moves the virtual clock; work whose time has come ends."""
+        self._library.mend_sim_advance(self._sim, _u64(duration_ns))
+
+    def fail(self, call: str, count: int = 1, above_bytes: int = 0, status: int = 0) -> None:
+        """Makes the next calls of the driver named `call` ("create", "map", ...) fail."""
+        fault = _Fault(ctypes.sizeof(_Fault), call.encode(), status, 0, count, above_bytes, 0, 0)
+        self._call("fail", self._sim, ctypes.byref(fault))
+
+    def clear_faults(self) -> None:
+        """Lets every call succeed again."""
+        self._library.mend_sim_clear_faults(self._sim)
+
+    def ledger(self) -> dict[str, int]:
+        """What the device has lent and seen, by the names of mend_sim_ledger."""
+        ledger = _ledger_type()()
+        ledger.struct_size = ctypes.sizeof(ledger)
+        self._call("get_ledger", self._sim, ctypes.byref(ledger))
+        return {name: getattr(ledger, name) for name, _ in ledger._fields_[1:]}
+
+    @property
+    def violations(self) -> int:
+        """How often a rule of the driver was broken."""
+        return self.ledger()["violations"]
+
+    @property
+    def first_violation(self) -> str:
+        """The explanation of the first one, "" when there is none."""
+        return (self._library.mend_sim_first_violation(self._sim) or b"").decode()
+
+
+def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> _SimConfig:
+    config = _SimConfig(ctypes.sizeof(_SimConfig))
+    config.memory_bytes = memory_bytes
+    config.device_count = device_count
+    config.content = int(has_bytes)
+    return config
+
+
+def simulate(
+    memory_bytes: int = 1 << 30, device_count: int = 1, has_bytes: bool = False
+) -> SimulatedDevice:
+    """Puts simulated GPUs beneath the default pools of this process, before any hook has used
+    them. With `has_bytes` the host can use the addresses, up to about 65,000 mappings. Raises
+    mend.Error, for example when a pool exists already."""
+    return SimulatedDevice(memory_bytes, device_count, has_bytes)

@@ -1,0 +1,14 @@
+"""The version of the package, and that of the library which runs."""
+
+from __future__ import annotations
+
+from . import _library
+
+# That of the header, which a test compares.
+__version__ = "0.1.0"
+
+
+def library_version() -> str:
+    """The version of the libmend in this process, as "0.1.0"."""
+    number = _library.load("mend").mend_version()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

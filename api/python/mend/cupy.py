@@ -1,0 +1,86 @@
+"""CuPy's memory from Mend.
+
+    import mend.cupy
+    mend.cupy.enable()
+
+At object level every array is a block of Mend's, allocated and freed in the order of the stream
+that was CuPy's current one when it was made. Pooled, CuPy's own pool stays, and only its segments
+are Mend's: its figures and hooks keep working, but the holes between its arrays are its own.
+"""
+
+from __future__ import annotations
+
+from . import _devices, _library
+from ._errors import OutOfMemoryError
+
+_kept: list[object] = []
+
+
+def enable(mode: str = "object") -> None:
+    """From now on CuPy allocates from Mend, in all threads. `mode` is "object" or "pooled". Memory
+    that CuPy holds already stays where it is, and goes back to where it came from."""
+    import cupy
+
+    if mode == "object":
+        _library.load("mend")
+        cupy.cuda.set_allocator(_object_allocator(cupy))
+    elif mode == "pooled":
+        cupy.cuda.set_allocator(cupy.cuda.MemoryPool(_segment_allocator(cupy)).malloc)
+    else:
+        raise ValueError(f'mend.cupy: the mode is "object" or "pooled", not {mode!r}')
+
+
+class _Block:
+    """A block, and the stream it goes back on: CuPy drops its reference with the last array."""
+
+    def __init__(self, device: int, size: int, stream: object) -> None:
+        self.address = 0  # __del__ runs even where the allocation fails
+        self.address = _devices.alloc(device, size, stream.ptr)
+        self.device = device
+        self.size = size
+        self.stream = stream
+
+    # Bound here, for modules may be gone when the interpreter ends.
+    def __del__(self, free=_devices.function, error=Exception) -> None:
+        if self.address:
+            try:
+                free("mend_device_free")(self.device, self.address, self.size, self.stream.ptr)
+            except error:
+                pass  # the library is gone, and the memory with it
+
+
+def _object_allocator(cupy):
+    memory = cupy.cuda.memory
+
+    def allocate(size: int):
+        device = cupy.cuda.device.get_device_id()
+        if size == 0:
+            return memory.MemoryPointer(memory.UnownedMemory(0, 0, None, device), 0)
+        try:
+            block = _Block(device, size, cupy.cuda.get_current_stream())
+        except OutOfMemoryError as error:
+            live = _devices.stats(device)["live_bytes"]
+            raise memory.OutOfMemoryError(size, live) from error
+        return memory.MemoryPointer(memory.UnownedMemory(block.address, size, block, device), 0)
+
+    return allocate
+
+
+def _segment_allocator(cupy):
+    library = _library.load("mend_hooks")
+    source = cupy.cuda.memory.CFunctionAllocator(
+        0,
+        _library.address_of(library, "mend_cupy_malloc"),
+        _library.address_of(library, "mend_cupy_free"),
+        library,
+    )
+    _kept.append(source)
+    out_of_memory = 2  # cudaErrorMemoryAllocation, on which CuPy empties its pool and tries again
+
+    def allocate(size: int):
+        segment = source.malloc(size)
+        if size and not segment.ptr:
+            raise cupy.cuda.runtime.CUDARuntimeError(out_of_memory)
+        return segment
+
+    return allocate

@@ -1,0 +1,49 @@
+"""The memory handler that cuStateVec, cuTensorNet and cuDSS take, on Mend's memory of a device.
+
+    import mend.handler
+    handler = mend.handler.handler()
+    custatevec.set_device_mem_handler(library_handle, handler.addresses)
+
+Or by `handler.pointer`, where a library takes the address of the struct. The libraries call C
+functions, without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from . import _library
+from ._errors import check
+
+
+class DeviceHandler(ctypes.Structure):
+    """mend_device_handler of mend.h: an exact copy of those libraries' own struct."""
+
+    _fields_ = [
+        ("ctx", ctypes.c_void_p),
+        ("alloc", ctypes.c_void_p),
+        ("free", ctypes.c_void_p),
+        ("name", ctypes.c_char * 64),
+    ]
+
+    @property
+    def pointer(self) -> int:
+        """The address of this struct, which the library copies."""
+        return ctypes.addressof(self)
+
+    @property
+    def addresses(self) -> tuple[int, int, int, str]:
+        """(context, alloc, free, name), as the libraries' Python interfaces take it."""
+        return (self.ctx or 0, self.alloc or 0, self.free or 0, self.name.decode())
+
+
+_kept: dict[int, DeviceHandler] = {}
+
+
+def handler(device: int = 0) -> DeviceHandler:
+    """The handler of a device, which lives as long as the process."""
+    if device not in _kept:
+        made = DeviceHandler()
+        check(_library.load("mend_hooks").mend_hook_handler(device, ctypes.byref(made)))
+        _kept[device] = made
+    return _kept[device]

@@ -1,0 +1,117 @@
+"""MEND_TORCH=1: `import torch` turns Mend on by the entry point that pyproject.toml declares, and
+never fails because of it."""
+
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+from support import FAKES, SOURCE, TREE, ProgramTest
+
+
+def entry_points():
+    """The section of pyproject.toml, as an installed package has it."""
+    text = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
+    section = text.split('[project.entry-points."torch.backends"]\n')[1].split("\n\n")[0]
+    return "[torch.backends]\n" + section.replace('"', "") + "\n"
+
+
+class Autoload(ProgramTest):
+    # The simulated device must be there before the first tensor, not before the import.
+    prelude = "import torch\nimport mend\ndevice = mend.simulate(1 << 30)\n"
+    off = """
+        import mend.torch
+        assert not mend.torch.is_enabled()
+        assert torch.cuda.memory.get_allocator_backend() == "native"
+    """
+
+    @classmethod
+    def setUpClass(cls):
+        cls.site = Path(tempfile.mkdtemp())
+        info = cls.site / "mend-0.1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
+        (info / "entry_points.txt").write_text(entry_points())
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.site)
+
+    def succeeds(self, program, says=None, stderr="", tree=TREE, **variables):
+        path = f"{self.site}:{tree}:{FAKES}"
+        return super().succeeds(program, says, stderr, PYTHONPATH=path, **variables)
+
+    def test_it_turns_mend_on(self):
+        self.succeeds(
+            """
+            tensor = torch.empty(1000)
+            assert mend.stats()["requested_bytes"] == 1000
+            assert torch.cuda.memory.get_allocator_backend() == "pluggable"
+            import mend.torch
+            mend.torch.enable()
+            """,
+            MEND_TORCH="1",
+        )
+
+    def test_without_the_variable_nothing_happens(self):
+        for value in (None, "", "0"):
+            self.succeeds(self.off, MEND_TORCH=value)
+
+    def test_another_value_is_told(self):
+        self.succeeds(self.off, stderr="MEND_TORCH is 'yes'; it takes 1 or 0", MEND_TORCH="yes")
+
+    def test_pytorchs_own_switch_goes_first(self):
+        self.succeeds(self.off, MEND_TORCH="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+
+    def test_a_package_without_its_libraries_leaves_pytorch_as_it_was(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(TREE / "mend", Path(folder) / "mend",
+                            ignore=lambda where, names: ["lib"] if "lib" in names else [])
+            program = "assert torch.cuda.memory.get_allocator_backend() == 'native'"
+            self.prelude = "import torch\n"
+            self.succeeds(program, stderr="PyTorch keeps its own allocator: ", tree=folder,
+                          MEND_TORCH="1")
+
+    def test_any_error_leaves_pytorch_as_it_was(self):
+        """Here: PyTorch was built without CUDA."""
+        self.prelude = ""
+        self.succeeds(
+            """
+            import importlib.util, sys
+            spec = importlib.util.find_spec("torch")
+            torch = importlib.util.module_from_spec(spec)
+            sys.modules["torch"] = torch
+            import torch._C
+            del torch._C._cuda_customAllocator
+            spec.loader.exec_module(torch)
+            assert torch.cuda.memory.get_allocator_backend() == "native"
+            """,
+            stderr="built without CUDA",
+            MEND_TORCH="1",
+        )
+
+    def test_children_turn_it_on_for_themselves(self):
+        """Spawned ones import torch anew; forked ones keep what was set, and allocate in pools of
+        their own."""
+        for method in ("spawn", "fork"):
+            self.succeeds(CHILDREN.replace("METHOD", method), says=["0 True"], MEND_TORCH="1")
+
+
+CHILDREN = """
+import multiprocessing, subprocess, sys
+if "METHOD" == "fork":
+    import os, mend.torch
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if mend.torch.is_enabled() else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+else:
+    code = subprocess.call([sys.executable, "-c",
+        "import torch, mend.torch; assert mend.torch.is_enabled()"])
+import mend.torch
+print(code, mend.torch.is_enabled())
+"""
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,109 @@
+"""What a wheel would hold, as CMake installs it: the right files, whole, that find each other
+wherever they are put, and Python that the oldest supported interpreter understands."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from support import SOURCE, TREE
+
+PACKAGE = SOURCE / "api/python/mend"
+
+
+def files_under(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+class Contents(unittest.TestCase):
+    def test_modules_headers_and_libraries_are_there(self):
+        expected = {f"mend/{name}" for name in files_under(PACKAGE) if "__pycache__" not in name}
+        headers = SOURCE / "api/include/mend"
+        expected |= {f"mend/include/mend/{path.name}" for path in headers.iterdir()}
+        installed = files_under(TREE)
+        libraries = {name for name in installed if name.startswith("mend/lib/")}
+        self.assertEqual(installed - libraries, expected)
+        kinds = {re.sub(r"\.so.*", "", os.path.basename(name)) for name in libraries}
+        self.assertEqual(kinds, {"libmend", "libmend_sim", "libmend_hooks", "libmend_torch"})
+
+    def test_of_each_library_the_wheel_keeps_the_name_others_ask_for(self):
+        """The wheel has no links: pyproject.toml leaves out the files behind them."""
+        project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
+        self.assertIn('wheel.exclude = ["mend/lib/*.so.*.*.*"]', project)
+        for path in (TREE / "mend/lib").iterdir():
+            if not re.search(r"\.so\.\d+\.\d+\.\d+$", path.name):
+                self.assertRegex(path.name, r"\.so\.\d+$")
+
+    def test_it_works_wherever_it_lies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            moved = Path(folder) / "with a space"
+            shutil.copytree(TREE, moved)
+            for path in (moved / "mend/lib").glob("*.so.*.*.*"):
+                path.unlink()  # as the wheel does
+            program = (
+                "import mend\nwith mend.simulate():\n    mend.stats()\n"
+                "from mend import _library\n"
+                "[_library.load(name) for name in ('mend_hooks', 'mend_torch')]\n"
+                "maps = open('/proc/self/maps').read()\n"
+                f"assert {str(TREE)!r} not in maps\nprint(mend.library_version())"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(moved)},
+                capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_libraries_have_no_path_of_the_build(self):
+        for path in (TREE / "mend/lib").iterdir():
+            self.assertNotIn(b"/build/", _dynamic_strings(path), path)
+
+
+def _dynamic_strings(path):
+    """The section .dynstr of a library, where its search path stands."""
+    data = path.read_bytes()
+    start = int.from_bytes(data[40:48], "little")
+    count, names = (int.from_bytes(data[i : i + 2], "little") for i in (60, 62))
+    sections = [data[start + 64 * i : start + 64 * (i + 1)] for i in range(count)]
+
+    def span(section):
+        offset, size = (int.from_bytes(section[i : i + 8], "little") for i in (24, 32))
+        return data[offset : offset + size]
+
+    all_names = span(sections[names])
+    for section in sections:
+        at = int.from_bytes(section[:4], "little")
+        if all_names[at:].split(b"\0")[0] == b".dynstr":
+            return span(section)
+    raise AssertionError(f"{path} has no .dynstr")
+
+
+class Style(unittest.TestCase):
+    def test_python_3_9_reads_it(self):
+        for path in PACKAGE.rglob("*.py"):
+            ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+
+    def test_each_module_says_what_it_is_and_needs_nothing_else(self):
+        """Nothing but the standard library and the framework it is for."""
+        for path in PACKAGE.rglob("*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            self.assertTrue(ast.get_docstring(tree), path)
+            top = {alias.name.split(".")[0] for node in ast.walk(tree)
+                   if isinstance(node, ast.Import) for alias in node.names}
+            top |= {node.module.split(".")[0] for node in ast.walk(tree)
+                    if isinstance(node, ast.ImportFrom) and not node.level and node.module}
+            frameworks = {"torch", "cupy", "numba", "rmm"}
+            self.assertLessEqual(top - set(sys.stdlib_module_names), frameworks, path)
+
+    def test_functions_that_users_call_have_types_and_words(self):
+        for path in PACKAGE.rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_":
+                    self.assertTrue(ast.get_docstring(node), f"{path}: {node.name}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,174 @@
+"""The package itself: figures, errors, the simulated device, and what headers say of them."""
+
+import threading
+import unittest
+
+from support import GIB, MIB, SOURCE, ProgramTest, SimulatedTest
+
+import mend
+from mend import _devices, _library
+
+
+class Core(SimulatedTest):
+    def test_memory_comes_and_goes(self):
+        address = _devices.alloc(0, 1000, 0)
+        self.assertEqual(mend.stats()["live_bytes"], 1024)
+        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        _devices.free(0, address, 1000, 0)
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(mend.stats()["allocated_bytes"], 1024)
+
+    def test_size_0_is_no_block(self):
+        self.assertEqual(_devices.alloc(0, 0, 0), 0)
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+    def test_out_of_memory_carries_the_report(self):
+        with self.assertRaises(mend.OutOfMemoryError) as caught:
+            _devices.alloc(0, 2 * GIB, 0)
+        self.assertIsInstance(caught.exception, MemoryError)
+        self.assertEqual(caught.exception.name, "MEND_ERROR_OUT_OF_MEMORY")
+        self.assertIn("no room for 2147483648 bytes", str(caught.exception))
+
+    def test_another_error_is_no_lack_of_memory(self):
+        with self.assertRaises(mend.Error) as caught:
+            _devices.free(0, 4096, 512, 0)
+        self.assertNotIsInstance(caught.exception, MemoryError)
+        self.assertEqual(caught.exception.name, "MEND_ERROR_FOREIGN_POINTER")
+
+    def test_a_driver_call_that_failed_is_named(self):
+        self.device.fail("create", count=100, status=999)
+        with self.assertRaises(mend.Error) as caught:
+            _devices.alloc(0, MIB, 0)
+        self.assertEqual(caught.exception.driver_status, 999)
+        self.assertEqual(caught.exception.driver_call, "cuMemCreate")
+        self.device.clear_faults()
+        _devices.free(0, _devices.alloc(0, MIB, 0), MIB, 0)
+
+    def test_limits_peaks_and_trim(self):
+        _devices.free(0, _devices.alloc(0, 100 * MIB, 0), 100 * MIB, 0)
+        self.assertGreaterEqual(mend.stats()["peak_live_bytes"], 100 * MIB)
+        mend.reset_peak_stats()
+        self.assertEqual(mend.stats()["peak_live_bytes"], 0)
+        self.assertGreaterEqual(mend.trim(), 100 * MIB)
+        self.assertEqual(mend.stats()["reserved_bytes"], 0)
+        self.assertGreaterEqual(mend.stats()["created_bytes"], 100 * MIB)
+        mend.set_limit(10 * MIB)
+        with self.assertRaises(mend.OutOfMemoryError):
+            _devices.alloc(0, 11 * MIB, 0)
+
+    def test_what_was_created_is_reserved_or_released(self):
+        for size in (3 * MIB, 90 * MIB, 700 * MIB, 5):
+            _devices.free(0, _devices.alloc(0, size, 0), size, 0)
+            mend.trim(keep_bytes=size // 2)
+        ledger, stats = self.device.ledger(), mend.stats()
+        self.assertEqual(ledger["chunk_bytes"], stats["reserved_bytes"])
+
+    def test_a_stream_that_was_declared_is_waited_for(self):
+        stream, address = self.device.stream(), _devices.alloc(0, MIB, 0)
+        self.device.launch(stream, address, MIB, finish_ns=1000)
+        _devices.record_stream(0, address, stream)
+        _devices.free(0, address, MIB, 0)
+        mend.trim()
+        self.device.advance(2000)  # judged now: the range must still be mapped
+        self.assertEqual(self.device.violations, 0)
+
+    def test_the_device_judges(self):
+        address = _devices.alloc(0, MIB, 0)
+        other = mend.simulate  # a second device beneath the same pools is refused
+        with self.assertRaises(mend.Error):
+            other(GIB)
+        _devices.free(0, address, MIB, 0)
+
+    def test_calls_let_go_of_the_interpreter(self):
+        """While one thread is in a call of Mend, others run: a call under the lock would stop
+        this test for ever, for the observer waits for another thread."""
+        import ctypes
+
+        other_ran = threading.Event()
+        go = threading.Event()
+
+        def other():
+            go.wait(60)
+            other_ran.set()
+
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+        def observer(_context, _call, _is_after):
+            go.set()
+            other_ran.wait(60)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        library = _library.load("mend_sim")
+        library.mend_sim_set_call_observer(self.device._sim, observer, None)
+        _devices.free(0, _devices.alloc(0, MIB, 0), MIB, 0)
+        library.mend_sim_set_call_observer(self.device._sim, None, None)
+        thread.join()
+        self.assertTrue(other_ran.is_set())
+
+
+class Judge(unittest.TestCase):
+    def test_a_program_that_breaks_a_rule_is_told(self):
+        with mend.simulate(GIB) as device:
+            address = _devices.alloc(0, MIB, 0)
+            device.launch(device.stream(), address, MIB, finish_ns=1000)
+            _devices.free(0, address, MIB, 0)  # the stream was not declared
+            mend.trim()
+            device.advance(2000)
+            self.assertEqual(device.violations, 1)
+            self.assertIn("not mapped", device.first_violation)
+
+    def test_devices_follow_each_other(self):
+        for memory_bytes in (GIB, 2 * GIB):
+            with mend.simulate(memory_bytes):
+                self.assertEqual(mend.stats()["device_bytes"], memory_bytes)
+
+
+class Versions(unittest.TestCase):
+    def test_package_library_and_project_agree(self):
+        self.assertEqual(mend.__version__, mend.library_version())
+        project = (SOURCE / "pyproject.toml").read_text(encoding="utf-8")
+        self.assertIn(f'\nversion = "{mend.__version__}"\n', project)
+
+
+class Import(ProgramTest):
+    prelude = ""
+
+    def test_importing_loads_no_library(self):
+        self.succeeds(
+            """
+            import mend, mend.cupy, mend.rmm, mend.onnxruntime, mend.handler, mend.torch
+            assert "libmend" not in open("/proc/self/maps").read()
+            """
+        )
+
+    def test_a_process_that_has_a_libmend_keeps_one(self):
+        self.succeeds(
+            """
+            import ctypes, mend, shutil, tempfile
+            from mend import _library
+            with tempfile.TemporaryDirectory() as folder:
+                theirs = shutil.copy(_library.path_of("mend"), folder)
+                ctypes.CDLL(theirs)
+                mend.library_version(), _library.load("mend_torch")
+                maps = open("/proc/self/maps").read().split("\\n")
+                files = {line.split()[-1] for line in maps if "libmend.so" in line}
+                assert files == {theirs}, files
+            """
+        )
+
+    def test_a_machine_without_a_driver_is_told_so(self):
+        self.succeeds(
+            """
+            import mend
+            try:
+                mend.stats()
+            except mend.Error as error:
+                print(error.name)
+            """,
+            says=["MEND_ERROR_NO_DRIVER"],
+            LD_LIBRARY_PATH=None,
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

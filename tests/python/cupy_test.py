@@ -1,0 +1,135 @@
+"""mend.cupy over a stand-in for CuPy, which copies what CuPy keeps, calls and does not check."""
+
+import gc
+import threading
+import unittest
+
+from support import GIB, MIB, SimulatedTest
+
+import cupy
+import mend
+import mend.cupy
+
+
+class ObjectLevel(SimulatedTest):
+    has_bytes = True
+
+    def setUp(self):
+        super().setUp()
+        mend.cupy.enable()
+
+    def test_an_array_is_a_block(self):
+        array = cupy.empty(1000)
+        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        self.assertNotEqual(array.data.ptr, 0)
+        del array
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+    def test_an_empty_array_is_none(self):
+        array = cupy.empty(0)
+        self.assertEqual(array.data.ptr, 0)
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+    def test_memory_goes_round_in_the_order_of_its_stream(self):
+        """Freed while its stream is busy: for that stream it is usable at once, another one gets
+        it only behind what the first still does."""
+        ours, others = (cupy.cuda.Stream(self.device.stream()) for _ in range(2))
+        with ours:
+            array = cupy.empty(MIB)
+        address = array.data.ptr
+        self.device.launch(ours.ptr, address, MIB, finish_ns=1000, kind=1, tag=1)
+        del array  # under another current stream than its own
+        with others:
+            theirs = cupy.empty(MIB)
+        self.device.launch(others.ptr, theirs.data.ptr, MIB, finish_ns=1, kind=1, tag=2)
+        self.device.advance(5000)
+        self.device.launch(others.ptr, theirs.data.ptr, MIB, kind=2, tag=2)
+        with ours:
+            self.assertNotEqual(cupy.empty(MIB).data.ptr, theirs.data.ptr)
+
+    def test_out_of_memory_is_cupys_with_our_report(self):
+        with self.assertRaises(cupy.cuda.memory.OutOfMemoryError) as caught:
+            cupy.empty(2 * GIB)
+        self.assertIsInstance(caught.exception.__cause__, mend.OutOfMemoryError)
+        del caught
+        gc.collect()
+        cupy.empty(MIB)
+
+    def test_threads_allocate_and_free_each_others_arrays(self):
+        shared, errors = [], []
+
+        def work():
+            try:
+                for size in range(1, 200):
+                    shared.append(cupy.empty(size * 1000))
+                    if len(shared) > 20:
+                        shared.pop(0)
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        shared.clear()
+        self.assertEqual(errors, [])
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+    def test_an_array_that_outlives_its_pool_is_silent(self):
+        array = cupy.empty(MIB)
+        self.device.close()
+        del array  # no pool knows it any more
+        self.device = mend.simulate(GIB)
+
+
+class Pooled(SimulatedTest):
+    def setUp(self):
+        super().setUp()
+        mend.cupy.enable(mode="pooled")
+        self.pool = cupy.cuda._allocator.__self__
+
+    def tearDown(self):
+        self.pool.free_all_blocks()
+        super().tearDown()
+
+    def test_cupys_pool_keeps_what_was_freed(self):
+        del cupy.empty(MIB).data
+        self.assertEqual(mend.stats()["live_blocks"], 1)
+        self.pool.free_all_blocks()
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+    def test_null_makes_cupy_empty_its_pool_and_try_again(self):
+        array = cupy.empty(600 * MIB)
+        del array
+        array = cupy.empty(700 * MIB)
+        self.assertEqual(self.pool.retries, 1)
+        self.assertNotEqual(array.data.ptr, 0)
+        del array
+
+    def test_out_of_memory_is_cupys(self):
+        with self.assertRaises(cupy.cuda.memory.OutOfMemoryError):
+            cupy.empty(2 * GIB)
+
+    def test_without_our_look_null_would_be_an_array(self):
+        """What the pool would do over CuPy's own allocator of C functions."""
+        from mend import _library
+
+        library = _library.load("mend_hooks")
+        source = cupy.cuda.memory.CFunctionAllocator(
+            0,
+            _library.address_of(library, "mend_cupy_malloc"),
+            _library.address_of(library, "mend_cupy_free"),
+            None,
+        )
+        self.assertEqual(source.malloc(2 * GIB).ptr, 0)
+
+
+class Modes(unittest.TestCase):
+    def test_there_are_two(self):
+        with self.assertRaisesRegex(ValueError, "not 'both'"):
+            mend.cupy.enable("both")
+
+
+if __name__ == "__main__":
+    unittest.main()

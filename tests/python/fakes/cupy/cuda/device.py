@@ -1,0 +1,5 @@
+"""cupy.cuda.device."""
+
+
+def get_device_id():
+    return 0

@@ -1,0 +1,29 @@
+"""rmm.mr."""
+
+_resources = {}
+
+
+class CallbackMemoryResource:
+    """Does not look at what the function answers; an exception of it becomes a MemoryError."""
+
+    def __init__(self, allocate_func, deallocate_func):
+        self._allocate, self._deallocate = allocate_func, deallocate_func
+
+    def allocate(self, size, stream):
+        try:
+            return self._allocate(size, stream)
+        except Exception as error:
+            raise MemoryError(f"std::bad_alloc: out_of_memory: {error}") from None
+
+    def deallocate(self, ptr, size, stream):
+        self._deallocate(ptr, size, stream)
+
+
+def set_per_device_resource(device, mr):
+    if not isinstance(mr, CallbackMemoryResource):
+        raise TypeError("a DeviceMemoryResource is wanted")
+    _resources[device] = mr
+
+
+def get_per_device_resource(device):
+    return _resources[device]

@@ -1,0 +1,3 @@
+"""torch.backends."""
+
+from . import cudnn  # noqa: F401

@@ -1,0 +1,498 @@
+"""mend.torch over a stand-in for PyTorch, whose pluggable allocator copies the contract of
+PyTorch's (fakes/c10/pluggable.cpp). Each test is a process: Mend is turned on once."""
+
+import unittest
+
+from support import ProgramTest
+
+ENABLED = """
+import mend
+device = mend.simulate(1 << 30, has_bytes=True)
+import gc, threading, torch
+import mend.torch
+mend.torch.enable()
+MIB = 1 << 20
+
+def message_of(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("it did not fail")
+"""
+
+
+class WholeProcess(ProgramTest):
+    prelude = ENABLED
+
+    def test_a_tensor_is_a_block(self):
+        self.succeeds(
+            """
+            tensor = torch.empty(1000, device="cuda")
+            assert mend.stats()["requested_bytes"] == 1000
+            assert tensor.data_ptr() and mend.torch.is_enabled()
+            del tensor
+            assert mend.stats()["live_blocks"] == 0
+            """
+        )
+
+    def test_a_second_call_does_nothing(self):
+        self.succeeds(
+            """
+            tensor = torch.empty(1000)
+            before = torch._C._cuda_memoryStats
+            mend.torch.enable()
+            assert torch._C._cuda_memoryStats is before
+            assert torch.cuda.memory_allocated() == 1024
+            """
+        )
+
+    def test_out_of_memory_is_pytorchs_with_our_report(self):
+        self.succeeds(
+            """
+            try:
+                torch.empty(2 << 30)
+            except torch.OutOfMemoryError as error:
+                print(str(error)[:19], "no room for 2147483648 bytes" in str(error))
+            torch.empty(MIB)
+            """,
+            says=["CUDA out of memory. True"],
+        )
+
+    def test_another_failure_is_no_lack_of_memory(self):
+        self.succeeds(
+            """
+            device.fail("create", count=100, status=999)
+            try:
+                torch.empty(MIB)
+            except torch.OutOfMemoryError:
+                print("out of memory")
+            except RuntimeError as error:
+                print(str(error)[:11])
+            """,
+            says=["CUDA error."],
+        )
+
+    def test_no_tensor_is_null(self):
+        """PyTorch would take NULL for memory."""
+        self.succeeds(
+            """
+            for size in (1 << 30, 2 << 30, 1 << 50):
+                for _ in range(3):
+                    try:
+                        assert torch.empty(size).data_ptr() != 0
+                    except torch.OutOfMemoryError:
+                        pass
+            assert mend.stats()["live_blocks"] == 0
+            """
+        )
+
+    def test_a_tensor_used_on_another_stream_is_safe(self):
+        """What `other` still reads is not written by the next tensor's kernel."""
+        self.succeeds(RACE + "print(device.ledger()['content_errors'])", says=["0"])
+
+    def test_a_stream_that_was_not_recorded_is_seen(self):
+        """The same program without record_stream goes wrong, and the device says so."""
+        program = RACE.replace("tensor.record_stream(other)\n", "")
+        self.assertNotEqual(program, RACE)
+        out = self.succeeds(program + "print(device.ledger()['content_errors'])")
+        self.assertGreater(int(out), 0)
+
+    def test_threads_free_each_others_tensors(self):
+        """As autograd's threads do, each with a stream of its own."""
+        self.succeeds(
+            """
+            shared, errors = [], []
+
+            def work():
+                try:
+                    with torch.cuda.stream(torch.cuda.Stream(device.stream())):
+                        for i in range(200):
+                            shared.append(torch.empty(i * 1000 + 1))
+                            if len(shared) > 20:
+                                shared.pop(0)
+                except Exception as error:
+                    errors.append(error)
+
+            threads = [threading.Thread(target=work) for _ in range(6)]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+            shared.clear()
+            assert errors == [], errors
+            assert mend.stats()["live_blocks"] == 0
+            assert device.violations == 0
+            """
+        )
+
+    def test_tensors_that_live_at_the_end_are_silent(self):
+        self.succeeds("tensor = torch.empty(MIB)")
+
+    def test_empty_cache_gives_back(self):
+        self.succeeds(
+            """
+            torch.empty(100 * MIB)
+            assert torch.cuda.memory_reserved() >= 100 * MIB
+            torch.cuda.empty_cache()
+            assert torch.cuda.memory_reserved() == 0
+            """
+        )
+
+    def test_the_memory_fraction_is_a_limit(self):
+        self.succeeds(
+            """
+            torch.cuda.set_per_process_memory_fraction(0.25)
+            assert torch.cuda.memory.get_per_process_memory_fraction() == 0.25
+            message = message_of(lambda: torch.empty(300 * MIB))
+            assert "limit 268435456" in message, message
+            torch.cuda.set_per_process_memory_fraction(1.0)
+            torch.empty(300 * MIB)
+            """
+        )
+
+    def test_the_block_around_a_pointer_is_known(self):
+        self.succeeds(
+            """
+            import ctypes
+            tensor, size = torch.empty(1000), ctypes.c_size_t()
+            handle = torch._C._current.handle
+            inside = tensor.data_ptr() + 100
+            base = torch._C._library.fake_pluggable_base(handle, inside, ctypes.byref(size))
+            assert (base, size.value) == (tensor.data_ptr(), 1024)
+            """
+        )
+
+    def test_what_cannot_work_says_so(self):
+        """And what to do instead."""
+        self.succeeds(
+            """
+            class Capture:
+                def __call__(self):
+                    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                        pass
+
+            for call in (
+                torch.cuda.memory_snapshot,
+                torch.cuda.memory._record_memory_history,
+                torch.empty(1).untyped_storage()._share_cuda_,
+                Capture(),
+                torch.cuda.MemPool,
+                lambda: torch._C._cuda_getCheckpointState(0, (0, 0)),
+                lambda: torch._C._cuda_attach_out_of_memory_observer(print),
+            ):
+                message = message_of(call)
+                assert message.startswith("mend.torch: "), message
+                assert "docs/frameworks/pytorch.md" in message, message
+            """
+        )
+
+    def test_cudnns_benchmark_stays_off(self):
+        self.succeeds(
+            """
+            import warnings
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                torch.backends.cudnn.benchmark = True
+                torch.backends.cudnn.set_flags(_benchmark=True)
+                torch.backends.cudnn.benchmark = False
+            assert not torch.backends.cudnn.benchmark and not torch._C._cudnn_benchmark
+            print(len(caught), "stays off" in str(caught[0].message))
+            """,
+            says=["2 True"],
+        )
+
+
+# Kernels on two streams, judged by their bytes: `other` reads until 1000 ns what was written.
+RACE = """
+other = torch.cuda.Stream(device.stream())
+tensor = torch.empty(MIB)
+device.launch(0, tensor.data_ptr(), MIB, kind=1, tag=1)
+device.advance(10)
+device.launch(other.cuda_stream, tensor.data_ptr(), MIB, finish_ns=1000, kind=2, tag=1)
+tensor.record_stream(other)
+del tensor
+following = torch.empty(MIB)
+device.launch(0, following.data_ptr(), MIB, kind=1, tag=2)
+device.advance(5000)
+"""
+
+
+class Statistics(ProgramTest):
+    prelude = ENABLED
+
+    def test_the_keys_are_pytorchs(self):
+        self.succeeds(
+            """
+            torch.empty(1)
+            metrics = ["allocation", "segment", "active", "inactive_split"]
+            metrics += ["allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes"]
+            metrics += ["inactive_split_bytes"]
+            ends = ["current", "peak", "allocated", "freed"]
+            pools = ["all", "small_pool", "large_pool"]
+            keys = {f"{m}.{p}.{e}" for m in metrics for p in pools for e in ends}
+            keys |= {f"oversize_{m}.{e}" for m in ("allocations", "segments") for e in ends}
+            keys |= {"num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc"}
+            keys |= {"num_device_free", "num_oom_rejections", "max_split_size"}
+            assert set(torch.cuda.memory_stats()) == keys
+            """
+        )
+
+    def test_figures_are_those_of_the_pool(self):
+        self.succeeds(
+            """
+            tensors = [torch.empty(size) for size in (1000, 3 * MIB, 200 * MIB)]
+            del tensors[1]
+            stats, ours = torch.cuda.memory_stats(), mend.stats()
+            assert stats["allocation.all.current"] == 2
+            assert stats["allocation.small_pool.current"] == 1
+            assert stats["allocated_bytes.all.current"] == 1024 + 200 * MIB
+            assert stats["allocated_bytes.small_pool.current"] == 1024
+            assert stats["requested_bytes.all.current"] == 1000 + 200 * MIB
+            assert stats["allocated_bytes.all.allocated"] == 1024 + 203 * MIB
+            assert stats["allocated_bytes.all.freed"] == 3 * MIB
+            assert torch.cuda.memory_allocated() == ours["live_bytes"]
+            assert torch.cuda.max_memory_allocated() == 1024 + 203 * MIB
+            assert torch.cuda.memory_reserved() == ours["reserved_bytes"]
+            assert torch.cuda.max_memory_reserved() == ours["peak_reserved_bytes"]
+            """
+        )
+
+    def test_figures_add_up(self):
+        """Of each metric: what came less what went is there; peaks are no less; the two pools
+        make the whole, of what is there and of what came."""
+        self.succeeds(
+            """
+            import random
+            random.seed(7)
+            tensors = []
+            for step in range(300):
+                tensors.append(torch.empty(random.choice([500, 70000, 3 * MIB, 12 * MIB])))
+                if len(tensors) > 12:
+                    del tensors[random.randrange(len(tensors))]
+                if step == 100:
+                    torch.cuda.reset_peak_memory_stats()
+                stats = torch.cuda.memory_stats_as_nested_dict()
+                for name, pools in stats.items():
+                    if not isinstance(pools, dict) or "all" not in pools:
+                        continue
+                    for metric in pools.values():
+                        assert metric["allocated"] - metric["freed"] == metric["current"], name
+                        assert metric["peak"] >= metric["current"], name
+                        assert min(metric.values()) >= 0, (name, metric)
+                    for end in ("current", "allocated"):
+                        parts = pools["small_pool"][end] + pools["large_pool"][end]
+                        assert parts == pools["all"][end], (name, end)
+            """
+        )
+
+    def test_resets(self):
+        self.succeeds(
+            """
+            torch.empty(100 * MIB)
+            tensor = torch.empty(MIB)
+            torch.cuda.reset_peak_memory_stats()
+            assert torch.cuda.max_memory_allocated() == MIB
+            torch.cuda.reset_accumulated_memory_stats()
+            stats = torch.cuda.memory_stats()
+            assert stats["allocation.all.allocated"] == stats["allocated_bytes.all.allocated"] == 0
+            assert stats["allocation.all.current"] == 1
+            del tensor
+            assert torch.cuda.memory_stats()["allocated_bytes.all.freed"] == MIB
+            """
+        )
+
+    def test_out_of_memory_is_counted(self):
+        self.succeeds(
+            """
+            message_of(lambda: torch.empty(2 << 30))
+            assert torch.cuda.memory_stats()["num_ooms"] == 1
+            assert torch.cuda.memory_summary().startswith("CUDA OOMs: 1 ")
+            """
+        )
+
+    def test_what_we_would_give_back_counts_as_free(self):
+        """The driver says 600 MiB of 1 GiB are free, and knows nothing of the simulated device."""
+        self.succeeds(
+            """
+            assert torch.cuda.mem_get_info() == (600 * MIB, 1 << 30)
+            tensor = torch.empty(100 * MIB)
+            assert torch.cuda.mem_get_info()[0] < 700 * MIB
+            del tensor
+            free, total = torch.cuda.memory.mem_get_info()
+            assert free >= 700 * MIB and total == 1 << 30
+            torch.empty(900 * MIB)
+            assert torch.cuda.mem_get_info() == (1 << 30, 1 << 30)
+            """
+        )
+
+    def test_before_the_first_tensor_there_are_none(self):
+        self.succeeds(
+            """
+            assert torch.cuda.memory_stats() == {} and torch.cuda.memory_allocated() == 0
+            assert not torch.cuda.is_initialized()
+            """
+        )
+
+
+class TooLate(ProgramTest):
+    prelude = "import mend, torch\nimport mend.torch\ndevice = mend.simulate(1 << 30)\n"
+
+    def test_after_the_first_tensor(self):
+        self.succeeds(
+            """
+            before = torch._C._cuda_memoryStats, torch.cuda.mem_get_info
+            torch.cuda._lazy_init()
+            try:
+                mend.torch.enable()
+            except RuntimeError as error:
+                print(str(error)[:38])
+            assert (torch._C._cuda_memoryStats, torch.cuda.mem_get_info) == before
+            assert torch.cuda.memory.get_allocator_backend() == "native"
+            assert not mend.torch.is_enabled()
+            """,
+            says=["mend.torch.enable() comes too late: Py"],
+        )
+
+    def test_where_somebody_else_initialised_the_allocator(self):
+        self.succeeds(
+            """
+            torch._C._current.is_initialized = True
+            try:
+                mend.torch.enable()
+            except RuntimeError as error:
+                print(str(error)[:34])
+            """,
+            says=["mend.torch.enable() comes too late"],
+        )
+
+
+class OtherPyTorch(ProgramTest):
+    prelude = TooLate.prelude
+
+    def test_without_cuda(self):
+        self.succeeds(
+            """
+            del torch._C._cuda_customAllocator
+            try:
+                mend.torch.enable()
+            except RuntimeError as error:
+                print("built without CUDA" in str(error))
+            """,
+            says=["True"],
+        )
+
+    def test_setters_that_are_missing(self):
+        """The allocator works without them; the functions that would call them do nothing."""
+        self.succeeds(
+            """
+            del torch._C._CUDAPluggableAllocator.set_base_alloc_fn
+            del torch._C._CUDAPluggableAllocator.set_init_fn
+            mend.torch.enable()
+            assert torch.empty(1000).data_ptr()
+            """
+        )
+
+    def test_record_stream_may_not_be_missing(self):
+        self.succeeds(
+            """
+            del torch._C._CUDAPluggableAllocator.set_record_stream_fn
+            try:
+                mend.torch.enable()
+            except RuntimeError as error:
+                print("record_stream" in str(error))
+            assert torch.cuda.memory.get_allocator_backend() == "native"
+            """,
+            says=["True"],
+        )
+
+    def test_functions_that_are_missing(self):
+        self.succeeds(
+            """
+            for name in ("_cuda_getMemoryFraction", "_cuda_record_memory_history"):
+                delattr(torch._C, name)
+            del torch.cuda.MemPool
+            mend.torch.enable()
+            assert not hasattr(torch._C, "_cuda_getMemoryFraction")
+            """
+        )
+
+
+class Part(ProgramTest):
+    prelude = TooLate.prelude + "torch.cuda._lazy_init()\n"
+
+    def test_segments_are_blocks(self):
+        self.succeeds(
+            """
+            with mend.torch.pool() as pool:
+                segment = pool.segment(20 << 20)
+                assert mend.stats()["live_bytes"] == 20 << 20
+            pool.allocator.raw_delete(segment)
+            assert mend.stats()["live_blocks"] == 0
+            """
+        )
+
+    def test_null_is_out_of_memory(self):
+        self.succeeds(
+            """
+            with mend.torch.pool() as pool:
+                try:
+                    pool.segment(2 << 30)
+                except torch.OutOfMemoryError:
+                    print("out of memory")
+                assert pool.segment(2 << 20)
+            """,
+            says=["out of memory"],
+        )
+
+    def test_there_is_one_pool_and_it_may_be_entered_twice(self):
+        self.succeeds(
+            """
+            with mend.torch.pool() as first:
+                with mend.torch.pool() as second:
+                    assert first is second
+                assert first.is_used
+            assert not first.is_used
+            with mend.torch.pool() as third:
+                assert first is third
+            """
+        )
+
+    def test_an_error_inside_leaves_the_pool_usable(self):
+        self.succeeds(
+            """
+            for _ in range(2):
+                try:
+                    with mend.torch.pool() as pool:
+                        raise ValueError
+                except ValueError:
+                    assert not pool.is_used
+            """
+        )
+
+    def test_pytorch_without_pools(self):
+        self.succeeds(
+            """
+            del torch.cuda.MemPool
+            try:
+                with mend.torch.pool():
+                    pass
+            except RuntimeError as error:
+                print("2.5 is the first" in str(error))
+            """,
+            says=["True"],
+        )
+
+
+class PartOfTheWhole(ProgramTest):
+    prelude = ENABLED
+
+    def test_after_enable_it_does_nothing(self):
+        self.succeeds(
+            """
+            with mend.torch.pool() as pool:
+                assert pool is None and torch.empty(MIB).data_ptr()
+            """
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

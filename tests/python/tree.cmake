@@ -1,0 +1,6 @@
+# Installs what a wheel would hold into TREE, anew, and puts the stand-ins beside their libraries.
+file(REMOVE_RECURSE ${TREE})
+execute_process(
+  COMMAND ${CMAKE_COMMAND} --install ${BUILD} --component python --prefix ${TREE}
+  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+file(COPY ${SOURCES}/ DESTINATION ${FAKES} PATTERN __pycache__ EXCLUDE PATTERN c10/*.cpp EXCLUDE)
