@@ -456,6 +456,23 @@ class Part(ProgramTest):
             """
         )
 
+    def test_a_pool_of_ones_own(self):
+        self.succeeds(
+            """
+            own = mend.torch.mem_pool()
+            with mend.torch.pool() as shared, mend.torch.pool(own) as pool:
+                assert pool is own is not shared and own.is_used
+            torch.__version__ = "2.6.1"
+            try:
+                mend.torch.mem_pool()
+            except RuntimeError as error:
+                print("2.7 is the first" in str(error))
+            with mend.torch.pool() as again:
+                assert again is shared
+            """,
+            says=["True"],
+        )
+
     def test_an_error_inside_leaves_the_pool_usable(self):
         self.succeeds(
             """

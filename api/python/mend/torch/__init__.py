@@ -18,9 +18,9 @@ import threading
 import warnings
 
 from .. import _library
-from ._pool import pool
+from ._pool import mem_pool, pool
 
-__all__ = ["enable", "is_enabled", "pool"]
+__all__ = ["enable", "is_enabled", "mem_pool", "pool"]
 
 _lock = threading.RLock()
 # What PyTorch holds addresses of, for ever; not empty once Mend is on.
@@ -60,7 +60,7 @@ def enable() -> None:
         except RuntimeError as error:
             raise RuntimeError(_TOO_LATE) from error
         _kept.extend((allocator, library))
-        for name, function in _statistics.replacements().items():
+        for name, function in _statistics.replacements(torch).items():
             if hasattr(torch._C, name):
                 setattr(torch._C, name, function)
         mem_get_info = _statistics.mem_get_info_over(torch)

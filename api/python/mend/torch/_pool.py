@@ -11,18 +11,23 @@ import threading
 
 from .. import _library
 
+_FIRST_THAT_GIVES_BACK = (2, 7)
+
 _lock = threading.Lock()
-# One pool for each device, for ever: PyTorch holds addresses of what they are made of.
-_pools: dict[int, object] = {}
+# One for each device, for ever.
+_shared: dict[int, object] = {}
+# PyTorch holds addresses of these: for ever, too.
+_allocators: list[object] = []
 _inside = threading.local()
 
 
 @contextlib.contextmanager
-def pool(device: int | None = None):
-    """What this thread allocates in PyTorch meanwhile lies in memory of Mend's, on `device` or the
-    current one; other threads, those of backward included, do not take part. Yields the
-    torch.cuda.MemPool, of which a process has one for each device. After enable() all memory is
-    Mend's already: it does nothing then, and yields None."""
+def pool(of: object | None = None, device: int | None = None):
+    """What this thread allocates in PyTorch meanwhile lies in memory of Mend's; other threads,
+    those of backward included, do not take part. `of` is what mem_pool() made, else the pool that
+    the process has for the device, whose memory is used again and again but never goes back.
+    Yields the torch.cuda.MemPool. After enable() all memory is Mend's already: it does nothing
+    then, and yields None."""
     import torch
 
     from . import is_enabled
@@ -31,34 +36,57 @@ def pool(device: int | None = None):
         yield None
         return
     index = torch.cuda.current_device() if device is None else device
-    mem_pool = _pool_of(torch, index)
-    depths = _inside.__dict__
-    if depths.get(str(index)):  # PyTorch does not take the same pool twice
-        yield mem_pool
+    chosen = _shared_pool(torch, index) if of is None else of
+    entered = _inside.__dict__.setdefault("pools", [])
+    if chosen in entered:  # PyTorch does not take the same pool twice
+        yield chosen
         return
-    depths[str(index)] = True
+    entered.append(chosen)
     try:
-        with torch.cuda.use_mem_pool(mem_pool, device=index):
-            yield mem_pool
+        with torch.cuda.use_mem_pool(chosen, device=index):
+            yield chosen
     finally:
-        depths[str(index)] = False
+        entered.remove(chosen)
 
 
-def _pool_of(torch, index: int):
+def mem_pool(device: int | None = None):
+    """A torch.cuda.MemPool of its own over Mend: its memory goes back to Mend when it and its
+    tensors are gone and PyTorch's cache is emptied. None after enable(). Raises RuntimeError where
+    PyTorch is older than 2.7."""
+    import torch
+
+    from . import is_enabled
+
+    if is_enabled():
+        return None
+    if _version_of(torch) < _FIRST_THAT_GIVES_BACK:
+        raise RuntimeError(
+            f"mend.torch: PyTorch {torch.__version__} frees the memory of a torch.cuda.MemPool"
+            " wrongly; 2.7 is the first that does not. mend.torch.pool() never gives back, and works"
+        )
+    return _made(torch, device)
+
+
+def _made(torch, device: int | None):
     if not hasattr(torch.cuda, "MemPool"):
         raise RuntimeError(
             f"mend.torch: PyTorch {torch.__version__} has no torch.cuda.MemPool; 2.5 is the first"
             " with one. mend.torch.enable() works with all of the process's memory"
         )
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(
+        str(_library.path_of("mend_torch")), "mend_torch_alloc_or_null", "mend_torch_free"
+    )
+    _allocators.append(allocator)
+    with torch.cuda.device(torch.cuda.current_device() if device is None else device):
+        return torch.cuda.MemPool(allocator.allocator())
+
+
+def _shared_pool(torch, index: int):
     with _lock:
-        if index not in _pools:
-            allocator = torch.cuda.memory.CUDAPluggableAllocator(
-                str(_library.path_of("mend_torch")), "mend_torch_alloc_or_null", "mend_torch_free"
-            )
-            with torch.cuda.device(index):
-                _pools[index] = torch.cuda.MemPool(allocator.allocator())
-            _kept.append(allocator)
-        return _pools[index]
+        if index not in _shared:
+            _shared[index] = _made(torch, index)
+        return _shared[index]
 
 
-_kept: list[object] = []
+def _version_of(torch) -> tuple[int, ...]:
+    return tuple(int(part) for part in torch.__version__.split(".")[:2])

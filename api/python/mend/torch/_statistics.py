@@ -101,9 +101,11 @@ def memory_fraction(device: int) -> float:
     return now["limit_bytes"] / now["device_bytes"]
 
 
-def replacements() -> dict[str, object]:
+def replacements(torch) -> dict[str, object]:
     """The functions of torch._C that are replaced, by name. Not every PyTorch has all of them."""
     return {
+        # A pluggable allocator always says no, and torch.accelerator asks no further then.
+        "_accelerator_isAllocatorInitialized": torch.cuda.is_initialized,
         "_cuda_memoryStats": nested,
         "_cuda_resetPeakMemoryStats": reset_peaks,
         "_cuda_resetAccumulatedMemoryStats": reset_accumulated,

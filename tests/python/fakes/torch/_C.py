@@ -133,6 +133,12 @@ _cuda_attach_out_of_memory_observer = _unsupported("attachOutOfMemoryObserver")
 _cuda_getCheckpointState = _unsupported("getCheckpointState")
 _cuda_checkPoolLiveAllocations = _unsupported("checkPoolLiveAllocations")
 
+
+
+def _accelerator_isAllocatorInitialized():
+    return False
+
+
 _cudnn_benchmark = False
 
 

@@ -1,0 +1,59 @@
+"""mend.cupy beneath CuPy itself. CuPy links CUDA's runtime into itself and asks it for the current
+stream and device, so that without a GPU its arrays cannot be made: what is tried are its allocator
+objects, which take and give back memory of the simulated device."""
+
+import unittest
+
+import cupy
+import mend
+import mend.cupy
+from cupy.cuda import memory
+from mend import _library
+
+MIB = 1 << 20
+
+
+class Real(unittest.TestCase):
+    def setUp(self):
+        self.device = mend.simulate(1 << 30)
+
+    def tearDown(self):
+        self.device.close()
+
+    def test_both_modes_are_taken(self):
+        for mode in ("object", "pooled"):
+            mend.cupy.enable(mode)
+        cupy.cuda.set_allocator(None)
+
+    def test_an_array_owns_its_block(self):
+        """As the object level makes them, with a stream and a device that are given."""
+
+        class Stream:
+            ptr = 0
+
+        block = mend.cupy._Block(0, 1000, Stream())
+        unowned = memory.UnownedMemory(block.address, 1000, block, 0)
+        pointer = memory.MemoryPointer(unowned, 0)
+        self.assertEqual(pointer.ptr, block.address)
+        del block, unowned
+        self.assertEqual(mend.stats()["live_blocks"], 1)
+        del pointer
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+        self.assertEqual(memory.UnownedMemory(0, 0, None, 0).ptr, 0)
+
+    def test_errors_are_the_ones_cupy_knows(self):
+        self.assertEqual(cupy.cuda.runtime.CUDARuntimeError(2).status, 2)
+        self.assertIn("1,000", str(memory.OutOfMemoryError(1000, 500)))
+
+    def test_the_functions_are_taken(self):
+        library = _library.load("mend_hooks")
+        memory.CFunctionAllocator(
+            0,
+            _library.address_of(library, "mend_cupy_malloc"),
+            _library.address_of(library, "mend_cupy_free"),
+            library,
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

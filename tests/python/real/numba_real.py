@@ -1,0 +1,63 @@
+"""mend.numba beneath numba-cuda itself: its own base classes and pointers, over the simulated
+device. Contexts are made by the driver, so the manager is given a stand-in for one."""
+
+import os
+import unittest
+
+import mend
+
+os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "mend.numba"
+
+from numba import cuda  # noqa: E402
+from numba.cuda.cudadrv import driver  # noqa: E402
+
+
+class Context:
+    class device:
+        id = 0
+
+
+class Real(unittest.TestCase):
+    def setUp(self):
+        self.device = mend.simulate(1 << 30)
+        self.context = Context()
+        driver._memory_manager = None
+        driver._ensure_memory_manager()
+        self.manager = driver._memory_manager(context=self.context)
+        self.manager.initialize()
+
+    def tearDown(self):
+        self.device.close()
+
+    def test_the_environment_turns_it_on(self):
+        self.assertEqual(type(self.manager).__module__, "mend.numba")
+        self.assertIsInstance(self.manager, cuda.HostOnlyCUDAMemoryManager)
+
+    def test_a_pointer_owns_its_block(self):
+        pointer = self.manager.memalloc(1000)
+        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        self.assertNotEqual(int(pointer.device_pointer), 0)
+        view = pointer.view(100)
+        del pointer
+        self.assertEqual(mend.stats()["live_blocks"], 1)
+        del view
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+    def test_out_of_memory_is_numbas(self):
+        with self.assertRaises(driver.CudaAPIError) as caught:
+            self.manager.memalloc(2 << 30)
+        self.assertEqual(caught.exception.code, 2)
+
+    def test_figures_and_reset(self):
+        pointer = self.manager.memalloc(1 << 20)
+        self.assertEqual(self.manager.get_memory_info().free, (1 << 30) - (1 << 20))
+        with self.assertRaisesRegex(NotImplementedError, "mend.numba"):
+            self.manager.get_ipc_handle(pointer)
+        self.manager.reset()
+        with self.manager.defer_cleanup():
+            del pointer
+        self.assertEqual(mend.stats()["live_blocks"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

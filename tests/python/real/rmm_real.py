@@ -1,0 +1,46 @@
+"""mend.rmm beneath RMM itself: its resource calls ours, over the simulated device."""
+
+import unittest
+
+import mend
+import mend.rmm
+import rmm
+from rmm.pylibrmm.stream import Stream
+
+
+class ForeignStream:
+    """Any object with the protocol of CUDA streams."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return (0, self.handle)
+
+
+class Real(unittest.TestCase):
+    def setUp(self):
+        self.device = mend.simulate(1 << 30)
+
+    def tearDown(self):
+        self.device.close()
+
+    def test_memory_comes_and_goes_in_stream_order(self):
+        resource = mend.rmm.resource(0)
+        stream = Stream(ForeignStream(self.device.stream()))
+        address = resource.allocate(1000, stream)
+        self.assertEqual(mend.stats()["requested_bytes"], 1000)
+        resource.deallocate(address, 1000, stream)
+        self.assertEqual(resource.allocate(1000, stream), address)
+
+    def test_out_of_memory_carries_our_report(self):
+        with self.assertRaisesRegex(MemoryError, "no room for 2147483648 bytes"):
+            mend.rmm.resource(0).allocate(2 << 30)
+
+    def test_rmm_takes_the_resource(self):
+        mend.rmm.enable(device=0)
+        self.assertIs(rmm.mr.get_per_device_resource(0), mend.rmm._kept[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
