@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* They are declared in CUDA's headers, which are not needed here. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, DRIVER_VERSION = 13020, PROPERTIES_BYTES = 1024 };
