@@ -419,6 +419,21 @@ class OtherPyTorch(ProgramTest):
 class Part(ProgramTest):
     prelude = TooLate.prelude + "torch.cuda._lazy_init()\n"
 
+    def test_only_this_thread_takes_part(self):
+        self.succeeds(
+            """
+            import threading
+            with mend.torch.pool():
+                thread = threading.Thread(target=lambda: torch.empty(1000))
+                thread.start(), thread.join()
+                assert mend.stats()["live_blocks"] == 0
+                torch.empty(1000)
+                assert mend.stats()["live_blocks"] == 1
+            torch.empty(1000)
+            assert mend.stats()["live_blocks"] == 1
+            """
+        )
+
     def test_segments_are_blocks(self):
         self.succeeds(
             """

@@ -226,7 +226,8 @@ class Real(unittest.TestCase):
             info = Path(site) / "mend-0.1.0.dist-info"
             info.mkdir()
             (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
-            (info / "entry_points.txt").write_text("[torch.backends]\nmend = mend.torch:_autoload\n")
+            entry = "[torch.backends]\nmend = mend.torch:_autoload\n"
+            (info / "entry_points.txt").write_text(entry)
             path = f"{site}{os.pathsep}{os.environ['PYTHONPATH']}"
             self.succeeds("assert mend.torch.is_enabled(); empty(1)", before=BEGIN,
                           MEND_TORCH="1", PYTHONPATH=path)

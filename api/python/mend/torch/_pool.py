@@ -62,7 +62,7 @@ def mem_pool(device: int | None = None):
     if _version_of(torch) < _FIRST_THAT_GIVES_BACK:
         raise RuntimeError(
             f"mend.torch: PyTorch {torch.__version__} frees the memory of a torch.cuda.MemPool"
-            " wrongly; 2.7 is the first that does not. mend.torch.pool() never gives back, and works"
+            " wrongly; 2.7 is the first that does not. mend.torch.pool() keeps it, and works"
         )
     return _made(torch, device)
 

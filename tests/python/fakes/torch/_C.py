@@ -1,9 +1,11 @@
 """torch._C over a copy of the contract of CUDAPluggableAllocator, in libpluggable.so.
 
-The native allocator is there to be replaced only: it is "initialised" by the first tensor.
+The native allocator is "initialised" by the first tensor, and can be replaced no more then.
 """
 
 import ctypes
+import itertools
+import threading
 from pathlib import Path
 
 _GLIBCXX_USE_CXX11_ABI = True
@@ -74,9 +76,22 @@ for _setter, _what in {
 
 
 class _Native:
-    """PyTorch's own allocator, as far as it can be seen from here."""
+    """PyTorch's own allocator, as far as it can be seen from here: for each tensor a segment, from
+    the MemPool that this thread is in, or else of cudaMalloc. It keeps them."""
 
     is_initialized = False
+    SEGMENT = 20 << 20
+
+    def __init__(self):
+        self.here = threading.local()
+        self.addresses = itertools.count(1 << 46, 1 << 32)
+
+    def malloc(self, size, device, stream):
+        pool = getattr(self.here, "pool", None)
+        return pool.segment(max(size, self.SEGMENT)) if pool else next(self.addresses)
+
+    def raw_delete(self, pointer):
+        """The segment stays in the cache."""
 
 
 _current = _Native()

@@ -135,11 +135,13 @@ class MemPool:
 def use_mem_pool(pool, device=None):
     if pool.is_used:
         raise RuntimeError("the pool is in use already")
+    here = _C._current.here
+    before, here.pool = getattr(here, "pool", None), pool
     pool.is_used = True
     try:
         yield
     finally:
-        pool.is_used = False
+        pool.is_used, here.pool = False, before
 
 
 def _cuda():

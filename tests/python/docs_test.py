@@ -1,0 +1,101 @@
+"""The lines of docs/frameworks that turn a hook on: each block marked with `<!-- this runs -->` is run
+as it stands there, over the stand-ins, and must have made Mend allocate. And what the pages say of
+messages and settings is what the code says."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from support import SOURCE, environment, run
+
+PAGES = SOURCE / "docs/frameworks"
+BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
+
+# What stands around a page's Python so that it meets a device, and that the hook was used.
+BEFORE = "import mend\ndevice = mend.simulate(1 << 30)\n"
+AFTER = "\nassert mend.stats()['allocations'] > 0\nassert device.violations == 0\n"
+MORE = {"numba.md": "\nfrom numba import cuda\narray = cuda.Context().memalloc(1000)\n"}
+# The programs that shell lines run.
+PROGRAMS = {
+    "pytorch.md": "import torch\n" + BEFORE + "tensor = torch.empty(1000)\n" + AFTER,
+    "numba.md": BEFORE + "from numba import cuda\narray = cuda.Context().memalloc(1000)\n" + AFTER,
+}
+
+
+def blocks():
+    for page in sorted(PAGES.glob("*.md")):
+        for number, (language, text) in enumerate(BLOCK.findall(page.read_text("utf-8")), 1):
+            yield f"{page.name} {number}", page.name, language, text
+
+
+class Pages(unittest.TestCase):
+    def test_every_framework_has_a_block_that_runs(self):
+        with_blocks = {page for _, page, _, _ in blocks()}
+        self.assertEqual(with_blocks, {page.name for page in PAGES.glob("*.md")})
+
+    def test_python(self):
+        for name, page, language, text in blocks():
+            if language != "python":
+                continue
+            with self.subTest(name):
+                # A page that makes a device of its own stands alone.
+                alone = "mend.simulate" in text
+                program = text if alone else BEFORE + text + MORE.get(page, "") + AFTER
+                done = run(program)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_shell(self):
+        for name, page, language, text in blocks():
+            if language != "sh":
+                continue
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / "program.py").write_text(PROGRAMS[page], encoding="utf-8")
+                site = _site_with_entry_point(folder)
+                variables = environment()
+                variables["PYTHONPATH"] = f"{site}:{variables['PYTHONPATH']}"
+                done = subprocess.run(["sh", "-ec", text], cwd=folder, env=variables,
+                                      capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+def _site_with_entry_point(folder):
+    info = Path(folder) / "site/mend-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mend\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[torch.backends]\nmend = mend.torch:_autoload\n")
+    return info.parent
+
+
+class Words(unittest.TestCase):
+    def test_messages_are_quoted_as_they_are(self):
+        code = "".join(path.read_text("utf-8") for path in (SOURCE / "api/python").rglob("*.py"))
+        code = re.sub(r'"\n\s+f?"', "", code)
+        page = (PAGES / "pytorch.md").read_text("utf-8") + (PAGES / "numba.md").read_text("utf-8")
+        quoted = re.findall(r"`(?:RuntimeError|NotImplementedError): (.*?)`", page)
+        self.assertGreaterEqual(len(quoted), 7)
+        for message in quoted:
+            for part in re.split(r"\.\.\.|cannot work.*", message):
+                self.assertIn(part.replace("mend.torch: ", "").strip(), code, message)
+
+    def test_variables_are_those_of_the_code(self):
+        code = "".join(path.read_text("utf-8") for path in (SOURCE / "api/python").rglob("*.py"))
+        in_code = set(re.findall(r'environ\.get\("(MEND_\w+)"', code))
+        text = "".join(page.read_text("utf-8") for page in PAGES.glob("*.md"))
+        in_text = set(re.findall(r"\bMEND_(?!NO_)\w+(?==|\b)", text)) - {"MEND_CONF"}
+        self.assertEqual(in_code, in_text)
+
+    def test_every_refusal_is_listed(self):
+        refusals = (SOURCE / "api/python/mend/torch/_refusals.py").read_text("utf-8")
+        page = (PAGES / "pytorch.md").read_text("utf-8")
+        for name in ("memory_snapshot", "_record_memory_history", "MemPool", "reduce-overhead",
+                     "another process", "out-of-memory observer", "cudnn.benchmark"):
+            self.assertIn(name, page)
+        self.assertLessEqual(len(re.findall(r'^    "_cuda_', refusals, re.M)), 12)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    unittest.main()

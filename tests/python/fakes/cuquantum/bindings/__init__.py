@@ -1,0 +1,1 @@
+"""cuquantum.bindings."""
