@@ -239,6 +239,9 @@ static void *use_the_pool(void *argument)
     mend_sim_set_call_observer(parent.sim, stop_at_the_call, self);
     rig_free_blocks(&parent);
     rig_fill(&parent);
+    rig_free_blocks(&parent);
+    CHECK(mend_trim(parent.pool, 0, NULL) == MEND_OK);
+    rig_fill(&parent);
     CHECK(mend_forget_stream(parent.pool, parent.streams[1]) == MEND_OK);
     void *pointer = NULL;
     CHECK(mend_alloc(parent.pool, 20 << 20, NULL, &pointer) == MEND_OK);
