@@ -39,15 +39,13 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
     zone->allocated_requested_bytes += requested_bytes;
     zone->live_bytes += span->size_bytes;
     zone->requested_bytes += requested_bytes;
-    zone->peak_live_blocks = mend_max_u64(zone->peak_live_blocks, zone->allocations - zone->frees);
-    zone->peak_live_bytes = mend_max_u64(zone->peak_live_bytes, zone->live_bytes);
-    zone->peak_requested_bytes = mend_max_u64(zone->peak_requested_bytes, zone->requested_bytes);
+    mend_raise_u64(&zone->peak_live_blocks, zone->allocations - zone->frees);
+    mend_raise_u64(&zone->peak_live_bytes, zone->live_bytes);
+    mend_raise_u64(&zone->peak_requested_bytes, zone->requested_bytes);
     counters->live_bytes += span->size_bytes;
-    counters->peak_live_blocks =
-        mend_max_u64(counters->peak_live_blocks, mend_heap_live_blocks(heap));
-    counters->peak_live_bytes = mend_max_u64(counters->peak_live_bytes, counters->live_bytes);
-    counters->peak_requested_bytes =
-        mend_max_u64(counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
+    mend_raise_u64(&counters->peak_live_blocks, mend_heap_live_blocks(heap));
+    mend_raise_u64(&counters->peak_live_bytes, counters->live_bytes);
+    mend_raise_u64(&counters->peak_requested_bytes, MEND_HEAP_SUM(heap, requested_bytes));
 }
 
 static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)

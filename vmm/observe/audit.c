@@ -15,6 +15,8 @@
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
 
 #define HEX(value)           ((unsigned long long)(value))
+#define IN_CACHES(heap, figure)                                                                    \
+    ((heap)->zones[MEND_ZONE_SMALL].cache.figure + (heap)->zones[MEND_ZONE_LARGE].cache.figure)
 
 typedef struct audit {
     const mend_heap *heap;
@@ -301,8 +303,7 @@ static bool chunks_are_right(const audit *a)
     size_t mapped = 0;
     size_t held = 0;
     size_t missing = 0;
-    if (!mend_tree_is_valid(&chunks->mapped) || !mend_tree_is_valid(&chunks->whole) ||
-        !mend_tree_is_valid(&chunks->all)) {
+    if (!mend_chunks_are_in_order(chunks)) {
         return broken(a, "a tree of chunks is out of order");
     }
     for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
@@ -406,18 +407,6 @@ static bool nodes_are_right(const audit *a)
            broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }
 
-static size_t cached_blocks(const mend_heap *heap)
-{
-    return (size_t)heap->zones[MEND_ZONE_SMALL].cache.count +
-           heap->zones[MEND_ZONE_LARGE].cache.count;
-}
-
-static size_t promised_to_caches(const mend_heap *heap)
-{
-    return (size_t)heap->zones[MEND_ZONE_SMALL].cache.promised +
-           heap->zones[MEND_ZONE_LARGE].cache.promised;
-}
-
 /* Nobody is in the midst of a transaction, whose claims would be missed elsewhere. */
 static bool nothing_is_claimed(const audit *a)
 {
@@ -429,7 +418,7 @@ static bool nothing_is_claimed(const audit *a)
         }
     }
     if (heap->span_slab.promised_count != 0 ||
-        heap->run_slab.promised_count != promised_to_caches(heap) ||
+        heap->run_slab.promised_count != IN_CACHES(heap, promised) ||
         heap->wait_slab.promised_count != 0) {
         return broken(a, "nodes are promised to nobody");
     }
@@ -476,7 +465,7 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
         heap->chunks.reserved_bytes) {
         return broken(&a, "live and free do not add up to reserved");
     }
-    if (mend_heap_live_blocks(heap) + cached_blocks(heap) != heap->blocks.count) {
+    if (mend_heap_live_blocks(heap) + IN_CACHES(heap, count) != heap->blocks.count) {
         return broken(&a, "the counts of live blocks are wrong");
     }
     return true;

@@ -95,17 +95,41 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     return MEND_DRIVER_OK;
 }
 
+static mend_chunk *mapped_before(const mend_chunk *chunk)
+{
+    return CHUNK_OF(mend_tree_previous(&chunk->by_address), by_address);
+}
+
+static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_tree_insert_by(&chunks->mapped, &chunk->by_address, compare_address);
+    mend_chunk *before = mapped_before(chunk);
+    chunk->next = CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
+    if (before != NULL) {
+        before->next = chunk;
+    }
+    chunks->unmapped_bytes -= chunk->size_bytes;
+}
+
+static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
+{
+    mend_chunk *before = mapped_before(chunk);
+    if (before != NULL) {
+        before->next = chunk->next;
+    }
+    mend_tree_remove(&chunks->mapped, &chunk->by_address);
+    chunks->unmapped_bytes += chunk->size_bytes;
+}
+
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
 {
     if (chunk->address != 0) {
-        mend_tree_remove(&chunks->mapped, &chunk->by_address);
-        chunks->unmapped_bytes += chunk->size_bytes;
+        leave_mapped(chunks, chunk);
     }
     chunk->address = address;
     chunk->zone = zone;
     if (address != 0) {
-        mend_tree_insert(&chunks->mapped, &chunk->by_address);
-        chunks->unmapped_bytes -= chunk->size_bytes;
+        enter_mapped(chunks, chunk);
     }
 }
 
@@ -153,6 +177,17 @@ void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_m
     count_missing(chunks, chunk, true);
 }
 
+bool mend_chunks_are_in_order(const mend_chunks *chunks)
+{
+    bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->whole) &&
+                    mend_tree_is_valid(&chunks->all);
+    const mend_tree_node *at = is_right ? mend_tree_first(&chunks->mapped) : NULL;
+    for (; at != NULL && is_right; at = mend_tree_next(at)) {
+        is_right = CHUNK_OF(at, by_address)->next == CHUNK_OF(mend_tree_next(at), by_address);
+    }
+    return is_right;
+}
+
 mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number)
 {
     mend_chunk key = {.number = number};
@@ -170,11 +205,6 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
     mend_chunk *chunk =
         CHUNK_OF(mend_tree_last_to(&chunks->mapped, &address, is_behind), by_address);
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
-}
-
-mend_chunk *mend_chunk_next(const mend_chunk *chunk)
-{
-    return CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
 }
 
 mend_chunk *mend_chunk_whole_at_most(const mend_chunks *chunks, uint64_t size_bytes,

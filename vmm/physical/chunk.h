@@ -24,6 +24,7 @@ typedef enum mend_chunk_missing {
 
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in mapped, while address is not 0 */
+    struct mend_chunk *next;   /* in mapped: the one behind it; NULL for the last */
     mend_tree_node by_size;    /* in whole, while live_bytes is 0 and it is not held */
     mend_tree_node by_number;  /* in all */
     mend_chunk_handle handle;
@@ -71,6 +72,9 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device
 /* Frees the host's memory only; every chunk was released. */
 void mend_chunks_clear(mend_chunks *chunks);
 
+/* The trees are valid, and each mapped chunk knows the next. O(n). */
+bool mend_chunks_are_in_order(const mend_chunks *chunks);
+
 /* Creates a chunk, mapped nowhere and wholly free. The slab was reserved. Reaches the driver; on
  * failure nothing changed. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
@@ -94,8 +98,11 @@ mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
 /* The mapped chunk that contains the address; NULL when none does. */
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 
-/* The mapped chunk behind or at the address; NULL when none is. */
-mend_chunk *mend_chunk_next(const mend_chunk *chunk);
+/* The mapped chunk behind a mapped one, not always where it ends; NULL when none is. */
+static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
+{
+    return chunk->next;
+}
 
 static inline bool mend_chunk_is_whole(const mend_chunk *chunk)
 {

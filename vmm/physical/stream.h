@@ -64,8 +64,8 @@ typedef struct mend_streams {
     mend_context context; /* streams of other contexts are refused */
     bool verify; /* streams end without a word: a handle may mean another stream at any time, so it
                     is asked at each find, and only then */
-    bool serves_any; /* memory was asked for that any stream may use: it matters what is idle */
-    mend_list watches;        /* see capture.h */
+    bool serves_any;   /* memory was asked for that any stream may use: it matters what is idle */
+    mend_list watches; /* see capture.h */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] stands for no stream */
     uint32_t count;
     uint32_t capacity;
