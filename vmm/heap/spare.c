@@ -18,7 +18,7 @@ void mend_spare_note_request(mend_heap *heap, uint64_t size_bytes)
 {
     mend_spare *spare = &heap->spare;
     uint64_t live = heap->counters.live_bytes + size_bytes;
-    uint64_t allocated = heap->counters.allocated_bytes;
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     spare->most_live_bytes = mend_max_u64(spare->most_live_bytes, live);
     if ((allocated - spare->window_start_bytes) / RESERVES_OF_WINDOW >
         heap->chunks.reserved_bytes) {
