@@ -64,10 +64,10 @@ MEND_TEST(heap_spare, rare_moves_pay_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
     mend_spare_note_moves(&heap, 10 * MOVES_WORTH_ALL);
-    heap.counters.allocated_bytes += 64 * LIVED_BYTES + 63;
+    heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 64 * LIVED_BYTES + 63;
     mend_spare_note_request(&heap, MEND_MIB);
     EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(50)));
-    heap.counters.allocated_bytes += 1;
+    heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 1;
     mend_spare_note_request(&heap, MEND_MIB);
     EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(50)));
     EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
@@ -87,7 +87,7 @@ MEND_TEST(heap_spare, nothing_for_a_while_after_a_refusal)
     mend_heap heap = heap_that_held_it();
     mend_spare_note_refusal(&heap);
     EXPECT_FALSE(mend_spare_allows(&heap, 0));
-    heap.counters.allocated_bytes += 65 * LIVED_BYTES;
+    heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 65 * LIVED_BYTES;
     mend_spare_note_request(&heap, MEND_MIB);
     EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
 }

@@ -68,11 +68,10 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
 /* Compares both ends of the smallest runs that fit, by the wholly free chunks they would pin. What
  * breaks more of them than allowed is left out. */
 static mend_fit sparing_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
-                            sparing_bounds bounds)
+                            sparing_bounds bounds, uint64_t allowed_bytes)
 {
     mend_fit best = {0};
     uint64_t least_bytes = UINT64_MAX;
-    uint64_t allowed_bytes = mend_plan_waste_allowed(heap, request);
     mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
     for (int tries = 0; run != NULL && tries < bounds.tries && least_bytes > 0 &&
                         run->size_bytes / bounds.size_factor <= request->size_bytes;
@@ -102,9 +101,11 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
         mend_scarcity scarcity = mend_heap_scarcity(heap);
         bool is_tight = scarcity == MEND_TIGHT;
         mend_fit fit = {0};
-        if (scarcity != MEND_AMPLE) {
-            fit =
-                sparing_fit(heap, request, zone, is_tight ? bounds_when_tight : bounds_when_scarce);
+        if (is_tight) {
+            fit = sparing_fit(heap, request, zone, bounds_when_tight,
+                              mend_plan_waste_allowed(heap, request));
+        } else if (scarcity == MEND_SCARCE) {
+            fit = sparing_fit(heap, request, zone, bounds_when_scarce, UINT64_MAX);
         }
         if (fit.run != NULL || (is_tight && !request->may_break)) {
             return fit;
