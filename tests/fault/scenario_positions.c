@@ -179,6 +179,10 @@ static const scenario *find(const char *name)
     X(extension_behind_a_stream_wait)                                                              \
     X(after_a_host_wait_for_a_fence)                                                               \
     X(after_a_wait_for_the_context)                                                                \
+    X(for_any_stream_afresh)                                                                       \
+    X(for_any_stream_behind_a_fence_that_has_passed)                                               \
+    X(for_any_stream_after_a_host_wait_for_a_fence)                                                \
+    X(for_any_stream_after_a_wait_for_the_context)                                                 \
     X(retired_mappings_unmapped_first)                                                             \
     X(retired_mappings_in_flight)                                                                  \
     X(closing_a_page)                                                                              \

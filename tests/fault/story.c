@@ -94,6 +94,8 @@ mend_result story_call(story_run *run, const operation *op)
     case ALLOC_ALIGNED:
         return mend_alloc_aligned(pool, op->bytes, STORY_ALIGNMENT_BYTES, run->streams[op->stream],
                                   &block->pointer);
+    case ALLOC_FOR_ANY:
+        return mend_alloc(pool, op->bytes, MEND_NO_STREAM, &block->pointer);
     case FREE:
         return free_slot(run, op, run->streams[op->stream]);
     case FREE_ANYWHERE:
@@ -149,7 +151,7 @@ static void occupy(story_run *run, const slot *block, mend_sim_work_kind kind, i
 void story_use(story_run *run, const operation *op)
 {
     slot *block = &run->slots[op->slot];
-    if (op->action == ALLOC || op->action == ALLOC_ALIGNED) {
+    if (op->action == ALLOC || op->action == ALLOC_ALIGNED || op->action == ALLOC_FOR_ANY) {
         block->bytes = op->bytes;
         block->tag = ++run->next_tag;
         block->stream = op->stream;

@@ -13,12 +13,13 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
 
 /* PRESSURE adds a callback that calls the pool, and frees nothing. FOREIGN: another process takes
  * memory of the device. USE: the GPU reads a block on a stream until the next WAIT. ALLOC_ALIGNED
- * asks for this. */
+ * asks for this. ALLOC_FOR_ANY asks without a stream, and uses the block on one. */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
 
 typedef enum story_action {
     ALLOC,
     ALLOC_ALIGNED,
+    ALLOC_FOR_ANY,
     FREE,
     FREE_ANYWHERE,
     SHARE,

@@ -51,6 +51,7 @@ void scene_judge_success(const scene *s)
     switch (s->told->call.action) {
     case ALLOC:
     case ALLOC_ALIGNED:
+    case ALLOC_FOR_ANY:
         EXPECT_U64_EQ(before->allocations + 1, after->allocations);
         EXPECT_U64_EQ(before->requested_bytes + s->told->call.bytes, after->requested_bytes);
         break;
@@ -122,6 +123,7 @@ static bool is_documented(const scene *s)
     switch (s->told->call.action) {
     case ALLOC:
     case ALLOC_ALIGNED:
+    case ALLOC_FOR_ANY:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
     case FREE:
@@ -278,7 +280,8 @@ static void expect_outputs_untouched(const scene *s)
     action called = s->told->call.action;
     EXPECT_PTR_EQ(NULL, s->created);
     EXPECT_U64_EQ(SCENE_UNTOUCHED, s->run.released_bytes);
-    if (s->told->kind == SCENARIO_CALL && (called == ALLOC || called == ALLOC_ALIGNED)) {
+    if (s->told->kind == SCENARIO_CALL &&
+        (called == ALLOC || called == ALLOC_ALIGNED || called == ALLOC_FOR_ANY)) {
         EXPECT_PTR_EQ(NULL, s->run.slots[s->told->call.slot].pointer);
     }
 }
