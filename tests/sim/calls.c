@@ -195,13 +195,15 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 static void judge_lost(trial *t, const trial_call *call)
 {
     bool frees_in_peace = t->stopped && call->kind == CALL_FREE;
+    bool was_asked = !t->refused; /* by an allocator in its place */
     trial_pool *pool = &t->pools[call->pool];
     if (call->result == MEND_ERROR_DEVICE_LOST) {
         pool->lost = true;
         /* A context that was broken before the driver's end stays so: no call asks again. */
         trial_claim(t, TRIAL_RESULT, !frees_in_peace || t->may_be_lost,
                     "a free was refused after the driver's end");
-    } else if (pool->lost && !frees_in_peace && call->result != MEND_ERROR_OUT_OF_HOST_MEMORY) {
+    } else if (pool->lost && was_asked && !frees_in_peace &&
+               call->result != MEND_ERROR_OUT_OF_HOST_MEMORY) {
         trial_claim(t, TRIAL_RESULT, false, "call %d answers %s though the device is lost",
                     (int)call->kind, mend_result_name(call->result));
     }
