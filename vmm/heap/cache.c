@@ -69,6 +69,7 @@ void mend_cache_open(mend_heap *heap)
 {
     assert(heap->cache_closings > 0);
     heap->cache_closings--;
+    heap->cache_spares_chunks = mend_heap_scarcity(heap) != MEND_AMPLE;
 }
 
 uint64_t mend_cache_bytes(const mend_heap *heap)

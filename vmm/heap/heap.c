@@ -36,8 +36,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
         return result;
     }
     heap->streams.verify = config->streams_may_vanish;
-    /* Where streams vanish a fence is recorded at each free: no block could be kept. */
-    heap->cache_closings = config->front_cache && !config->streams_may_vanish ? 0 : 1;
+    heap->cache_closings = 1;
     mend_mutex_init(&heap->making, MEND_RANK_MAKING);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     mend_chunks_init(&heap->chunks, heap->driver, config->device);
@@ -54,6 +53,10 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_slab_init(&heap->span_slab, sizeof(mend_span));
     mend_slab_init(&heap->run_slab, sizeof(mend_run));
     mend_slab_init(&heap->wait_slab, sizeof(mend_wait));
+    /* Where streams vanish a fence is recorded at each free: no block could be kept. */
+    if (config->front_cache && !config->streams_may_vanish) {
+        mend_cache_open(heap);
+    }
     return MEND_OK;
 }
 

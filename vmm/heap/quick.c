@@ -9,7 +9,6 @@
 #include "heap/cache.h"
 #include "heap/heap.h"
 #include "heap/layout.h"
-#include "heap/scarcity.h"
 
 /* The stream that a handle means, where the handle alone tells and no group may take it; or
  * MEND_STREAM_UNKNOWN. */
@@ -70,11 +69,11 @@ static inline bool breaks_a_chunk(const mend_span *span)
     return true;
 }
 
-/* Where room is scarce a search spares wholly free chunks, if it can. */
+/* Where room is scarce a search spares wholly free chunks, if it can. How scarce it is does not
+ * change while the cache is open: only whoever makes room reserves, gives back, or notes use. */
 static inline bool would_be_spared(const mend_heap *heap, const mend_span *span)
 {
-    return span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span) &&
-           mend_heap_scarcity(heap) != MEND_AMPLE;
+    return heap->cache_spares_chunks && span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span);
 }
 
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)

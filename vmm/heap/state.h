@@ -198,6 +198,7 @@ typedef struct mend_heap {
     mend_spare spare;
     mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */
     uint32_t cache_closings;    /* the front cache is closed while this is not 0 */
+    bool cache_spares_chunks;   /* memory is not ample, as long as the cache is open */
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
     mend_list groups;           /* see heap/group.h */
     uint32_t group_count;

@@ -6,6 +6,7 @@
 #include "heap/cache.h"
 #include "heap/group.h"
 #include "heap/layout.h"
+#include "heap/scarcity.h"
 
 #define RUN_OF(node)         MEND_CONTAINER_OF(node, mend_run, by_address)
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
@@ -484,6 +485,10 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a) ||
         !counts_are_right(&a)) {
         return false;
+    }
+    if (heap->cache_closings == 0 &&
+        heap->cache_spares_chunks != (mend_heap_scarcity(heap) != MEND_AMPLE)) {
+        return broken(&a, "the front cache does not know how scarce memory is");
     }
     return mend_observe_audit_sums(heap, finding);
 }
