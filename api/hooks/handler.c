@@ -5,12 +5,12 @@
 
 static int handler_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
 {
-    return mend_device_alloc((int)(intptr_t)ctx, size, stream, pointer);
+    return (int)mend_device_alloc((int)(intptr_t)ctx, size, stream, pointer);
 }
 
 static int handler_free(void *ctx, void *pointer, size_t size, mend_stream stream)
 {
-    return mend_device_free((int)(intptr_t)ctx, pointer, size, stream);
+    return (int)mend_device_free((int)(intptr_t)ctx, pointer, size, stream);
 }
 
 mend_result mend_hook_handler(int device, mend_device_handler *handler)

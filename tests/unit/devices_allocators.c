@@ -236,7 +236,7 @@ static void wrap_own(int device)
     void *block = allocate(0);
     EXPECT_INT_EQ(1, w.allocs);
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
-    EXPECT_RESULT(MEND_OK, w.beneath.record_stream(w.beneath.handler.ctx, block, world.stream));
+    EXPECT_INT_EQ(MEND_OK, w.beneath.record_stream(w.beneath.handler.ctx, block, world.stream));
     /* Mend's own explanation comes through. */
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
@@ -244,7 +244,7 @@ static void wrap_own(int device)
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
     give(0, block);
-    EXPECT_RESULT(MEND_OK, w.beneath.trim(w.beneath.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_INT_EQ(MEND_OK, w.beneath.trim(w.beneath.handler.ctx, 0, &(uint64_t){0}));
     EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
     devices_close(&world);
 }
