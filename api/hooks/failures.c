@@ -5,18 +5,15 @@
 
 static _Atomic uint64_t failures;
 
-mend_result mend_hooks_note(mend_result result, const char *what)
+void mend_hooks_note_failure(mend_result result, const char *what)
 {
-    if (result != MEND_OK) {
-        atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
-        mend_error error = MEND_ERROR_INIT;
-        char line[1024];
-        mend_last_error(&error);
-        snprintf(line, sizeof(line), "%s failed: %s: %s", what, mend_result_name(result),
-                 error.message);
-        mend_log_write(MEND_LOG_WARNING, line);
-    }
-    return result;
+    mend_error error = MEND_ERROR_INIT;
+    char line[1024];
+    atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
+    mend_last_error(&error);
+    snprintf(line, sizeof(line), "%s failed: %s: %s", what, mend_result_name(result),
+             error.message);
+    mend_log_write(MEND_LOG_WARNING, line);
 }
 
 uint64_t mend_hooks_failures(void)

@@ -4,8 +4,15 @@
 
 #include "mend/mend.h"
 
-/* Passes the result through; where it is an error, `what` could not be done because of it. */
-mend_result mend_hooks_note(mend_result result, const char *what);
+/* Because of an error `what` could not be done. */
+void mend_hooks_note_failure(mend_result result, const char *what);
+
+static inline void mend_hooks_note(mend_result result, const char *what)
+{
+    if (result != MEND_OK) {
+        mend_hooks_note_failure(result, what);
+    }
+}
 
 /* How many errors there were. */
 uint64_t mend_hooks_failures(void);
