@@ -29,9 +29,10 @@ MEND_API mend_result mend_pool_for_device(int device, mend_pool **pool);
 
 /*
  * How the default pool of a device (MEND_ALL_DEVICES: of each) is to be made; `config` is copied,
- * its field `device` does not count. NULL: all defaults. To be called before the pool is used.
- * No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (as mend_pool_create, or the pool exists
- * already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to 63).
+ * its field `device` does not count. NULL: all defaults. To be called before the pool is used,
+ * which then says what is wrong with a field. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
+ * (struct_size, or the pool exists already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to
+ * 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_default_config(int device, const mend_pool_config *config);
 
