@@ -22,12 +22,11 @@ static mend_process_devices *lock(void)
     return devices;
 }
 
-/* Under the mutex: drops so many holds; whether they were the last. */
-static bool drop(mend_stand_in *stand_in, uint64_t holds)
+/* Under the mutex: drops a hold; whether it was the last. */
+static bool drop(mend_stand_in *stand_in)
 {
-    assert(stand_in->holds >= holds);
-    stand_in->holds -= holds;
-    return stand_in->holds == 0;
+    assert(stand_in->holds > 0);
+    return --stand_in->holds == 0;
 }
 
 /* Nobody can reach it any more. Without locks. */
@@ -56,7 +55,7 @@ void mend_stand_in_let_go(mend_stand_in *stand_in)
         return;
     }
     mend_process_devices *devices = lock();
-    bool was_last = drop(stand_in, 1);
+    bool was_last = drop(stand_in);
     mend_mutex_unlock(&devices->mutex);
     if (was_last) {
         retire(stand_in);
@@ -141,7 +140,7 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
         if (stand_in != NULL) {
             stand_in->holds++;
         }
-        replaced[i] = before != NULL && drop(before, 1) ? before : NULL;
+        replaced[i] = before != NULL && drop(before) ? before : NULL;
     }
     mend_mutex_unlock(&devices->mutex);
     for (int i = first; i <= last; i++) {
@@ -236,8 +235,7 @@ static mend_result result_of(const mend_stand_in *stand_in, int answer, mend_res
         *error = *before;
         return MEND_OK;
     }
-    bool is_known = is_result(answer);
-    mend_result result = is_known ? (mend_result)answer : otherwise;
+    mend_result result = is_result(answer) ? (mend_result)answer : otherwise;
     if (error->result == result) {
         return result;
     }
@@ -328,7 +326,7 @@ static bool take_block(mend_stand_in *stand_in, const void *pointer)
     if (is_there) {
         mend_pointer_map_remove(&devices->blocks, address);
         devices->blocks.promised_count++;
-        drop(stand_in, 1); /* the caller's own hold is left */
+        drop(stand_in); /* the caller's own hold is left */
     }
     mend_mutex_unlock(&devices->mutex);
     return is_there;

@@ -53,10 +53,11 @@ typedef struct mend_device_handler {
 /*
  * An allocator that stands in for Mend's own pools beneath every hook: a logger, a limiter,
  * cudaMallocAsync. Its functions are called by any thread, by several at once, and without a lock;
- * they may call Mend, and mend_set_allocator too. Each is given handler.ctx. What they answer is a
- * mend_result; of other numbers an allocation makes MEND_ERROR_OUT_OF_MEMORY, and everything else
- * MEND_ERROR_DRIVER. Sizes are never 0, pointers never NULL, and each pointer that alloc gives is
- * freed by the same allocator, once. Where a framework names no stream they are given
+ * they may call Mend, and mend_set_allocator too, but mend_device_alloc would come back to them.
+ * Each is given handler.ctx. What they answer is a mend_result; of other numbers an allocation
+ * makes MEND_ERROR_OUT_OF_MEMORY, and everything else MEND_ERROR_DRIVER. Sizes are never 0 (but of
+ * a free, where the framework does not say), pointers never NULL, and each pointer that alloc gives
+ * is freed by the same allocator, once. Where a framework names no stream they are given
  * MEND_NO_STREAM: the memory must be idle for every stream when it is handed out, and after a free
  * be handed on only when all work of the device is done. A function of an allocator for all devices
  * is called with the device current in the thread.
