@@ -1,0 +1,30 @@
+"""The programs. Each is a module with prepare(place, size, chance), which builds it and gives the
+function that makes one step. What the size means, and where a search for the largest begins and
+ends, stands here, so that a driver need not import PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+
+class Sizes(NamedTuple):
+    """Sizes are multiples of `smallest`, up to `largest`."""
+
+    knob: str
+    smallest: int
+    largest: int
+
+
+SIZES = {
+    "generate-train": Sizes("sequences", smallest=4, largest=512),
+    "language-model": Sizes("sequences", smallest=2, largest=256),
+    "lora": Sizes("tokens of the longest sequence", smallest=512, largest=65536),
+    "two-streams": Sizes("rows", smallest=256, largest=1 << 20),
+    "vision": Sizes("pictures", smallest=4, largest=512),
+}
+
+
+def load(name: str):
+    """The module of a workload."""
+    return importlib.import_module(f"{__name__}.{name.replace('-', '_')}")

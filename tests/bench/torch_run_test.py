@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""bench/torch: the search finds the largest size that runs, figures and tables are made right, and
+the programs are all there.
+
+Usage: torch_run_test.py FOLDER_OF_BENCH
+"""
+import ast
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+FOLDER = Path(sys.argv.pop()) / "torch"
+sys.path.insert(0, str(FOLDER))
+import harness  # noqa: E402
+import report  # noqa: E402
+import run  # noqa: E402
+import workloads  # noqa: E402
+
+
+class Search(unittest.TestCase):
+    def search(self, limit, smallest=4, largest=1000, finest=0.0):
+        tried = []
+
+        def runs(size):
+            tried.append(size)
+            return size <= limit
+
+        found = run.largest_size(runs, smallest, largest, finest)
+        self.assertEqual(len(tried), len(set(tried)), "a size was tried twice")
+        self.assertTrue(all(size % smallest == 0 and size <= largest for size in tried), tried)
+        return found, tried
+
+    def test_every_limit_is_found(self):
+        for limit in range(4, 1000, 7):
+            self.assertEqual(self.search(limit)[0], limit // 4 * 4)
+
+    def test_where_not_even_the_smallest_runs(self):
+        self.assertEqual(self.search(3), (0, [4]))
+
+    def test_where_everything_runs(self):
+        self.assertEqual(self.search(10**9)[0], 1000)
+
+    def test_a_coarse_search_is_short_and_below(self):
+        found, tried = self.search(700, finest=0.1)
+        self.assertTrue(630 <= found <= 700, found)
+        self.assertLess(len(tried), len(self.search(700)[1]))
+
+
+class Figures(unittest.TestCase):
+    def test_percentiles(self):
+        values = list(range(1, 101))
+        self.assertEqual([harness.percentile(values, p) for p in (0.5, 0.99, 1.0)], [50, 99, 100])
+        self.assertEqual(harness.percentile([7.0], 0.5), 7.0)
+
+    def test_sizes_in_words(self):
+        self.assertEqual(run.bytes_of("24GiB"), 24 << 30)
+        self.assertEqual(run.bytes_of("1.5MiB"), 3 << 19)
+        self.assertEqual(run.bytes_of("77"), 77)
+
+    def test_an_unknown_allocator_is_refused(self):
+        os.environ["MEND_BENCH_ALLOCATOR"] = "other"
+        with self.assertRaisesRegex(SystemExit, "it takes native, expandable, mend"):
+            harness.choose_allocator()
+
+
+class Table(unittest.TestCase):
+    done = {"completed": True, "steps": 100, "peak_reserved_bytes": 3 << 20,
+            "step_ms": {"p50": 1.25, "p99": 2.5, "max": 3}}
+    failed = {"completed": False, "steps": 4, "peak_reserved_bytes": 5 << 20,
+              "step_ms": {"p50": 1.0, "p99": 1.0, "max": 1.0}}
+
+    def table(self):
+        result = {"workload": "vision", "largest": {"native": 8, "mend": 12}, "shared": 8,
+                  "at_shared": {"native": self.done, "mend": self.done},
+                  "at_largest": {"native": self.done, "mend": self.failed}}
+        return report.table([result], {"native": {"lost": 0, "rounds": 200}, "mend": {}}, 1 << 30)
+
+    def test_a_row_for_each_allocator(self):
+        self.assertIn("| vision | native | 8 | 3 | 8 | 3 | 1.2 | 2.5 | 100 | 0 |", self.table())
+        self.assertIn("| vision | mend | 12 | 5 | 8 | 3 | 1.2 | 2.5 | 100 | 1 |", self.table())
+        self.assertIn("native 0 of 200, mend failed of 0.", self.table())
+
+    def test_a_workload_that_nothing_runs(self):
+        result = {"workload": "lora", "largest": {"mend": 0}, "shared": 0, "at_shared": {},
+                  "at_largest": {}}
+        row = "| lora | mend | none | - | 0 | - | - | - | 0 | 2 |"
+        self.assertIn(row, report.table([result], {}, 0))
+
+    def test_it_is_kept_between_its_markers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            document = Path(folder) / "a.md"
+            document.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+            report.keep(document, "new")
+            text = document.read_text()
+            self.assertEqual(text, f"before\n{report.BEGIN}\n\nnew\n\n{report.END}\nafter\n")
+            report.keep(document, "new")
+            self.assertEqual(document.read_text(), text)
+
+    def test_the_document_has_the_markers(self):
+        document = (FOLDER.parent.parent / "docs/benchmarks.md").read_text(encoding="utf-8")
+        self.assertEqual((document.count(report.BEGIN), document.count(report.END)), (1, 1))
+
+
+class Programs(unittest.TestCase):
+    def test_each_workload_is_a_module_with_prepare(self):
+        for name in workloads.SIZES:
+            path = FOLDER / "workloads" / f"{name.replace('-', '_')}.py"
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+            arguments = [a.arg for a in functions["prepare"].args.args]
+            self.assertEqual(arguments, ["place", "size", "chance"], name)
+
+    def test_they_differ_by_one_variable_alone(self):
+        """No workload asks which allocator it runs under."""
+        for path in (FOLDER / "workloads").glob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            self.assertNotIn("mend", text.lower().replace("recommend", ""), path)
+            self.assertNotIn("environ", text, path)
+
+
+if __name__ == "__main__":
+    unittest.main()
