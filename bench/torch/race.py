@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A tensor that another stream still reads is freed, and memory of its size asked for and written
-at once: with record_stream the reader must see what it was given. Prints one line of JSON; exit status
-1 where a reader saw something else.
+at once: with record_stream the reader must see what it was given. Prints one line of JSON; exit
+status 1 where a reader saw something else.
 
     MEND_BENCH_ALLOCATOR=mend bench/torch/race.py --rounds 200
 """

@@ -36,9 +36,11 @@ def table(results: list[dict], races: dict[str, dict], memory_bytes: int) -> str
     ]
     for result in results:
         lines += [_row(result, allocator) for allocator in result["largest"]]
-    lines += ["", "Record_stream race, rounds in which a reader saw what it should not: " + ", ".join(
+    lost = [
         f"{name} {race.get('lost', 'failed')} of {race.get('rounds', 0)}"
-        for name, race in races.items()) + "."]
+        for name, race in races.items()
+    ]
+    lines += ["", f"Race of record_stream, rounds with a wrong reader: {', '.join(lost)}."]
     return "\n".join(lines)
 
 

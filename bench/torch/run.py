@@ -5,8 +5,8 @@
     bench/torch/run.py --dry-run                       # tiny, on the CPU: do the programs work?
 
 For each workload: the largest size that runs, by a search in processes of their own; then every
-allocator with at least --steps steps at its largest size, and at the largest that all can run, where
-times can be compared. --keep FILE writes the table between the markers of a document.
+allocator with at least --steps steps at its largest size, and at the largest that all can run,
+where times can be compared. --keep FILE writes the table between the markers of a document.
 """
 
 from __future__ import annotations
