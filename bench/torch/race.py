@@ -49,8 +49,17 @@ def main() -> int:
     lost = sum(
         not race(place, sizes[index % len(sizes)], index) for index in range(arguments.rounds)
     )
-    print(json.dumps({"workload": "race", "allocator": allocator, "rounds": arguments.rounds,
-                      "lost": lost, "torch": place.torch.__version__}))
+    print(
+        json.dumps(
+            {
+                "workload": "race",
+                "allocator": allocator,
+                "rounds": arguments.rounds,
+                "lost": lost,
+                "torch": place.torch.__version__,
+            }
+        )
+    )
     return 1 if lost else 0
 
 

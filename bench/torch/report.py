@@ -19,9 +19,17 @@ def _row(result: dict, allocator: str) -> str:
     shared, own = result["at_shared"].get(allocator, {}), result["at_largest"].get(allocator, {})
     failures = sum(not row.get("completed", False) for row in (shared, own))
     cells = (
-        result["workload"], allocator, result["largest"][allocator] or "none",
-        _mib(own, "peak_reserved_bytes"), result["shared"], _mib(shared, "peak_reserved_bytes"),
-        _ms(shared, "p50"), _ms(shared, "p99"), shared.get("steps", 0), failures)
+        result["workload"],
+        allocator,
+        result["largest"][allocator] or "none",
+        _mib(own, "peak_reserved_bytes"),
+        result["shared"],
+        _mib(shared, "peak_reserved_bytes"),
+        _ms(shared, "p50"),
+        _ms(shared, "p99"),
+        shared.get("steps", 0),
+        failures,
+    )
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 

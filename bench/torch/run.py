@@ -38,8 +38,13 @@ class Runner:
         if self.arguments.dry_run:
             command.append("--dry-run")
         done = subprocess.run(
-            command, env={**os.environ, "MEND_BENCH_ALLOCATOR": allocator},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+            command,
+            env={**os.environ, "MEND_BENCH_ALLOCATOR": allocator},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
         lines = done.stdout.strip().split("\n")
         try:
             row = json.loads(lines[-1])
@@ -53,8 +58,14 @@ class Runner:
     def step(self, workload: str, allocator: str, size: int, steps: int, warm_up: int) -> dict:
         """A workload at a size."""
         return self.run(
-            "one.py", allocator, workload, f"--size={size}", f"--steps={steps}",
-            f"--warm-up={warm_up}", f"--memory={self.arguments.memory}")
+            "one.py",
+            allocator,
+            workload,
+            f"--size={size}",
+            f"--steps={steps}",
+            f"--warm-up={warm_up}",
+            f"--memory={self.arguments.memory}",
+        )
 
 
 def largest_size(runs, smallest: int, largest: int, finest: float) -> int:
@@ -87,15 +98,22 @@ def measure(runner: Runner, workload: str, allocators: list[str]) -> dict:
         largest[allocator] = largest_size(runs, sizes.smallest, most, arguments.finest)
         print(f"{workload} under {allocator}: {largest[allocator]}", file=sys.stderr)
     shared = min(largest.values())
-    result = {"workload": workload, "largest": largest, "shared": shared, "at_shared": {},
-              "at_largest": {}}
+    result = {
+        "workload": workload,
+        "largest": largest,
+        "shared": shared,
+        "at_shared": {},
+        "at_largest": {},
+    }
     for allocator in allocators if shared else ():
         steps = (3, 1) if arguments.dry_run else (arguments.steps, 5)
         result["at_shared"][allocator] = runner.step(workload, allocator, shared, *steps)
         own = largest[allocator]
         result["at_largest"][allocator] = (
-            result["at_shared"][allocator] if own == shared
-            else runner.step(workload, allocator, own, *steps))
+            result["at_shared"][allocator]
+            if own == shared
+            else runner.step(workload, allocator, own, *steps)
+        )
     return result
 
 

@@ -4,6 +4,7 @@ the programs are all there.
 
 Usage: torch_run_test.py FOLDER_OF_BENCH
 """
+
 import ast
 import os
 import sys
@@ -66,15 +67,27 @@ class Figures(unittest.TestCase):
 
 
 class Table(unittest.TestCase):
-    done = {"completed": True, "steps": 100, "peak_reserved_bytes": 3 << 20,
-            "step_ms": {"p50": 1.25, "p99": 2.5, "max": 3}}
-    failed = {"completed": False, "steps": 4, "peak_reserved_bytes": 5 << 20,
-              "step_ms": {"p50": 1.0, "p99": 1.0, "max": 1.0}}
+    done = {
+        "completed": True,
+        "steps": 100,
+        "peak_reserved_bytes": 3 << 20,
+        "step_ms": {"p50": 1.25, "p99": 2.5, "max": 3},
+    }
+    failed = {
+        "completed": False,
+        "steps": 4,
+        "peak_reserved_bytes": 5 << 20,
+        "step_ms": {"p50": 1.0, "p99": 1.0, "max": 1.0},
+    }
 
     def table(self):
-        result = {"workload": "vision", "largest": {"native": 8, "mend": 12}, "shared": 8,
-                  "at_shared": {"native": self.done, "mend": self.done},
-                  "at_largest": {"native": self.done, "mend": self.failed}}
+        result = {
+            "workload": "vision",
+            "largest": {"native": 8, "mend": 12},
+            "shared": 8,
+            "at_shared": {"native": self.done, "mend": self.done},
+            "at_largest": {"native": self.done, "mend": self.failed},
+        }
         return report.table([result], {"native": {"lost": 0, "rounds": 200}, "mend": {}}, 1 << 30)
 
     def test_a_row_for_each_allocator(self):
@@ -83,8 +96,13 @@ class Table(unittest.TestCase):
         self.assertIn("native 0 of 200, mend failed of 0.", self.table())
 
     def test_a_workload_that_nothing_runs(self):
-        result = {"workload": "lora", "largest": {"mend": 0}, "shared": 0, "at_shared": {},
-                  "at_largest": {}}
+        result = {
+            "workload": "lora",
+            "largest": {"mend": 0},
+            "shared": 0,
+            "at_shared": {},
+            "at_largest": {},
+        }
         row = "| lora | mend | none | - | 0 | - | - | - | 0 | 2 |"
         self.assertIn(row, report.table([result], {}, 0))
 

@@ -51,8 +51,11 @@ class Adapter(ProgramTest):
         from support import environment
 
         children = [
-            subprocess.Popen([sys.executable, "-c", ENABLE], stderr=subprocess.PIPE,
-                             env=environment(MEND_CACHE_DIR=self.cache))
+            subprocess.Popen(
+                [sys.executable, "-c", ENABLE],
+                stderr=subprocess.PIPE,
+                env=environment(MEND_CACHE_DIR=self.cache),
+            )
             for _ in range(3)
         ]
         said = [child.communicate()[1] for child in children]

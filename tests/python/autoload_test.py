@@ -65,12 +65,16 @@ class Autoload(ProgramTest):
 
     def test_a_package_without_its_libraries_leaves_pytorch_as_it_was(self):
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(TREE / "mend", Path(folder) / "mend",
-                            ignore=lambda where, names: ["lib"] if "lib" in names else [])
+            shutil.copytree(
+                TREE / "mend",
+                Path(folder) / "mend",
+                ignore=lambda where, names: ["lib"] if "lib" in names else [],
+            )
             program = "assert torch.cuda.memory.get_allocator_backend() == 'native'"
             self.prelude = "import torch\n"
-            self.succeeds(program, stderr="PyTorch keeps its own allocator: ", tree=folder,
-                          MEND_TORCH="1")
+            self.succeeds(
+                program, stderr="PyTorch keeps its own allocator: ", tree=folder, MEND_TORCH="1"
+            )
 
     def test_any_error_leaves_pytorch_as_it_was(self):
         """Here: PyTorch was built without CUDA."""

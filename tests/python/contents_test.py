@@ -53,8 +53,12 @@ class Contents(unittest.TestCase):
                 f"assert {str(TREE)!r} not in maps\nprint(mend.library_version())"
             )
             done = subprocess.run(
-                [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(moved)},
-                capture_output=True, text=True, check=False)
+                [sys.executable, "-c", program],
+                env={**os.environ, "PYTHONPATH": str(moved)},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_libraries_have_no_path_of_the_build(self):
@@ -91,10 +95,17 @@ class Style(unittest.TestCase):
         for path in PACKAGE.rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             self.assertTrue(ast.get_docstring(tree), path)
-            top = {alias.name.split(".")[0] for node in ast.walk(tree)
-                   if isinstance(node, ast.Import) for alias in node.names}
-            top |= {node.module.split(".")[0] for node in ast.walk(tree)
-                    if isinstance(node, ast.ImportFrom) and not node.level and node.module}
+            top = {
+                alias.name.split(".")[0]
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Import)
+                for alias in node.names
+            }
+            top |= {
+                node.module.split(".")[0]
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom) and not node.level and node.module
+            }
             frameworks = {"torch", "cupy", "numba", "rmm"}
             self.assertLessEqual(top - set(sys.stdlib_module_names), frameworks, path)
 

@@ -3,10 +3,9 @@
 import threading
 import unittest
 
-from support import GIB, MIB, SOURCE, ProgramTest, SimulatedTest
-
 import mend
 from mend import _devices, _library
+from support import GIB, MIB, SOURCE, ProgramTest, SimulatedTest
 
 
 class Core(SimulatedTest):
@@ -134,16 +133,13 @@ class Import(ProgramTest):
     prelude = ""
 
     def test_importing_loads_no_library(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             import mend, mend.cupy, mend.rmm, mend.onnxruntime, mend.handler, mend.torch
             assert "libmend" not in open("/proc/self/maps").read()
-            """
-        )
+            """)
 
     def test_a_process_that_has_a_libmend_keeps_one(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             import ctypes, mend, shutil, tempfile
             from mend import _library
             with tempfile.TemporaryDirectory() as folder:
@@ -153,8 +149,7 @@ class Import(ProgramTest):
                 maps = open("/proc/self/maps").read().split("\\n")
                 files = {line.split()[-1] for line in maps if "libmend.so" in line}
                 assert files == {theirs}, files
-            """
-        )
+            """)
 
     def test_a_machine_without_a_driver_is_told_so(self):
         self.succeeds(

@@ -4,11 +4,10 @@ import gc
 import threading
 import unittest
 
-from support import GIB, MIB, SimulatedTest
-
 import cupy
 import mend
 import mend.cupy
+from support import GIB, MIB, SimulatedTest
 
 
 class ObjectLevel(SimulatedTest):

@@ -56,8 +56,14 @@ class Pages(unittest.TestCase):
                 site = _site_with_entry_point(folder)
                 variables = environment()
                 variables["PYTHONPATH"] = f"{site}:{variables['PYTHONPATH']}"
-                done = subprocess.run(["sh", "-ec", text], cwd=folder, env=variables,
-                                      capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    ["sh", "-ec", text],
+                    cwd=folder,
+                    env=variables,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
@@ -90,8 +96,15 @@ class Words(unittest.TestCase):
     def test_every_refusal_is_listed(self):
         refusals = (SOURCE / "api/python/mend/torch/_refusals.py").read_text("utf-8")
         page = (PAGES / "pytorch.md").read_text("utf-8")
-        for name in ("memory_snapshot", "_record_memory_history", "MemPool", "reduce-overhead",
-                     "another process", "out-of-memory observer", "cudnn.benchmark"):
+        for name in (
+            "memory_snapshot",
+            "_record_memory_history",
+            "MemPool",
+            "reduce-overhead",
+            "another process",
+            "out-of-memory observer",
+            "cudnn.benchmark",
+        ):
             self.assertIn(name, page)
         self.assertLessEqual(len(re.findall(r'^    "_cuda_', refusals, re.M)), 12)
 

@@ -4,14 +4,13 @@ import ctypes
 import gc
 import unittest
 
-from support import GIB, MIB, ProgramTest, SimulatedTest
-
 import mend
 import mend.handler
 import mend.onnxruntime
 import mend.rmm
 import onnxruntime
 import rmm
+from support import GIB, MIB, ProgramTest, SimulatedTest
 
 
 class Rmm(SimulatedTest):
@@ -61,10 +60,15 @@ class OnnxRuntime(SimulatedTest):
 
 class Handler(SimulatedTest):
     ALLOC = ctypes.CFUNCTYPE(
-        ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t,
-        ctypes.c_void_p)
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    )
     FREE = ctypes.CFUNCTYPE(
-        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p
+    )
 
     def test_the_struct_is_that_of_the_libraries(self):
         self.assertEqual(ctypes.sizeof(mend.handler.DeviceHandler), 3 * 8 + 64)
@@ -73,7 +77,8 @@ class Handler(SimulatedTest):
         """The struct is copied and its functions called, as cuTensorNet and the others do."""
         ours = mend.handler.handler()
         copy = mend.handler.DeviceHandler.from_buffer_copy(
-            ctypes.string_at(ours.pointer, ctypes.sizeof(ours)))
+            ctypes.string_at(ours.pointer, ctypes.sizeof(ours))
+        )
         context, alloc, free, name = copy.addresses
         self.assertEqual(name, "mend")
         alloc, free = self.ALLOC(alloc), self.FREE(free)
@@ -108,14 +113,12 @@ class Numba(ProgramTest):
         )
 
     def test_so_does_a_call(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             import mend.numba
             mend.numba.enable()
             array = cuda.Context().memalloc(1000)
             assert mend.stats()["live_blocks"] == 1
-            """
-        )
+            """)
 
     def test_memory_freed_without_a_stream_waits_for_the_device(self):
         """A kernel may still use it on a stream that Numba does not name."""

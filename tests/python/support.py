@@ -12,8 +12,6 @@ TREE = Path(os.environ["MEND_TEST_TREE"])
 FAKES = Path(os.environ["MEND_TEST_FAKES"])
 SOURCE = Path(os.environ["MEND_SOURCE"])
 
-sys.path[:0] = [str(TREE), str(FAKES)]
-
 MIB = 1 << 20
 GIB = 1 << 30
 

@@ -26,26 +26,22 @@ class WholeProcess(ProgramTest):
     prelude = ENABLED
 
     def test_a_tensor_is_a_block(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             tensor = torch.empty(1000, device="cuda")
             assert mend.stats()["requested_bytes"] == 1000
             assert tensor.data_ptr() and mend.torch.is_enabled()
             del tensor
             assert mend.stats()["live_blocks"] == 0
-            """
-        )
+            """)
 
     def test_a_second_call_does_nothing(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             tensor = torch.empty(1000)
             before = torch._C._cuda_memoryStats
             mend.torch.enable()
             assert torch._C._cuda_memoryStats is before
             assert torch.cuda.memory_allocated() == 1024
-            """
-        )
+            """)
 
     def test_out_of_memory_is_pytorchs_with_our_report(self):
         self.succeeds(
@@ -75,8 +71,7 @@ class WholeProcess(ProgramTest):
 
     def test_no_tensor_is_null(self):
         """PyTorch would take NULL for memory."""
-        self.succeeds(
-            """
+        self.succeeds("""
             for size in (1 << 30, 2 << 30, 1 << 50):
                 for _ in range(3):
                     try:
@@ -84,8 +79,7 @@ class WholeProcess(ProgramTest):
                     except torch.OutOfMemoryError:
                         pass
             assert mend.stats()["live_blocks"] == 0
-            """
-        )
+            """)
 
     def test_a_tensor_used_on_another_stream_is_safe(self):
         """What `other` still reads is not written by the next tensor's kernel."""
@@ -100,8 +94,7 @@ class WholeProcess(ProgramTest):
 
     def test_threads_free_each_others_tensors(self):
         """As autograd's threads do, each with a stream of its own."""
-        self.succeeds(
-            """
+        self.succeeds("""
             shared, errors = [], []
 
             def work():
@@ -121,50 +114,42 @@ class WholeProcess(ProgramTest):
             assert errors == [], errors
             assert mend.stats()["live_blocks"] == 0
             assert device.violations == 0
-            """
-        )
+            """)
 
     def test_tensors_that_live_at_the_end_are_silent(self):
         self.succeeds("tensor = torch.empty(MIB)")
 
     def test_empty_cache_gives_back(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             torch.empty(100 * MIB)
             assert torch.cuda.memory_reserved() >= 100 * MIB
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() == 0
-            """
-        )
+            """)
 
     def test_the_memory_fraction_is_a_limit(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             torch.cuda.set_per_process_memory_fraction(0.25)
             assert torch.cuda.memory.get_per_process_memory_fraction() == 0.25
             message = message_of(lambda: torch.empty(300 * MIB))
             assert "limit 268435456" in message, message
             torch.cuda.set_per_process_memory_fraction(1.0)
             torch.empty(300 * MIB)
-            """
-        )
+            """)
 
     def test_the_block_around_a_pointer_is_known(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             import ctypes
             tensor, size = torch.empty(1000), ctypes.c_size_t()
             handle = torch._C._current.handle
             inside = tensor.data_ptr() + 100
             base = torch._C._library.fake_pluggable_base(handle, inside, ctypes.byref(size))
             assert (base, size.value) == (tensor.data_ptr(), 1024)
-            """
-        )
+            """)
 
     def test_what_cannot_work_says_so(self):
         """And what to do instead."""
-        self.succeeds(
-            """
+        self.succeeds("""
             class Capture:
                 def __call__(self):
                     with torch.cuda.graph(torch.cuda.CUDAGraph()):
@@ -182,8 +167,7 @@ class WholeProcess(ProgramTest):
                 message = message_of(call)
                 assert message.startswith("mend.torch: "), message
                 assert "docs/frameworks/pytorch.md" in message, message
-            """
-        )
+            """)
 
     def test_cudnns_benchmark_stays_off(self):
         self.succeeds(
@@ -220,8 +204,7 @@ class Statistics(ProgramTest):
     prelude = ENABLED
 
     def test_the_keys_are_pytorchs(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             torch.empty(1)
             metrics = ["allocation", "segment", "active", "inactive_split"]
             metrics += ["allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes"]
@@ -233,12 +216,10 @@ class Statistics(ProgramTest):
             keys |= {"num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc"}
             keys |= {"num_device_free", "num_oom_rejections", "max_split_size"}
             assert set(torch.cuda.memory_stats()) == keys
-            """
-        )
+            """)
 
     def test_figures_are_those_of_the_pool(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             tensors = [torch.empty(size) for size in (1000, 3 * MIB, 200 * MIB)]
             del tensors[1]
             stats, ours = torch.cuda.memory_stats(), mend.stats()
@@ -253,14 +234,12 @@ class Statistics(ProgramTest):
             assert torch.cuda.max_memory_allocated() == 1024 + 203 * MIB
             assert torch.cuda.memory_reserved() == ours["reserved_bytes"]
             assert torch.cuda.max_memory_reserved() == ours["peak_reserved_bytes"]
-            """
-        )
+            """)
 
     def test_figures_add_up(self):
         """Of each metric: what came less what went is there; peaks are no less; the two pools
         make the whole, of what is there and of what came."""
-        self.succeeds(
-            """
+        self.succeeds("""
             import random
             random.seed(7)
             tensors = []
@@ -281,12 +260,10 @@ class Statistics(ProgramTest):
                     for end in ("current", "allocated"):
                         parts = pools["small_pool"][end] + pools["large_pool"][end]
                         assert parts == pools["all"][end], (name, end)
-            """
-        )
+            """)
 
     def test_resets(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             torch.empty(100 * MIB)
             tensor = torch.empty(MIB)
             torch.cuda.reset_peak_memory_stats()
@@ -297,22 +274,18 @@ class Statistics(ProgramTest):
             assert stats["allocation.all.current"] == 1
             del tensor
             assert torch.cuda.memory_stats()["allocated_bytes.all.freed"] == MIB
-            """
-        )
+            """)
 
     def test_out_of_memory_is_counted(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             message_of(lambda: torch.empty(2 << 30))
             assert torch.cuda.memory_stats()["num_ooms"] == 1
             assert torch.cuda.memory_summary().startswith("CUDA OOMs: 1 ")
-            """
-        )
+            """)
 
     def test_what_we_would_give_back_counts_as_free(self):
         """The driver says 600 MiB of 1 GiB are free, and knows nothing of the simulated device."""
-        self.succeeds(
-            """
+        self.succeeds("""
             assert torch.cuda.mem_get_info() == (600 * MIB, 1 << 30)
             tensor = torch.empty(100 * MIB)
             assert torch.cuda.mem_get_info()[0] < 700 * MIB
@@ -321,16 +294,13 @@ class Statistics(ProgramTest):
             assert free >= 700 * MIB and total == 1 << 30
             torch.empty(900 * MIB)
             assert torch.cuda.mem_get_info() == (1 << 30, 1 << 30)
-            """
-        )
+            """)
 
     def test_before_the_first_tensor_there_are_none(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             assert torch.cuda.memory_stats() == {} and torch.cuda.memory_allocated() == 0
             assert not torch.cuda.is_initialized()
-            """
-        )
+            """)
 
 
 class TooLate(ProgramTest):
@@ -382,14 +352,12 @@ class OtherPyTorch(ProgramTest):
 
     def test_setters_that_are_missing(self):
         """The allocator works without them; the functions that would call them do nothing."""
-        self.succeeds(
-            """
+        self.succeeds("""
             del torch._C._CUDAPluggableAllocator.set_base_alloc_fn
             del torch._C._CUDAPluggableAllocator.set_init_fn
             mend.torch.enable()
             assert torch.empty(1000).data_ptr()
-            """
-        )
+            """)
 
     def test_record_stream_may_not_be_missing(self):
         self.succeeds(
@@ -405,23 +373,20 @@ class OtherPyTorch(ProgramTest):
         )
 
     def test_functions_that_are_missing(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             for name in ("_cuda_getMemoryFraction", "_cuda_record_memory_history"):
                 delattr(torch._C, name)
             del torch.cuda.MemPool
             mend.torch.enable()
             assert not hasattr(torch._C, "_cuda_getMemoryFraction")
-            """
-        )
+            """)
 
 
 class Part(ProgramTest):
     prelude = TooLate.prelude + "torch.cuda._lazy_init()\n"
 
     def test_only_this_thread_takes_part(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             import threading
             with mend.torch.pool():
                 thread = threading.Thread(target=lambda: torch.empty(1000))
@@ -431,19 +396,16 @@ class Part(ProgramTest):
                 assert mend.stats()["live_blocks"] == 1
             torch.empty(1000)
             assert mend.stats()["live_blocks"] == 1
-            """
-        )
+            """)
 
     def test_segments_are_blocks(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             with mend.torch.pool() as pool:
                 segment = pool.segment(20 << 20)
                 assert mend.stats()["live_bytes"] == 20 << 20
             pool.allocator.raw_delete(segment)
             assert mend.stats()["live_blocks"] == 0
-            """
-        )
+            """)
 
     def test_null_is_out_of_memory(self):
         self.succeeds(
@@ -459,8 +421,7 @@ class Part(ProgramTest):
         )
 
     def test_there_is_one_pool_and_it_may_be_entered_twice(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             with mend.torch.pool() as first:
                 with mend.torch.pool() as second:
                     assert first is second
@@ -468,8 +429,7 @@ class Part(ProgramTest):
             assert not first.is_used
             with mend.torch.pool() as third:
                 assert first is third
-            """
-        )
+            """)
 
     def test_a_pool_of_ones_own(self):
         self.succeeds(
@@ -489,16 +449,14 @@ class Part(ProgramTest):
         )
 
     def test_an_error_inside_leaves_the_pool_usable(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             for _ in range(2):
                 try:
                     with mend.torch.pool() as pool:
                         raise ValueError
                 except ValueError:
                     assert not pool.is_used
-            """
-        )
+            """)
 
     def test_pytorch_without_pools(self):
         self.succeeds(
@@ -518,12 +476,10 @@ class PartOfTheWhole(ProgramTest):
     prelude = ENABLED
 
     def test_after_enable_it_does_nothing(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             with mend.torch.pool() as pool:
                 assert pool is None and torch.empty(MIB).data_ptr()
-            """
-        )
+            """)
 
 
 if __name__ == "__main__":

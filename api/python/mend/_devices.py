@@ -31,7 +31,7 @@ _PROTOTYPES = {
 }
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def function(name: str):
     """A function of libmend that answers a mend_result, with its arguments declared."""
     found = getattr(_library.load("mend"), name)
@@ -81,7 +81,7 @@ def pool(device: int) -> ctypes.c_void_p:
     return found
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _stats_type() -> type[ctypes.Structure]:
     names = _library.rows_of("MEND_STATS")
     fields = [("struct_size", ctypes.c_size_t), *((name, _u64) for name in names)]

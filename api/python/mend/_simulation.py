@@ -72,7 +72,7 @@ class _Fault(ctypes.Structure):
     ]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _ledger_type() -> type[ctypes.Structure]:
     text = _library.header("mend_sim.h")
     body = re.search(r"typedef struct mend_sim_ledger \{(.*?)\} mend_sim_ledger;", text, re.S)
@@ -81,7 +81,7 @@ def _ledger_type() -> type[ctypes.Structure]:
     return type("mend_sim_ledger", (ctypes.Structure,), {"_fields_": fields})
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _library_of_simulation() -> ctypes.CDLL:
     library = _library.load("mend_sim")
     library.mend_sim_driver.restype = _pointer

@@ -33,20 +33,18 @@ def enable(mode: str = "object") -> None:
 class _Block:
     """A block, and the stream it goes back on: CuPy drops its reference with the last array."""
 
-    def __init__(self, device: int, size: int, stream: object) -> None:
+    def __init__(self, device: int, size: int, stream) -> None:
         self.address = 0  # __del__ runs even where the allocation fails
         self.address = _devices.alloc(device, size, stream.ptr)
         self.device = device
         self.size = size
         self.stream = stream
+        # Kept, for modules may be gone when the interpreter ends.
+        self.free = _devices.function("mend_device_free")
 
-    # Bound here, for modules may be gone when the interpreter ends.
-    def __del__(self, free=_devices.function, error=Exception) -> None:
-        if self.address:
-            try:
-                free("mend_device_free")(self.device, self.address, self.size, self.stream.ptr)
-            except error:
-                pass  # the library is gone, and the memory with it
+    def __del__(self) -> None:
+        if self.address:  # an error has nobody to go to
+            self.free(self.device, self.address, self.size, self.stream.ptr)
 
 
 def _object_allocator(cupy):

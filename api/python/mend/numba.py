@@ -41,9 +41,7 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
             free(device, address, size, _devices.NO_STREAM)
 
         pointer = ctypes.c_void_p(address)
-        return cuda.MemoryPointer(
-            weakref.proxy(self.context), pointer, size, finalizer=give_back
-        )
+        return cuda.MemoryPointer(weakref.proxy(self.context), pointer, size, finalizer=give_back)
 
     def _attempt_allocation(self, allocator):
         """Once more after what Numba was about to free has been freed."""

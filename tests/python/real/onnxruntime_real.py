@@ -10,12 +10,17 @@ from onnxruntime.capi import onnxruntime_inference_collection as collection
 class Real(unittest.TestCase):
     def test_the_options_are_read_as_they_are_given(self):
         names, options = collection.check_and_normalize_provider_args(
-            mend.onnxruntime.providers(device_id=0), None,
-            ["CUDAExecutionProvider", "CPUExecutionProvider"])
+            mend.onnxruntime.providers(device_id=0),
+            None,
+            ["CUDAExecutionProvider", "CPUExecutionProvider"],
+        )
         self.assertEqual(list(names), ["CUDAExecutionProvider", "CPUExecutionProvider"])
         self.assertEqual(options[0], mend.onnxruntime.provider_options(device_id=0))
-        self.assertTrue(all(int(options[0][f"gpu_external_{what}"])
-                            for what in ("alloc", "free", "empty_cache")))
+        self.assertTrue(
+            all(
+                int(options[0][f"gpu_external_{what}"]) for what in ("alloc", "free", "empty_cache")
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -53,9 +53,13 @@ def main():
         for name in there:
             done = subprocess.run(
                 [sys.executable, str(HERE / f"{name}_real.py"), "-v"],
-                env=environment(tree, stubs, cache), check=False)
-            print(f"{name} {version_of(name)}: {'failed' if done.returncode else 'passed'}",
-                  flush=True)
+                env=environment(tree, stubs, cache),
+                check=False,
+            )
+            print(
+                f"{name} {version_of(name)}: {'failed' if done.returncode else 'passed'}",
+                flush=True,
+            )
             failed += [name] * bool(done.returncode)
     if not there:
         print(f"{sys.executable} has none of {', '.join(FRAMEWORKS)}")

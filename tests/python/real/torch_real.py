@@ -41,15 +41,21 @@ class Real(unittest.TestCase):
     def succeeds(self, program, before=ENABLED, **variables):
         done = subprocess.run(
             [sys.executable, "-c", before + textwrap.dedent(program)],
-            env={**os.environ, "LD_LIBRARY_PATH": STUBS,
-                 "LD_PRELOAD": f"{STUBS}/libcuda.so.1", **variables},
-            capture_output=True, text=True, check=False)
+            env={
+                **os.environ,
+                "LD_LIBRARY_PATH": STUBS,
+                "LD_PRELOAD": f"{STUBS}/libcuda.so.1",
+                **variables,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
     def test_tensors_are_blocks(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             tensor = empty(1000)
             assert mend.stats()["requested_bytes"] == 1000
             assert torch.cuda.memory_allocated() == 1024
@@ -58,12 +64,10 @@ class Real(unittest.TestCase):
             assert mend.stats()["live_blocks"] == 2
             del view, other
             assert mend.stats()["live_blocks"] == 0
-            """
-        )
+            """)
 
     def test_out_of_memory(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             for _ in range(2):
                 try:
                     empty(2 << 30)
@@ -71,8 +75,7 @@ class Real(unittest.TestCase):
                     assert str(error).startswith("CUDA out of memory. "), error
                     assert "no room for 2147483648 bytes" in str(error), error
                 assert empty(MIB).data_ptr() != 0
-            """
-        )
+            """)
 
     def test_without_the_cpp_part(self):
         self.succeeds(
@@ -110,8 +113,7 @@ class Real(unittest.TestCase):
         self.assertLessEqual(set(ours) - set(theirs), {"num_oom_rejections"})
 
     def test_figures(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             tensor = empty(200 * MIB)
             del tensor
             tensor = empty(3 * MIB)
@@ -133,12 +135,10 @@ class Real(unittest.TestCase):
                 assert stats["allocated_bytes.all.current"] == 3 * MIB
                 torch.accelerator.reset_peak_memory_stats()
                 assert torch.accelerator.memory_allocated() == 3 * MIB
-            """
-        )
+            """)
 
     def test_the_fraction_and_the_cache(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             torch.cuda.set_per_process_memory_fraction(0.25)
             assert "limit 268435456" in message_of(lambda: empty(300 * MIB))
             torch.cuda.set_per_process_memory_fraction(1.0)
@@ -148,12 +148,10 @@ class Real(unittest.TestCase):
             pointer = torch.cuda.caching_allocator_alloc(1000)
             assert mend.stats()["live_blocks"] == 1
             torch.cuda.caching_allocator_delete(pointer)
-            """
-        )
+            """)
 
     def test_what_cannot_work_says_so(self):
-        self.succeeds(
-            """
+        self.succeeds("""
             import torch.multiprocessing.reductions as reductions
 
             class Capture:
@@ -177,8 +175,7 @@ class Real(unittest.TestCase):
             torch.backends.cudnn.benchmark = True
             with torch.backends.cudnn.flags(benchmark=True):
                 assert not torch.backends.cudnn.benchmark
-            """
-        )
+            """)
 
     def test_too_late(self):
         self.succeeds('assert "comes too late" in message_of(mend.torch.enable)', before=NATIVE)
@@ -229,8 +226,12 @@ class Real(unittest.TestCase):
             entry = "[torch.backends]\nmend = mend.torch:_autoload\n"
             (info / "entry_points.txt").write_text(entry)
             path = f"{site}{os.pathsep}{os.environ['PYTHONPATH']}"
-            self.succeeds("assert mend.torch.is_enabled(); empty(1)", before=BEGIN,
-                          MEND_TORCH="1", PYTHONPATH=path)
+            self.succeeds(
+                "assert mend.torch.is_enabled(); empty(1)",
+                before=BEGIN,
+                MEND_TORCH="1",
+                PYTHONPATH=path,
+            )
             self.succeeds("assert not mend.torch.is_enabled()", before=BEGIN, PYTHONPATH=path)
 
     def test_the_profiler(self):
@@ -245,9 +246,11 @@ class Real(unittest.TestCase):
             assert MIB in events and -MIB in events, events
         """
         try:
-            self.succeeds("import torch.profiler as p\ntorch.cuda.init()\n"
-                          "with p.profile(activities=[p.ProfilerActivity.CPU]): torch.empty(1)\n",
-                          before=NATIVE)
+            self.succeeds(
+                "import torch.profiler as p\ntorch.cuda.init()\n"
+                "with p.profile(activities=[p.ProfilerActivity.CPU]): torch.empty(1)\n",
+                before=NATIVE,
+            )
         except AssertionError:
             print("the profiler does not run without a GPU: not tried", file=sys.stderr)
             return

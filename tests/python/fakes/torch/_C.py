@@ -17,7 +17,12 @@ _library.fake_pluggable_create.restype = _pointer
 _library.fake_pluggable_create.argtypes = [_pointer, _pointer]
 _library.fake_pluggable_set.argtypes = [_pointer, ctypes.c_char_p, _pointer]
 _library.fake_pluggable_malloc.argtypes = [
-    _pointer, _size, ctypes.c_int, _pointer, ctypes.POINTER(_pointer), *_text
+    _pointer,
+    _size,
+    ctypes.c_int,
+    _pointer,
+    ctypes.POINTER(_pointer),
+    *_text,
 ]
 _library.fake_pluggable_free.argtypes = [_pointer, _pointer, *_text]
 _library.fake_pluggable_segment.restype = _pointer
@@ -49,8 +54,12 @@ class _CUDAPluggableAllocator:
 
     def malloc(self, size, device, stream):
         text, made = ctypes.create_string_buffer(8192), _pointer()
-        _check(_library.fake_pluggable_malloc(self.handle, size, device, stream,
-                                              ctypes.byref(made), text, len(text)), text)
+        _check(
+            _library.fake_pluggable_malloc(
+                self.handle, size, device, stream, ctypes.byref(made), text, len(text)
+            ),
+            text,
+        )
         return made.value or 0
 
     def raw_delete(self, pointer):
@@ -132,8 +141,10 @@ def _unsupported(what):
     def function(*_arguments):
         if isinstance(_current, _Native):
             return None
-        raise RuntimeError(f"CUDAPluggableAllocator does not yet support {what}. If you need it, "
-                           "please file an issue describing your use case.")
+        raise RuntimeError(
+            f"CUDAPluggableAllocator does not yet support {what}. If you need it, "
+            "please file an issue describing your use case."
+        )
 
     return function
 
@@ -147,7 +158,6 @@ _cuda_record_memory_history = _unsupported("recordHistory")
 _cuda_attach_out_of_memory_observer = _unsupported("attachOutOfMemoryObserver")
 _cuda_getCheckpointState = _unsupported("getCheckpointState")
 _cuda_checkPoolLiveAllocations = _unsupported("checkPoolLiveAllocations")
-
 
 
 def _accelerator_isAllocatorInitialized():

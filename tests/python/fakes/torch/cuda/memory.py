@@ -7,10 +7,21 @@ import ctypes
 from torch import _C
 
 __all__ = [
-    "MemPool", "empty_cache", "max_memory_allocated", "max_memory_reserved", "mem_get_info",
-    "memory_allocated", "memory_reserved", "memory_snapshot", "memory_stats",
-    "memory_stats_as_nested_dict", "memory_summary", "reset_accumulated_memory_stats",
-    "reset_peak_memory_stats", "set_per_process_memory_fraction", "use_mem_pool",
+    "MemPool",
+    "empty_cache",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
+    "use_mem_pool",
 ]
 
 
@@ -86,11 +97,24 @@ def max_memory_reserved(device=None):
 def memory_summary(device=None, abbreviated=False):
     stats = memory_stats(device)
     lines = [f"CUDA OOMs: {stats['num_ooms']} | retries: {stats['num_alloc_retries']}"]
-    for metric in ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes",
-                   "inactive_split_bytes", "allocation", "active", "segment", "inactive_split"):
+    for metric in (
+        "allocated_bytes",
+        "active_bytes",
+        "requested_bytes",
+        "reserved_bytes",
+        "inactive_split_bytes",
+        "allocation",
+        "active",
+        "segment",
+        "inactive_split",
+    ):
         for pool in ("all", "large_pool", "small_pool"):
-            lines.append(" ".join(str(stats[f"{metric}.{pool}.{m}"])
-                                  for m in ("current", "peak", "allocated", "freed")))
+            lines.append(
+                " ".join(
+                    str(stats[f"{metric}.{pool}.{m}"])
+                    for m in ("current", "peak", "allocated", "freed")
+                )
+            )
     for metric in ("oversize_allocations", "oversize_segments"):
         lines.append(str(stats[f"{metric}.current"]))
     return "\n".join(lines)
