@@ -209,10 +209,17 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     cache->promised = 1;
     expect_finding(&r, "front cache of zone 1");
     cache->promised = 2;
+    heap->cache_spares_chunks = !heap->cache_spares_chunks;
+    expect_finding(&r, "how scarce memory is");
+    heap->cache_spares_chunks = !heap->cache_spares_chunks;
     heap->cache_closings++;
     expect_finding(&r, "front cache of zone 1");
     heap->cache_closings--;
     mend_chunk *chunk = neighbour->chunk;
+    mend_chunk *behind = chunk->next;
+    chunk->next = chunk;
+    expect_finding(&r, "tree of chunks is out of order");
+    chunk->next = behind;
     neighbour->chunk = NULL;
     expect_finding(&r, "begins in another chunk");
     neighbour->chunk = chunk;
