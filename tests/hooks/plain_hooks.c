@@ -1,4 +1,6 @@
 /* The hooks in plain C: what each makes of its framework's words. */
+#include <pthread.h>
+
 #include "driver/driver.h"
 #include "tests/hooks/hook.h"
 #include "tests/support/test.h"
@@ -42,6 +44,60 @@ MEND_TEST(plain_hooks, nor_to_one_that_names_no_stream)
         mixed.free = hooks[i].free;
         hand_on(&mixed);
     }
+}
+
+/* ---- by threads -------------------------------------------------------------------------------
+ */
+
+enum { THREADS = 4, ROUNDS = 60 };
+
+typedef struct worker {
+    hooks_rig *rig;
+    pthread_t thread;
+    int number;
+    int refused;
+} worker;
+
+/* Each hook in turn: a block is written and read late, and freed while that is in flight. */
+static void *use_hooks(void *argument)
+{
+    worker *w = argument;
+    mend_stream stream = w->rig->streams[w->number];
+    for (int i = 0; i < ROUNDS; i++) {
+        const hook *h = &hooks[(w->number + i) % HOOKS];
+        size_t bytes = (size_t)(1 + (i * 7 + w->number) % 16) * KIB;
+        uint64_t tag = (uint64_t)(w->number * ROUNDS + i + 1);
+        void *block = h->alloc(w->rig, bytes, stream);
+        if (block == NULL) {
+            w->refused++;
+            continue;
+        }
+        hooks_launch(w->rig, stream, MEND_SIM_WORK_WRITE, block, bytes, tag, 1);
+        hooks_launch(w->rig, stream, MEND_SIM_WORK_VERIFY, block, bytes, tag, LONG_NS);
+        h->free(w->rig, block, bytes, stream);
+        mend_sim_advance(w->rig->sim, LONG_NS / 50);
+    }
+    return NULL;
+}
+
+MEND_TEST(plain_hooks, threads_use_them_all_at_once)
+{
+    hooks_rig rig;
+    worker workers[THREADS];
+    ASSERT_TRUE(hooks_open(&rig, 256 * KIB));
+    uint64_t failures = hooks_failures(&rig);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.rig = &rig, .number = i};
+        pthread_create(&workers[i].thread, NULL, use_hooks, &workers[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        EXPECT_INT_EQ(0, workers[i].refused); /* what is in flight is waited for */
+    }
+    EXPECT_U64_EQ(failures, hooks_failures(&rig));
+    mend_sim_advance(rig.sim, 100 * LONG_NS);
+    EXPECT_TRUE(hooks_device_is_well(&rig));
+    hooks_close(&rig);
 }
 
 MEND_TEST(plain_hooks, foreign_functions_answer_results)
