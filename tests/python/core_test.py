@@ -1,7 +1,9 @@
 """The package itself: figures, errors, the simulated device, and what headers say of them."""
 
+import tempfile
 import threading
 import unittest
+from pathlib import Path
 
 import mend
 from mend import _devices, _library
@@ -152,17 +154,23 @@ class Import(ProgramTest):
             """)
 
     def test_a_machine_without_a_driver_is_told_so(self):
-        self.succeeds(
-            """
-            import mend
-            try:
-                mend.stats()
-            except mend.Error as error:
-                print(error.name)
-            """,
-            says=["MEND_ERROR_NO_DRIVER"],
-            LD_LIBRARY_PATH=None,
-        )
+        """Also one that had a simulated device before: it is gone for good."""
+        with tempfile.TemporaryDirectory() as folder:
+            # Found before any other, and not a library.
+            (Path(folder) / "libcuda.so.1").write_text("no driver")
+            self.succeeds(
+                """
+                import mend
+                with mend.simulate():
+                    mend.stats()
+                try:
+                    mend.stats()
+                except mend.Error as error:
+                    print(error.name)
+                """,
+                says=["MEND_ERROR_NO_DRIVER"],
+                LD_LIBRARY_PATH=folder,
+            )
 
 
 if __name__ == "__main__":

@@ -30,21 +30,20 @@ class ObjectLevel(SimulatedTest):
         self.assertEqual(mend.stats()["live_blocks"], 0)
 
     def test_memory_goes_round_in_the_order_of_its_stream(self):
-        """Freed while its stream is busy: for that stream it is usable at once, another one gets
-        it only behind what the first still does."""
+        """There is room for one array. It is freed while its stream is busy: another stream gets
+        the memory behind what the first still does, so that the later writer is the last."""
         ours, others = (cupy.cuda.Stream(self.device.stream()) for _ in range(2))
+        mend.set_limit(6 * MIB)
         with ours:
-            array = cupy.empty(MIB)
-        address = array.data.ptr
-        self.device.launch(ours.ptr, address, MIB, finish_ns=1000, kind=1, tag=1)
+            array = cupy.empty(4 * MIB)
+        self.device.launch(ours.ptr, array.data.ptr, 4 * MIB, finish_ns=1000, kind=1, tag=1)
         del array  # under another current stream than its own
         with others:
-            theirs = cupy.empty(MIB)
-        self.device.launch(others.ptr, theirs.data.ptr, MIB, finish_ns=1, kind=1, tag=2)
+            theirs = cupy.empty(4 * MIB)
+        self.device.launch(others.ptr, theirs.data.ptr, 4 * MIB, finish_ns=1, kind=1, tag=2)
         self.device.advance(5000)
-        self.device.launch(others.ptr, theirs.data.ptr, MIB, kind=2, tag=2)
-        with ours:
-            self.assertNotEqual(cupy.empty(MIB).data.ptr, theirs.data.ptr)
+        self.device.launch(others.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=2)
+        self.device.advance(5000)
 
     def test_out_of_memory_is_cupys_with_our_report(self):
         with self.assertRaises(cupy.cuda.memory.OutOfMemoryError) as caught:

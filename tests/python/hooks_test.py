@@ -27,6 +27,9 @@ class Rmm(SimulatedTest):
         again = rmm.DeviceBuffer(1000, rmm.Stream(stream))
         self.assertEqual(again.ptr, address)
         self.assertEqual(mend.stats()["host_waits"], 0)
+        del again
+        mend.trim()  # not what the stream still uses
+        self.device.advance(2000)
 
     def test_out_of_memory_carries_our_report(self):
         with self.assertRaisesRegex(MemoryError, "no room for 2147483648 bytes"):

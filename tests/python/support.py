@@ -1,6 +1,7 @@
 """What the tests of the Python package share: where things lie, and programs in processes of
 their own, for what can be turned on only once in a process."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -67,8 +68,13 @@ class SimulatedTest(unittest.TestCase):
         import mend
 
         self.device = mend.simulate(self.memory_bytes, has_bytes=self.has_bytes)
+        self.unraisable = []
+        self.addCleanup(setattr, sys, "unraisablehook", sys.unraisablehook)
+        sys.unraisablehook = self.unraisable.append
 
     def tearDown(self):
+        gc.collect()
+        self.assertEqual(self.unraisable, [], "a destructor failed")
         violation = self.device.first_violation
         errors = self.device.ledger()["content_errors"]
         self.device.close()

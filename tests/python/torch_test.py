@@ -242,7 +242,7 @@ class Statistics(ProgramTest):
         self.succeeds("""
             import random
             random.seed(7)
-            tensors = []
+            tensors = [torch.empty(500), torch.empty(70000)]
             for step in range(300):
                 tensors.append(torch.empty(random.choice([500, 70000, 3 * MIB, 12 * MIB])))
                 if len(tensors) > 12:
@@ -428,7 +428,7 @@ class Part(ProgramTest):
                 assert first.is_used
             assert not first.is_used
             with mend.torch.pool() as third:
-                assert first is third
+                assert first is third and third.is_used
             """)
 
     def test_a_pool_of_ones_own(self):

@@ -80,8 +80,6 @@ def _check(torch) -> None:
             f"mend.torch: PyTorch {torch.__version__} cannot take another CUDA allocator: it is"
             " older than 2.0, or built without CUDA"
         )
-    if torch.cuda.is_initialized():
-        raise RuntimeError(_TOO_LATE)
 
 
 def _allocator(torch, adapter):

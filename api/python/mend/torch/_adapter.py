@@ -56,7 +56,7 @@ def _connect(adapter: ctypes.CDLL) -> None:
 def _compiled(torch) -> Path:
     flags = _flags(torch)
     folder = cache_folder()
-    path = folder / f"torch-{torch.__version__}-{_key(torch, flags)}.so"
+    path = folder / f"torch-{torch.__version__}-{_key(flags)}.so"
     if path.is_file():
         return path
     try:
@@ -104,8 +104,8 @@ def _flags(torch) -> list[str]:
     ]
 
 
-def _key(torch, flags: list[str]) -> str:
-    texts = [torch.__version__, *flags, SOURCE.read_text(encoding="utf-8")]
+def _key(flags: list[str]) -> str:
+    texts = [*flags, SOURCE.read_text(encoding="utf-8")]
     texts += [_library.header(path.name) for path in sorted((_library.HEADERS / "mend").iterdir())]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
