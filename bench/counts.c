@@ -89,6 +89,30 @@ static void fill_with_others(world *w)
     warm_up(w);
 }
 
+/* ---- as hooks call -------------------------------------------------------------------------- */
+
+static void hook_pair(world *w)
+{
+    void *block = NULL;
+    mend_result result = w->library.mend_device_alloc(0, w->size_bytes, w->streams[0], &block);
+    require(result == MEND_OK, "mend_device_alloc");
+    require(w->library.mend_device_free(0, block, w->size_bytes, w->streams[0]) == MEND_OK,
+            "mend_device_free");
+}
+
+/* The device's default pool is used in the place of the world's. */
+static void warm_up_default_pool(world *w)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.driver = w->library.mend_sim_driver(w->sim);
+    require(w->library.mend_pool_destroy(w->pool) == MEND_OK, "mend_pool_destroy");
+    require(w->library.mend_set_default_config(0, &config) == MEND_OK, "mend_set_default_config");
+    require(w->library.mend_pool_for_device(0, &w->pool) == MEND_OK, "mend_pool_for_device");
+    for (size_t i = 0; i < 100; i++) {
+        hook_pair(w);
+    }
+}
+
 /* ---- single calls ---------------------------------------------------------------------------- */
 
 static void alloc_one(world *w)
@@ -202,6 +226,7 @@ static const count_case cases[] = {
     {"pair_128MiB", 128 * MEND_MIB, 1000, warm_up, NULL, pair, NULL, 0, 0},
     {"pair_512B_among_8000", 512, 1000, fill_with_others, NULL, pair, NULL, 0, 0},
     {"pair_2MiB_among_8000", 2 * MEND_MIB, 1000, fill_with_others, NULL, pair, NULL, 0, 0},
+    {"hook_pair_2MiB", 2 * MEND_MIB, 1000, warm_up_default_pool, NULL, hook_pair, NULL, 0, 0},
     {"fill_4KiB", 4 * MEND_KIB, BLOCKS, NULL, NULL, alloc_one, NULL, 0, 0},
     {"drain_4KiB", 4 * MEND_KIB, BLOCKS, alloc_all, NULL, free_one, NULL, 0, 0},
     {"free_between_holes_4MiB", 4 * MEND_MIB, 1000, NULL, alloc_between_holes, free_one,

@@ -32,6 +32,9 @@ bool speed_library_open(const char *folder, speed_library *library)
 #define X(function) good = good && speed_find(mend, #function, &library->function);
     SPEED_MEND_CALLS(X)
 #undef X
+#define X(function) (void)(good && speed_find(mend, #function, &library->function));
+    SPEED_DEVICE_CALLS(X)
+#undef X
 #define X(function) good = good && speed_find(sim, #function, &library->function);
     SPEED_SIM_CALLS(X)
 #undef X

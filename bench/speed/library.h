@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "mend/mend_devices.h"
 #include "mend/mend_sim.h"
 
 /* X(function): what is taken from libmend, and from libmend_sim. */
@@ -19,6 +20,12 @@
     X(mend_trim)                                                                                   \
     X(mend_get_stats)                                                                              \
     X(mend_last_error)
+/* What hooks are made of: NULL in a library that is older than they are. */
+#define SPEED_DEVICE_CALLS(X)                                                                      \
+    X(mend_set_default_config)                                                                     \
+    X(mend_pool_for_device)                                                                        \
+    X(mend_device_alloc)                                                                           \
+    X(mend_device_free)
 #define SPEED_SIM_CALLS(X)                                                                         \
     X(mend_sim_create)                                                                             \
     X(mend_sim_destroy)                                                                            \
@@ -28,6 +35,7 @@
 typedef struct speed_library {
 #define X(function) __typeof__(function) *function;
     SPEED_MEND_CALLS(X)
+    SPEED_DEVICE_CALLS(X)
     SPEED_SIM_CALLS(X)
 #undef X
 } speed_library;
