@@ -292,6 +292,8 @@ class Statistics(ProgramTest):
             del tensor
             free, total = torch.cuda.memory.mem_get_info()
             assert free >= 700 * MIB and total == 1 << 30
+            assert torch._C._accelerator_getMemoryInfo(0) == (free, total)
+            assert torch._C._accelerator_isAllocatorInitialized()
             torch.empty(900 * MIB)
             assert torch.cuda.mem_get_info() == (1 << 30, 1 << 30)
             """)

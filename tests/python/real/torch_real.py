@@ -135,6 +135,9 @@ class Real(unittest.TestCase):
                 assert stats["allocated_bytes.all.current"] == 3 * MIB
                 torch.accelerator.reset_peak_memory_stats()
                 assert torch.accelerator.memory_allocated() == 3 * MIB
+                torch.accelerator.empty_cache()
+                if hasattr(torch.accelerator, "get_memory_info"):
+                    assert torch.accelerator.get_memory_info() == torch.cuda.mem_get_info()
             """)
 
     def test_the_fraction_and_the_cache(self):

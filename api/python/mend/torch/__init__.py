@@ -63,8 +63,7 @@ def enable() -> None:
         for name, function in _statistics.replacements(torch).items():
             if hasattr(torch._C, name):
                 setattr(torch._C, name, function)
-        mem_get_info = _statistics.mem_get_info_over(torch)
-        torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
+        _statistics.replace_memory_info(torch)
         _refusals.install(torch)
 
 

@@ -10,7 +10,7 @@ import functools
 import warnings
 
 _SHARE = "Copy the tensor to the host to share it"
-_GRAPH = "Run without CUDA graphs: torch.compile without mode='reduce-overhead'"
+_GRAPH = "Run without CUDA graphs: torch.compile without 'reduce-overhead' and 'max-autotune'"
 _WATCH = "mend.stats() and torch.cuda.memory_stats() tell what memory is used"
 
 # What is refused, and what to do instead, by the names of torch._C.

@@ -7,6 +7,7 @@ program knows them by, with the keys they always had.
 
 from __future__ import annotations
 
+import functools
 import threading
 
 from .. import _devices
@@ -116,15 +117,23 @@ def replacements(torch) -> dict[str, object]:
     }
 
 
-def mem_get_info_over(torch):
-    """torch.cuda.mem_get_info: (free, total) of the device. What Mend holds without using it, and
-    would give back, counts as free."""
-    of_driver = torch.cuda.memory.mem_get_info
+def replace_memory_info(torch) -> None:
+    """torch.cuda.mem_get_info and its sister in torch.accelerator: (free, total) of the device.
+    What Mend holds without using it, and would give back, counts as free."""
+    memory = torch.cuda.memory
+    of_driver = memory.mem_get_info
 
+    @functools.wraps(of_driver)
     def mem_get_info(device=None) -> tuple[int, int]:
-        free, total = of_driver(device)
         index = torch.cuda._utils._get_device_index(device, optional=True)
-        return min(free + _devices.stats(index)["free_whole_bytes"], total), total
+        return _with_idle(of_driver(device), index)
 
-    mem_get_info.__doc__ = of_driver.__doc__
-    return mem_get_info
+    memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
+    of_accelerator = getattr(torch._C, "_accelerator_getMemoryInfo", None)
+    if of_accelerator is not None:
+        torch._C._accelerator_getMemoryInfo = lambda index: _with_idle(of_accelerator(index), index)
+
+
+def _with_idle(info: tuple[int, int], device: int) -> tuple[int, int]:
+    free, total = info
+    return min(free + _devices.stats(device)["free_whole_bytes"], total), total

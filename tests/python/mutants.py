@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Who tests the tests of the Python package? Deliberate bugs in copies of what CMake installed,
+each of which its test must see.
+
+Usage: mutants.py BUILD, after `ctest --test-dir BUILD -R python.tree`. Takes some minutes.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+# File of the package, what stands there, what comes in its place, the test that must see it.
+MUTANTS = [
+    (
+        "torch/_refusals.py",
+        '    torch.cuda.CUDAGraph.capture_begin = refusing("capturing a CUDA graph", _GRAPH)\n',
+        "",
+        "torch",
+    ),
+    ("torch/_refusals.py", "    _switch_benchmark_off(torch)\n", "    pass\n", "torch"),
+    ("torch/_refusals.py", "    storage._share_cuda_ = share\n", "", "torch"),
+    (
+        "torch/_statistics.py",
+        "return _metric(current, peak, came, came - grown)",
+        "return _metric(current, current, came, came - grown)",
+        "torch",
+    ),
+    (
+        "torch/_statistics.py",
+        'small_came = since.get(f"small_{total}", small_grown)',
+        "small_came = 0",
+        "torch",
+    ),
+    ("torch/_statistics.py", "        _bases[device] = now\n", "        pass\n", "torch"),
+    (
+        "torch/_statistics.py",
+        'return min(free + _devices.stats(device)["free_whole_bytes"], total), total',
+        "return free, total",
+        "torch",
+    ),
+    (
+        "torch/_statistics.py",
+        'return min(free + _devices.stats(device)["free_whole_bytes"], total), total',
+        'return free + _devices.stats(device)["free_whole_bytes"], total',
+        "torch",
+    ),
+    ("torch/_statistics.py", '"num_ooms": since["out_of_memory"]', '"num_ooms": 0', "torch"),
+    ("torch/__init__.py", '    "set_record_stream_fn": "mend_torch_record_stream",\n', "", "torch"),
+    ("torch/__init__.py", '    "set_base_alloc_fn": "mend_torch_base_alloc",\n', "", "torch"),
+    ("torch/__init__.py", '    "set_reset_fn": "mend_torch_reset",\n', "", "torch"),
+    (
+        "torch/__init__.py",
+        '    "set_memory_fraction_fn": "mend_torch_memory_fraction",\n',
+        "",
+        "torch",
+    ),
+    ("torch/__init__.py", "        if _kept:\n            return\n", "", "torch"),
+    (
+        "torch/__init__.py",
+        "            raise RuntimeError(_TOO_LATE) from error\n",
+        "            pass\n",
+        "torch",
+    ),
+    (
+        "torch/__init__.py",
+        "    except Exception as error:",
+        "    except KeyError as error:",
+        "autoload",
+    ),
+    ("torch/__init__.py", '    if wish in ("", "0"):\n        return\n', "", "autoload"),
+    (
+        "torch/__init__.py",
+        "        if hasattr(allocator, setter):\n            getattr",
+        "        if True:\n            getattr",
+        "torch",
+    ),
+    ("torch/_pool.py", "    if chosen in entered:", "    if False:", "torch"),
+    ("torch/_pool.py", "        entered.remove(chosen)\n", "        pass\n", "torch"),
+    ("torch/_pool.py", '"mend_torch_alloc_or_null"', '"mend_torch_alloc"', "torch"),
+    ("torch/_pool.py", "        if index not in _shared:\n", "        if True:\n", "torch"),
+    ("torch/_adapter.py", "    if path.is_file():\n        return path\n", "", "adapter"),
+    ("torch/_adapter.py", "            os.unlink(unfinished)", "            pass", "adapter"),
+    (
+        "torch/adapter.cpp",
+        "report(pointer, -static_cast<int64_t>(size), device)",
+        "report(pointer, static_cast<int64_t>(size), device)",
+        "adapter",
+    ),
+    (
+        "torch/adapter.cpp",
+        "        throw c10::OutOfMemoryError(here, message);",
+        "        throw c10::Error(here, message);",
+        "torch",
+    ),
+    (
+        "torch/adapter.cpp",
+        "    if (std::strncmp(message, out_of_memory, std::strlen(out_of_memory)) == 0) {",
+        "    if (message) {",
+        "torch",
+    ),
+    (
+        "cupy.py",
+        "        if size and not segment.ptr:\n",
+        "        if False:\n",
+        "cupy",
+    ),
+    (
+        "cupy.py",
+        "self.free(self.device, self.address, self.size, self.stream.ptr)",
+        "self.free(self.device, self.address, self.size, 0)",
+        "cupy",
+    ),
+    (
+        "cupy.py",
+        "_devices.alloc(device, size, stream.ptr)",
+        "_devices.alloc(device, size, 0)",
+        "cupy",
+    ),
+    ("cupy.py", "        self.address = 0  # __del__", "        # __del__", "cupy"),
+    (
+        "cupy.py",
+        "UnownedMemory(block.address, size, block, device)",
+        "UnownedMemory(block.address, size, None, device)",
+        "cupy",
+    ),
+    (
+        "numba.py",
+        "free(device, address, size, _devices.NO_STREAM)",
+        "free(device, address, size, 0)",
+        "hooks",
+    ),
+    (
+        "numba.py",
+        "            self.deallocations.clear()\n            return allocator()",
+        "            raise",
+        "hooks",
+    ),
+    ("numba.py", "finalizer=give_back", "finalizer=None", "hooks"),
+    (
+        "rmm.py",
+        "_devices.free(device, address, size, _handle_of(stream))",
+        "_devices.free(device, address, size, 0)",
+        "hooks",
+    ),
+    (
+        "rmm.py",
+        "_devices.alloc(device, size, _handle_of(stream))",
+        "_devices.alloc(device, size, 0)",
+        "hooks",
+    ),
+    ("rmm.py", "    if ordinal not in _kept:\n", "    if True:\n", "hooks"),
+    (
+        "onnxruntime.py",
+        '"gpu_external_free": "mend_ort_free"',
+        '"gpu_external_free": "mend_ort_alloc"',
+        "hooks",
+    ),
+    ("onnxruntime.py", "name: str(value)", "name: value", "hooks"),
+    ("handler.py", "    if device not in _kept:", "    if True:", "hooks"),
+    ("_library.py", "return ctypes.CDLL(path.name, mode=os.RTLD_NOLOAD)", "raise OSError", "core"),
+    (
+        "_errors.py",
+        "kind = OutOfMemoryError if result == OUT_OF_MEMORY else Error",
+        "kind = Error",
+        "core",
+    ),
+    (
+        "_errors.py",
+        "kind = OutOfMemoryError if result == OUT_OF_MEMORY else Error",
+        "kind = OutOfMemoryError",
+        "core",
+    ),
+    (
+        "_simulation.py",
+        '        check(_devices.function("mend_set_default_config")(-1, None))\n',
+        "",
+        "core",
+    ),
+    (
+        "_devices.py",
+        '    check(function("mend_device_free")',
+        '    (function("mend_device_free")',
+        "core",
+    ),
+    ("torch/_statistics.py", "torch.cuda.is_initialized,", "lambda: False,", "torch"),
+]
+
+
+def is_seen(name, original, mutated, test, tests, work):
+    """Whether the test fails over a copy with the bug. Raises where the bug has no place."""
+    tree = work / "tree"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(tests / "tree", tree)
+    path = tree / "mend" / name
+    text = path.read_text(encoding="utf-8")
+    if original not in text:
+        raise SystemExit(f"{name} has no longer: {original}")
+    path.write_text(text.replace(original, mutated), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "MEND_TEST_TREE": str(tree),
+        "MEND_TEST_FAKES": str(tests / "fakes"),
+        "MEND_SOURCE": str(HERE.parent.parent),
+        "PYTHONPATH": f"{tree}{os.pathsep}{tests / 'fakes'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, str(HERE / f"{test}_test.py"), "-f"],
+        env=environment,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode != 0
+
+
+def main():
+    tests = Path(sys.argv[1]).resolve() / "tests" / "python"
+    unseen = 0
+    with tempfile.TemporaryDirectory() as work:
+        for name, original, mutated, test in MUTANTS:
+            if not is_seen(name, original, mutated, test, tests, Path(work) / "copy"):
+                unseen += 1
+                print(f"not seen by {test}_test.py: in {name}, {original!r} as {mutated!r}")
+    print(f"{len(MUTANTS)} mutants, {unseen} not seen")
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
