@@ -97,6 +97,16 @@ class Adapter(ProgramTest):
             file.write("no library")
         self.enable(stderr="cannot be loaded")
 
+    def test_a_kept_file_of_somebody_else_is_not_loaded(self):
+        self.enable()
+        if os.geteuid() == 0:
+            os.chown(self.kept()[0], 12345, -1)
+            somebody = ""
+        else:
+            somebody = "import os\nos.geteuid = lambda: 12345\n"
+        cache = {"MEND_CACHE_DIR": self.cache}
+        self.succeeds(somebody + ENABLE, stderr="belongs to somebody else", **cache)
+
     def test_the_profiler_hears_of_memory(self):
         self.enable(PROFILED)
 

@@ -58,6 +58,8 @@ def _compiled(torch) -> Path:
     folder = cache_folder()
     path = folder / f"torch-{torch.__version__}-{_key(flags)}.so"
     if path.is_file():
+        if path.stat().st_uid not in (0, os.geteuid()):
+            raise NotAvailable(f"{path} belongs to somebody else")
         return path
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
