@@ -18,9 +18,12 @@ void mend_torch_set_raise(void (*raise)(const char *message))
     atomic_store(&raise_message, raise);
 }
 
-static const char *beginning_of(mend_result result)
+/* Larger requests than this are no device's: the program asked for too much, not for nonsense. */
+#define LARGEST_BYTES (UINT64_C(1) << 60)
+
+static const char *beginning_of(mend_result result, size_t size)
 {
-    switch (result) {
+    switch (size > LARGEST_BYTES ? MEND_ERROR_OUT_OF_MEMORY : result) {
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_HOST_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
@@ -36,7 +39,7 @@ static void raise_failure(mend_result result, size_t size, int device)
     char message[1024];
     mend_last_error(&error);
     snprintf(message, sizeof(message), "%s Mend: %zu bytes on device %d: %s: %s",
-             beginning_of(result), size, device, mend_result_name(result), error.message);
+             beginning_of(result, size), size, device, mend_result_name(result), error.message);
     raise_function raise = atomic_load(&raise_message);
     if (raise != NULL) {
         raise(message);

@@ -65,6 +65,9 @@ MEND_TEST(torch_hook, what_cannot_be_had_is_raised_with_the_report)
     EXPECT_TRUE(strstr(raised, "limit 1048576") != NULL);
     EXPECT_STR_EQ("", torch_contract_finding(contract));
     EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(500 * KIB, 0, NULL));
+    /* More than any device has is more than this one has: a program that tries sizes goes on. */
+    EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, SIZE_MAX / 4, 0, NULL, raised));
+    EXPECT_TRUE(strncmp(raised, "CUDA out of memory.", 19) == 0);
     /* The next call works. */
     void *more = torch_contract_malloc(contract, 300 * KIB, 0, NULL, raised);
     EXPECT_TRUE(more != NULL);
