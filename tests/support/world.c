@@ -12,6 +12,7 @@ void mend_world_init(mend_world *world)
     world->sim_config.content = MEND_SIM_CONTENT_BYTES;
     world->pool_config.chunk_bytes = 1 * MEND_MIB;
     world->pool_config.small_chunk_bytes = 256 * MEND_KIB;
+    world->pool_config.ample_percent = 90; /* less of so little memory would be next to no chunk */
     world->pool_config.small_request_bytes = 32 * MEND_KIB;
     world->pool_config.reserve_bytes = 1 * MEND_GIB;
 }

@@ -48,12 +48,12 @@ static mend_heap heap_with_limit(uint64_t limit_bytes)
     return (mend_heap){.config = {.limit_bytes = limit_bytes}};
 }
 
-MEND_TEST(heap_scarcity, ample_while_more_than_nine_tenths_are_not_reserved)
+MEND_TEST(heap_scarcity, ample_while_all_but_a_twentieth_is_not_reserved)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){0}));
-    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(10) - 1}));
-    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){.reserved_bytes = PERCENT(10)}));
+    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(5) - 1}));
+    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){.reserved_bytes = PERCENT(5)}));
 }
 
 MEND_TEST(heap_scarcity, ample_as_long_as_the_pool_was_told)
@@ -73,7 +73,7 @@ MEND_TEST(heap_scarcity, ample_again_once_memory_was_given_back)
     use_live(&heap, LIMIT_BYTES);
     mend_scarcity_note(&heap);
     EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
-    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(10) - 1}));
+    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(5) - 1}));
 }
 
 MEND_TEST(heap_scarcity, tight_once_all_but_a_fiftieth_was_in_use)
@@ -173,7 +173,7 @@ MEND_TEST(heap_scarcity, follows_the_limit)
     EXPECT_U64_EQ(0, mend_heap_room_bytes(&heap));
     heap.config.limit_bytes = LIMIT_BYTES;
     EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
-    heap.config.limit_bytes = 10 * LIMIT_BYTES;
+    heap.config.limit_bytes = 20 * LIMIT_BYTES;
     EXPECT_INT_EQ(MEND_AMPLE, mend_heap_scarcity(&heap));
-    EXPECT_U64_EQ(PERCENT(940), mend_heap_room_bytes(&heap));
+    EXPECT_U64_EQ(PERCENT(1940), mend_heap_room_bytes(&heap));
 }

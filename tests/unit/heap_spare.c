@@ -73,12 +73,32 @@ MEND_TEST(heap_spare, rare_moves_pay_for_nothing)
     EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
 }
 
-MEND_TEST(heap_spare, nothing_where_less_than_half_of_the_limit_is_left)
+MEND_TEST(heap_spare, moves_pay_only_while_half_of_the_limit_is_left)
+{
+    mend_heap heap = heap_that_held_it();
+    mend_spare_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    heap.config.limit_bytes = 2 * LIVED_BYTES;
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(5)));
+    heap.config.limit_bytes -= 2;
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(5)));
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+}
+
+MEND_TEST(heap_spare, a_fiftieth_of_the_limit_is_kept)
+{
+    mend_heap heap = heap_that_held_it();
+    heap.config.limit_bytes = LIVED_BYTES / 95 * 100;
+    uint64_t left = heap.config.limit_bytes - LIVED_BYTES;
+    uint64_t kept = heap.config.limit_bytes / 100 * 2;
+    EXPECT_TRUE(mend_spare_allows(&heap, left - kept));
+    EXPECT_FALSE(mend_spare_allows(&heap, left - kept + 1));
+}
+
+MEND_TEST(heap_spare, nothing_while_memory_is_tight)
 {
     mend_heap heap = heap_that_held_it();
     heap.config.limit_bytes = 2 * LIVED_BYTES;
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
-    heap.config.limit_bytes -= 2;
+    heap.usage_peaks.used_bytes[0] = heap.config.limit_bytes;
     EXPECT_FALSE(mend_spare_allows(&heap, 0));
 }
 

@@ -126,6 +126,21 @@ MEND_TEST(pool_scarce, whole_pages_have_no_tail)
     close_whole(&world);
 }
 
+/* A page of 64 KiB would be next to nothing of 1 GiB: 256 KiB are the smallest that is created. */
+MEND_TEST(pool_scarce, pages_grow_with_the_limit)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 1 * MEND_GIB;
+    world.pool_config.ample_percent = 100;
+    ASSERT_TRUE(mend_world_open(&world));
+    expect_growth(&world, 3 * PAGE, 4 * PAGE, 1);
+    close_whole(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    expect_growth(&world, 13 * PAGE, 16 * PAGE, 2);
+    close_whole(&world);
+}
+
 /* ---- a block that closes a page -----------------------------------------------------------------
  */
 

@@ -114,7 +114,7 @@ MEND_TEST(pool_spare, more_is_created_once_moves_have_paid_for_it)
 MEND_TEST(pool_spare, near_the_limit_chunks_are_moved)
 {
     rig r;
-    ASSERT_TRUE(open_rig(&r, 2 * ROW * MEND_MIB - 4 * MEND_MIB));
+    ASSERT_TRUE(open_rig(&r, ROW * MEND_MIB + 2 * MEND_MIB));
     free_apart(&r, 1, 4);
     expect_effort(&r, REQUEST_BYTES, moves_two);
     close_rig(&r);

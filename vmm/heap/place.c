@@ -100,23 +100,20 @@ static mend_result create_least(mend_heap *heap, const mend_request *request, me
     return try_plan(heap, request, extend_and_create, span); /* the second plan reused the links */
 }
 
-/* Creates what is missing although idle chunks could be moved, where that spares more moves than it
- * costs. OUT_OF_MEMORY: it does not, or the driver has no memory for what is only a saving. */
-static mend_result create_to_spare_moves(mend_heap *heap, const mend_request *request,
-                                         mend_span **span)
+/* What to create instead of moving chunks, where that is worth it. */
+static bool plan_to_spare_moves(mend_heap *heap, const mend_request *request, mend_plan *plan)
 {
-    mend_plan plan;
-    mend_spare_note_request(heap, request->size_bytes);
-    if (!mend_spare_allows(heap, 0) || !mend_plan_find(heap, request, use_what_is_free, &plan) ||
-        plan.moved_count == 0) {
-        return MEND_ERROR_OUT_OF_MEMORY;
-    }
-    if (!mend_plan_find(heap, request, create_without_moves, &plan) ||
-        !mend_spare_allows(heap, plan.create_bytes)) {
-        return MEND_ERROR_OUT_OF_MEMORY;
-    }
+    return mend_spare_allows(heap, 0) &&
+           mend_plan_find(heap, request, create_without_moves, plan) &&
+           mend_spare_allows(heap, plan->create_bytes);
+}
+
+/* The driver may have no memory for what only saves calls: then nothing was asked of it. */
+static mend_result create_to_spare_moves(mend_heap *heap, const mend_request *request,
+                                         mend_plan *plan, mend_span **span)
+{
     mend_shortage before = heap->shortage;
-    mend_result result = mend_extend(heap, request, &plan, span);
+    mend_result result = mend_extend(heap, request, plan, span);
     if (result == MEND_OK) {
         mend_spare_note_creation(heap);
         heap->counters.moves_spared++;
@@ -127,13 +124,28 @@ static mend_result create_to_spare_moves(mend_heap *heap, const mend_request *re
     return result;
 }
 
+/* What is free would do: moves it, or creates what spares the moves. */
+static mend_result place_in_free_chunks(mend_heap *heap, const mend_request *request,
+                                        mend_span **span)
+{
+    mend_plan moves;
+    mend_plan instead;
+    mend_spare_note_request(heap, request->size_bytes);
+    if (!mend_plan_find(heap, request, use_what_is_free, &moves)) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    if (moves.moved_count == 0 || !plan_to_spare_moves(heap, request, &instead)) {
+        return mend_extend(heap, request, &moves, span); /* whose links the other leaves alone */
+    }
+    mend_result result = create_to_spare_moves(heap, request, &instead, span);
+    return result == MEND_ERROR_OUT_OF_MEMORY ? try_plan(heap, request, use_what_is_free, span)
+                                              : result;
+}
+
 /* The ways of a large request, cheapest first; OUT_OF_MEMORY when all are closed. */
 static mend_result place_large(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_result result = create_to_spare_moves(heap, request, span);
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        result = try_plan(heap, request, use_what_is_free, span);
-    }
+    mend_result result = place_in_free_chunks(heap, request, span);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         result = create_least(heap, request, span);
     }

@@ -6,6 +6,10 @@
 /* How many runs are tried as a base before a fresh place is taken. */
 enum { BASE_TRIES = 16, CLOSING_TRIES = 64 };
 
+/* A page of a pool is a power of two near this part of the limit, and at least one of the device.
+ */
+enum { PAGES_OF_LIMIT = 4096 };
+
 /* Of a page that a block closes, this part may stay free between it and its neighbour. */
 enum { GAPS_OF_PAGE = 4 };
 
@@ -49,6 +53,19 @@ static uint64_t lone_chunk(const mend_heap *heap)
                : mend_align_up(usual / 2, page);
 }
 
+/* What is created while memory is scarce ends with such a page: one of the device, or of a large
+ * limit a small part. Smaller ones would cost calls and gain next to nothing. */
+static uint64_t page_of(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t page = heap->device.granularity_bytes;
+    if (request->zone != MEND_ZONE_LARGE || mend_heap_scarcity(heap) != MEND_SCARCE) {
+        return page;
+    }
+    uint64_t part = mend_power_of_two_floor(heap->config.limit_bytes / PAGES_OF_LIMIT + 1);
+    uint64_t most = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE);
+    return mend_align_up(mend_min_u64(part, most), page);
+}
+
 uint64_t mend_plan_waste_allowed(const mend_heap *heap, const mend_request *request)
 {
     bool is_sparing = request->zone == MEND_ZONE_LARGE && !request->may_break &&
@@ -68,7 +85,10 @@ static bool plan_creation(const mend_heap *heap, const mend_request *request, me
                           uint64_t missing_bytes, mend_plan *plan)
 {
     uint64_t room = mend_heap_room_bytes(heap);
-    uint64_t page = heap->device.granularity_bytes;
+    uint64_t page = page_of(heap, request);
+    if (rules.exact || mend_align_up(missing_bytes, page) > room) {
+        page = heap->device.granularity_bytes;
+    }
     uint64_t exact = mend_align_up(missing_bytes, page);
     uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
     if (!rules.may_create || exact > room) {
@@ -142,7 +162,7 @@ static base_place find_base(mend_heap *heap, const mend_request *request, mend_r
  * before it of the run stays free, for small blocks. */
 static base_place find_closing_base(mend_heap *heap, const mend_request *request)
 {
-    uint64_t page = heap->device.granularity_bytes;
+    uint64_t page = page_of(heap, request);
     uint64_t least_gap = page / GAPS_OF_PAGE;
     base_place best = {0};
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);

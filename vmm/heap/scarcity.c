@@ -4,7 +4,7 @@
 
 /* Room is ample while so much of the limit is not reserved, unless the pool is told otherwise. The
  * front of what this and the figures below cost and gain is in docs/benchmarks.md. */
-enum { AMPLE_ROOM_PERCENT = 90 };
+enum { AMPLE_ROOM_PERCENT = 95 };
 
 /* Memory is tight once all but so much of the limit was in use; or all but NEAR_PERCENT, and
  * TRAPPED_PERCENT of it trapped beside live blocks. */

@@ -6,6 +6,9 @@
  * moves of this window are worth it. */
 enum { SPARE_PERCENT = 4, MOST_SPARE_PERCENT = 50 };
 
+/* So much of the limit is never spent on it. */
+enum { KEPT_PERCENT = 2 };
+
 /* Moving a chunk (to map it, allow access and unmap it) costs the driver about as much as creating
  * so many bytes (docs/formats/costs.md). */
 #define BYTES_WORTH_A_MOVE (32 * MEND_MIB)
@@ -33,15 +36,23 @@ void mend_spare_note_moves(mend_heap *heap, uint64_t chunk_count)
     heap->spare.moved_chunks += chunk_count;
 }
 
+/* The last of the limit is left to requests that lack memory. */
+static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t kept = heap->config.limit_bytes / 100 * KEPT_PERCENT;
+    return mend_heap_room_bytes(heap) >= create_bytes + kept;
+}
+
 bool mend_spare_allows(const mend_heap *heap, uint64_t create_bytes)
 {
     const mend_spare *spare = &heap->spare;
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
     uint64_t live = spare->most_live_bytes;
-    if (!mend_heap_is_roomy(heap) || spare->was_refused) {
+    if (spare->was_refused || !leaves_enough(heap, create_bytes) ||
+        mend_heap_scarcity(heap) == MEND_TIGHT) {
         return false;
     }
-    bool is_paid = spare->moved_chunks * BYTES_WORTH_A_MOVE >= wanted;
+    bool is_paid = mend_heap_is_roomy(heap) && spare->moved_chunks * BYTES_WORTH_A_MOVE >= wanted;
     return wanted <= live + live / 100 * (is_paid ? MOST_SPARE_PERCENT : SPARE_PERCENT);
 }
 

@@ -2,9 +2,9 @@
  * Spare memory: where to create what a request lacks though idle chunks could be moved to it.
  *
  * A program whose sizes never fit what was freed pays for moves for ever, and a little more memory
- * would end them. So while half of the limit is not reserved, a little is created: of what was live
- * at most. And much, once moving has cost the driver as much as creating everything would, as one
- * buys what one has paid rent for.
+ * would end them. So unless memory is tight a little is created, compared to what was live at most.
+ * And much, while half of the limit is not reserved and once moving has cost the driver as much as
+ * creating everything would, as one buys what one has paid rent for.
  *
  * Guarded by the heap's `making` lock.
  */

@@ -41,7 +41,7 @@
     X(swap_when_full, swap_when_full, OFF, "off",                                                  \
       "nobody launches work while an allocation is under way, so that what lives in partly used "  \
       "chunks may be copied together before one runs out of memory")                               \
-    X(ample, ample_percent, PERCENT, "90",                                                         \
+    X(ample, ample_percent, PERCENT, "95",                                                         \
       "memory counts as ample while more than this percentage of the limit is not reserved; more " \
       "of it fits more into the limit, less of it saves driver time")                              \
     X(audit, audit_level, LEVEL, "0",                                                              \

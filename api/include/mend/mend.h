@@ -128,7 +128,7 @@ typedef struct mend_pool_config {
     int ample_percent;      /* 1 to 100: memory counts as ample while more than this part of the
                                limit is not reserved. Then fewer driver calls count, from there on
                                fewer bytes: a larger value fits more into the limit and costs more
-                               driver time. 0: 90 */
+                               driver time. 0: 95 */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
