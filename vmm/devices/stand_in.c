@@ -29,24 +29,28 @@ static bool drop(mend_stand_in *stand_in)
     return --stand_in->holds == 0;
 }
 
+/* A fork inside a function of the user's: the child knows no stand-ins. */
+static bool is_inherited(const mend_stand_in *stand_in)
+{
+    return stand_in->generation != mend_process_generation();
+}
+
 /* Nobody can reach it any more. Without locks. */
 static void retire(mend_stand_in *stand_in)
 {
-    if (stand_in->allocator.retired != NULL) {
+    if (!is_inherited(stand_in) && stand_in->allocator.retired != NULL) {
         stand_in->allocator.retired(stand_in->allocator.handler.ctx);
     }
+    bool was_counted = !is_inherited(stand_in);
     free(stand_in);
+    if (!was_counted) {
+        return;
+    }
     mend_process_devices *devices = lock();
     if (atomic_fetch_sub_explicit(&devices->stand_in_count, 1, memory_order_release) == 1) {
         mend_pointer_map_clear(&devices->blocks); /* it is empty, and so far nobody needs it */
     }
     mend_mutex_unlock(&devices->mutex);
-}
-
-/* A fork inside a function of the user's: the child knows no stand-ins. */
-static bool is_inherited(const mend_stand_in *stand_in)
-{
-    return stand_in->generation != mend_process_generation();
 }
 
 void mend_stand_in_let_go(mend_stand_in *stand_in)
