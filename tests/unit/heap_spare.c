@@ -121,3 +121,13 @@ MEND_TEST(heap_spare, what_lived_before_a_trim_is_forgotten)
     EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(2)));
     EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(2) + 1));
 }
+
+/* A program that tries how much it gets asks for more than there can ever be. */
+MEND_TEST(heap_spare, what_can_never_live_counts_for_nothing)
+{
+    mend_heap heap = heap_that_held_it();
+    mend_spare_note_request(&heap, UINT64_C(1) << 60);
+    mend_spare_note_request(&heap, LIMIT_BYTES - heap.counters.live_bytes + 1);
+    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(4) + 1));
+}

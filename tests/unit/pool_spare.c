@@ -98,6 +98,20 @@ MEND_TEST(pool_spare, a_little_is_created_rather_than_moved)
     close_rig(&r);
 }
 
+MEND_TEST(pool_spare, a_request_that_fails_makes_nothing_cheaper)
+{
+    rig r;
+    void *pointer;
+    ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
+    free_apart(&r, 1, 4);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.world.pool, MEND_GIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(r.world.pool, UINT64_C(1) << 60, NULL, &pointer));
+    expect_effort(&r, REQUEST_BYTES, creates_all);
+    expect_effort(&r, REQUEST_BYTES, moves_two);
+    close_rig(&r);
+}
+
 /* Two moves are worth 64 MiB here. */
 MEND_TEST(pool_spare, more_is_created_once_moves_have_paid_for_it)
 {

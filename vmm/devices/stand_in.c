@@ -41,11 +41,10 @@ static void retire(mend_stand_in *stand_in)
     if (!is_inherited(stand_in) && stand_in->allocator.retired != NULL) {
         stand_in->allocator.retired(stand_in->allocator.handler.ctx);
     }
-    bool was_counted = !is_inherited(stand_in);
-    free(stand_in);
-    if (!was_counted) {
+    if (is_inherited(stand_in)) {
         return;
     }
+    free(stand_in);
     mend_process_devices *devices = lock();
     if (atomic_fetch_sub_explicit(&devices->stand_in_count, 1, memory_order_release) == 1) {
         mend_pointer_map_clear(&devices->blocks); /* it is empty, and so far nobody needs it */

@@ -22,7 +22,9 @@ void mend_spare_note_request(mend_heap *heap, uint64_t size_bytes)
     mend_spare *spare = &heap->spare;
     uint64_t live = heap->counters.live_bytes + size_bytes;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
-    spare->most_live_bytes = mend_max_u64(spare->most_live_bytes, live);
+    if (live <= heap->config.limit_bytes) { /* what asks for more than that tries its luck */
+        spare->most_live_bytes = mend_max_u64(spare->most_live_bytes, live);
+    }
     if ((allocated - spare->window_start_bytes) / RESERVES_OF_WINDOW >
         heap->chunks.reserved_bytes) {
         spare->window_start_bytes = allocated;
