@@ -2,34 +2,20 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/mutex.h"
 #include "base/process.h"
 #include "driver/driver.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
-
-/* Whether `body` is true in a child of fork. One that hangs is ended. */
-static bool holds_in_a_child(bool (*body)(void *), void *argument)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(60);
-        _exit(body(argument) ? 0 : 1);
-    }
-    int status = 0;
-    bool ended = child > 0 && waitpid(child, &status, 0) == child;
-    return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 static bool generation_is_another(void *argument)
 {
     uint64_t former = *(uint64_t *)argument;
     uint64_t own = mend_process_generation();
     bool is_another = own > former && own == mend_process_generation();
-    return is_another && (former > 1 || holds_in_a_child(generation_is_another, &own));
+    return is_another && (former > 1 || mend_test_holds_in_a_child(generation_is_another, &own));
 }
 
 MEND_TEST(base_fork, a_child_is_of_another_generation_than_its_ancestors)
@@ -38,8 +24,8 @@ MEND_TEST(base_fork, a_child_is_of_another_generation_than_its_ancestors)
     ASSERT_RESULT(MEND_OK, mend_process_prepare());
     uint64_t own = mend_process_generation();
     EXPECT_TRUE(own != 0);
-    EXPECT_TRUE(holds_in_a_child(generation_is_another, &own));
-    EXPECT_TRUE(holds_in_a_child(generation_is_another, &own));
+    EXPECT_TRUE(mend_test_holds_in_a_child(generation_is_another, &own));
+    EXPECT_TRUE(mend_test_holds_in_a_child(generation_is_another, &own));
     EXPECT_U64_EQ(own, mend_process_generation());
 }
 
@@ -74,7 +60,7 @@ MEND_TEST(base_fork, a_child_has_no_members)
     mend_process_join(&member);
     uint64_t cursor = 0;
     EXPECT_PTR_EQ(&member, mend_process_visit_next(&domain, 0, &cursor));
-    EXPECT_TRUE(holds_in_a_child(members_are_own, NULL));
+    EXPECT_TRUE(mend_test_holds_in_a_child(members_are_own, NULL));
     mend_process_visit_end(&member);
     cursor = 0;
     EXPECT_PTR_EQ(&member, step(&cursor));
@@ -104,7 +90,7 @@ MEND_TEST(base_fork, a_child_has_no_log_sink_and_no_last_error)
     int lines = 0;
     mend_log_set_sink(count_line, &lines);
     mend_fail(MEND_ERROR_OUT_OF_MEMORY, "full");
-    EXPECT_TRUE(holds_in_a_child(says_nothing, NULL));
+    EXPECT_TRUE(mend_test_holds_in_a_child(says_nothing, NULL));
     EXPECT_FALSE(says_nothing(NULL));
     mend_log_set_sink(NULL, NULL);
 }
@@ -118,7 +104,7 @@ static bool is_pressing_once(void *unused)
 MEND_TEST(base_fork, a_child_is_inside_of_the_callback_that_forked)
 {
     ++*mend_process_pressing_depth();
-    EXPECT_TRUE(holds_in_a_child(is_pressing_once, NULL));
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_pressing_once, NULL));
     --*mend_process_pressing_depth();
 }
 
@@ -168,7 +154,7 @@ MEND_TEST(base_fork, a_child_loads_the_driver_though_another_thread_was_loading_
     pthread_t thread;
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, ask_for_the_driver, NULL));
     sem_wait(&slow.has_begun);
-    EXPECT_TRUE(holds_in_a_child(loads_the_driver, NULL));
+    EXPECT_TRUE(mend_test_holds_in_a_child(loads_the_driver, NULL));
     sem_post(&slow.may_end);
     pthread_join(thread, NULL);
     sem_destroy(&slow.has_begun);
@@ -211,7 +197,7 @@ MEND_TEST(base_fork, a_child_finds_no_lock_taken_wherever_other_threads_were)
     }
     EXPECT_U64_EQ(BUSY, started);
     for (int i = 0; i < FORKS && !mend_test_has_failed(); i++) {
-        EXPECT_TRUE(holds_in_a_child(everything_works, NULL));
+        EXPECT_TRUE(mend_test_holds_in_a_child(everything_works, NULL));
     }
     atomic_store(&goes_on, false);
     for (size_t i = 0; i < started; i++) {
@@ -240,7 +226,7 @@ MEND_TEST(base_fork, a_child_holds_no_locks)
     mend_mutex pool;
     mend_mutex_init(&pool, MEND_RANK_POOL);
     mend_mutex_lock(&pool);
-    EXPECT_TRUE(holds_in_a_child(takes_outer_lock, &pool));
+    EXPECT_TRUE(mend_test_holds_in_a_child(takes_outer_lock, &pool));
     mend_mutex_unlock(&pool);
     EXPECT_U64_EQ(0, *mend_process_held_ranks());
     mend_mutex_destroy(&pool);

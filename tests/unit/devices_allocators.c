@@ -5,103 +5,12 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "devices/devices.h"
+#include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/test.h"
+#include "tests/unit/devices_counter.h"
 #include "tests/unit/devices_fixture.h"
-
-enum { BLOCK = 1 << 20, LOGGED = 16 };
-
-/* An allocator on host addresses that are never touched: it counts, and answers as it is told. */
-typedef struct counter {
-    int allocs, frees, records, trims, infos, retirements;
-    int answer;                         /* of every call */
-    uint64_t next;                      /* address */
-    bool gives_null, gives_one_address; /* with success */
-    mend_stream streams[LOGGED];        /* of allocations */
-    size_t freed_bytes;                 /* in all */
-    void *freed;                        /* last */
-} counter;
-
-static int count_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
-{
-    counter *c = ctx;
-    (void)size_bytes;
-    if (c->allocs < LOGGED) {
-        c->streams[c->allocs] = stream;
-    }
-    c->allocs++;
-    c->next += c->gives_one_address && c->allocs > 1 ? 0 : 4096;
-    if (!c->gives_null) {
-        *pointer = (void *)(uintptr_t)c->next;
-    }
-    return c->answer;
-}
-
-static int count_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
-{
-    counter *c = ctx;
-    (void)stream;
-    c->frees++;
-    c->freed_bytes += size_bytes;
-    c->freed = pointer;
-    return c->answer;
-}
-
-static int count_record(void *ctx, void *pointer, mend_stream stream)
-{
-    counter *c = ctx;
-    (void)pointer;
-    (void)stream;
-    c->records++;
-    return c->answer;
-}
-
-static int count_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
-{
-    counter *c = ctx;
-    c->trims++;
-    *released_bytes = 100 + keep_bytes;
-    return c->answer;
-}
-
-static int count_info(void *ctx, const void *pointer, mend_block_info *info)
-{
-    counter *c = ctx;
-    c->infos++;
-    info->base = (void *)((uintptr_t)pointer & ~(uintptr_t)4095);
-    return (uintptr_t)info->base <= c->next ? c->answer : MEND_ERROR_FOREIGN_POINTER;
-}
-
-static void count_retirement(void *ctx)
-{
-    counter *c = ctx;
-    c->retirements++;
-}
-
-static mend_allocator allocator_of(counter *c, uint64_t first_address)
-{
-    *c = (counter){.next = first_address};
-    mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    allocator.handler = (mend_device_handler){
-        .ctx = c, .alloc = count_alloc, .free = count_free, .name = "counter"};
-    allocator.record_stream = count_record;
-    allocator.trim = count_trim;
-    allocator.block_info = count_info;
-    allocator.retired = count_retirement;
-    return allocator;
-}
-
-static void *allocate(int device)
-{
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_device_alloc(device, BLOCK, NULL, &pointer));
-    return pointer;
-}
-
-static void give(int device, void *pointer)
-{
-    EXPECT_RESULT(MEND_OK, mend_device_free(device, pointer, BLOCK, NULL));
-}
 
 MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
 {
@@ -111,9 +20,9 @@ MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     void *nothing = &c;
     uint64_t released = 0;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
-    void *block = allocate(0);
+    void *block = counter_allocate(0);
     EXPECT_RESULT(MEND_OK, mend_device_alloc(0, 0, NULL, &nothing));
     EXPECT_PTR_EQ(NULL, nothing);
     EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, block, world.stream));
@@ -123,7 +32,7 @@ MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     EXPECT_RESULT(MEND_OK, mend_device_trim(0, 11, &released));
     EXPECT_U64_EQ(111, released);
     EXPECT_RESULT(MEND_OK, mend_device_free(0, NULL, 0, NULL));
-    give(0, block);
+    counter_give(0, block);
     EXPECT_INT_EQ(1, c.allocs);
     EXPECT_INT_EQ(1, c.frees);
     EXPECT_U64_EQ(BLOCK, c.freed_bytes);
@@ -142,22 +51,22 @@ MEND_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
     devices_world world;
     counter c[2];
     ASSERT_TRUE(devices_open(&world));
-    void *own = allocate(0);
-    mend_allocator first = allocator_of(&c[0], 4096);
+    void *own = counter_allocate(0);
+    mend_allocator first = counter_allocator(&c[0], 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &first));
-    void *of_first = allocate(0);
-    mend_allocator second = allocator_of(&c[1], 1 << 30);
+    void *of_first = counter_allocate(0);
+    mend_allocator second = counter_allocator(&c[1], 1 << 30);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &second));
-    void *of_second = allocate(0);
+    void *of_second = counter_allocate(0);
     EXPECT_INT_EQ(0, c[0].retirements); /* it still has a block */
     EXPECT_RESULT(MEND_OK, mend_set_allocator(0, NULL));
-    void *own_again = allocate(0);
+    void *own_again = counter_allocate(0);
     EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, of_first, NULL));
-    give(0, own);
-    give(0, of_second);
+    counter_give(0, own);
+    counter_give(0, of_second);
     EXPECT_INT_EQ(1, c[1].retirements);
-    give(0, of_first);
-    give(0, own_again);
+    counter_give(0, of_first);
+    counter_give(0, own_again);
     for (int i = 0; i < 2; i++) {
         EXPECT_INT_EQ(1, c[i].allocs);
         EXPECT_INT_EQ(1, c[i].frees);
@@ -175,8 +84,8 @@ MEND_TEST(devices_allocators, one_device_or_all)
     mend_allocator found = MEND_ALLOCATOR_INIT;
     uint64_t released = 0;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator all = allocator_of(&of_all, 4096);
-    mend_allocator one = allocator_of(&of_one, 1 << 30);
+    mend_allocator all = counter_allocator(&of_all, 4096);
+    mend_allocator one = counter_allocator(&of_one, 1 << 30);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, &all));
     ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &one));
     EXPECT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &found));
@@ -184,20 +93,68 @@ MEND_TEST(devices_allocators, one_device_or_all)
     EXPECT_RESULT(MEND_OK, mend_get_allocator(1, &found));
     EXPECT_PTR_EQ(&of_one, found.handler.ctx);
     EXPECT_TRUE(found.retired == NULL);
-    give(0, allocate(0));
-    give(63, allocate(63));
-    give(1, allocate(1));
+    counter_give(0, counter_allocate(0));
+    counter_give(63, counter_allocate(63));
+    counter_give(1, counter_allocate(1));
     EXPECT_INT_EQ(2, of_all.allocs);
     EXPECT_INT_EQ(1, of_one.allocs);
     EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
     EXPECT_U64_EQ(200, released); /* each once */
     EXPECT_RESULT(MEND_OK, mend_set_allocator(1, NULL));
     EXPECT_INT_EQ(1, of_one.retirements);
-    give(1, allocate(1));
+    counter_give(1, counter_allocate(1));
     EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
     EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
     EXPECT_INT_EQ(1, of_all.retirements);
     devices_close(&world);
+}
+
+/* Beside a stand-in of one device the others are Mend's own, their blocks and what is none. */
+MEND_TEST(devices_allocators, other_devices_stay_mends_own)
+{
+    devices_world world;
+    counter c;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &allocator));
+    void *own = counter_allocate(0);
+    void *others = counter_allocate(1);
+    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, own, world.stream));
+    EXPECT_INT_EQ(0, c.records);
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, own, &info));
+    EXPECT_PTR_EQ(own, info.base);
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, (char *)others + 5, &info));
+    EXPECT_PTR_EQ(others, info.base);
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
+                  mend_device_block_info(MEND_ALL_DEVICES, &world, &info));
+    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, NULL));
+    EXPECT_INT_EQ(1, c.trims);
+    counter_give(0, own);
+    counter_give(1, others);
+    EXPECT_INT_EQ(1, c.frees);
+    devices_close(&world);
+}
+
+/* Two threads free a block at once: both find whose it is, and the first to take it frees it. */
+MEND_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = counter_allocate(0);
+    mend_stand_in *found[2] = {mend_stand_in_of_block(block), mend_stand_in_of_block(block)};
+    ASSERT_TRUE(found[0] != NULL && found[0] == found[1]);
+    EXPECT_RESULT(MEND_OK, mend_stand_in_free(found[0], block, BLOCK, NULL));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_stand_in_free(found[1], block, BLOCK, NULL));
+    EXPECT_INT_EQ(1, c.frees);
+    mend_stand_in_let_go(found[0]);
+    mend_stand_in_let_go(found[1]);
+    EXPECT_INT_EQ(0, c.retirements);
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
 }
 
 /* A wrapper, as somebody would write it: Mend's own beneath, by what mend_get_allocator gives. */
@@ -233,7 +190,7 @@ static void wrap_own(int device)
         (mend_device_handler){.ctx = &w, .alloc = wrapped_alloc, .free = wrapped_free};
     allocator.record_stream = NULL;
     ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
-    void *block = allocate(0);
+    void *block = counter_allocate(0);
     EXPECT_INT_EQ(1, w.allocs);
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
     EXPECT_INT_EQ(MEND_OK, w.beneath.record_stream(w.beneath.handler.ctx, block, world.stream));
@@ -243,7 +200,7 @@ static void wrap_own(int device)
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
-    give(0, block);
+    counter_give(0, block);
     EXPECT_INT_EQ(MEND_OK, w.beneath.trim(w.beneath.handler.ctx, 0, &(uint64_t){0}));
     EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
     devices_close(&world);
@@ -273,9 +230,9 @@ MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
     counter c;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
-    void *block = allocate(0);
+    void *block = counter_allocate(0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_error error = MEND_ERROR_INIT;
         void *pointer = &c;
@@ -293,9 +250,26 @@ MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
         EXPECT_RESULT(rows[i].others, mend_device_free(0, block, BLOCK, NULL));
     }
     c.answer = 0;
-    give(0, block); /* after every refusal it was still the allocator's */
+    counter_give(0, block); /* after every refusal it was still the allocator's */
     devices_close(&world);
     EXPECT_INT_EQ(1, c.retirements);
+}
+
+MEND_TEST(devices_allocators, every_result_of_mends_comes_through)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+#define X(name, value, meaning)                                                                    \
+    c.answer = (value);                                                                            \
+    EXPECT_RESULT(name, mend_device_trim(0, 0, NULL));
+    MEND_RESULTS(X)
+#undef X
+    c.answer = MEND_ERROR_INVARIANT + 1;
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_trim(0, 0, NULL));
+    devices_close(&world);
 }
 
 MEND_TEST(devices_allocators, success_leaves_the_last_error_alone)
@@ -304,10 +278,10 @@ MEND_TEST(devices_allocators, success_leaves_the_last_error_alone)
     counter c;
     mend_error error = MEND_ERROR_INIT;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
-    give(0, allocate(0));
+    counter_give(0, counter_allocate(0));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, error.result);
     devices_close(&world);
@@ -319,15 +293,15 @@ MEND_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
     counter c;
     void *pointer = &c;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     c.gives_null = true;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_device_alloc(0, BLOCK, NULL, &pointer));
     EXPECT_PTR_EQ(&c, pointer);
     c = (counter){.next = 4096, .gives_one_address = true};
-    void *block = allocate(0);
-    EXPECT_PTR_EQ(block, allocate(0));
-    give(0, block);
+    void *block = counter_allocate(0);
+    EXPECT_PTR_EQ(block, counter_allocate(0));
+    counter_give(0, block);
     EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(0, block, BLOCK, NULL));
     EXPECT_INT_EQ(1, c.frees);
     devices_close(&world);
@@ -340,7 +314,7 @@ MEND_TEST(devices_allocators, where_no_stream_is_named_it_is_told_so)
     counter c;
     void *pointer;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     ASSERT_RESULT(MEND_OK, mend_device_alloc(0, BLOCK, MEND_NO_STREAM, &pointer));
     EXPECT_PTR_EQ(MEND_NO_STREAM, c.streams[0]);
@@ -359,7 +333,7 @@ static int quit(void *ctx, void **pointer, size_t size_bytes, mend_stream stream
     quitter *q = ctx;
     q->set = mend_set_allocator(0, NULL);
     EXPECT_INT_EQ(0, q->c.retirements);
-    return count_alloc(&q->c, pointer, size_bytes, stream);
+    return counter_alloc(&q->c, pointer, size_bytes, stream);
 }
 
 MEND_TEST(devices_allocators, one_may_replace_itself)
@@ -367,13 +341,13 @@ MEND_TEST(devices_allocators, one_may_replace_itself)
     devices_world world;
     quitter q;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&q.c, 4096);
+    mend_allocator allocator = counter_allocator(&q.c, 4096);
     allocator.handler.alloc = quit;
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
-    void *block = allocate(0);
+    void *block = counter_allocate(0);
     EXPECT_RESULT(MEND_OK, q.set);
     EXPECT_INT_EQ(0, q.c.retirements);
-    give(0, block);
+    counter_give(0, block);
     EXPECT_INT_EQ(1, q.c.retirements);
     devices_close(&world);
 }
@@ -383,7 +357,7 @@ MEND_TEST(devices_allocators, mistakes_have_their_errors)
     devices_world world;
     counter c;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator good = allocator_of(&c, 4096);
+    mend_allocator good = counter_allocator(&c, 4096);
     mend_allocator bad = good;
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_set_allocator(64, &good));
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_get_allocator(-2, &bad));
@@ -409,18 +383,23 @@ MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
     devices_world world;
     counter c;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     allocator.struct_size = offsetof(mend_allocator, record_stream);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
-    void *block = allocate(0);
+    void *block = counter_allocate(0);
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_block_info(0, block, &info));
+    uint64_t released = 77; /* it holds nothing back that it could give */
+    EXPECT_RESULT(MEND_OK, mend_device_trim(0, 0, &released));
+    EXPECT_U64_EQ(0, released);
     mend_allocator found;
     memset(&found, 0x55, sizeof(found));
     found.struct_size = allocator.struct_size;
     EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &found));
     EXPECT_PTR_EQ(&c, found.handler.ctx);
     EXPECT_INT_EQ(0x55, ((unsigned char *)&found.record_stream)[0]);
-    give(0, block);
+    counter_give(0, block);
     devices_close(&world);
     EXPECT_INT_EQ(0, c.retirements);
 }
@@ -431,7 +410,7 @@ MEND_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
     counter c;
     void *pointer = &c;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     mend_test_fail_host_memory_after(0, 1);
     mend_test_watch_host_memory(true);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_set_allocator(0, &allocator));
@@ -443,7 +422,7 @@ MEND_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
     EXPECT_PTR_EQ(&c, pointer);
     EXPECT_INT_EQ(0, c.allocs);
-    give(0, allocate(0));
+    counter_give(0, counter_allocate(0));
     devices_close(&world);
 }
 
@@ -455,36 +434,48 @@ static int fork_and_answer(void *ctx, void **pointer, size_t size_bytes, mend_st
     pid_t child = fork();
     int status = -1;
     if (child == 0) {
-        return count_alloc(ctx, pointer, size_bytes, stream);
+        return counter_alloc(ctx, pointer, size_bytes, stream);
     }
     EXPECT_INT_EQ(child, waitpid(child, &status, 0));
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    return count_alloc(ctx, pointer, size_bytes, stream);
+    return counter_alloc(ctx, pointer, size_bytes, stream);
 }
 
-/* The child has none of its parent's allocators, even where it was born inside of one. */
-MEND_TEST(devices_allocators, a_child_starts_without)
+/* The child has none of its parent's allocators, even where it was born inside of one, whatever
+ * that answers. */
+static void fork_inside(int answer)
 {
     devices_world world;
     counter c;
     mend_allocator found = MEND_ALLOCATOR_INIT;
     void *pointer = NULL;
     ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = allocator_of(&c, 4096);
+    mend_allocator allocator = counter_allocator(&c, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
-    void *block = allocate(0);
+    void *block = counter_allocate(0);
     allocator.handler.alloc = fork_and_answer;
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    c.answer = answer;
     pid_t self = getpid();
     mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer);
     if (getpid() != self) {
         mend_result freed = mend_device_free(0, block, BLOCK, NULL);
         mend_result got = mend_get_allocator(0, &found);
         bool is_own = got == MEND_OK && found.handler.ctx != &c;
-        _exit(is_own && freed == MEND_ERROR_FOREIGN_POINTER ? 0 : 1);
+        mend_test_end_child(is_own && freed == MEND_ERROR_FOREIGN_POINTER &&
+                            result == (mend_result)answer);
     }
-    EXPECT_RESULT(MEND_OK, result);
-    give(0, pointer);
-    give(0, block);
+    EXPECT_RESULT((mend_result)answer, result);
+    c.answer = MEND_OK;
+    if (pointer != NULL) {
+        counter_give(0, pointer);
+    }
+    counter_give(0, block);
     devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, a_child_starts_without)
+{
+    fork_inside(MEND_OK);
+    fork_inside(MEND_ERROR_OUT_OF_MEMORY);
 }

@@ -1,12 +1,12 @@
 /* Default pools: one for each device, made by whoever comes first, as the program configured it. */
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/align.h"
 #include "mend/mend_devices.h"
+#include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/test.h"
+#include "tests/unit/devices_counter.h"
 #include "tests/unit/devices_fixture.h"
 
 MEND_TEST(devices_pools, one_is_made_on_first_use_and_stays)
@@ -80,7 +80,12 @@ MEND_TEST(devices_pools, mistakes_have_their_errors)
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_alloc(0, 512, NULL, NULL));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_current_device(NULL));
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_block_info(64, &world, &info));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_block_info(0, &world, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_block_info(0, NULL, &info));
+    info.struct_size = 0;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_device_block_info(0, &world, &info));
     config.struct_size = 0;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_default_config(0, &config));
     config.struct_size = SIZE_MAX;
@@ -145,6 +150,10 @@ MEND_TEST(devices_pools, where_no_device_is_named_it_is_found)
         EXPECT_RESULT(MEND_OK, mend_device_free(MEND_ALL_DEVICES, blocks[i], 0, NULL));
     }
     EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(MEND_ALL_DEVICES, &world, 0, NULL));
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
+                  mend_device_record_stream(MEND_ALL_DEVICES, &world, NULL));
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
+                  mend_device_block_info(MEND_ALL_DEVICES, &world, &info));
     EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
     EXPECT_U64_EQ(6 * MEND_MIB, released);
     devices_close(&world);
@@ -224,6 +233,37 @@ MEND_TEST(devices_pools, a_config_that_is_set_meanwhile_counts)
     devices_close(&world);
 }
 
+/* While a pool is being made another comes first: there is one, and the other is gone. */
+typedef struct overtaker {
+    mend_pool *pool;
+    bool is_done;
+} overtaker;
+
+static void overtake(void *context, const char *call, int is_after)
+{
+    overtaker *o = context;
+    (void)call;
+    if (!o->is_done && is_after) {
+        o->is_done = true;
+        EXPECT_RESULT(MEND_OK, mend_pool_for_device(0, &o->pool));
+    }
+}
+
+MEND_TEST(devices_pools, one_that_is_made_meanwhile_is_the_pool)
+{
+    devices_world world;
+    mend_pool *pool = NULL;
+    overtaker o = {.pool = NULL};
+    ASSERT_TRUE(devices_open(&world));
+    mend_sim_set_call_observer(world.sim, overtake, &o);
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    mend_sim_set_call_observer(world.sim, NULL, NULL);
+    EXPECT_TRUE(o.pool != NULL);
+    EXPECT_PTR_EQ(o.pool, pool);
+    EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
+    devices_close(&world);
+}
+
 /* ---- failures ---------------------------------------------------------------------------------
  */
 
@@ -249,39 +289,90 @@ MEND_TEST(devices_pools, a_pool_that_cannot_be_made_is_made_later)
     devices_close(&world);
 }
 
+static void fail_once(devices_world *world, const char *call)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.status = 999;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+}
+
+MEND_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_has_failed)
+{
+    devices_world world;
+    void *pointer = &world;
+    mend_allocator own = MEND_ALLOCATOR_INIT;
+    int current = 77;
+    ASSERT_TRUE(devices_open(&world));
+    fail_once(&world, "context_device");
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_current_device(&current));
+    EXPECT_INT_EQ(77, current);
+    fail_once(&world, "context_device");
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_alloc(MEND_ALL_DEVICES, 512, NULL, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &own));
+    fail_once(&world, "context_device");
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, own.handler.alloc(own.handler.ctx, &pointer, 512, NULL));
+    EXPECT_PTR_EQ(&world, pointer);
+    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made for it */
+    devices_close(&world);
+}
+
+/* The other devices are trimmed all the same; `device` has a stand-in, or none has. */
+static void fail_to_trim_one(int device)
+{
+    devices_world world;
+    counter c;
+    void *blocks[DEVICES];
+    uint64_t released = 77;
+    ASSERT_TRUE(devices_open(&world));
+    for (int i = 0; i < DEVICES; i++) {
+        ASSERT_RESULT(MEND_OK, mend_device_alloc(i, MEND_MIB, NULL, &blocks[i]));
+        EXPECT_RESULT(MEND_OK, mend_device_free(i, blocks[i], MEND_MIB, NULL));
+    }
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    if (device >= 0) {
+        ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
+        c.answer = MEND_ERROR_DRIVER;
+    } else {
+        fail_once(&world, "unmap");
+    }
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_U64_EQ(77, released);
+    EXPECT_U64_EQ(1, devices_ledger(&world).chunks);
+    EXPECT_INT_EQ(device >= 0, c.trims);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_pools, a_trim_that_fails_on_one_device_goes_on_with_the_others)
+{
+    fail_to_trim_one(-1);
+    fail_to_trim_one(0);
+}
+
 /* ---- fork -------------------------------------------------------------------------------------
  */
 
-static int in_child(int (*body)(void))
-{
-    int status = -1;
-    pid_t child = fork();
-    if (child == 0) {
-        _exit(body());
-    }
-    EXPECT_INT_EQ(child, waitpid(child, &status, 0));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static void *inherited_block;
 
-static int use_inherited(void)
+static bool is_refused_what_it_inherited(void *argument)
 {
+    (void)argument;
     mend_pool *pool = NULL;
     void *pointer = NULL;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    return mend_pool_for_device(0, &pool) != MEND_ERROR_FORKED ||
-           mend_device_alloc(0, 512, NULL, &pointer) != MEND_ERROR_FORKED ||
-           mend_device_free(0, inherited_block, 512, NULL) != MEND_ERROR_FORKED ||
-           mend_device_free(MEND_ALL_DEVICES, inherited_block, 512, NULL) != MEND_ERROR_FORKED ||
-           mend_device_block_info(MEND_ALL_DEVICES, inherited_block, &info) != MEND_ERROR_FORKED ||
-           mend_device_trim(MEND_ALL_DEVICES, 0, NULL) != MEND_ERROR_FORKED;
+    return mend_pool_for_device(0, &pool) == MEND_ERROR_FORKED &&
+           mend_device_alloc(0, 512, NULL, &pointer) == MEND_ERROR_FORKED &&
+           mend_device_free(0, inherited_block, 512, NULL) == MEND_ERROR_FORKED &&
+           mend_device_free(MEND_ALL_DEVICES, inherited_block, 512, NULL) == MEND_ERROR_FORKED &&
+           mend_device_block_info(MEND_ALL_DEVICES, inherited_block, &info) == MEND_ERROR_FORKED &&
+           mend_device_trim(MEND_ALL_DEVICES, 0, NULL) == MEND_ERROR_FORKED;
 }
 
-static int use_own(void)
+static bool may_make_its_own(void *argument)
 {
+    (void)argument;
     mend_pool *pool = NULL;
-    return mend_pool_for_device(1, &pool) != MEND_OK || mend_pool_destroy(pool) != MEND_OK;
+    return mend_pool_for_device(1, &pool) == MEND_OK && mend_pool_destroy(pool) == MEND_OK;
 }
 
 MEND_TEST(devices_pools, a_child_inherits_no_pool_but_may_make_those_its_parent_had_not)
@@ -289,8 +380,8 @@ MEND_TEST(devices_pools, a_child_inherits_no_pool_but_may_make_those_its_parent_
     devices_world world;
     ASSERT_TRUE(devices_open(&world));
     ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, NULL, &inherited_block));
-    EXPECT_INT_EQ(0, in_child(use_inherited));
-    EXPECT_INT_EQ(0, in_child(use_own));
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused_what_it_inherited, NULL));
+    EXPECT_TRUE(mend_test_holds_in_a_child(may_make_its_own, NULL));
     EXPECT_RESULT(MEND_OK, mend_device_free(0, inherited_block, 512, NULL));
     devices_close(&world);
 }

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/unit/graph_program.h"
 
@@ -264,7 +265,7 @@ MEND_TEST(pool_group_calls, a_child_of_fork_has_no_groups)
     pid_t child = fork();
     if (child == 0) {
         alarm(60);
-        _exit(is_refused_in_a_child(p.world.pool, group, begun) ? 0 : 1);
+        mend_test_end_child(is_refused_in_a_child(p.world.pool, group, begun));
     }
     int status = 0;
     EXPECT_TRUE(child > 0 && waitpid(child, &status, 0) == child);
