@@ -160,6 +160,8 @@ class Numba(ProgramTest):
             manager = context.memory_manager
             array = context.memalloc(1 << 20)
             assert manager.get_memory_info() == ((1 << 30) - (1 << 20), 1 << 30)
+            mend.set_limit(1 << 19)
+            assert manager.get_memory_info() == (0, 1 << 19)
             try:
                 manager.get_ipc_handle(array)
             except NotImplementedError as error:

@@ -276,6 +276,32 @@ class Statistics(ProgramTest):
             assert torch.cuda.memory_stats()["allocated_bytes.all.freed"] == MIB
             """)
 
+    def test_nothing_is_negative_after_a_reset(self):
+        """What was there at the reset goes, and what was small becomes large."""
+        self.succeeds("""
+            def look():
+                for name, pools in torch.cuda.memory_stats_as_nested_dict().items():
+                    if isinstance(pools, dict) and "all" in pools:
+                        for metric in pools.values():
+                            assert min(metric.values()) >= 0, (name, pools)
+            tensors = [torch.empty(500), torch.empty(3 * MIB)]
+            torch.cuda.reset_accumulated_memory_stats()
+            look()
+            tensors.clear()
+            look()
+            torch.cuda.empty_cache()
+            look()
+            tensors = [torch.empty(1000) for _ in range(10000)]
+            torch.cuda.reset_accumulated_memory_stats()
+            tensors.clear()
+            tensors = torch.empty(900 * MIB)
+            look()
+            del tensors
+            torch.cuda.reset_accumulated_memory_stats()
+            tensors = [torch.empty(1000) for _ in range(10000)]
+            look()
+            """)
+
     def test_out_of_memory_is_counted(self):
         self.succeeds("""
             message_of(lambda: torch.empty(2 << 30))

@@ -55,7 +55,8 @@ class MendNumbaManager(cuda.HostOnlyCUDAMemoryManager):
         """What Mend can still hand out, and all it may hold."""
         figures = _devices.stats(self.context.device.id)
         total = figures["limit_bytes"]
-        return cuda.MemoryInfo(free=total - figures["live_bytes"], total=total)
+        free = max(total - figures["live_bytes"], 0)  # the limit may be below what lives
+        return cuda.MemoryInfo(free=free, total=total)
 
     def get_ipc_handle(self, memory):
         """Not possible: CUDA's handles are for memory of cuMemAlloc alone."""

@@ -63,6 +63,7 @@ def _by_pool(
 
     def metric(zone: str, current: int, grown: int, came: int) -> dict[str, int]:
         peak = now.get(f"peak_{zone}{name}", current)
+        came = max(came, grown, 0)  # what only changed its zone since a reset came to neither
         return _metric(current, peak, came, came - grown)
 
     small, small_grown = now[f"small_{name}"], since[f"small_{name}"]
