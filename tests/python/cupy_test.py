@@ -17,6 +17,10 @@ class ObjectLevel(SimulatedTest):
         super().setUp()
         mend.cupy.enable()
 
+    def tearDown(self):
+        cupy.cuda.set_allocator(None)  # and with it the streams it keeps
+        super().tearDown()
+
     def test_an_array_is_a_block(self):
         array = cupy.empty(1000)
         self.assertEqual(mend.stats()["requested_bytes"], 1000)
@@ -44,6 +48,63 @@ class ObjectLevel(SimulatedTest):
         self.device.advance(5000)
         self.device.launch(others.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=2)
         self.device.advance(5000)
+
+    def use_after(self, stream, tag):
+        """All the memory there is, written by this stream at once; and whether it stays so."""
+        with stream:
+            theirs = cupy.empty(4 * MIB)
+        self.device.launch(stream.ptr, theirs.data.ptr, 4 * MIB, finish_ns=1, kind=1, tag=tag)
+        self.device.advance(5000)
+        self.device.launch(stream.ptr, theirs.data.ptr, 4 * MIB, kind=2, tag=tag)
+        self.device.advance(5000)
+
+    def test_the_per_thread_stream_is_that_of_the_thread_that_allocated(self):
+        """Another thread frees the array: its stream of the same handle is not behind the work."""
+        arrays = []
+
+        def work():
+            with cupy.cuda.Stream(2):
+                arrays.append(cupy.empty(4 * MIB))
+            self.device.launch(2, arrays[0].data.ptr, 4 * MIB, finish_ns=1000, kind=1, tag=1)
+
+        mend.set_limit(6 * MIB)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        arrays.clear()
+        self.use_after(cupy.cuda.Stream(2), 2)
+
+    def test_in_its_own_thread_the_per_thread_stream_goes_on(self):
+        """Without a wait for the device."""
+        mend.set_limit(6 * MIB)
+        with cupy.cuda.Stream(2):
+            for _ in range(3):
+                del cupy.empty(4 * MIB).data
+        self.assertEqual(mend.stats()["host_waits"], 0)
+
+    def test_a_stream_that_ended_is_not_the_next_of_its_handle(self):
+        ended = []
+        device = self.device
+
+        class Stream(cupy.cuda.Stream):
+            def __del__(self):
+                ended.append(self.ptr)
+                device.destroy_stream(self.ptr)
+
+        mend.set_limit(6 * MIB)
+        stream = Stream(device.stream())
+        with stream:
+            array = cupy.empty(4 * MIB)
+        for _ in range(100):  # more than are kept for the case that they come back
+            with Stream(device.stream()):
+                cupy.empty(1000)
+        self.assertGreater(len(ended), 0)
+        device.launch(stream.ptr, array.data.ptr, 4 * MIB, finish_ns=1000, kind=1, tag=1)
+        handle = stream.ptr
+        del array, stream
+        self.assertEqual(ended[-1], handle)
+        streams = [cupy.cuda.Stream(device.stream()) for _ in ended]
+        self.use_after(next(stream for stream in streams if stream.ptr == handle), 2)
 
     def test_out_of_memory_is_cupys_with_our_report(self):
         with self.assertRaises(cupy.cuda.memory.OutOfMemoryError) as caught:

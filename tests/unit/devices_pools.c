@@ -349,6 +349,31 @@ MEND_TEST(devices_pools, a_trim_that_fails_on_one_device_goes_on_with_the_others
     fail_to_trim_one(0);
 }
 
+/* What was freed on a stream that ended is not the next one's of the same handle. */
+MEND_TEST(devices_pools, a_stream_is_forgotten_where_there_is_a_pool)
+{
+    devices_world world;
+    mend_stats stats = MEND_STATS_INIT;
+    mend_pool *pool = NULL;
+    void *pointer = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_device_forget_stream(MEND_ALL_DEVICES, world.stream));
+    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made for it */
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 512, world.stream, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_device_free(0, pointer, 512, world.stream));
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    EXPECT_RESULT(MEND_OK, mend_device_forget_stream(1, world.stream));
+    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(1, stats.streams);
+    EXPECT_RESULT(MEND_OK, mend_device_forget_stream(MEND_ALL_DEVICES, world.stream));
+    ASSERT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    EXPECT_U64_EQ(0, stats.streams);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_device_forget_stream(MEND_ALL_DEVICES, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_forget_stream(64, world.stream));
+    devices_close(&world);
+}
+
 /* ---- fork -------------------------------------------------------------------------------------
  */
 

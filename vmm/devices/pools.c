@@ -241,3 +241,20 @@ mend_result mend_devices_trim(int device, uint64_t keep_bytes, uint64_t *release
     }
     return result;
 }
+
+mend_result mend_device_forget_stream(int device, mend_stream stream)
+{
+    int first;
+    int end;
+    mend_result result = mend_devices_check(device, true);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_devices_range(device, &first, &end);
+    for (int i = first; i < end; i++) {
+        mend_pool *pool = mend_devices_pool(i);
+        mend_result here = pool != NULL ? mend_forget_stream(pool, stream) : MEND_OK;
+        result = result == MEND_OK ? here : result;
+    }
+    return result;
+}

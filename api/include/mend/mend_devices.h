@@ -125,6 +125,11 @@ MEND_API mend_result mend_device_free(int device, void *pointer, uint64_t size_b
 /* Results as mend_record_stream; MEND_ERROR_NOT_SUPPORTED by an allocator that has none. */
 MEND_API mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream);
 
+/* The stream is about to be destroyed: the device's default pool, where there is one, knows it no
+ * more; an allocator that was set is not told. MEND_ALL_DEVICES: each pool. Results as
+ * mend_forget_stream: the first failure, though all were told. */
+MEND_API mend_result mend_device_forget_stream(int device, mend_stream stream);
+
 /* Results as mend_get_block_info; MEND_ERROR_NOT_SUPPORTED by an allocator that has none. */
 MEND_API mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info);
 

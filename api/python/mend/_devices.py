@@ -20,6 +20,7 @@ _PROTOTYPES = {
     "mend_device_alloc": [_int, _u64, _pointer, ctypes.POINTER(_pointer)],
     "mend_device_free": [_int, _pointer, _u64, _pointer],
     "mend_device_record_stream": [_int, _pointer, _pointer],
+    "mend_device_forget_stream": [_int, _pointer],
     "mend_device_trim": [_int, _u64, ctypes.POINTER(_u64)],
     "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],
     "mend_current_device": [ctypes.POINTER(_int)],

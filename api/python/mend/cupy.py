@@ -10,10 +10,17 @@ are Mend's: its figures and hooks keep working, but the holes between its arrays
 
 from __future__ import annotations
 
+import threading
+
 from . import _devices, _library
+from ._cupy_streams import Holder, Streams
 from ._errors import OutOfMemoryError
 
 _kept: list[object] = []
+_here = threading.local()
+
+# The handle of the per-thread default stream: another stream in each thread.
+_PER_THREAD = 2
 
 
 def enable(mode: str = "object") -> None:
@@ -33,29 +40,44 @@ def enable(mode: str = "object") -> None:
 class _Block:
     """A block, and the stream it goes back on: CuPy drops its reference with the last array."""
 
-    def __init__(self, device: int, size: int, stream) -> None:
+    def __init__(self, device: int, size: int, stream: Holder) -> None:
         self.address = 0  # __del__ runs even where the allocation fails
-        self.address = _devices.alloc(device, size, stream.ptr)
+        # Kept, for modules may be gone when the interpreter ends.
+        self.free, self.no_stream = _devices.function("mend_device_free"), _devices.NO_STREAM
+        self.here = _here
+        self.stream = stream
+        self.thread = _this_thread() if stream.ptr == _PER_THREAD else None
         self.device = device
         self.size = size
-        self.stream = stream
-        # Kept, for modules may be gone when the interpreter ends.
-        self.free = _devices.function("mend_device_free")
+        self.address = _devices.alloc(device, size, stream.ptr)
 
     def __del__(self) -> None:
-        if self.address:  # an error has nobody to go to
-            self.free(self.device, self.address, self.size, self.stream.ptr)
+        if not self.address:
+            return
+        stream = self.stream.ptr
+        if self.thread is not None and self.thread is not getattr(self.here, "thread", None):
+            stream = self.no_stream  # the handle means another stream here
+        self.free(self.device, self.address, self.size, stream)  # an error has nobody to go to
+
+
+def _this_thread() -> object:
+    """The same for every call of one thread, and for no other, later ones included."""
+    if not hasattr(_here, "thread"):
+        _here.thread = object()
+    return _here.thread
 
 
 def _object_allocator(cupy):
     memory = cupy.cuda.memory
+    streams = Streams()
 
     def allocate(size: int):
         device = cupy.cuda.device.get_device_id()
         if size == 0:
             return memory.MemoryPointer(memory.UnownedMemory(0, 0, None, device), 0)
         try:
-            block = _Block(device, size, cupy.cuda.get_current_stream())
+            stream = streams.holder(device, cupy.cuda.get_current_stream())
+            block = _Block(device, size, stream)
         except OutOfMemoryError as error:
             live = _devices.stats(device)["live_bytes"]
             raise memory.OutOfMemoryError(size, live) from error
