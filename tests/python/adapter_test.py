@@ -38,6 +38,24 @@ class Adapter(ProgramTest):
         self.enable(CXX="/bin/false")  # the same compiler's name is not asked for again
         self.assertEqual(len(self.kept()), 1)
 
+    def test_what_others_could_have_written_is_not_run(self):
+        self.enable()
+        (path,) = self.kept()
+        with open(path, "wb") as kept:
+            kept.write(b"whatever")
+        os.chmod(path, 0o666)
+        self.enable()
+        self.assertEqual(self.kept(), [path])
+        self.assertEqual(os.stat(path).st_mode & 0o022, 0)
+
+    def test_a_place_that_is_taken_is_no_reason_to_fail(self):
+        self.enable()
+        (path,) = self.kept()
+        os.unlink(path)
+        os.mkdir(path)
+        self.enable("assert torch.empty(1000).data_ptr()", stderr="without its C++ part")
+        self.assertEqual(self.kept(), [path])
+
     def test_another_pytorch_has_its_own(self):
         self.enable()
         other = "import torch\ntorch.__version__ = '2.98'\n"
@@ -97,15 +115,18 @@ class Adapter(ProgramTest):
             file.write("no library")
         self.enable(stderr="cannot be loaded")
 
-    def test_a_kept_file_of_somebody_else_is_not_loaded(self):
+    def test_a_kept_file_of_another_user_is_not_run(self):
         self.enable()
+        (path,) = self.kept()
+        before = os.stat(path).st_ino
+        somebody = ""
         if os.geteuid() == 0:
-            os.chown(self.kept()[0], 12345, -1)
-            somebody = ""
+            os.chown(path, 12345, -1)
         else:
             somebody = "import os\nos.geteuid = lambda: 12345\n"
-        cache = {"MEND_CACHE_DIR": self.cache}
-        self.succeeds(somebody + ENABLE, stderr="belongs to somebody else", **cache)
+        self.succeeds(somebody + ENABLE, MEND_CACHE_DIR=self.cache)
+        self.assertEqual(self.kept(), [path])
+        self.assertNotEqual(os.stat(path).st_ino, before)  # compiled anew
 
     def test_the_profiler_hears_of_memory(self):
         self.enable(PROFILED)

@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 import shlex
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -57,9 +58,7 @@ def _compiled(torch) -> Path:
     flags = _flags(torch)
     folder = cache_folder()
     path = folder / f"torch-{torch.__version__}-{_key(flags)}.so"
-    if path.is_file():
-        if path.stat().st_uid not in (0, os.geteuid()):
-            raise NotAvailable(f"{path} belongs to somebody else")
+    if _is_ours(path):
         return path
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,11 +69,24 @@ def _compiled(torch) -> Path:
     try:
         compiler = shlex.split(os.environ.get("CXX") or "c++")
         _run([*compiler, *flags, "-o", unfinished])
+        os.chmod(unfinished, 0o755)
         os.replace(unfinished, path)  # several processes may do the same at once
+    except OSError as error:
+        raise NotAvailable(f"{path} cannot be written: {error}") from error
     finally:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
     return path
+
+
+def _is_ours(path: Path) -> bool:
+    """It was compiled before, and nobody else could have put something else there: it is run."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    is_safe = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+    return stat.S_ISREG(status.st_mode) and is_safe
 
 
 def cache_folder() -> Path:
