@@ -421,3 +421,27 @@ MEND_TEST(pool_cache, a_free_without_host_memory_is_a_free)
     EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[3], r.stream)); /* it was as before */
     close_rig(&r);
 }
+
+/* Not a multiple of a granule. */
+static void small_just_below_large(mend_pool_config *config)
+{
+    config->small_request_bytes = LARGE - 12;
+}
+
+/* The request says where it belongs, not what it is rounded up to. */
+MEND_TEST(pool_cache, a_small_request_is_served_in_its_own_zone)
+{
+    rig r;
+    void *small = NULL;
+    void *again = NULL;
+    ASSERT_TRUE(open_rig_with(&r, small_just_below_large));
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.stream, &small));
+    EXPECT_U64_EQ(LARGE, mend_world_stats(&r.world).small_live_bytes);
+    free_of_row(&r, 1);
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, small, r.stream));
+    EXPECT_U64_EQ(2, cached(&r));
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.stream, &again));
+    EXPECT_PTR_EQ(small, again);
+    EXPECT_U64_EQ(1, hits(&r));
+    close_rig(&r);
+}

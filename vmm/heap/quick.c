@@ -26,10 +26,10 @@ static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
                : MEND_STREAM_UNKNOWN;
 }
 
-/* The zone in which a request of the size is searched for first. */
-static inline int zone_of(const mend_heap *heap, uint64_t size_bytes)
+/* The zone in which a request of the size, as it was asked for, is searched for first. */
+static inline int zone_of(const mend_heap *heap, uint64_t requested_bytes)
 {
-    return size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    return requested_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
 }
 
 /* ---- allocate -----------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ static inline bool would_be_spared(const mend_heap *heap, const mend_span *span)
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
 {
     uint64_t size_bytes = mend_align_up(requested_bytes, MEND_GRANULE_BYTES);
-    mend_zone *zone = &heap->zones[zone_of(heap, size_bytes)];
+    mend_zone *zone = &heap->zones[zone_of(heap, requested_bytes)];
     uint32_t stream = find_stream(heap, handle);
     if (stream == MEND_STREAM_UNKNOWN) {
         return 0;
@@ -111,7 +111,7 @@ static inline bool lies_well(mend_heap *heap, const mend_span *span)
         mend_cache_put_back(heap, span->next);
     }
     return (span->next == NULL || span->next->live || span->next->run != NULL) &&
-           span->zone == zone_of(heap, span->size_bytes) && !mend_layout_is_held(heap, span);
+           span->zone == zone_of(heap, span->requested_bytes) && !mend_layout_is_held(heap, span);
 }
 
 /* Frees a block into the cache, if it will be ready for its stream by one stamp. False: it is live
