@@ -2,6 +2,7 @@
 #include "base/error.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -15,6 +16,25 @@ MEND_TEST(base_error, every_result_has_its_name)
 #undef X
     EXPECT_TRUE(mend_result_name((mend_result)9999)[0] != 0);
     EXPECT_TRUE(mend_result_name((mend_result)-1)[0] != 0);
+}
+
+static char logged[64];
+
+static void keep_line(void *context, mend_log_level level, const char *line)
+{
+    (void)context;
+    EXPECT_INT_EQ(MEND_LOG_WARNING, level);
+    snprintf(logged, sizeof(logged), "%s", line);
+}
+
+MEND_TEST(base_error, a_line_is_logged_as_it_is_and_none_as_an_empty_one)
+{
+    mend_log_set_sink(keep_line, NULL);
+    mend_log_write(MEND_LOG_WARNING, "100 %s");
+    EXPECT_STR_EQ("100 %s", logged);
+    mend_log_write(MEND_LOG_WARNING, NULL);
+    EXPECT_STR_EQ("", logged);
+    mend_log_set_sink(NULL, NULL);
 }
 
 MEND_TEST(base_error, values_of_results_are_distinct)

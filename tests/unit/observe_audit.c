@@ -17,24 +17,24 @@ typedef struct rig {
     mend_heap *heap;
     void *blocks[BLOCKS];
     mend_group *group;
+    mend_stream stream;
 } rig;
 
 static bool open_rig_with(rig *r, int front_cache)
 {
-    mend_stream stream;
     mend_world_init(&r->world);
     r->world.pool_config.front_cache = front_cache;
     if (!mend_world_open(&r->world)) {
         return false;
     }
     r->heap = &r->world.pool->heap;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->stream));
     for (int i = 0; i < BLOCKS; i++) {
         EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, i % 2 ? SMALL : LARGE,
-                                          i < 4 ? NULL : stream, &r->blocks[i]));
+                                          i < 4 ? NULL : r->stream, &r->blocks[i]));
     }
     EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[0], NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[4], stream));
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[4], r->stream));
     EXPECT_RESULT(MEND_OK, mend_group_create(r->world.pool, &r->group));
     return mend_world_check(&r->world);
 }
@@ -51,15 +51,15 @@ static void close_rig(rig *r)
     mend_world_close(&r->world);
 }
 
-static void expect_finding(const rig *r, const char *words)
+static void expect_finding_at(int line, const rig *r, const char *words)
 {
     char finding[MEND_AUDIT_FINDING_BYTES] = "";
     bool is_right = mend_observe_audit(r->heap, finding);
     if (is_right || strstr(finding, words) == NULL) {
-        mend_test_fail(__FILE__, __LINE__, "expected \"%s\", the audit says \"%s\"", words,
-                       finding);
+        mend_test_fail(__FILE__, line, "expected \"%s\", the audit says \"%s\"", words, finding);
     }
 }
+#define expect_finding(r, words) expect_finding_at(__LINE__, r, words)
 
 /* With another value in one place the audit must say these words. */
 static void expect_found(const rig *r, uint64_t *place, uint64_t wrong, const char *words)
@@ -206,6 +206,18 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     cached->place = 1 - cached->place;
     expect_finding(&r, words);
     cached->place = 1 - cached->place;
+    uint16_t place = cached->place;
+    cached->place = (uint16_t)cache->count;
+    expect_finding(&r, words);
+    cached->place = place;
+    cached->waits.first.stream = 1000;
+    expect_finding(&r, words);
+    cached->waits.first.stream = stream;
+    heap->streams.items[stream].group = 7;
+    expect_finding(&r, words);
+    heap->streams.items[stream].group = 0;
+    cache->promised = MEND_CACHE_SPANS + 1;
+    expect_finding(&r, "front cache of zone 1");
     cache->promised = 1;
     expect_finding(&r, "front cache of zone 1");
     cache->promised = 2;
@@ -226,5 +238,48 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     mend_slab_end_promise(&heap->run_slab, 1);
     expect_finding(&r, "promised to nobody");
     heap->run_slab.promised_count++;
+    close_rig(&r);
+}
+
+/* With free memory on its left, in a run itself, or not free. */
+MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
+{
+    rig r;
+    void *behind = NULL;
+    ASSERT_TRUE(open_rig_with(&r, 1));
+    mend_pool *pool = r.world.pool;
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[5], r.stream));
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, r.stream, &r.blocks[4]));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[4], r.stream));
+    mend_span *cached = span_of(&r, 4);
+    mend_span *left = cached->previous;
+    mend_span *right = cached->next;
+    ASSERT_TRUE(cached->cached && left != NULL && left->live && right != NULL);
+    mend_run *run = right->run;
+    ASSERT_TRUE(run != NULL);
+    const char *words = "should not be cached";
+    cached->run = run;
+    expect_finding(&r, words);
+    cached->run = NULL;
+    cached->live = true;
+    expect_finding(&r, words);
+    cached->live = false;
+    left->live = false;
+    expect_finding(&r, words);
+    left->live = true;
+    /* In a chunk that misses its mapping, of which the rest is live. */
+    uint64_t rest_bytes = run->size_bytes;
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, r.stream, &r.blocks[4]));
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, rest_bytes, r.stream, &behind));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[4], r.stream));
+    cached = span_of(&r, 4);
+    ASSERT_TRUE(cached->cached && cached->next->live);
+    mend_chunk *chunk = cached->chunk;
+    chunk->is_held = true;
+    mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_ACCESS);
+    expect_finding(&r, "can be taken, and is not mapped");
+    mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
+    chunk->is_held = false;
+    EXPECT_RESULT(MEND_OK, mend_free(pool, behind, r.stream));
     close_rig(&r);
 }

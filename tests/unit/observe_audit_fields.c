@@ -192,6 +192,12 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     chunk->is_held = false;
     chunks->held_count = 0;
 
+    EXPECT_FOUND(chunks->missing_count, 1, "held that misses nothing");
+    EXPECT_FOUND(chunks->lost_bytes, 512, "held that misses nothing");
+    mend_chunk *first = MEND_CONTAINER_OF(mend_tree_first(&chunks->mapped), mend_chunk, by_address);
+    ASSERT_TRUE(first->next != NULL);
+    EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
+
     mend_space *space = &r.heap->zones[MEND_ZONE_LARGE].space;
     mend_gap gap = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     mend_tree_insert(&space->gaps, &gap.by_address);

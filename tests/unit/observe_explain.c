@@ -6,6 +6,7 @@
 
 #include "base/align.h"
 #include "pool/pool.h"
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/support/two_streams.h"
 
@@ -106,6 +107,20 @@ MEND_TEST(observe_explain, tells_edges_from_holes)
     e = explain(&s, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.emptiest_count);
+    two_streams_close(&s);
+}
+
+static bool is_not_explained(void *pool)
+{
+    mend_explanation e;
+    return mend_pool_explain(pool, NULL, &e) == MEND_ERROR_FORKED;
+}
+
+MEND_TEST(observe_explain, a_child_of_fork_is_told_nothing_of_what_it_inherited)
+{
+    two_streams s;
+    ASSERT_TRUE(open_scene(&s));
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_not_explained, s.world.pool));
     two_streams_close(&s);
 }
 

@@ -70,6 +70,20 @@ static mend_stamp work_and_close(rig *r, uint32_t stream, uint64_t duration_ns)
     return stamp;
 }
 
+MEND_TEST(physical_fence, a_stream_that_is_known_is_found_again)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    uint32_t in_group = find(&r, r.handles[0], 5);
+    uint64_t calls = mend_sim_call_count(r.sim);
+    EXPECT_U64_EQ(r.first, find(&r, r.handles[0], 0));
+    EXPECT_U64_EQ(r.second, find(&r, r.handles[1], 0));
+    EXPECT_U64_EQ(in_group, find(&r, r.handles[0], 5));
+    EXPECT_TRUE(in_group != r.first);
+    EXPECT_U64_EQ(calls, mend_sim_call_count(r.sim)); /* nobody was asked */
+    close_rig(&r);
+}
+
 MEND_TEST(physical_fence, a_poll_passes_what_is_done_and_no_more)
 {
     rig r;

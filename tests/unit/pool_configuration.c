@@ -55,7 +55,8 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
     mend_pool_config config =
         read_ok("limit:64GiB,chunk:128MiB,small_chunk:8MiB,small_request:1024KiB,reserve:1TiB,"
-                "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,ample:75,audit:2");
+                "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,front_cache:off,"
+                "swap_when_full:on,ample:75,audit:2");
     EXPECT_U64_EQ(64 * MEND_GIB, config.limit_bytes);
     EXPECT_U64_EQ(128 * MEND_MIB, config.chunk_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, config.small_chunk_bytes);
@@ -64,6 +65,8 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
     EXPECT_INT_EQ(1, config.streams_may_vanish);
     EXPECT_INT_EQ(1, config.knows_all_streams);
+    EXPECT_INT_EQ(-1, config.front_cache);
+    EXPECT_INT_EQ(1, config.swap_when_full);
     EXPECT_INT_EQ(75, config.ample_percent);
     EXPECT_INT_EQ(2, config.audit_level);
     EXPECT_INT_EQ(0, config.device);
@@ -144,7 +147,8 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     EXPECT_RESULT(MEND_OK,
                   mend_configuration_read(
                       "limit:9,chunk:9,small_chunk:9,small_request:9,reserve:9,stream_waits:off,"
-                      "streams_may_vanish:off,knows_all_streams:off,ample:99,audit:2",
+                      "streams_may_vanish:off,knows_all_streams:off,front_cache:off,"
+                      "swap_when_full:off,ample:99,audit:2",
                       &config));
     EXPECT_TRUE(are_same(&before, &config));
 }

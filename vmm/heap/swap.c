@@ -304,7 +304,7 @@ static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
                                uint64_t *live_bytes)
 {
     uint64_t end = cluster->address + cluster->size_bytes;
-    while (span != NULL && mend_span_end(span) <= cluster->address) {
+    while (mend_span_end(span) <= cluster->address) {
         mend_span *next = span->next;
         mend_space_give(&s->zone->space, span->address, span->size_bytes);
         mend_layout_cut(s->heap, span);
@@ -312,7 +312,7 @@ static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
     }
     cluster->first = span;
     *live_bytes = 0;
-    for (; span != NULL && span->address < end; span = span->next) {
+    for (;; span = span->next) {
         if (span->live) {
             *live_bytes += mend_min_u64(mend_span_end(span), end) -
                            mend_max_u64(span->address, cluster->address);
@@ -324,7 +324,6 @@ static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
             return mend_span_end(span) == end ? span->next : span;
         }
     }
-    return span;
 }
 
 /* In the books the new chunks take the place of the old one, which is wholly free now. */

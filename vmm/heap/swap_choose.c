@@ -1,4 +1,5 @@
 /* Choosing what to swap: which chunks may move, what that would cost, and what it would gain. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "heap/swap.h"
@@ -75,7 +76,8 @@ void mend_swap_measure(const mend_heap *heap, const mend_chunk *chunk, mend_clus
 
 bool mend_swap_may_gain(mend_heap *heap, const mend_chunk *chunk)
 {
-    return chunk->address != 0 && chunk->live_bytes > 0 && !chunk->is_held &&
+    assert(!chunk->is_held); /* a pass begins where nothing is, and ends with a swap that fails */
+    return chunk->live_bytes > 0 &&
            chunk->size_bytes - chunk->live_bytes >= heap->device.granularity_bytes &&
            mend_chunk_may_move(heap, chunk);
 }

@@ -98,7 +98,7 @@ void mend_swap_keep_room(mend_heap *heap)
 {
     uint64_t released_bytes;
     uint64_t most_bytes = heap->config.limit_bytes - mend_swap_kept_bytes(heap);
-    if (heap->chunks.reserved_bytes > most_bytes && heap->chunks.whole_bytes > 0) {
+    if (heap->chunks.reserved_bytes > most_bytes) {
         mend_heap_trim_inside(heap, most_bytes, &released_bytes);
     }
 }

@@ -16,7 +16,8 @@ void mend_swap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
     for (mend_span *span = first, *next; span != NULL && span->address < end; span = next) {
         next = span->next;
         assert(!span->cached);
-        if (!span->live && span->run == NULL && !mend_layout_is_held(heap, span)) {
+        if (!span->live && span->run == NULL) {
+            assert(!mend_layout_is_held(heap, span)); /* no two held chunks touch */
             mend_layout_end_claim(heap, span);
         }
     }

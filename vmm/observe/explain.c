@@ -1,5 +1,6 @@
 #include "observe/explain.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "heap/layout.h"
@@ -76,15 +77,16 @@ static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
     }
 }
 
-/* The span that ends the chunk. `above` is the first of the chunk behind it, or any other: chunks
- * that are walked downwards find it at once. */
+/* The span that ends the chunk. `above` is the first of the chunk met before: chunks are walked
+ * downwards, so that this one contains the end or stands right behind it, or begins another
+ * segment. */
 static const mend_span *last_span_of(const mend_heap *heap, const mend_chunk *chunk,
                                      const mend_span *above)
 {
     uint64_t last = chunk->address + chunk->size_bytes - 1;
     const mend_span *span = above != NULL && above->address > last ? above->previous : above;
-    bool contains = span != NULL && span->address <= last && last < mend_span_end(span);
-    return contains ? span : mend_heap_span_at(heap, last);
+    assert(span == NULL || (span->address <= last && last < mend_span_end(span)));
+    return span != NULL ? span : mend_heap_span_at(heap, last);
 }
 
 static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t asking,
