@@ -58,9 +58,11 @@ typedef struct planned_fault {
     int status;        /* the driver's answer */
     int ballast; /* small blocks, or holes between such, made first: by them the pool's records
                     are as full as they may be, and need memory where they seldom do */
+    int dry; /* 1 to SCENARIO_DRY_SLABS: of these records there is none in reserve; 0: no such */
 } planned_fault;
 
 enum { SCENARIO_BALLAST_BLOCKS = 64, SCENARIO_MOST_BALLAST = 2 * SCENARIO_BALLAST_BLOCKS };
+enum { SCENARIO_DRY_SLABS = 9 };
 
 /* How many positions a scenario offers. */
 typedef struct scenario_positions {

@@ -50,8 +50,9 @@ static void describe(const scenario *told, const planned_fault *fault, char *tex
     const char *duration = fault->count == 1            ? "once"
                            : fault->count == UINT64_MAX ? "for ever"
                                                         : "a few times";
-    snprintf(text, size, "%s: %s %llu, %s, status %d, ballast %d", told->name, kinds[fault->kind],
-             (unsigned long long)fault->position, duration, fault->status, fault->ballast);
+    snprintf(text, size, "%s: %s %llu, %s, status %d, ballast %d, dry %d", told->name,
+             kinds[fault->kind], (unsigned long long)fault->position, duration, fault->status,
+             fault->ballast, fault->dry);
 }
 
 /* False when the test has failed: one broken position is enough to read, unless all are asked for.
@@ -79,21 +80,21 @@ static bool fail_driver_call(const scenario *told, uint64_t position, figures *f
     bool well = true;
     for (size_t i = 0; i < sizeof(driver_counts) / sizeof(driver_counts[0]); i++) {
         for (int k = 0; k < STATUS_COUNT && well; k++) {
-            planned_fault fault = {FAULT_DRIVER, position, driver_counts[i], statuses[k], 0};
+            planned_fault fault = {FAULT_DRIVER, position, driver_counts[i], statuses[k], 0, 0};
             well = run_fault(told, &fault, figure, NULL);
         }
     }
-    planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0};
+    planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0, 0};
     return well && run_fault(told, &lost, figure, NULL);
 }
 
-static bool fail_host_allocation(const scenario *told, uint64_t position, int ballast,
+static bool fail_host_allocation(const scenario *told, uint64_t position, int ballast, int dry,
                                  figures *figure)
 {
     figure->host_positions++;
     bool well = true;
     for (size_t i = 0; i < sizeof(host_counts) / sizeof(host_counts[0]) && well; i++) {
-        planned_fault fault = {FAULT_HOST, position, host_counts[i], 0, ballast};
+        planned_fault fault = {FAULT_HOST, position, host_counts[i], 0, ballast, dry};
         well = run_fault(told, &fault, figure, NULL);
     }
     return well;
@@ -115,18 +116,29 @@ static bool sweep_driver_calls(const scenario *told, mend_test_random *random, f
     return well;
 }
 
+static bool sweep_positions(const scenario *told, mend_test_random *random, int ballast, int dry,
+                            figures *figure)
+{
+    scenario_positions positions = {0};
+    planned_fault none = {.kind = FAULT_NONE, .ballast = ballast, .dry = dry};
+    bool well = run_fault(told, &none, figure, &positions);
+    uint64_t count = positions.ends_as_told ? positions.host_allocations : 0;
+    for (uint64_t i = 0; i < count && well; i++) {
+        well = !is_drawn(random, count) || fail_host_allocation(told, i, ballast, dry, figure);
+    }
+    return well;
+}
+
+/* With ever more ballast, then with one kind of records used up after the other. */
 static bool sweep_host_allocations(const scenario *told, mend_test_random *random, figures *figure)
 {
-    int most = told->kind == SCENARIO_CALL ? SCENARIO_MOST_BALLAST : 0;
+    bool is_call = told->kind == SCENARIO_CALL;
     bool well = true;
-    for (int ballast = 0; ballast <= most && well; ballast++) {
-        scenario_positions positions = {0};
-        planned_fault none = {.kind = FAULT_NONE, .ballast = ballast};
-        well = run_fault(told, &none, figure, &positions);
-        uint64_t count = positions.ends_as_told ? positions.host_allocations : 0;
-        for (uint64_t i = 0; i < count && well; i++) {
-            well = !is_drawn(random, count) || fail_host_allocation(told, i, ballast, figure);
-        }
+    for (int i = 0; i <= (is_call ? SCENARIO_MOST_BALLAST : 0) && well; i++) {
+        well = sweep_positions(told, random, i, 0, figure);
+    }
+    for (int i = 1; i <= (is_call ? SCENARIO_DRY_SLABS : 0) && well; i++) {
+        well = sweep_positions(told, random, 0, i, figure);
     }
     return well;
 }

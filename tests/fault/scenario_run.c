@@ -1,5 +1,6 @@
 /* One run of a scenario: the state is made, the call is made with its fault, all is judged, and
  * then the pool must work on, or, where the device is lost, come to an end. */
+#include "pool/pool.h"
 #include "tests/fault/scene.h"
 #include "tests/support/test.h"
 
@@ -122,16 +123,51 @@ static void plant_fault(scene *s)
     EXPECT_RESULT(MEND_OK, mend_sim_fail(s->run.world.sim, &fault));
 }
 
+static mend_slab *slab_to_dry(const scene *s)
+{
+    mend_heap *heap = &s->run.world.pool->heap;
+    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {
+        &heap->span_slab,
+        &heap->run_slab,
+        &heap->wait_slab,
+        &heap->retired_slab,
+        &heap->chunks.slab,
+        &heap->zones[MEND_ZONE_SMALL].space.gap_slab,
+        &heap->zones[MEND_ZONE_LARGE].space.gap_slab,
+        &heap->zones[MEND_ZONE_SMALL].space.reservation_slab,
+        &heap->zones[MEND_ZONE_LARGE].space.reservation_slab};
+    return slabs[s->fault->dry - 1];
+}
+
+/* All that is in reserve belongs to others, so that the call must ask the host for each record. */
+static void withhold_records(scene *s)
+{
+    if (s->fault->dry != 0) {
+        mend_slab *slab = slab_to_dry(s);
+        s->withheld = slab->free_count - slab->promised_count;
+        slab->promised_count += s->withheld;
+    }
+}
+
+static void give_records_back(scene *s)
+{
+    if (s->fault->dry != 0) {
+        mend_slab_end_promise(slab_to_dry(s), s->withheld);
+    }
+}
+
 static void call_with_fault(scene *s, scenario_positions *positions)
 {
     s->run.released_bytes = SCENE_UNTOUCHED;
     s->before = observe(s);
     uint64_t first_call = mend_sim_call_count(s->run.world.sim);
     plant_fault(s);
+    withhold_records(s);
     mend_test_watch_host_memory(true);
     s->result = call_in_question(s);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
+    give_records_back(s);
     mend_sim_clear_faults(s->run.world.sim);
     if (positions != NULL) {
         positions->ends_as_told = s->result == s->told->way.result;
@@ -285,7 +321,8 @@ void scenario_run(const scenario *told, const planned_fault *fault, scenario_pos
     pierce_ballast(&s);
     check_world(&s);
     call_with_fault(&s, positions);
-    if (fault->kind == FAULT_NONE && fault->ballast == 0 && told->kind == SCENARIO_CALL) {
+    if (fault->kind == FAULT_NONE && fault->ballast == 0 && fault->dry == 0 &&
+        told->kind == SCENARIO_CALL) {
         scene_judge_way(&s);
     }
     if (s.result != MEND_OK) {

@@ -24,6 +24,7 @@ typedef struct scene {
     mend_driver *traced;             /* in front of that */
     mend_pool *created;              /* by SCENARIO_CREATE */
     mend_result result;              /* of the call */
+    size_t withheld;                 /* records of the slab that is to be dry */
     scene_state before;
     scene_state after;
 } scene;

@@ -49,6 +49,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
 {
     mend_space *space = &heap->zones[first->zone].space;
     if (!mend_space_reserve_nodes(space, 1)) {
+        heap->unmap_lacked_nodes = true;
         return;
     }
     mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
@@ -104,6 +105,7 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 void mend_retire_flush(mend_heap *heap, uint32_t asking)
 {
     heap->unmap_refused = MEND_DRIVER_OK;
+    heap->unmap_lacked_nodes = false;
     if (heap->retired.count == 0) {
         return;
     }

@@ -192,6 +192,7 @@ typedef struct mend_heap {
     mend_tree retired;       /* by address */
     uint64_t retired_bytes;
     mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
+    bool unmap_lacked_nodes;   /* it left mappings for want of host memory */
     uint64_t plan_number;
     bool spends_last_room; /* the room kept for swaps may be used, see heap/swap.h */
     mend_usage_peaks usage_peaks;

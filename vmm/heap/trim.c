@@ -79,6 +79,18 @@ static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool ma
     return MEND_OK;
 }
 
+/* An idle chunk is still mapped after a flush: why. */
+static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_status refused = heap->unmap_refused;
+    return refused != MEND_DRIVER_OK
+               ? mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_unmap),
+                                  refused, heap->driver->status_name(heap->driver, refused),
+                                  "a free chunk of %llu bytes could not be unmapped",
+                                  (unsigned long long)size_bytes)
+               : no_host_memory();
+}
+
 /* Releases what was withdrawn and is mapped nowhere any more. The rest stays, as free memory. */
 static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
 {
@@ -96,12 +108,9 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
             } else {
                 result = mend_heap_driver_failed(heap, MEND_CALL_release, status);
             }
-        } else if (heap->unmap_refused != MEND_DRIVER_OK &&
+        } else if ((heap->unmap_refused != MEND_DRIVER_OK || heap->unmap_lacked_nodes) &&
                    mend_waits_settle(mend_heap_wait_room(heap), &left->waits)) {
-            result = mend_fail_driver(
-                MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_unmap), heap->unmap_refused,
-                heap->driver->status_name(heap->driver, heap->unmap_refused),
-                "a free chunk of %llu bytes could not be unmapped", (unsigned long long)size_bytes);
+            result = not_unmapped(heap, size_bytes);
         }
         withdrawn = next;
     }
