@@ -159,6 +159,34 @@ MEND_TEST(devices_pools, where_no_device_is_named_it_is_found)
     devices_close(&world);
 }
 
+static mend_status is_the_hundredth(const mend_driver *driver, int *device)
+{
+    (void)driver;
+    *device = 100;
+    return MEND_DRIVER_OK;
+}
+
+MEND_TEST(devices_pools, a_current_device_outside_of_the_table_is_refused)
+{
+    devices_world world;
+    mend_allocator own = MEND_ALLOCATOR_INIT;
+    void *pointer = NULL;
+    int current = -1;
+    ASSERT_TRUE(devices_open(&world));
+    mend_driver driver = *world.driver;
+    driver.context_device = is_the_hundredth;
+    world.config.driver = &driver;
+    ASSERT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world.config));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_current_device(&current));
+    EXPECT_INT_EQ(-1, current);
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE,
+                  mend_device_alloc(MEND_ALL_DEVICES, 512, MEND_NO_STREAM, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &own));
+    EXPECT_INT_EQ(MEND_ERROR_NO_DEVICE,
+                  own.handler.alloc(own.handler.ctx, &pointer, 512, MEND_NO_STREAM));
+    devices_close(&world);
+}
+
 /* ---- several threads --------------------------------------------------------------------------
  */
 

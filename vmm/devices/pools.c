@@ -173,8 +173,11 @@ mend_result mend_current_device(int *device)
                                 status, config.driver->status_name(config.driver, status),
                                 "the driver does not say which device is current");
     }
-    *device = found;
-    return MEND_OK;
+    result = mend_devices_check(found, false);
+    if (result == MEND_OK) {
+        *device = found;
+    }
+    return result;
 }
 
 mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer)

@@ -96,7 +96,8 @@ MEND_API mend_result mend_set_allocator(int device, const mend_allocator *alloca
  * Fills *allocator with what is set, or with an allocator on Mend's default pool of the device: to
  * be called by one that wraps it. For MEND_ALL_DEVICES: what was set last for all; Mend's own
  * serves the device that is current when it is called. What was set may be called as long as it is
- * set, and while blocks that the hooks got from it live; Mend's own for ever. `retired` is NULL.
+ * set, and while blocks that the hooks got from it live; Mend's own for ever. So who sets a wrapper
+ * in the place of what it wraps must know that the latter lives on. `retired` is NULL.
  * No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE (outside 0 to 63).
  */
 MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
@@ -140,7 +141,7 @@ MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t 
 
 /* The device that is current in the thread; 0 where none is. Asks the driver of the default pools
  * (mend_set_default_config), which is loaded if need be. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
- * MEND_ERROR_NO_DRIVER; MEND_ERROR_DRIVER. */
+ * MEND_ERROR_NO_DRIVER; MEND_ERROR_DRIVER; MEND_ERROR_NO_DEVICE (outside 0 to 63). */
 MEND_API mend_result mend_current_device(int *device);
 
 #ifdef __cplusplus
