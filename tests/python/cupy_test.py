@@ -106,6 +106,30 @@ class ObjectLevel(SimulatedTest):
         streams = [cupy.cuda.Stream(device.stream()) for _ in ended]
         self.use_after(next(stream for stream in streams if stream.ptr == handle), 2)
 
+    def test_somebody_elses_stream_is_not_kept(self):
+        """Whoever ends it tells of it. The next of its handle is CuPy's, and is kept."""
+        from mend import _devices
+
+        device = self.device
+
+        class Stream(cupy.cuda.Stream):
+            def __del__(self):
+                device.destroy_stream(self.ptr)
+
+        handle = device.stream()
+        with cupy.cuda.ExternalStream(handle):
+            del cupy.empty(MIB).data
+        _devices.function("mend_device_forget_stream")(0, handle)
+        device.destroy_stream(handle)
+        stream = Stream(device.stream())
+        self.assertEqual(stream.ptr, handle)
+        with stream:
+            del cupy.empty(MIB).data
+        del stream
+        self.assertEqual(mend.stats()["streams"], 1)
+        cupy.cuda.set_allocator(None)
+        self.assertEqual(mend.stats()["streams"], 0)
+
     def test_out_of_memory_is_cupys_with_our_report(self):
         with self.assertRaises(cupy.cuda.memory.OutOfMemoryError) as caught:
             cupy.empty(2 * GIB)

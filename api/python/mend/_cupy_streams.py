@@ -38,13 +38,16 @@ class Holder:
 class Streams:
     """One holder for each stream that has blocks, or was among the last to get its first."""
 
-    def __init__(self) -> None:
+    def __init__(self, external: type | tuple) -> None:
+        self._external = external
         self._holders = weakref.WeakValueDictionary()
         self._kept: collections.deque[Holder] = collections.deque()
         self._lock = threading.RLock()  # arrays may die, and holders with them, in any allocation
 
-    def holder(self, device: int, stream) -> Holder:
-        """That of a stream on a device."""
+    def holder(self, device: int, stream) -> object:
+        """That of a stream on a device; of somebody else's, who tells of its end, the stream."""
+        if isinstance(stream, self._external):
+            return stream
         holder = self._holders.get((device, stream.ptr))
         return holder if holder is not None else self._new(device, stream)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 
 from . import _devices, _library
-from ._cupy_streams import Holder, Streams
+from ._cupy_streams import Streams
 from ._errors import OutOfMemoryError
 
 _kept: list[object] = []
@@ -40,7 +40,7 @@ def enable(mode: str = "object") -> None:
 class _Block:
     """A block, and the stream it goes back on: CuPy drops its reference with the last array."""
 
-    def __init__(self, device: int, size: int, stream: Holder) -> None:
+    def __init__(self, device: int, size: int, stream) -> None:
         self.address = 0  # __del__ runs even where the allocation fails
         # Kept, for modules may be gone when the interpreter ends.
         self.free, self.no_stream = _devices.function("mend_device_free"), _devices.NO_STREAM
@@ -69,7 +69,7 @@ def _this_thread() -> object:
 
 def _object_allocator(cupy):
     memory = cupy.cuda.memory
-    streams = Streams()
+    streams = Streams(getattr(cupy.cuda, "ExternalStream", ()))
 
     def allocate(size: int):
         device = cupy.cuda.device.get_device_id()

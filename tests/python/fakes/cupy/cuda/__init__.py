@@ -24,6 +24,10 @@ class Stream:
         _here.stream = self._before
 
 
+class ExternalStream(Stream):
+    """Somebody else's, who destroys it."""
+
+
 def get_current_stream():
     return getattr(_here, "stream", None) or Stream()
 
