@@ -29,9 +29,10 @@ class Holder:
         self._device = device
         # Kept, for modules may be gone when the interpreter ends.
         self._forget = _devices.function("mend_device_forget_stream")
+        self._ends = self.ptr > _LAST_DEFAULT
 
     def __del__(self) -> None:
-        if self.ptr > _LAST_DEFAULT:
+        if self._ends:
             self._forget(self._device, self.ptr)  # an error has nobody to go to
 
 
