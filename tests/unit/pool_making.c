@@ -273,3 +273,37 @@ MEND_TEST(pool_making, a_stream_that_comes_during_a_failed_wait_stands_for_no_ot
     mend_world_check(&world);
     mend_world_close(&world);
 }
+
+/* A pool of one stream gives what was freed without one to nobody before the wait is over. */
+MEND_TEST(pool_making, what_a_wait_for_the_context_is_to_free_is_not_free_before)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.pool_config.limit_bytes = 8 * MEND_MIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_stream unknown;
+    uint64_t address = 0;
+    void *freed;
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &unknown));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &freed));
+    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                          .address = (uint64_t)(uintptr_t)freed,
+                          .size_bytes = 8 * MEND_MIB,
+                          .finish_ns = mend_sim_now_ns(world.sim) + 1000000000};
+    ASSERT_RESULT(MEND_OK, mend_sim_launch(world.sim, unknown, &work));
+    ASSERT_RESULT(MEND_OK, mend_free(world.pool, freed, MEND_NO_STREAM));
+    request waits = {&world, 8 * MEND_MIB, 512, NULL, MEND_OK, NULL};
+    mend_held held;
+    ASSERT_TRUE(mend_held_begin(&held, world.sim, 1, allocate, &waits));
+    EXPECT_STR_EQ("context_synchronize", held.call);
+    mend_heap_lock(&world.pool->heap);
+    mend_result result =
+        mend_heap_alloc(&world.pool->heap, 4 * MEND_MIB, 512, NULL, MEND_EFFORT_NONE, &address);
+    mend_heap_unlock(&world.pool->heap);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, result);
+    mend_held_end(&held);
+    EXPECT_RESULT(MEND_OK, waits.result);
+    mend_world_check(&world);
+    ASSERT_RESULT(MEND_OK, mend_sim_stream_destroy(world.sim, unknown));
+    mend_world_close(&world);
+}

@@ -121,11 +121,12 @@ static inline void mend_streams_look_up_anew(mend_streams *streams)
 }
 
 /* More than one stream has been seen, memory was freed or asked for without one, or is held for
- * graphs. */
+ * graphs. What was freed without one is not idle before the wait for the context is over. */
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
-    return streams->count > 2 || streams->serves_any || streams->items[MEND_STREAM_UNKNOWN].open ||
-           (streams->count == 2 && streams->items[1].group != 0);
+    const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
+    return streams->count > 2 || streams->serves_any || unknown->open ||
+           unknown->awaited_epoch != 0 || (streams->count == 2 && streams->items[1].group != 0);
 }
 
 /* Stamps bytes freed now. Cannot fail, calls nothing. */
