@@ -207,3 +207,32 @@ MEND_TEST(regression, a_device_lost_in_a_callback_stays_lost)
     config.thread_streams = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A chunk was given back for a plan that grows a small free run; then only larger runs were looked
+ * at, which gain nothing. */
+MEND_TEST(regression, what_a_chunk_was_given_back_for_is_found_again)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .size = 5},
+        {.kind = OP_FREE},
+        {.kind = OP_ALLOC, .amount = 1},
+        {.kind = OP_REPLACE_STREAM},
+        {.kind = OP_ALLOC, .slot = 5},
+        {.kind = OP_FREE},
+        {.kind = OP_ALLOC, .size = 246},
+        {.kind = OP_ALLOC, .slot = 2, .size = 28},
+        {.kind = OP_FREE, .stream = 7, .amount = 6},
+        {.kind = OP_FREE, .slot = 2},
+        {.kind = OP_FREE, .slot = 5, .amount = 179},
+        {.kind = OP_ALLOC, .slot = 3, .size = 148},
+        {.kind = OP_FREE, .slot = 3, .amount = 5},
+        {.kind = OP_ALLOC, .slot = 1},
+        {.kind = OP_SET_LIMIT, .amount = 68},
+        {.kind = OP_ALLOC, .size = 53},
+        {.kind = OP_ALLOC, .slot = 2, .size = 198},
+    };
+    trial_config config = trial_config_default;
+    config.chunk_pages = 8;
+    config.streams = 3;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -106,6 +106,27 @@ MEND_TEST(pool_tight, while_memory_is_scarce_a_chunk_is_broken)
     graph_program_close(&f.p);
 }
 
+static void configure_half(mend_pool_config *config)
+{
+    configure(config);
+    config->limit_bytes = LIMIT_PAGES / 2 * PAGE;
+}
+
+/* All chunks that are free and all that may be created do not hold it, but for half a page that is
+ * free behind a block. */
+MEND_TEST(pool_tight, a_smaller_run_may_need_less)
+{
+    graph_program p;
+    ASSERT_TRUE(graph_program_open(&p, 2 * LIMIT_PAGES * PAGE, configure_half));
+    void *whole = graph_program_alloc(&p, 32 * PAGE, p.streams[0]);
+    graph_program_alloc(&p, 63 * PAGE + PAGE / 2, p.streams[0]);
+    graph_program_free(&p, whole, p.streams[0]);
+    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(&p.world).free_whole_bytes);
+    graph_program_alloc(&p, 64 * PAGE + PAGE / 4, p.streams[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(&p.world).chunks_moved);
+    graph_program_close(&p);
+}
+
 MEND_TEST(pool_tight, a_chunk_is_created_where_there_is_room)
 {
     full_program f;

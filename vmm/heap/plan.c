@@ -198,7 +198,42 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
                : GROWTH_LACKS_ADDRESSES;
 }
 
-/* Plans to grow a run; false when memory is missing, or no run has room for the chunks at hand. */
+/* Of runs below the request the first from which a block can grow; false when memory is missing, or
+ * no run has room for the chunks at hand.
+ *
+ * The largest comes first, and it mostly needs the least memory. Not always: wholly free chunks
+ * serve as well from elsewhere, while what is free of a partly used one only serves where it is. So
+ * where creation is exact, for there is nothing to spare, the others are tried too; the plan that
+ * lacks least is left in *plan, with its choice marked. */
+static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
+                                 mend_plan_rules rules, mend_plan *plan)
+{
+    base_place least = {0};
+    uint64_t least_bytes = UINT64_MAX;
+    int tries = BASE_TRIES;
+    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
+    base_place place = find_base(heap, request, run, &tries);
+    for (; place.run != NULL; place = find_base(heap, request, run, &tries)) {
+        growth found = plan_growth(heap, request, rules, &place, plan);
+        if (found == GROWTH_FITS) {
+            return true;
+        }
+        if (found == GROWTH_LACKS_MEMORY && !rules.exact) {
+            return false;
+        }
+        if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least_bytes) {
+            least = place;
+            least_bytes = plan->lacking_bytes;
+        }
+        run = mend_layout_growing_smaller(place.run);
+    }
+    if (least.run != NULL) {
+        plan_growth(heap, request, rules, &least, plan);
+    }
+    return false;
+}
+
+/* Plans to grow a run. */
 static bool plan_extension(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan)
 {
@@ -210,19 +245,7 @@ static bool plan_extension(mend_heap *heap, const mend_request *request, mend_pl
             return true;
         }
     }
-    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
-    int tries = BASE_TRIES;
-    for (;;) {
-        base_place place = find_base(heap, request, run, &tries);
-        if (place.run == NULL) {
-            return false;
-        }
-        growth found = plan_growth(heap, request, rules, &place, plan);
-        if (found != GROWTH_LACKS_ADDRESSES) {
-            return found == GROWTH_FITS; /* a smaller run would need more memory */
-        }
-        run = mend_layout_growing_smaller(place.run);
-    }
+    return plan_growing_smaller(heap, request, rules, plan);
 }
 
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
