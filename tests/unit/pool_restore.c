@@ -1,10 +1,14 @@
 /* Swaps when the driver fails: before the first unmap all is undone; after it the blocks that could
  * not be mapped again keep their bytes, are named, and come back. */
 #include "base/align.h"
+#include "driver/driver.h"
+#include "pool/pool.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
 #define CHUNK MEND_MIB
+#define PAGE  (64 * MEND_KIB)
 #define BLOCK (128 * MEND_KIB)
 enum { BLOCKS = 8, SCRATCH_MAPS = 2 };
 
@@ -29,12 +33,13 @@ static void release(rig *r, int i)
 }
 
 /* One chunk of eight blocks, of which the second and the sixth live: two clusters. */
-static bool open_rig(rig *r)
+static bool open_rig_with(rig *r, uint64_t reserve_bytes)
 {
     void *all;
     *r = (rig){.blocks = {NULL}};
     mend_world_init(&r->world);
     r->world.sim_config.memory_bytes = 8 * CHUNK;
+    r->world.pool_config.reserve_bytes = reserve_bytes;
     if (!mend_world_open(&r->world)) {
         return false;
     }
@@ -50,6 +55,11 @@ static bool open_rig(rig *r)
         }
     }
     return true;
+}
+
+static bool open_rig(rig *r)
+{
+    return open_rig_with(r, MEND_GIB);
 }
 
 static void close_rig(rig *r)
@@ -184,17 +194,104 @@ MEND_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
     close_rig(&r);
 }
 
+/* Whether one of the two or both are. */
 MEND_TEST(pool_restore, a_pool_ends_in_peace_with_blocks_that_are_unmapped)
 {
-    static const char *const calls[] = {"map", "set_access"};
-    for (int i = 0; i < 2; i++) {
+    static const struct {
+        const char *call;
+        uint64_t after_calls;
+        uint64_t count;
+        uint64_t unmapped;
+    } rows[] = {{"map", SCRATCH_MAPS, UINT64_MAX, 2},
+                {"map", SCRATCH_MAPS, 1, 1},
+                {"map", SCRATCH_MAPS + 1, 1, 1},
+                {"set_access", 1, UINT64_MAX, 2}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         rig r;
         ASSERT_TRUE(open_rig(&r));
-        fail(&r, calls[i], i == 0 ? SCRATCH_MAPS : 1, UINT64_MAX, 999);
+        fail(&r, rows[i].call, rows[i].after_calls, rows[i].count, 999);
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
-        EXPECT_U64_EQ(2, unmapped_blocks(&r));
+        EXPECT_U64_EQ(rows[i].unmapped, unmapped_blocks(&r));
         mend_sim_clear_faults(r.world.sim);
         mend_world_close(&r.world);
+    }
+}
+
+/* Right behind a chunk that is mapped, with which it would be unmapped in one call. */
+MEND_TEST(pool_restore, a_pool_ends_in_peace_with_a_block_unmapped_beside_others)
+{
+    enum { ROW = 2 * BLOCKS };
+    mend_world world;
+    void *row[ROW];
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * CHUNK, NULL, &row[0]));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, row[0], NULL));
+    for (int i = 0; i < ROW; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, BLOCK, NULL, &row[i]));
+    }
+    for (int i = BLOCKS + 1; i < ROW; i++) { /* of the second chunk the first block is left */
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, row[i], NULL));
+    }
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "map";
+    fault.after_calls = 1;
+    fault.count = UINT64_MAX;
+    fault.status = 999;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(world.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&world).unmapped_blocks);
+    mend_sim_clear_faults(world.sim);
+    mend_world_close(&world);
+}
+
+/* No host memory for the records of what is to be mapped again: nothing is lost. */
+MEND_TEST(pool_restore, host_memory_that_fails_is_told_and_tried_again)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    fail(&r, "map", SCRATCH_MAPS, 1, 999);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    mend_slab *runs = &r.world.pool->heap.run_slab;
+    size_t withheld = runs->free_count - runs->promised_count;
+    runs->promised_count += withheld; /* there is none in reserve */
+    mend_test_fail_host_memory_after(0, UINT64_MAX);
+    mend_test_watch_host_memory(true);
+    mend_result result = mend_defrag(r.world.pool, NULL, NULL);
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    mend_slab_end_promise(runs, withheld);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
+    EXPECT_U64_EQ(1, unmapped_blocks(&r));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    expect_restored(&r);
+    close_rig(&r);
+}
+
+/* The reservation of the chunk has no room for the copy beside it. Addresses that are short are as
+ * memory that is: no failure of the call. */
+MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
+{
+    for (int i = 0; i < 2; i++) {
+        static const int statuses[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_UNKNOWN};
+        rig r;
+        void *rest = NULL;
+        ASSERT_TRUE(open_rig_with(&r, CHUNK));
+        uint64_t left_bytes = mend_world_stats(&r.world).address_bytes - CHUNK - PAGE;
+        ASSERT_RESULT(MEND_OK, mend_alloc(r.world.pool, left_bytes + 2 * BLOCK, NULL, &rest));
+        mend_stats before = mend_world_stats(&r.world);
+        fail(&r, "reserve", 0, UINT64_MAX, statuses[i]);
+        mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+        EXPECT_RESULT(i == 0 ? MEND_OK : MEND_ERROR_DRIVER,
+                      mend_defrag(r.world.pool, NULL, &report));
+        EXPECT_INT_EQ(i == 0 ? MEND_DEFRAG_NO_ROOM : 0, report.stop);
+        EXPECT_U64_EQ(0, mend_world_stats(&r.world).swaps);
+        EXPECT_U64_EQ(before.reserved_bytes, mend_world_stats(&r.world).reserved_bytes);
+        mend_sim_clear_faults(r.world.sim);
+        EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+        EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+        EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, rest, NULL));
+        close_rig(&r);
     }
 }
 

@@ -1,0 +1,109 @@
+/* mend_defrag while others free what was to be moved: what they have changed is left alone. */
+#include <string.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+#define CHUNK MEND_MIB
+#define BLOCK (512 * MEND_KIB)
+enum { CHUNKS = 4 };
+
+/* Full to the limit: chunks of which half is live, and a wholly free one. What is free in the last
+ * of the others touches none of what is free before it. */
+typedef struct rig {
+    mend_world world;
+    void *blocks[CHUNKS]; /* the live ones */
+    const char *call;     /* in the first such call of the driver the next ones are freed */
+    bool frees[CHUNKS];
+} rig;
+
+static bool open_rig(rig *r)
+{
+    void *all;
+    void *halves[CHUNKS][2];
+    *r = (rig){.call = ""};
+    mend_world_init(&r->world);
+    r->world.sim_config.memory_bytes = (CHUNKS + 1) * CHUNK;
+    if (!mend_world_open(&r->world)) {
+        return false;
+    }
+    mend_pool *pool = r->world.pool;
+    EXPECT_RESULT(MEND_OK, mend_alloc(pool, (CHUNKS + 1) * CHUNK, NULL, &all));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, all, NULL));
+    for (int i = 0; i < CHUNKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(pool, BLOCK, NULL, &halves[i][0]));
+        EXPECT_RESULT(MEND_OK, mend_alloc(pool, BLOCK, NULL, &halves[i][1]));
+    }
+    for (int i = 0; i < CHUNKS; i++) {
+        int live = i < CHUNKS - 1;
+        r->blocks[i] = halves[i][live];
+        EXPECT_RESULT(MEND_OK, mend_free(pool, halves[i][1 - live], NULL));
+    }
+    mend_stats stats = mend_world_stats(&r->world);
+    EXPECT_U64_EQ((CHUNKS + 1) * CHUNK, stats.reserved_bytes);
+    EXPECT_U64_EQ(CHUNK, stats.free_whole_bytes);
+    return mend_world_check(&r->world);
+}
+
+static void close_rig(rig *r)
+{
+    for (int i = 0; i < CHUNKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[i], NULL));
+    }
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+/* As another thread would, while the driver is busy and the pool can be used. */
+static void free_meanwhile(void *context, const char *call, int is_after)
+{
+    rig *r = context;
+    if (is_after || strcmp(call, r->call) != 0) {
+        return;
+    }
+    r->call = "";
+    for (int i = 0; i < CHUNKS; i++) {
+        if (r->frees[i]) {
+            EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[i], NULL));
+            r->blocks[i] = NULL;
+        }
+    }
+}
+
+static mend_defrag_report defrag(rig *r)
+{
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    mend_sim_set_call_observer(r->world.sim, free_meanwhile, r);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, &report));
+    mend_sim_set_call_observer(r->world.sim, NULL, NULL);
+    mend_world_check(&r->world);
+    return report;
+}
+
+/* Room for the first swap is made by unmapping the free chunk: then its block is gone. */
+MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_emptied_while_room_is_made_for_it_is_not_swapped)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    r.call = "unmap";
+    memset(r.frees, true, sizeof(r.frees));
+    mend_defrag_report report = defrag(&r);
+    EXPECT_U64_EQ(0, report.swaps);
+    EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r.world).free_whole_bytes);
+    close_rig(&r);
+}
+
+/* The last chunk is emptied during the first swap, and given back to make room for the third. */
+MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    r.call = "create";
+    r.frees[CHUNKS - 1] = true;
+    mend_defrag_report report = defrag(&r);
+    EXPECT_U64_EQ(CHUNKS - 1, report.swaps);
+    EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
+    EXPECT_U64_EQ((CHUNKS - 1) * BLOCK, report.copied_bytes);
+    close_rig(&r);
+}
