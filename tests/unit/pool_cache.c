@@ -445,3 +445,43 @@ MEND_TEST(pool_cache, a_small_request_is_served_in_its_own_zone)
     EXPECT_U64_EQ(1, hits(&r));
     close_rig(&r);
 }
+
+/* Runs that a search would look at before, and that another stream's work holds: so many are passed
+ * over, and no more, for that would take as long as a search. */
+static uint64_t hits_behind(int runs)
+{
+    enum { MOST = 9 };
+    rig r;
+    void *held[MOST];
+    EXPECT_TRUE(open_rig(&r));
+    for (int i = 0; i < MOST; i++) {
+        held[i] = alloc(&r, LARGE, r.other);
+        alloc(&r, OTHER, r.other);
+    }
+    void *block = alloc(&r, LARGE, r.stream);
+    alloc(&r, OTHER, r.stream);
+    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
+                          .address = (uint64_t)(uintptr_t)held[0],
+                          .size_bytes = LARGE,
+                          .finish_ns = UINT64_C(1) << 40};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.other, &work));
+    for (int i = 0; i < runs; i++) {
+        EXPECT_TRUE((char *)held[i] < (char *)block);
+        EXPECT_RESULT(MEND_OK, mend_free(r.pool, held[i], r.other));
+    }
+    alloc(&r, OTHER, r.stream); /* a search, which puts all that is cached into runs */
+    EXPECT_U64_EQ(0, cached(&r));
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, block, r.stream));
+    EXPECT_U64_EQ(1, cached(&r));
+    uint64_t before = hits(&r);
+    alloc(&r, LARGE, r.stream);
+    uint64_t after = hits(&r);
+    close_rig(&r);
+    return after - before;
+}
+
+MEND_TEST(pool_cache, passes_over_a_few_runs_that_others_hold)
+{
+    EXPECT_U64_EQ(1, hits_behind(8));
+    EXPECT_U64_EQ(0, hits_behind(9));
+}
