@@ -10,6 +10,7 @@
 
 #include "driver/cuda.h"
 #include "driver/cuda_state.h"
+#include "mend/mend_devices.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/test.h"
 
@@ -434,6 +435,23 @@ MEND_TEST(fake_cuda, a_pool_runs_on_it_by_default)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(pool, 2048 * mib, NULL, &pointer[1]));
     EXPECT_RESULT(MEND_OK, mend_free(pool, pointer[0], NULL));
     EXPECT_RESULT(MEND_OK, mend_free(pool, pointer[2], NULL));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+    expect_nothing_left(fake);
+}
+
+/* Nor for the default pools. */
+MEND_TEST(fake_cuda, default_pools_run_on_it_by_default)
+{
+    fake_cuda *fake = find_fake();
+    mend_pool *pool = NULL;
+    void *pointer = NULL;
+    int current = 77;
+    ASSERT_TRUE(fake != NULL);
+    EXPECT_RESULT(MEND_OK, mend_current_device(&current));
+    EXPECT_INT_EQ(0, current);
+    EXPECT_RESULT(MEND_OK, mend_device_alloc(MEND_ALL_DEVICES, 512, NULL, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    EXPECT_RESULT(MEND_OK, mend_device_free(0, pointer, 512, NULL));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
     expect_nothing_left(fake);
 }

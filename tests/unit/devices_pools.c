@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "base/align.h"
+#include "devices/devices.h"
 #include "mend/mend_devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
@@ -57,6 +58,45 @@ MEND_TEST(devices_pools, a_config_comes_before_the_pool)
     EXPECT_RESULT(MEND_OK, mend_set_default_config(0, &world.config));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
     EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world.config));
+    devices_close(&world);
+}
+
+static mend_status count_many(const mend_driver *driver, int *count)
+{
+    (void)driver;
+    *count = MEND_DEVICE_LIMIT + DEVICES;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status open_another(const mend_driver *driver, int device, mend_device_info *info)
+{
+    const devices_world *world = MEND_CONTAINER_OF(driver, devices_world, of_many);
+    return world->driver->device_open(world->driver, device - MEND_DEVICE_LIMIT, info);
+}
+
+static mend_status close_another(const mend_driver *driver, int device)
+{
+    const devices_world *world = MEND_CONTAINER_OF(driver, devices_world, of_many);
+    return world->driver->device_close(world->driver, device - MEND_DEVICE_LIMIT);
+}
+
+/* A process may have pools of more devices than the table of default pools. */
+MEND_TEST(devices_pools, a_pool_of_a_device_beyond_the_table_is_nobodys_default)
+{
+    devices_world world;
+    mend_pool *pool = NULL;
+    mend_pool *beyond = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    ASSERT_RESULT(MEND_OK, mend_pool_for_device(0, &pool));
+    world.of_many = *world.driver;
+    world.of_many.device_count = count_many;
+    world.of_many.device_open = open_another;
+    world.of_many.device_close = close_another;
+    world.config.driver = &world.of_many;
+    world.config.device = MEND_DEVICE_LIMIT;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&world.config, &beyond));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(beyond));
+    EXPECT_PTR_EQ(pool, mend_devices_pool(0));
     devices_close(&world);
 }
 

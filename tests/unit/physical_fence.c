@@ -113,6 +113,24 @@ MEND_TEST(physical_fence, a_wait_of_the_host_passes_one_fence)
     close_rig(&r);
 }
 
+MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
+{
+    rig r;
+    bool waited = false;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
+    mend_streams_begin_host_waits(&r.streams);
+    mend_stamp late = work_and_free(&r, r.first, LONG_NS);
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+    EXPECT_TRUE(waited);
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+    EXPECT_FALSE(waited);
+    EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
+    EXPECT_FALSE(mend_stamp_has_fence(&r.streams, late)); /* none was recorded for it */
+    close_rig(&r);
+}
+
 MEND_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
 {
     rig r;
