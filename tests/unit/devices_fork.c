@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/test.h"
 #include "tests/unit/devices_fixture.h"
 
@@ -73,7 +74,7 @@ static void replace(int count)
     }
     ASSERT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
     if (child == 0) {
-        _exit(child_begins_anew() ? 0 : 1);
+        mend_test_end_child(child_begins_anew());
     }
     EXPECT_INT_EQ(count, retirements);
     devices_close(&world);

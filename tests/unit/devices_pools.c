@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "devices/devices.h"
+#include "driver/cuda.h"
 #include "mend/mend_devices.h"
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
@@ -363,6 +364,16 @@ static void fail_once(devices_world *world, const char *call)
     fault.call = call;
     fault.status = 999;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+}
+
+/* Without a config it is CUDA's that is asked. */
+MEND_TEST(devices_pools, the_current_device_needs_a_driver)
+{
+    const mend_driver *driver = NULL;
+    int current = 77;
+    mend_result result = mend_cuda_driver(&driver);
+    EXPECT_RESULT(result, mend_current_device(&current));
+    EXPECT_INT_EQ(result == MEND_OK ? 0 : 77, current);
 }
 
 MEND_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_has_failed)

@@ -216,6 +216,9 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     heap->streams.items[stream].group = 7;
     expect_finding(&r, words);
     heap->streams.items[stream].group = 0;
+    cache->count = cache->promised = 3;
+    expect_finding(&r, "front cache of zone 1");
+    cache->count = 2;
     cache->promised = MEND_CACHE_SPANS + 1;
     expect_finding(&r, "front cache of zone 1");
     cache->promised = 1;

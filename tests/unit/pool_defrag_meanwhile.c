@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "pool/pool.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -105,5 +106,6 @@ MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
     EXPECT_U64_EQ(CHUNKS - 1, report.swaps);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ((CHUNKS - 1) * BLOCK, report.copied_bytes);
+    EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r.world.pool->heap.chunks, UINT64_MAX));
     close_rig(&r);
 }

@@ -277,3 +277,48 @@ MEND_TEST(pool_rounds, a_crowd_under_pressure_loses_nothing)
     EXPECT_U64_EQ(1, mend_world_stats(&shared.world).live_blocks);
     close_stage();
 }
+
+static int calls_of_leaver;
+
+static void *allocate_as_other(void *unused)
+{
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate());
+    return unused;
+}
+
+/* Removes itself, and stays until the other's round has come past it. */
+static int leave(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    (void)needed_bytes;
+    calls_of_leaver++;
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, leave, context));
+    EXPECT_INT_EQ(0, pthread_create(context, NULL, allocate_as_other, NULL));
+    sem_wait(&shared.inside);
+    return 0;
+}
+
+/* The next one. */
+static int tell(void *context, mend_pool *pool, uint64_t needed_bytes)
+{
+    (void)context;
+    (void)pool;
+    (void)needed_bytes;
+    sem_post(&shared.inside);
+    return 0;
+}
+
+MEND_TEST(pool_rounds, one_that_was_removed_is_passed_by_though_somebody_is_in_it)
+{
+    pthread_t other;
+    ASSERT_TRUE(open_stage());
+    mend_pool *pool = shared.world.pool;
+    calls_of_leaver = 0;
+    ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(pool, leave, &other));
+    ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(pool, tell, NULL));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate());
+    pthread_join(other, NULL);
+    EXPECT_INT_EQ(1, calls_of_leaver);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_remove_pressure_callback(pool, leave, &other));
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, tell, NULL));
+    close_stage();
+}

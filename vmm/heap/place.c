@@ -218,8 +218,7 @@ static mend_result remake_chunk(mend_heap *heap, const mend_request *request, bo
 {
     mend_plan plan;
     *remade = false;
-    if (mend_plan_find(heap, request, extend_and_create_exactly, &plan) ||
-        plan.lacking_bytes == 0) {
+    if (mend_plan_find(heap, request, extend_and_create_exactly, &plan)) {
         return MEND_OK;
     }
     mend_result result = mend_trim_one(heap, request->stream, plan.lacking_bytes, remade);

@@ -1,5 +1,7 @@
 #include "heap/plan.h"
 
+#include <assert.h>
+
 #include "heap/pick.h"
 #include "heap/scarcity.h"
 
@@ -238,7 +240,8 @@ static bool plan_extension(mend_heap *heap, const mend_request *request, mend_pl
                            mend_plan *plan)
 {
     *plan = (mend_plan){0};
-    if (request->zone == MEND_ZONE_LARGE && mend_heap_scarcity(heap) != MEND_AMPLE) {
+    assert(request->zone == MEND_ZONE_LARGE); /* small ones begin in a chunk of their own */
+    if (mend_heap_scarcity(heap) != MEND_AMPLE) {
         base_place closing = find_closing_base(heap, request);
         if (closing.run != NULL &&
             plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS) {

@@ -1,5 +1,7 @@
 #include "heap/scarcity.h"
 
+#include <assert.h>
+
 #include "heap/swap.h"
 
 /* Room is ample while so much of the limit is not reserved, unless the pool is told otherwise. The
@@ -35,7 +37,8 @@ uint64_t mend_heap_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 {
     uint64_t limit = limit_of_requests(heap);
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
-    return wanted > limit ? wanted - limit : 0;
+    assert(wanted > limit);
+    return wanted - limit;
 }
 
 bool mend_heap_is_roomy(const mend_heap *heap)

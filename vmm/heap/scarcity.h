@@ -31,7 +31,8 @@ void mend_scarcity_note(mend_heap *heap);
 /* What of the limit is not reserved, less what is kept for swaps. */
 uint64_t mend_heap_room_bytes(const mend_heap *heap);
 
-/* What must be given back before so many bytes can be created. More than is to be created where
+/* What must be given back before so many bytes, more than there is room for, can be created. More
+ * than is to be created where
  * more is reserved than the limit allows by now. */
 uint64_t mend_heap_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
 
