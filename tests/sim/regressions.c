@@ -236,3 +236,30 @@ MEND_TEST(regression, what_a_chunk_was_given_back_for_is_found_again)
     config.streams = 3;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* Where streams end without a word, a call outside a group went on believing in a capture though a
+ * call of the group had seen its end. */
+MEND_TEST(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 5},
+        {.kind = OP_ADD_CALLBACK, .slot = 1, .amount = 3},
+        {.kind = OP_SIBLING_ALLOC},
+        {.kind = OP_ALLOC, .slot = 1},
+        {.kind = OP_ALLOC, .slot = 3, .size = 50},
+        {.kind = OP_GROUP_CREATE},
+        {.kind = OP_GROUP_BEGIN},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_ALLOC, .slot = 4, .size = 40},
+        {.kind = OP_FOREIGN, .amount = 161},
+        {.kind = OP_ALLOC, .slot = 2, .size = 25},
+        {.kind = OP_CAPTURE_END},
+        {.kind = OP_ALLOC, .slot = 1},
+        {.kind = OP_DEFRAG},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.vanish = 1;
+    config.sibling = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -85,10 +85,12 @@ static void close_scene(scene *s)
 static bool outputs_are_untouched(const scene *s)
 {
     static const mend_stats no_stats = MEND_STATS_INIT;
-    static const mend_block_info no_info = MEND_BLOCK_INFO_INIT;
-    return s->pointer == NULL && s->made == NULL && s->group == NULL && s->released == 0 &&
-           memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0 &&
-           memcmp(&s->info, &no_info, sizeof(no_info)) == 0;
+    const mend_block_info *info = &s->info;
+    bool is_info_untouched = info->base == NULL && info->requested_bytes == 0 &&
+                             info->usable_bytes == 0 && info->stream == NULL &&
+                             info->pool == NULL && info->is_unmapped == 0;
+    return is_info_untouched && s->pointer == NULL && s->made == NULL && s->group == NULL &&
+           s->released == 0 && memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
 }
 
 /* X(expected, call): in terms of a scene s. Order matters to nothing. */

@@ -149,25 +149,28 @@ static void abandon(mend_streams *streams, mend_stream_state *state)
 }
 
 /* By handle and identity. The per-thread stream has one handle for all threads; any other slot of
- * the handle is that of a stream which was destroyed without a word. */
+ * the handle is that of a stream which was destroyed without a word. Whether the stream is captured
+ * is the same for all groups that use it. */
 static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t group,
                             const mend_stream_info *info, uint32_t *index)
 {
+    bool is_found = false;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
-        if (!is_meant(state, handle, group)) {
+        if (!state->known || state->handle != handle) {
             continue;
         }
         if (state->id == info->id) {
             state->seen_captured = info->capture != MEND_CAPTURE_NONE;
-            *index = i;
-            return true;
-        }
-        if (handle != MEND_STREAM_PER_THREAD && group == 0) {
+            if (state->group == group) {
+                *index = i;
+                is_found = true;
+            }
+        } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0) {
             abandon(streams, state);
         }
     }
-    return false;
+    return is_found;
 }
 
 /* The driver has nothing against the question, but against the handle. */
