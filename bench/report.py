@@ -4,9 +4,10 @@
     bench/report.py --mend build/release/api/cli/mend [--rows rows.json] TRACE|WORKLOAD...
 
 One table for each figure, a row for each workload and a column for each allocator, with the target
-and whether Mend meets it; then each allocator's geometric mean and worst. All on the simulated
-device with the reference prices. With --rows, runs are kept in that file and not made again;
---again NAME,... makes those of some allocators anew.
+and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, one
+table of Mend beside PyTorch's two allocators. All on the simulated device with the reference
+prices. With --rows, runs are kept in that file and not made again; --again NAME,... makes those of
+some allocators anew.
 """
 import argparse
 import concurrent.futures
@@ -235,6 +236,41 @@ def print_summary(title, names, runs, policies):
     print()
 
 
+# ---- all in one table ----------------------------------------------------------------------------
+
+COMPACT = ("mend", "caching", "expandable")
+COMPACT_FIGURES = {"fit": "fit factor", "reserved": "reserved / live",
+                   "time": "driver time / expandable's", "calls": "calls in the second half",
+                   "waits": "host waits at 1.02x", "time_near_limit": "driver ms at 1.05x"}
+
+
+def compact_cell(figure, name, runs):
+    _, form, nothing, _ = FIGURES[figure]
+    values = [value_of(figure, name, policy, runs) for policy in COMPACT
+              if not (figure == "time" and policy == "expandable")]
+    return " / ".join(nothing if value is None else form.format(value) for value in values)
+
+
+def missed(name, streams, runs):
+    """The figures in which Mend, without copies, does not reach its target."""
+    return [COMPACT_FIGURES[figure] for figure in COMPACT_FIGURES
+            if "**no**" in verdict(figure, name, streams, runs, ["mend"])[1]]
+
+
+def print_compact(names, streams, runs, policies):
+    quiet = "mend:quiet" in policies
+    headings = list(COMPACT_FIGURES.values())
+    headings[1:1] = ["`mend:quiet`"] * quiet
+    print("| workload |", " | ".join(headings), "| not met |")
+    print("|---" * (len(headings) + 2) + "|")
+    for name in names:
+        cells = [compact_cell(figure, name, runs) for figure in COMPACT_FIGURES]
+        if quiet:
+            value = value_of("fit", name, "mend:quiet", runs)
+            cells[1:1] = [FIGURES["fit"][2] if value is None else FIGURES["fit"][1].format(value)]
+        print("|", " | ".join([name, *cells, ", ".join(missed(name, streams[name], runs))]), "|")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mend", required=True, help="the built program")
@@ -243,6 +279,8 @@ def main():
     parser.add_argument("--rows", metavar="FILE", help="keep the runs here, and use those kept")
     parser.add_argument("--again", metavar="POLICY,...", help="do not use those of these")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--compact", action="store_true",
+                        help="one table; each cell: mend / caching / expandable")
     parser.add_argument("workloads", nargs="+", metavar="TRACE|WORKLOAD")
     arguments = parser.parse_args()
     policies = [policy for policy in arguments.policies.split(",")
@@ -250,6 +288,9 @@ def main():
     runs = run_all(arguments, policies)
     names = [name_of(workload) for workload in arguments.workloads]
     streams = {name_of(workload): stream_count(workload) for workload in arguments.workloads}
+    if arguments.compact:
+        print_compact(names, streams, runs, policies)
+        return
     print("Met: **no**, yes, or the aim as well" +
           ("; " + " / ".join(OURS) if OURS[1] in policies else "") + ".\n")
     for figure in FIGURES:
