@@ -379,3 +379,21 @@ MEND_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
     mend_world_check(&world);
     mend_world_close(&world);
 }
+
+/* The device is lost at the very unmapping of a trim. */
+MEND_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so)
+{
+    mend_world world;
+    void *pointer = NULL;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_free(world.pool, pointer, NULL));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "unmap";
+    fault.status = 4;
+    ASSERT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(world.pool, 0, NULL));
+    mend_pool_destroy(world.pool);
+    mend_sim_destroy(world.sim);
+}

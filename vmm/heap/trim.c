@@ -84,8 +84,10 @@ static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
 {
     mend_status refused = heap->unmap_refused;
     return refused != MEND_DRIVER_OK
-               ? mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_unmap),
-                                  refused, heap->driver->status_name(heap->driver, refused),
+               ? mend_fail_driver(mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST
+                                                                : MEND_ERROR_DRIVER,
+                                  mend_driver_call_name(MEND_CALL_unmap), refused,
+                                  heap->driver->status_name(heap->driver, refused),
                                   "a free chunk of %llu bytes could not be unmapped",
                                   (unsigned long long)size_bytes)
                : no_host_memory();
