@@ -1,0 +1,110 @@
+"""mend.torch.pool() over a stand-in for PyTorch: Mend for a part of a program."""
+
+import unittest
+
+import torch_test
+from support import ProgramTest
+
+
+class Part(ProgramTest):
+    prelude = torch_test.TooLate.prelude + "torch.cuda._lazy_init()\n"
+
+    def test_only_this_thread_takes_part(self):
+        self.succeeds("""
+            import threading
+            with mend.torch.pool():
+                thread = threading.Thread(target=lambda: torch.empty(1000))
+                thread.start(), thread.join()
+                assert mend.stats()["live_blocks"] == 0
+                torch.empty(1000)
+                assert mend.stats()["live_blocks"] == 1
+            torch.empty(1000)
+            assert mend.stats()["live_blocks"] == 1
+            """)
+
+    def test_segments_are_blocks(self):
+        self.succeeds("""
+            with mend.torch.pool() as pool:
+                segment = pool.segment(20 << 20)
+                assert mend.stats()["live_bytes"] == 20 << 20
+            pool.allocator.raw_delete(segment)
+            assert mend.stats()["live_blocks"] == 0
+            """)
+
+    def test_null_is_out_of_memory(self):
+        self.succeeds(
+            """
+            with mend.torch.pool() as pool:
+                try:
+                    pool.segment(2 << 30)
+                except torch.OutOfMemoryError:
+                    print("out of memory")
+                assert pool.segment(2 << 20)
+            """,
+            says=["out of memory"],
+        )
+
+    def test_there_is_one_pool_and_it_may_be_entered_twice(self):
+        self.succeeds("""
+            with mend.torch.pool() as first:
+                with mend.torch.pool() as second:
+                    assert first is second
+                assert first.is_used
+            assert not first.is_used
+            with mend.torch.pool() as third:
+                assert first is third and third.is_used
+            """)
+
+    def test_a_pool_of_ones_own(self):
+        self.succeeds(
+            """
+            own = mend.torch.mem_pool()
+            with mend.torch.pool() as shared, mend.torch.pool(own) as pool:
+                assert pool is own is not shared and own.is_used
+            torch.__version__ = "2.6.1"
+            try:
+                mend.torch.mem_pool()
+            except RuntimeError as error:
+                print("2.7 is the first" in str(error))
+            with mend.torch.pool() as again:
+                assert again is shared
+            """,
+            says=["True"],
+        )
+
+    def test_an_error_inside_leaves_the_pool_usable(self):
+        self.succeeds("""
+            for _ in range(2):
+                try:
+                    with mend.torch.pool() as pool:
+                        raise ValueError
+                except ValueError:
+                    assert not pool.is_used
+            """)
+
+    def test_pytorch_without_pools(self):
+        self.succeeds(
+            """
+            del torch.cuda.MemPool
+            try:
+                with mend.torch.pool():
+                    pass
+            except RuntimeError as error:
+                print("2.5 is the first" in str(error))
+            """,
+            says=["True"],
+        )
+
+
+class PartOfTheWhole(ProgramTest):
+    prelude = torch_test.ENABLED
+
+    def test_after_enable_it_does_nothing(self):
+        self.succeeds("""
+            with mend.torch.pool() as pool:
+                assert pool is None and torch.empty(MIB).data_ptr()
+            """)
+
+
+if __name__ == "__main__":
+    unittest.main()
