@@ -39,14 +39,14 @@ MUTANTS = [
     ("torch/_statistics.py", "        _bases[device] = now\n", "        pass\n", "torch"),
     (
         "torch/_statistics.py",
-        'return min(free + _devices.stats(device)["free_whole_bytes"], total), total',
-        "return free, total",
+        '_by_pool(now, since, "reserved_bytes", "created_bytes")',
+        '_by_pool(now, since, "live_bytes", "allocated_bytes")',
         "torch",
     ),
     (
         "torch/_statistics.py",
-        'return min(free + _devices.stats(device)["free_whole_bytes"], total), total',
-        'return free + _devices.stats(device)["free_whole_bytes"], total',
+        '"active_bytes": live,',
+        '"active_bytes": _by_pool(now, since, "reserved_bytes", "created_bytes"),',
         "torch",
     ),
     ("torch/_statistics.py", '"num_ooms": since["out_of_memory"]', '"num_ooms": 0', "torch"),

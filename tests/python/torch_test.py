@@ -309,19 +309,51 @@ class Statistics(ProgramTest):
             assert torch.cuda.memory_summary().startswith("CUDA OOMs: 1 ")
             """)
 
-    def test_what_we_would_give_back_counts_as_free(self):
-        """The driver says 600 MiB of 1 GiB are free, and knows nothing of the simulated device."""
+    def test_memory_info_is_the_drivers(self):
+        """Under every name a program knows it by: what Mend holds is counted as reserved, and by
+        nothing else. The stand-in's driver says 600 MiB, and knows nothing of the device."""
         self.succeeds("""
+            torch.empty(100 * MIB)
             assert torch.cuda.mem_get_info() == (600 * MIB, 1 << 30)
-            tensor = torch.empty(100 * MIB)
-            assert torch.cuda.mem_get_info()[0] < 700 * MIB
-            del tensor
-            free, total = torch.cuda.memory.mem_get_info()
-            assert free >= 700 * MIB and total == 1 << 30
-            assert torch._C._accelerator_getMemoryInfo(0) == (free, total)
+            assert torch.cuda.memory.mem_get_info() == (600 * MIB, 1 << 30)
+            assert torch._C._accelerator_getMemoryInfo(0) == (600 * MIB, 1 << 30)
             assert torch._C._accelerator_isAllocatorInitialized()
-            torch.empty(900 * MIB)
-            assert torch.cuda.mem_get_info() == (1 << 30, 1 << 30)
+            """)
+
+    def test_what_programs_compute_from_the_figures_is_right(self):
+        """The formulas of ComfyUI, vLLM and accelerate, after a step with large temporaries, on a
+        device of which another process holds 100 MiB."""
+        self.succeeds("""
+            TOTAL, OTHERS = 1 << 30, 100 * MIB
+            lent = lambda: device.ledger()["chunk_bytes"]
+            torch.cuda.cudart().cudaMemGetInfo = staticmethod(
+                lambda index: (TOTAL - OTHERS - lent(), TOTAL)
+            )
+            kept = [torch.empty(200 * MIB), torch.empty(300)]
+            temporaries = [torch.empty(size) for size in (250 * MIB, 3 * MIB, 7000, 90 * MIB)]
+            kept.append(torch.empty(5 * MIB))
+            del temporaries
+
+            def look():
+                free, total = torch.cuda.mem_get_info()
+                stats = torch.cuda.memory_stats()
+                reserved = stats["reserved_bytes.all.current"]
+                active = stats["active_bytes.all.current"]
+                assert (reserved, active) == (torch.cuda.memory_reserved(), 205 * MIB + 512)
+                # ComfyUI, get_free_memory: what this process can still use.
+                assert free + reserved - active == TOTAL - OTHERS - active
+                # vLLM, MemorySnapshot.non_torch_memory: what others hold.
+                assert total - free - reserved == OTHERS
+                # accelerate, get_max_memory: what can be had beside all that is reserved.
+                assert free == TOTAL - OTHERS - reserved
+                return free, reserved
+
+            free, reserved = look()
+            assert reserved > 500 * MIB and free < 500 * MIB
+            torch.cuda.empty_cache()
+            free_after, reserved_after = look()
+            assert free_after - free == reserved - reserved_after > 250 * MIB
+            kept.append(torch.empty(free_after))
             """)
 
     def test_before_the_first_tensor_there_are_none(self):

@@ -63,7 +63,6 @@ def enable() -> None:
         for name, function in _statistics.replacements(torch).items():
             if hasattr(torch._C, name):
                 setattr(torch._C, name, function)
-        _statistics.replace_memory_info(torch)
         _refusals.install(torch)
 
 

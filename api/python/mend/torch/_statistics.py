@@ -2,12 +2,12 @@
 
 torch.cuda's functions stay as they are: they all read a few functions of torch._C, which are
 replaced. So memory_allocated, memory_stats, memory_summary and the others work under every name a
-program knows them by, with the keys they always had.
+program knows them by, with the keys they always had. torch.cuda.mem_get_info is left to the driver:
+what Mend holds is counted once, as reserved.
 """
 
 from __future__ import annotations
 
-import functools
 import threading
 
 from .. import _devices
@@ -116,25 +116,3 @@ def replacements(torch) -> dict[str, object]:
         "_accelerator_resetPeakStats": reset_peaks,
         "_accelerator_resetAccumulatedStats": reset_accumulated,
     }
-
-
-def replace_memory_info(torch) -> None:
-    """torch.cuda.mem_get_info and its sister in torch.accelerator: (free, total) of the device.
-    What Mend holds without using it, and would give back, counts as free."""
-    memory = torch.cuda.memory
-    of_driver = memory.mem_get_info
-
-    @functools.wraps(of_driver)
-    def mem_get_info(device=None) -> tuple[int, int]:
-        index = torch.cuda._utils._get_device_index(device, optional=True)
-        return _with_idle(of_driver(device), index)
-
-    memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
-    of_accelerator = getattr(torch._C, "_accelerator_getMemoryInfo", None)
-    if of_accelerator is not None:
-        torch._C._accelerator_getMemoryInfo = lambda index: _with_idle(of_accelerator(index), index)
-
-
-def _with_idle(info: tuple[int, int], device: int) -> tuple[int, int]:
-    free, total = info
-    return min(free + _devices.stats(device)["free_whole_bytes"], total), total
