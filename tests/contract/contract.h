@@ -5,6 +5,10 @@
  * A test gets an open device whose context is current and leaves nothing behind. Rules broken on
  * purpose go through EXPECT_REFUSED: on the simulated device each must also be explained, and no
  * other may be.
+ *
+ * What no document settles is in suites whose names end in `_observed`: they must pass on the
+ * simulated device, which is our belief, while `./run gpu` reports their answers and fails for
+ * none. No test does what the driver leaves undefined: a driver may die of it.
  */
 #ifndef MEND_TESTS_CONTRACT_CONTRACT_H
 #define MEND_TESTS_CONTRACT_CONTRACT_H
