@@ -241,7 +241,8 @@ MEND_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
 
 MEND_TEST(pool_corners, a_lost_context_is_told_from_a_refusal)
 {
-    static const int fatal[] = {4, 214, 700, 702, 709, 710, 716, 719};
+    static const int fatal[] = {4,   214, 220, 226, 700, 702, 709, 710, 714,
+                                715, 716, 717, 718, 719, 721, 810, 911};
     static const int passing[] = {0, 1, 2, 201, 600, 701, 703, 704, 708, 712, 720, 900, 999};
     for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
         EXPECT_TRUE(mend_status_is_fatal(fatal[i]));

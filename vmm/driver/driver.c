@@ -64,10 +64,13 @@ const char *mend_status_name(mend_status status)
 
 bool mend_status_is_fatal(mend_status status)
 {
+    /* Those of which cuda.h says that the process must be terminated, or the context destroyed;
+     * tests/abi compares. */
     static const mend_status fatal[] = {
         MEND_DRIVER_DEINITIALIZED,
         214, /* an ECC error that could not be corrected */
         220, /* an NVLink error that could not be corrected */
+        226, /* an error that the GPU contained */
         MEND_DRIVER_ILLEGAL_ADDRESS,
         702, /* a kernel ran too long */
         709, /* the context was destroyed, or reset */
@@ -78,6 +81,9 @@ bool mend_status_is_fatal(mend_status status)
         717, /* a wrong address space */
         718, /* a wrong program counter */
         MEND_DRIVER_LAUNCH_FAILED,
+        721, /* a kernel ended without freeing its tensor memory */
+        810, /* the MPS server ended this client */
+        911, /* an error of a device outside CUDA */
     };
     for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
         if (status == fatal[i]) {
