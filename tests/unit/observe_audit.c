@@ -286,3 +286,27 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     EXPECT_RESULT(MEND_OK, mend_free(pool, behind, r.stream));
     close_rig(&r);
 }
+
+/* A block over the edge of a chunk that misses its mapping was freed and claimed as a whole. */
+MEND_TEST(observe_audit, finds_claims_that_reach_over_their_chunk)
+{
+    rig r;
+    void *over;
+    ASSERT_TRUE(open_rig(&r));
+    mend_pool *pool = r.world.pool;
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, 2 * MEND_MIB, r.stream, &over));
+    mend_span *span = mend_heap_span_at(r.heap, (uint64_t)(uintptr_t)over);
+    mend_chunk *chunk = span->chunk;
+    ASSERT_TRUE(!mend_span_is_in_one_chunk(span));
+    mend_chunk_hold(&r.heap->chunks, chunk);
+    mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_ACCESS);
+    mend_pointer_map_remove(&r.heap->blocks, span->address);
+    span->live = false;
+    expect_finding(&r, "is claimed, and reaches over its chunk");
+    span->live = true;
+    mend_pointer_map_insert(&r.heap->blocks, span->address, span);
+    mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
+    mend_chunk_end_hold(&r.heap->chunks, chunk);
+    EXPECT_RESULT(MEND_OK, mend_free(pool, over, r.stream));
+    close_rig(&r);
+}

@@ -180,6 +180,27 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     return left;
 }
 
+/* Cuts the part from `at` on off a span that is in no run, into a node of its own. */
+static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
+{
+    mend_span *right = mend_slab_take(&heap->span_slab);
+    assert(!span->live && span->run == NULL);
+    right->address = at;
+    right->size_bytes = mend_span_end(span) - at;
+    right->zone = span->zone;
+    right->chunk = mend_span_chunk_at(heap, span, at);
+    mend_waits_add_all(mend_heap_wait_room(heap), &right->waits, &span->waits);
+    if (span->next == NULL) { /* the segment ends with another span now */
+        mend_tree *ends = &heap->zones[span->zone].segment_ends;
+        mend_tree_remove(ends, &span->by_end);
+        mend_tree_insert(ends, &right->by_end);
+    }
+    link_spans(right, span->next);
+    link_spans(span, right);
+    span->size_bytes -= right->size_bytes;
+    return right;
+}
+
 /* Joins the span before `span` into it. Both wait for what either waited for. */
 static void join_left(mend_heap *heap, mend_span *span)
 {
@@ -355,9 +376,19 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
     mend_layout_let_go(heap, span);
-    if (!mend_layout_is_held(heap, span)) {
+    const mend_chunk *held = mend_layout_held_under(heap, span);
+    if (held == NULL) {
         join_runs(heap, span);
+        return;
     }
+    uint64_t held_end = held->address + held->size_bytes;
+    if (span->address < held->address) {
+        join_runs(heap, split_left(heap, span, held->address));
+    }
+    if (mend_span_end(span) > held_end) {
+        join_runs(heap, split_right(heap, span, held_end));
+    }
+    assert(mend_span_is_in_one_chunk(span)); /* no two held chunks lie under one span */
 }
 
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,

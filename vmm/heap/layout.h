@@ -29,8 +29,9 @@ void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise
  * remembers what its memory waits for, which binds whoever frees it on another stream. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
 
-/* Makes a live span free; its waits say when it is idle. The span may be joined into another; in a
- * held chunk it is claimed from now on. */
+/* Makes a live span free; its waits say when it is idle. The span may be joined into another. What
+ * of it lies in a held chunk is claimed from now on and keeps the node, which a swap may remember;
+ * what lies outside joins the runs there. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
 /* Takes [address, address + size) of a run out of all indices, so that nobody else finds it; it
@@ -45,11 +46,12 @@ void mend_layout_cut(mend_heap *heap, mend_span *span);
 /* The first span that reaches into a mapped chunk which has free memory in a run. */
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
 
-/* A held chunk (heap/swap.h) lies under the span. */
-bool mend_layout_reaches_held(const mend_heap *heap, const mend_span *span);
-static inline bool mend_layout_is_held(const mend_heap *heap, const mend_span *span)
+/* The held chunk (heap/swap.h) under a span: one at most, for no two held chunks touch or lie under
+ * one block. NULL when there is none. */
+const mend_chunk *mend_layout_find_held(const mend_heap *heap, const mend_span *span);
+static inline const mend_chunk *mend_layout_held_under(const mend_heap *heap, const mend_span *span)
 {
-    return heap->chunks.held_count > 0 && mend_layout_reaches_held(heap, span);
+    return heap->chunks.held_count > 0 ? mend_layout_find_held(heap, span) : NULL;
 }
 
 /* A swap could not restore what is mapped under the span. */

@@ -111,7 +111,8 @@ static inline bool lies_well(mend_heap *heap, const mend_span *span)
         mend_cache_put_back(heap, span->next);
     }
     return (span->next == NULL || span->next->live || span->next->run != NULL) &&
-           span->zone == zone_of(heap, span->requested_bytes) && !mend_layout_is_held(heap, span);
+           span->zone == zone_of(heap, span->requested_bytes) &&
+           mend_layout_held_under(heap, span) == NULL;
 }
 
 /* Frees a block into the cache, if it will be ready for its stream by one stamp. False: it is live

@@ -122,23 +122,23 @@ static bool misses_anything(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_NOTHING;
 }
 
-/* A chunk under the span is so. */
-static bool any_under(const mend_heap *heap, const mend_span *span,
-                      bool (*is_so)(const mend_chunk *))
+/* The first chunk under the span that is so; NULL when none is. */
+static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span,
+                                    bool (*is_so)(const mend_chunk *))
 {
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, span->address);
     while (chunk != NULL && chunk->address < mend_span_end(span) && !is_so(chunk)) {
         chunk = mend_chunk_next(chunk);
     }
-    return chunk != NULL && chunk->address < mend_span_end(span);
+    return chunk != NULL && chunk->address < mend_span_end(span) ? chunk : NULL;
 }
 
-bool mend_layout_reaches_held(const mend_heap *heap, const mend_span *span)
+const mend_chunk *mend_layout_find_held(const mend_heap *heap, const mend_span *span)
 {
-    return any_under(heap, span, is_held);
+    return find_under(heap, span, is_held);
 }
 
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)
 {
-    return heap->chunks.missing_count > 0 && any_under(heap, span, misses_anything);
+    return heap->chunks.missing_count > 0 && find_under(heap, span, misses_anything) != NULL;
 }

@@ -9,6 +9,9 @@
  *  - neighbouring free spans belong to one run; a run is maximal, but for what is cached, and
  *    stands in all its indices;
  *  - a chunk's live_bytes are the bytes of live spans inside it;
+ *  - a mapped chunk without live bytes lies in exactly one run, once what of it is cached has been
+ *    put back; or it is held, and all of it is claimed: in no run, and nobody's. A claimed span
+ * lies inside its held chunk;
  *  - the pointer map holds exactly the live and the cached spans.
  *
  * Two locks. `state` guards everything here and in the rooms below. `making` is the right to make

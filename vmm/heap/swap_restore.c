@@ -17,7 +17,7 @@ void mend_swap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
         next = span->next;
         assert(!span->cached);
         if (!span->live && span->run == NULL) {
-            assert(!mend_layout_is_held(heap, span)); /* no two held chunks touch */
+            assert(mend_layout_held_under(heap, span) == NULL); /* claims end with their chunk */
             mend_layout_end_claim(heap, span);
         }
     }

@@ -11,7 +11,9 @@ enum { MEND_AUDIT_FINDING_BYTES = 256 };
  * no driver call, allocates nothing; under both locks of the heap.
  *
  *  - trees and indices are in order and hold what they should, no more;
- *  - spans tile each segment; neighbouring free spans form one maximal run;
+ *  - spans tile each segment; neighbouring free spans form one maximal run; a free span that is in
+ * no run is cached, or claimed and inside one held chunk: so a mapped chunk without live bytes lies
+ *    in one run, or is held, or has a cached span;
  *  - a live span stands in the pointer map; its bytes lie in mapped chunks, whose live_bytes add
  * up;
  *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation;

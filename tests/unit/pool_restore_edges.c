@@ -1,0 +1,134 @@
+/* A block that reaches over the edge of a chunk which a swap could not map again: what it leaves
+ * when it is freed is free memory outside of that chunk, and nobody's inside. */
+#include "base/align.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+#define CHUNK MEND_MIB
+#define PART  (128 * MEND_KIB) /* of the block, in each of two chunks */
+
+/* Which chunk is swapped: the one that holds the beginning of the block, or its end. */
+typedef enum side { SWAPPED_BEFORE, SWAPPED_BEHIND, SIDES } side;
+
+typedef struct rig {
+    mend_world world;
+    void *block; /* over the edge; all else beside it in these chunks is free or `rest` */
+    void *rest;  /* fills what the chunk that is not swapped has left */
+} rig;
+
+static void *take(rig *r, uint64_t size_bytes)
+{
+    void *block = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, size_bytes, NULL, &block));
+    return block;
+}
+
+static void give(rig *r, void *block)
+{
+    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, block, NULL));
+}
+
+static void refuse_maps(rig *r, uint64_t after_calls)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "map";
+    fault.after_calls = after_calls;
+    fault.count = UINT64_MAX;
+    fault.status = 999;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->world.sim, &fault));
+}
+
+/* Two chunks side by side, the block over their edge; a pass of swaps loses the mapping of one. */
+static bool open_rig(rig *r, side which)
+{
+    *r = (rig){.block = NULL};
+    mend_world_init(&r->world);
+    r->world.sim_config.memory_bytes = 8 * CHUNK;
+    if (!mend_world_open(&r->world)) {
+        return false;
+    }
+    give(r, take(r, 2 * CHUNK));
+    void *before = take(r, CHUNK - PART);
+    r->block = take(r, 2 * PART);
+    void *behind = take(r, CHUNK - PART);
+    EXPECT_TRUE((char *)r->block == (char *)before + CHUNK - PART);
+    EXPECT_TRUE((char *)behind == (char *)r->block + 2 * PART);
+    give(r, which == SWAPPED_BEFORE ? before : behind);
+    r->rest = which == SWAPPED_BEFORE ? behind : before;
+    refuse_maps(r, 1); /* the first one is of the copy */
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->world.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r->world).unmapped_blocks);
+    mend_world_check(&r->world);
+    return true;
+}
+
+static void close_rig(rig *r)
+{
+    mend_sim_clear_faults(r->world.sim);
+    EXPECT_RESULT(MEND_OK, mend_trim(r->world.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r->world).reserved_bytes);
+    mend_world_check(&r->world);
+    mend_world_close(&r->world);
+}
+
+/* All that lay in these chunks is freed, in either order. */
+static void free_both(rig *r, int block_first)
+{
+    give(r, block_first ? r->block : r->rest);
+    mend_world_check(&r->world);
+    give(r, block_first ? r->rest : r->block);
+    mend_world_check(&r->world);
+}
+
+/* While nothing can be mapped: a larger request is refused, a trim and a pass change nothing. */
+MEND_TEST(pool_restore_edges, calls_go_on_while_the_driver_still_refuses)
+{
+    for (int i = 0; i < 2 * SIDES; i++) {
+        rig r;
+        void *none = NULL;
+        ASSERT_TRUE(open_rig(&r, (side)(i % SIDES)));
+        free_both(&r, i / SIDES);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, 2 * CHUNK, NULL, &none));
+        mend_world_check(&r.world);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+        mend_world_check(&r.world);
+        EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
+        mend_world_check(&r.world);
+        close_rig(&r);
+    }
+}
+
+/* The chunk beside the lost one is mapped, and serves a request of its size without the driver. */
+MEND_TEST(pool_restore_edges, what_lies_outside_of_the_lost_chunk_serves_requests)
+{
+    for (int i = 0; i < SIDES; i++) {
+        rig r;
+        ASSERT_TRUE(open_rig(&r, (side)i));
+        free_both(&r, 0);
+        void *again = take(&r, CHUNK);
+        mend_world_check(&r.world);
+        give(&r, again);
+        close_rig(&r);
+    }
+}
+
+/* What was lost is joined with its neighbours once it is mapped again. */
+MEND_TEST(pool_restore_edges, the_parts_are_one_run_again_when_all_is_mapped)
+{
+    for (int i = 0; i < SIDES; i++) {
+        rig r;
+        ASSERT_TRUE(open_rig(&r, (side)i));
+        give(&r, r.block);
+        mend_sim_clear_faults(r.world.sim);
+        EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, UINT64_MAX, NULL));
+        EXPECT_U64_EQ(0, mend_world_stats(&r.world).unmapped_blocks);
+        EXPECT_U64_EQ(1, r.world.pool->heap.zones[MEND_ZONE_LARGE].runs_by_size.count);
+        void *again = take(&r, 2 * PART);
+        EXPECT_TRUE(again == r.block);
+        mend_world_check(&r.world);
+        give(&r, again);
+        give(&r, r.rest);
+        close_rig(&r);
+    }
+}

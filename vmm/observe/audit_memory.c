@@ -1,0 +1,141 @@
+/* The audit of memory: chunks, what every address of a zone is used for, and retired mappings. */
+#include "heap/layout.h"
+#include "observe/audit_parts.h"
+
+#define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
+#define RETIRED_OF(node)     MEND_CONTAINER_OF(node, mend_retired, by_address)
+#define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
+
+/* ---- chunks -------------------------------------------------------------------------------------
+ */
+
+static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
+{
+    const mend_heap *heap = a->heap;
+    uint64_t live_bytes = 0;
+    uint64_t end = chunk->address + chunk->size_bytes;
+    const mend_span *span = mend_heap_span_at(heap, end - 1);
+    if (span == NULL) {
+        return mend_audit_broken(a, "chunk 0x%llx has no spans", MEND_AUDIT_HEX(chunk->address));
+    }
+    for (; span != NULL && span->address + span->size_bytes > chunk->address;
+         span = span->previous) {
+        uint64_t from = mend_max_u64(span->address, chunk->address);
+        uint64_t to = mend_min_u64(span->address + span->size_bytes, end);
+        live_bytes += span->live ? to - from : 0;
+        if (from == chunk->address) {
+            break;
+        }
+    }
+    if (live_bytes != chunk->live_bytes) {
+        return mend_audit_broken(a, "chunk 0x%llx: %llu bytes are live, %llu are counted",
+                                 MEND_AUDIT_HEX(chunk->address), MEND_AUDIT_HEX(live_bytes),
+                                 MEND_AUDIT_HEX(chunk->live_bytes));
+    }
+    return true;
+}
+
+bool mend_audit_chunks(const mend_audit_walk *a)
+{
+    const mend_chunks *chunks = &a->heap->chunks;
+    uint64_t reserved_bytes = 0;
+    uint64_t whole_bytes = 0;
+    uint64_t unmapped_bytes = 0;
+    uint64_t lost_bytes = 0;
+    size_t whole = 0;
+    size_t mapped = 0;
+    size_t held = 0;
+    size_t missing = 0;
+    if (!mend_chunks_are_in_order(chunks)) {
+        return mend_audit_broken(a, "a tree of chunks is out of order");
+    }
+    for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        reserved_bytes += chunk->size_bytes;
+        whole_bytes += mend_chunk_is_whole(chunk) ? chunk->size_bytes : 0;
+        whole += mend_chunk_is_whole(chunk);
+        held += chunk->is_held;
+        missing += chunk->missing != MEND_MISSING_NOTHING;
+        lost_bytes += chunk->missing == MEND_MISSING_MAPPING ? chunk->size_bytes : 0;
+        mapped += chunk->address != 0;
+        unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
+        if (chunk->address != 0 && !chunk_is_right(a, chunk)) {
+            return false;
+        }
+    }
+    if (reserved_bytes != chunks->reserved_bytes || whole_bytes != chunks->whole_bytes ||
+        unmapped_bytes != chunks->unmapped_bytes || whole != chunks->whole.count ||
+        mapped != chunks->mapped.count || held != chunks->held_count) {
+        return mend_audit_broken(a, "the counts of chunks are wrong");
+    }
+    if (held != missing || missing != chunks->missing_count || lost_bytes != chunks->lost_bytes) {
+        return mend_audit_broken(a, "a chunk is held that misses nothing");
+    }
+    return true;
+}
+
+/* ---- addresses
+ * ------------------------------------------------------------------------------------ */
+
+/* What begins at an address: a gap, a mapped chunk or a retired mapping; 0 when nothing does. */
+static uint64_t piece_at(const mend_audit_walk *a, const mend_zone *zone, uint64_t address)
+{
+    const mend_heap *heap = a->heap;
+    uint64_t size_bytes = mend_space_room_at(&zone->space, address);
+    mend_chunk chunk_key = {.address = address};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &chunk_key.by_address);
+    if (at != NULL && CHUNK_OF(at)->address == address) {
+        size_bytes = size_bytes == 0 ? CHUNK_OF(at)->size_bytes : 0;
+    }
+    mend_retired retired_key = {.address = address};
+    at = mend_tree_at_or_after(&heap->retired, &retired_key.by_address);
+    if (at != NULL && RETIRED_OF(at)->address == address) {
+        size_bytes = size_bytes == 0 ? RETIRED_OF(at)->size_bytes : 0;
+    }
+    return size_bytes;
+}
+
+bool mend_audit_space(const mend_audit_walk *a, int zone_number)
+{
+    const mend_zone *zone = &a->heap->zones[zone_number];
+    const mend_space *space = &zone->space;
+    uint64_t address_bytes = 0;
+    const mend_list *head = &space->reservations;
+    for (const mend_list *at = head->next; at != head; at = at->next) {
+        const mend_reservation *reservation = RESERVATION_OF(at);
+        uint64_t end = reservation->address + reservation->size_bytes - space->page_bytes;
+        address_bytes += reservation->size_bytes;
+        for (uint64_t address = reservation->address; address < end;) {
+            uint64_t size_bytes = piece_at(a, zone, address);
+            if (size_bytes == 0 || size_bytes > end - address) {
+                return mend_audit_broken(
+                    a, "zone %d: not exactly one of gap, chunk and retired at 0x%llx", zone_number,
+                    MEND_AUDIT_HEX(address));
+            }
+            address += size_bytes;
+        }
+    }
+    if (address_bytes != space->address_bytes) {
+        return mend_audit_broken(a, "zone %d: the bytes of reservations are wrong", zone_number);
+    }
+    return true;
+}
+
+bool mend_audit_retired(mend_audit_walk *a)
+{
+    const mend_heap *heap = a->heap;
+    uint64_t retired_bytes = 0;
+    if (!mend_tree_is_valid(&heap->retired)) {
+        return mend_audit_broken(a, "the tree of retired mappings is out of order");
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_retired *retired = RETIRED_OF(at);
+        retired_bytes += retired->size_bytes;
+        if (!mend_audit_waits(a, &retired->waits, retired->address)) {
+            return false;
+        }
+    }
+    return retired_bytes == heap->retired_bytes ||
+           mend_audit_broken(a, "the bytes of retired mappings are wrong");
+}
