@@ -302,10 +302,20 @@ MEND_TEST(driver_checked, work_touches_only_memory_with_access)
     kernel.stride_bytes = 256;
     EXPECT_REFUSED(launch, "the granules of a kernel do not overlap", stream, &kernel);
     kernel.granule_bytes = 7;
-    EXPECT_REFUSED(launch, "a kernel touches whole words of 4 bytes", stream, &kernel);
+    EXPECT_REFUSED(launch, "a kernel touches whole words", stream, &kernel);
+    kernel = (mend_kernel){.kind = MEND_KERNEL_STREAM,
+                           .address = address,
+                           .granule_bytes = page,
+                           .stride_bytes = page,
+                           .granule_count = 1};
+    EXPECT_PASSES(launch, stream, &kernel);
+    kernel.address = address + 8;
+    EXPECT_REFUSED(launch, "a kernel touches whole words", stream, &kernel);
+    kernel.address = address + page;
+    EXPECT_REFUSED(launch, "work touches mapped memory only", stream, &kernel);
     kernel = (mend_kernel){.kind = MEND_KERNEL_VERIFY};
     EXPECT_REFUSED(launch, "a kernel that verifies has a counter of mismatches", stream, &kernel);
-    kernel.kind = (mend_kernel_kind)9;
+    kernel.kind = MEND_KERNEL_KINDS;
     EXPECT_REFUSED(launch, "a kernel is one of the known kinds", stream, &kernel);
     EXPECT_INT_EQ(MEND_DRIVER_OK, world.driver->context_synchronize(world.driver));
     EXPECT_PASSES(unmap, address, page);

@@ -215,7 +215,8 @@ MEND_TEST(sim_arguments, kernels_are_separate_granules_of_whole_words)
     kernel = valid;                                                                                \
     kernel.field = value;                                                                          \
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, launch, NULL, &kernel);
-    EXPECT_BAD(kind, (mend_kernel_kind)9);
+    EXPECT_BAD(kind, MEND_KERNEL_KINDS);
+    EXPECT_BAD(kind, MEND_KERNEL_STREAM); /* 8 bytes */
     EXPECT_BAD(granule_bytes, 7);
     EXPECT_BAD(address, 514);
     EXPECT_BAD(stride_bytes, 4);

@@ -217,14 +217,14 @@ const char *mend_checked_touch(mend_checked_books *books, uint64_t address, uint
 
 const char *mend_checked_launch(mend_checked_books *books, const mend_kernel *kernel)
 {
-    if (kernel == NULL || (unsigned)kernel->kind > (unsigned)MEND_KERNEL_VERIFY) {
+    if (kernel == NULL || (unsigned)kernel->kind >= (unsigned)MEND_KERNEL_KINDS) {
         return "a kernel is one of the known kinds";
     }
     if (kernel->kind == MEND_KERNEL_SPIN) {
         return NULL;
     }
-    if (kernel->granule_bytes % 4 != 0 || kernel->address % 4 != 0) {
-        return "a kernel touches whole words of 4 bytes";
+    if (!mend_kernel_is_sound(kernel)) {
+        return "a kernel touches whole words";
     }
     if (kernel->stride_bytes < kernel->granule_bytes) {
         return "the granules of a kernel do not overlap";

@@ -7,12 +7,12 @@
 static mend_status load_kernels(const mend_cu_functions *functions, mend_cuda_device *device)
 {
     mend_cu_module module = NULL;
-    mend_cu_function kernel[MEND_CUDA_KERNEL_KINDS];
+    mend_cu_function kernel[MEND_KERNEL_KINDS];
     mend_status status = functions->cuModuleLoadData(&module, mend_ptx_program());
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    for (int kind = 0; kind < MEND_CUDA_KERNEL_KINDS; kind++) {
+    for (int kind = 0; kind < MEND_KERNEL_KINDS; kind++) {
         status = functions->cuModuleGetFunction(&kernel[kind], module,
                                                 mend_ptx_entry((mend_kernel_kind)kind));
         if (status != MEND_DRIVER_OK) {
@@ -54,7 +54,7 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
                              const mend_kernel *kernel)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
-    if (mend_ptx_entry(kernel->kind) == NULL || kernel->granule_bytes % 4 != 0) {
+    if (mend_ptx_entry(kernel->kind) == NULL || !mend_kernel_is_sound(kernel)) {
         return MEND_DRIVER_INVALID_VALUE;
     }
     mend_cu_function function = NULL;

@@ -6,14 +6,14 @@
 #include "driver/cuda_abi.h"
 #include "driver/driver.h"
 
-enum { MEND_CUDA_DEVICE_LIMIT = 64, MEND_CUDA_KERNEL_KINDS = 3 };
+enum { MEND_CUDA_DEVICE_LIMIT = 64 };
 
 /* A device between its first device_open and its last device_close. */
 typedef struct mend_cuda_device {
     int opens;
     mend_context context;
     mend_cu_module module; /* the kernels of ptx.h; NULL until the first launch */
-    mend_cu_function kernel[MEND_CUDA_KERNEL_KINDS]; /* by mend_kernel_kind */
+    mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
 } mend_cuda_device;
 
 typedef struct mend_cuda {

@@ -114,11 +114,20 @@ typedef struct mend_stream_info {
 
 /* A small kernel for tools, tests and contract checks; the allocator itself never launches. */
 typedef enum mend_kernel_kind {
-    MEND_KERNEL_SPIN,  /* runs for duration_ns and touches nothing */
-    MEND_KERNEL_WRITE, /* writes `value` to every 4-byte word of each granule, over and over until
-                          duration_ns have passed (at least once) */
-    MEND_KERNEL_VERIFY /* counts 4-byte words that differ from `value` into *mismatches */
+    MEND_KERNEL_SPIN,   /* runs for duration_ns and touches nothing */
+    MEND_KERNEL_WRITE,  /* writes `value` to every 4-byte word of each granule, over and over until
+                           duration_ns have passed (at least once) */
+    MEND_KERNEL_VERIFY, /* counts 4-byte words that differ from `value` into *mismatches */
+    MEND_KERNEL_STREAM, /* reads all and writes it back as it is, over and over until duration_ns
+                           have passed (at least once), with the whole device: a load */
+    MEND_KERNEL_READ,   /* the same without writing */
+    MEND_KERNEL_GATHER, /* reads at random: as many times 16 bytes as READ, each of a sector of 32
+                           bytes somewhere in the range */
+    MEND_KERNEL_KINDS   /* how many there are */
 } mend_kernel_kind;
+
+/* STREAM, READ and GATHER take tiles of this size, and leave out what is less than one. */
+#define MEND_KERNEL_TILE_BYTES UINT64_C(32768)
 
 typedef struct mend_kernel {
     mend_kernel_kind kind;
@@ -126,10 +135,21 @@ typedef struct mend_kernel {
     uint64_t duration_ns;
     uint64_t address;       /* first granule */
     uint64_t granule_bytes; /* bytes touched at each step; a multiple of 4 */
-    uint64_t stride_bytes;  /* distance of granules; at least granule_bytes */
+    uint64_t stride_bytes;  /* distance of granules; at least granule_bytes. STREAM, READ, GATHER:
+                               granule_bytes */
     uint64_t granule_count;
     uint64_t mismatches; /* VERIFY: address of a device-visible uint64_t counter, added to */
 } mend_kernel;
+
+/* What any device can tell of a kernel without its memory: whole words of 4 bytes, or, for those
+ * that stream, one range of whole 16 bytes. */
+static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
+{
+    bool streams = kernel->kind >= MEND_KERNEL_STREAM && kernel->kind < MEND_KERNEL_KINDS;
+    uint64_t word_bytes = streams ? 16 : 4;
+    return kernel->granule_bytes % word_bytes == 0 && kernel->address % word_bytes == 0 &&
+           (!streams || kernel->stride_bytes == kernel->granule_bytes);
+}
 
 /*
  * One row for every function of the table: X(member, name for people). The order is that of the

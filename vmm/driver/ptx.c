@@ -1,7 +1,13 @@
 /*
- * Three kernels by hand. PTX 7.0 for sm_52 is understood by every driver from CUDA 11.0 on and for
- * every device since; nothing newer is needed. A block of threads takes granules in turn, its
- * threads the words of a granule. Time is %globaltimer: nanoseconds, the same for all blocks.
+ * Six kernels by hand. PTX 7.0 for sm_52 is understood by every driver from CUDA 11.0 on and for
+ * every device since; nothing newer is needed. Time is %globaltimer: nanoseconds, the same for all
+ * blocks.
+ *
+ * In the first three a block of threads takes granules in turn, its threads the words of a granule.
+ * In the others a block takes tiles of 32 KiB in turn, each of its 512 threads four times 16 bytes
+ * of a tile, which are on their way at once. They are launched with more blocks than any device
+ * runs at a time; all but two for each multiprocessor end at once, so that the rest run side by
+ * side and together end in time.
  */
 #include "driver/ptx.h"
 
@@ -75,7 +81,99 @@
     "    ld.param.u64 %rd13, [p_duration_ns];\n"                                                   \
     "    mov.u64 %rd11, %globaltimer;\n"
 
+/* %r1: blocks at work  %r2: this block  %rd2: tiles  %rd3: bytes  %rd5: this tile  %rd6: blocks
+ * %rd7: this thread's first byte in a tile  %rd9: what was read, joined  %rd10 to %rd13: addresses
+ * %rd14 to %rd21: what is read  %rd22 to %rd25: for a kernel's own use
+ * %rd27, %rd28, %rd29: start, now and duration, as above */
+#define TILE_REGISTERS                                                                             \
+    "    .reg .pred %p<3>;\n"                                                                      \
+    "    .reg .b32 %r<6>;\n"                                                                       \
+    "    .reg .b64 %rd<30>;\n"
+
+#define TILE_PARAMETERS                                                                            \
+    "    ld.param.u64 %rd1, [p_address];\n"                                                        \
+    "    cvta.to.global.u64 %rd1, %rd1;\n"                                                         \
+    "    ld.param.u64 %rd2, [p_stride_bytes];\n"                                                   \
+    "    ld.param.u64 %rd3, [p_granule_count];\n"                                                  \
+    "    mul.lo.u64 %rd3, %rd2, %rd3;\n"                                                           \
+    "    shr.u64 %rd2, %rd3, 15;\n"                                                                \
+    "    mov.u32 %r1, %nsmid;\n"                                                                   \
+    "    shl.b32 %r1, %r1, 1;\n"                                                                   \
+    "    mov.u32 %r3, %nctaid.x;\n"                                                                \
+    "    min.u32 %r1, %r1, %r3;\n"                                                                 \
+    "    mov.u32 %r2, %ctaid.x;\n"                                                                 \
+    "    setp.ge.u32 %p1, %r2, %r1;\n"                                                             \
+    "    @%p1 ret;\n"                                                                              \
+    "    cvt.u64.u32 %rd6, %r1;\n"                                                                 \
+    "    mov.u32 %r3, %tid.x;\n"                                                                   \
+    "    mul.wide.u32 %rd7, %r3, 16;\n"                                                            \
+    "    mov.u64 %rd9, 0;\n"                                                                       \
+    "    ld.param.u64 %rd29, [p_duration_ns];\n"                                                   \
+    "    mov.u64 %rd27, %globaltimer;\n"
+
 /* clang-format off */
+/* Runs `body` with %rd5 at each tile of this block, again and again until time is over; the labels
+ * begin with `name`. */
+#define FOR_EACH_TILE(name, body)                                                                  \
+    name "_pass:\n"                                                                                \
+    "    cvt.u64.u32 %rd5, %r2;\n"                                                                 \
+    name "_tile:\n"                                                                                \
+    "    setp.ge.u64 %p1, %rd5, %rd2;\n"                                                           \
+    "    @%p1 bra " name "_tiles_done;\n"                                                          \
+    body                                                                                           \
+    "    add.u64 %rd5, %rd5, %rd6;\n"                                                              \
+    "    bra " name "_tile;\n"                                                                     \
+    name "_tiles_done:\n"                                                                          \
+    "    mov.u64 %rd28, %globaltimer;\n"                                                           \
+    "    sub.u64 %rd28, %rd28, %rd27;\n"                                                           \
+    "    setp.lt.u64 %p2, %rd28, %rd29;\n"                                                         \
+    "    @%p2 bra " name "_pass;\n"
+
+/* The four addresses of this thread in the tile. */
+#define IN_ORDER                                                                                   \
+    "    shl.b64 %rd10, %rd5, 15;\n"                                                               \
+    "    add.u64 %rd10, %rd10, %rd7;\n"                                                            \
+    "    add.u64 %rd10, %rd10, %rd1;\n"                                                            \
+    "    add.u64 %rd11, %rd10, 8192;\n"                                                            \
+    "    add.u64 %rd12, %rd10, 16384;\n"                                                           \
+    "    add.u64 %rd13, %rd10, 24576;\n"
+
+/* The same four anywhere: the number of the read, stirred by two odd constants, is a fraction of
+ * the sectors. The pass's time stirs too, so that no pass reads what another left in a cache. */
+#define ANYWHERE(address, number)                                                                  \
+    "    add.u64 %rd24, %rd22, " number ";\n"                                                      \
+    "    mul.lo.u64 %rd24, %rd24, 0x9E3779B97F4A7C15;\n"                                           \
+    "    shr.u64 %rd25, %rd24, 32;\n"                                                              \
+    "    xor.b64 %rd24, %rd24, %rd25;\n"                                                           \
+    "    mul.lo.u64 %rd24, %rd24, 0xD6E8FEB86659FD93;\n"                                           \
+    "    mul.hi.u64 %rd24, %rd24, %rd23;\n"                                                        \
+    "    shl.b64 %rd24, %rd24, 5;\n"                                                               \
+    "    add.u64 " address ", %rd24, %rd1;\n"
+
+#define READ_FOUR(how)                                                                             \
+    "    ld" how ".global.v2.u64 {%rd14, %rd15}, [%rd10];\n"                                       \
+    "    ld" how ".global.v2.u64 {%rd16, %rd17}, [%rd11];\n"                                       \
+    "    ld" how ".global.v2.u64 {%rd18, %rd19}, [%rd12];\n"                                       \
+    "    ld" how ".global.v2.u64 {%rd20, %rd21}, [%rd13];\n"
+
+#define JOIN_FOUR                                                                                  \
+    "    add.u64 %rd14, %rd14, %rd15;\n"                                                           \
+    "    add.u64 %rd16, %rd16, %rd17;\n"                                                           \
+    "    add.u64 %rd18, %rd18, %rd19;\n"                                                           \
+    "    add.u64 %rd20, %rd20, %rd21;\n"                                                           \
+    "    add.u64 %rd14, %rd14, %rd16;\n"                                                           \
+    "    add.u64 %rd18, %rd18, %rd20;\n"                                                           \
+    "    add.u64 %rd9, %rd9, %rd14;\n"                                                             \
+    "    add.u64 %rd9, %rd9, %rd18;\n"
+
+/* What was read must seem to matter, or it is not read: nothing is added where a sum is one of
+ * 2^64. */
+#define SEEM_TO_MATTER                                                                             \
+    "    setp.eq.u64 %p1, %rd9, 0x6D656E6472656164;\n"                                             \
+    "    mov.u64 %rd9, 0;\n"                                                                       \
+    "    @%p1 red.global.add.u64 [%rd1], %rd9;\n"                                                  \
+    "    ret;\n"
+
 static const char program[] =
     ".version 7.0\n"
     ".target sm_52\n"
@@ -118,6 +216,51 @@ static const char program[] =
     "    red.global.add.u64 [%rd15], %rd14;\n"
     "verify_done:\n"
     "    ret;\n"
+    "}\n"
+    "\n"
+    ".visible .entry mend_stream" PARAMETERS
+    "{\n"
+    TILE_REGISTERS
+    TILE_PARAMETERS
+    FOR_EACH_TILE("stream",
+    IN_ORDER
+    READ_FOUR(".volatile")
+    "    st.global.v2.u64 [%rd10], {%rd14, %rd15};\n"
+    "    st.global.v2.u64 [%rd11], {%rd16, %rd17};\n"
+    "    st.global.v2.u64 [%rd12], {%rd18, %rd19};\n"
+    "    st.global.v2.u64 [%rd13], {%rd20, %rd21};\n")
+    "    ret;\n"
+    "}\n"
+    "\n"
+    ".visible .entry mend_read" PARAMETERS
+    "{\n"
+    TILE_REGISTERS
+    TILE_PARAMETERS
+    FOR_EACH_TILE("read",
+    IN_ORDER
+    READ_FOUR("")
+    JOIN_FOUR)
+    SEEM_TO_MATTER
+    "}\n"
+    "\n"
+    ".visible .entry mend_gather" PARAMETERS
+    "{\n"
+    TILE_REGISTERS
+    TILE_PARAMETERS
+    "    shr.u64 %rd23, %rd3, 5;\n"
+    "    mov.u64 %rd28, 0;\n"
+    FOR_EACH_TILE("gather",
+    "    shl.b64 %rd22, %rd5, 15;\n"
+    "    add.u64 %rd22, %rd22, %rd7;\n"
+    "    shr.u64 %rd22, %rd22, 4;\n"
+    "    mad.lo.u64 %rd22, %rd28, 0x10000, %rd22;\n"
+    ANYWHERE("%rd10", "0")
+    ANYWHERE("%rd11", "512")
+    ANYWHERE("%rd12", "1024")
+    ANYWHERE("%rd13", "1536")
+    READ_FOUR("")
+    JOIN_FOUR)
+    SEEM_TO_MATTER
     "}\n";
 /* clang-format on */
 
@@ -135,6 +278,14 @@ const char *mend_ptx_entry(mend_kernel_kind kind)
         return "mend_write";
     case MEND_KERNEL_VERIFY:
         return "mend_verify";
+    case MEND_KERNEL_STREAM:
+        return "mend_stream";
+    case MEND_KERNEL_READ:
+        return "mend_read";
+    case MEND_KERNEL_GATHER:
+        return "mend_gather";
+    case MEND_KERNEL_KINDS:
+        break;
     }
     return NULL;
 }
@@ -142,7 +293,7 @@ const char *mend_ptx_entry(mend_kernel_kind kind)
 mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
 {
     /* Few enough blocks that two kernels run side by side on the smallest device. */
-    enum { MOST_BLOCKS = 32, THREADS = 128 };
+    enum { MOST_BLOCKS = 32, THREADS = 128, STREAM_BLOCKS = 1024, STREAM_THREADS = 512 };
     mend_ptx_launch launch = {.blocks = 1,
                               .threads = 1,
                               .address = kernel->address,
@@ -152,7 +303,10 @@ mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
                               .value = kernel->value,
                               .duration_ns = kernel->duration_ns,
                               .mismatches = kernel->mismatches};
-    if (kernel->kind != MEND_KERNEL_SPIN) {
+    if (kernel->kind >= MEND_KERNEL_STREAM) {
+        launch.blocks = STREAM_BLOCKS;
+        launch.threads = STREAM_THREADS;
+    } else if (kernel->kind != MEND_KERNEL_SPIN) {
         launch.blocks = (unsigned)mend_max_u64(1, mend_min_u64(kernel->granule_count, MOST_BLOCKS));
         launch.threads = THREADS;
     }

@@ -111,21 +111,20 @@ static mend_status check_kernel(mend_sim *sim, const mend_kernel *kernel)
     if (kernel->kind == MEND_KERNEL_SPIN) {
         return MEND_DRIVER_OK;
     }
-    if ((unsigned)kernel->kind > MEND_KERNEL_VERIFY) {
+    if ((unsigned)kernel->kind >= (unsigned)MEND_KERNEL_KINDS) {
         return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE, "launch: there is no kernel %d",
                                (int)kernel->kind);
     }
-    bool whole_words = kernel->granule_bytes % 4 == 0 && kernel->address % 4 == 0;
     bool in_order = kernel->granule_count <= 1 || kernel->stride_bytes >= kernel->granule_bytes;
     bool fits = kernel->granule_count == 0 || kernel->stride_bytes == 0 ||
                 kernel->granule_count <= (UINT64_C(1) << 60) / kernel->stride_bytes;
-    if (whole_words && in_order && fits) {
+    if (mend_kernel_is_sound(kernel) && in_order && fits) {
         return MEND_DRIVER_OK;
     }
     return mend_sim_refuse(
         sim, MEND_DRIVER_INVALID_VALUE,
         "launch: %" PRIu64 " granules of %" PRIu64 " bytes, %" PRIu64 " bytes apart from 0x%" PRIx64
-        ", are not separate granules of whole words",
+        ", are not separate granules of whole words, or no range to stream through",
         kernel->granule_count, kernel->granule_bytes, kernel->stride_bytes, kernel->address);
 }
 
@@ -135,6 +134,9 @@ mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend
         [MEND_KERNEL_SPIN] = MEND_SIM_ITEM_SPIN,
         [MEND_KERNEL_WRITE] = MEND_SIM_ITEM_WRITE_WORDS,
         [MEND_KERNEL_VERIFY] = MEND_SIM_ITEM_VERIFY_WORDS,
+        [MEND_KERNEL_STREAM] = MEND_SIM_ITEM_TOUCH,
+        [MEND_KERNEL_READ] = MEND_SIM_ITEM_TOUCH,
+        [MEND_KERNEL_GATHER] = MEND_SIM_ITEM_TOUCH,
     };
     mend_sim_stream *stream = NULL;
     mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);

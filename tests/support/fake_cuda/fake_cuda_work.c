@@ -17,7 +17,8 @@ mend_status cuMemsetD8Async(mend_cu_address address, unsigned char value, size_t
     return inner()->fill(inner(), address, value, bytes, stream);
 }
 
-static const char *const entries[] = {"mend_spin", "mend_write", "mend_verify"};
+static const char *const entries[] = {"mend_spin",   "mend_write", "mend_verify",
+                                      "mend_stream", "mend_read",  "mend_gather"};
 
 mend_status cuModuleLoadData(mend_cu_module *module, const void *image)
 {
