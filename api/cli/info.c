@@ -15,6 +15,7 @@ typedef struct info_options {
     const char *device; /* "sim", "cuda", or NULL: what there is */
     int ordinal;
     bool prices;
+    uint64_t seconds; /* how long measuring may take */
     const char *costs_path;
     const char *json_path;
 } info_options;
@@ -22,9 +23,11 @@ typedef struct info_options {
 static int usage(FILE *out, int status)
 {
     fprintf(out,
-            "usage: mend info [--device sim|cuda[:N]] [--prices [-o FILE] [--json FILE]]\n"
+            "usage: mend info [--device sim|cuda[:N]] [--prices [--seconds N] [-o FILE]\n"
+            "                 [--json FILE]]\n"
             "  --device    the device to look at (default: the GPU, else the simulated one)\n"
             "  --prices    measure what the driver's calls cost, and try what is not documented\n"
+            "  --seconds N measure for about that long at most, with fewer repetitions (60)\n"
             "  -o FILE     write a price list for `mend replay --costs`\n"
             "  --json FILE write every measurement\n");
     return status;
@@ -61,6 +64,17 @@ static bool write_file(const mend_info_bench *bench, const char *path,
     return !failed;
 }
 
+static bool parse_seconds(const char *text, uint64_t *seconds)
+{
+    char *end = NULL;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || value < 1 || value > 86400) {
+        return false;
+    }
+    *seconds = (uint64_t)value;
+    return true;
+}
+
 static bool parse_options(int argc, char **argv, info_options *options)
 {
     for (int i = 1; i < argc; i++) {
@@ -72,6 +86,8 @@ static bool parse_options(int argc, char **argv, info_options *options)
         bool known = value != NULL;
         if (known && strcmp(argv[i], "--device") == 0) {
             known = parse_device(value, options);
+        } else if (known && strcmp(argv[i], "--seconds") == 0) {
+            known = parse_seconds(value, &options->seconds);
         } else if (known && strcmp(argv[i], "-o") == 0) {
             options->costs_path = value;
         } else if (known && strcmp(argv[i], "--json") == 0) {
@@ -85,10 +101,13 @@ static bool parse_options(int argc, char **argv, info_options *options)
         }
         i++;
     }
-    if (!options->prices && (options->costs_path != NULL || options->json_path != NULL)) {
-        fprintf(stderr, "mend info: -o and --json need --prices\n");
+    bool asks_for_prices =
+        options->costs_path != NULL || options->json_path != NULL || options->seconds != 0;
+    if (!options->prices && asks_for_prices) {
+        fprintf(stderr, "mend info: -o, --json and --seconds need --prices\n");
         return false;
     }
+    options->seconds = options->seconds != 0 ? options->seconds : 60;
     return true;
 }
 
@@ -145,18 +164,21 @@ static int measure(mend_info_bench *bench, const info_options *options)
         return 1;
     }
     fputc('\n', stdout);
+    bench->end_ns =
+        bench->driver->clock_ns(bench->driver) + options->seconds * UINT64_C(1000000000);
     mend_status tried = mend_info_try(bench, stdout);
-    mend_status measured = tried == MEND_DRIVER_OK ? mend_info_measure(bench, stdout) : tried;
-    int exit_status = 0;
-    if (measured != MEND_DRIVER_OK) {
-        exit_status = fail(bench, "a measurement failed", measured);
-    } else {
-        mend_info_print_prices(bench, stdout);
-        bool written = (options->costs_path == NULL ||
-                        write_file(bench, options->costs_path, mend_info_write_costs)) &&
-                       (options->json_path == NULL ||
-                        write_file(bench, options->json_path, mend_info_write_json));
-        exit_status = written ? 0 : 1;
+    mend_status measured = mend_status_is_fatal(tried) ? tried : mend_info_measure(bench, stdout);
+    mend_status failure = tried != MEND_DRIVER_OK ? tried : measured;
+    mend_info_print_prices(bench, stdout);
+    /* What was measured is kept, whatever else failed. */
+    bool written = options->costs_path == NULL ||
+                   write_file(bench, options->costs_path, mend_info_write_costs);
+    written = (options->json_path == NULL ||
+               write_file(bench, options->json_path, mend_info_write_json)) &&
+              written;
+    int exit_status = written ? 0 : 1;
+    if (failure != MEND_DRIVER_OK) {
+        exit_status = fail(bench, "a measurement failed", failure);
     }
     free(bench->series);
     return exit_status;

@@ -172,6 +172,7 @@ void mend_info_write_json(const mend_info_bench *bench, FILE *out)
     mend_json_string(&json, "driver", bench->driver->name);
     mend_json_integer(&json, "driver_version", (uint64_t)bench->info.driver_version);
     mend_json_integer(&json, "granularity_bytes", bench->info.granularity_bytes);
+    mend_json_bool(&json, "complete", bench->left_out == 0);
     mend_json_begin_array(&json, "series");
     for (unsigned i = 0; i < bench->series_count; i++) {
         const mend_info_series *series = &bench->series[i];

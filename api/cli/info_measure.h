@@ -23,8 +23,12 @@ typedef struct mend_info_bench {
     const mend_driver *driver;
     mend_device_info info;
     int device;
-    mend_stream work;  /* where kernels run while calls are measured or tried */
-    mend_stream other; /* a second one */
+    mend_stream work;      /* where kernels run while calls are measured or tried */
+    mend_stream other;     /* a second one */
+    uint64_t end_ns;       /* of the table's clock: when to stop measuring and trying; 0: never */
+    unsigned left_out;     /* what was not measured as often as it should be; each was named */
+    uint64_t load_address; /* memory for kernels next to which calls are measured; 0: none */
+    uint64_t load_bytes;
     unsigned series_count;
     mend_info_series *series; /* MEND_INFO_MOST_SERIES */
 } mend_info_bench;
@@ -37,8 +41,11 @@ uint64_t mend_info_max_ns(const mend_info_series *series);
 /* Keeps `work` busy for at least a while; returns at once. */
 mend_status mend_info_spin(const mend_info_bench *bench, uint64_t duration_ns);
 
-/* Measures all calls and fills `series`. Sizes the device has no room for are left out and named
- * on `notes`. OK, or the failure that ended it. Nothing is left behind on the device. */
+bool mend_info_is_over(const mend_info_bench *bench);
+
+/* Measures all calls and fills `series`. What the device has no room for, what fails and what there
+ * is no time for is named on `notes`, and the rest goes on. OK, or the first failure other than a
+ * lack of memory; what was measured stands all the same. Nothing is left behind on the device. */
 mend_status mend_info_measure(mend_info_bench *bench, FILE *notes);
 
 void mend_info_print_prices(const mend_info_bench *bench, FILE *out);
@@ -47,8 +54,9 @@ void mend_info_print_prices(const mend_info_bench *bench, FILE *out);
 void mend_info_write_costs(const mend_info_bench *bench, FILE *out);
 void mend_info_write_json(const mend_info_bench *bench, FILE *out);
 
-/* Tries what no document tells, and prints each answer with what was seen. OK when every question
- * was answered. Nothing is left behind on the device. */
+/* Tries what no document tells, and prints each answer with what was seen; a question whose trial
+ * fails is left, and the next one asked. OK when every question was answered, else the first
+ * failure. Nothing is left behind on the device. */
 mend_status mend_info_try(const mend_info_bench *bench, FILE *out);
 
 #endif

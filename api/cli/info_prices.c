@@ -1,8 +1,12 @@
 /*
  * Measuring the driver's calls: each size alone, pages in batches under one set_access and one
- * unmap, on an idle device and next to a running kernel. Durations are those of the table's clock,
- * so the simulated device answers with its prices.
+ * unmap, on an idle device and next to a kernel that streams through memory. Durations are those of
+ * the table's clock, so the simulated device answers with its prices.
+ *
+ * All subjects take turns, a few rounds each, so that a budget that ends early has had something of
+ * everything. One that fails is left; the others go on.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/align.h"
@@ -10,8 +14,14 @@
 
 static const uint64_t sizes_mib[] = {2, 8, 32, 128, 512, 1024};
 #define LARGEST_COPY_BYTES (32 * MEND_MIB)
-static const uint64_t spin_ns = 20 * UINT64_C(1000000);
+#define LARGEST_LOAD_BYTES (256 * MEND_MIB)
+static const uint64_t load_ns = 20 * UINT64_C(1000000);
+static const uint64_t warm_up_ns = UINT64_C(1000000000);
 static const unsigned batches[] = {4, 16, 64, MEND_INFO_MOST_BATCH};
+
+/* Calls for single chunks of a busy round that are measured: where each waits for a kernel, all of
+ * a large batch would take ten seconds a round. */
+enum { MOST_BUSY_CHUNKS = 16, ROUNDS_A_TURN = 3 };
 
 /* ---- samples ----------------------------------------------------------------------------- */
 
@@ -43,12 +53,25 @@ typedef struct timed_call {
     uint64_t start_ns;
 } timed_call;
 
+/* Streams through the load's memory for a while; a spinning thread where there is none. */
+static mend_status start_load(const mend_info_bench *bench, uint64_t duration_ns)
+{
+    mend_kernel kernel = {.kind = MEND_KERNEL_STREAM,
+                          .duration_ns = duration_ns,
+                          .address = bench->load_address,
+                          .granule_bytes = MEND_KERNEL_TILE_BYTES,
+                          .stride_bytes = MEND_KERNEL_TILE_BYTES,
+                          .granule_count = bench->load_bytes / MEND_KERNEL_TILE_BYTES};
+    return bench->load_address != 0 ? bench->driver->launch(bench->driver, bench->work, &kernel)
+                                    : mend_info_spin(bench, duration_ns);
+}
+
 /* A busy call begins while a kernel runs, however long the calls before it took. */
 static void call_began(timed_call *timed)
 {
     const mend_driver *driver = timed->bench->driver;
     if (timed->busy && driver->stream_query(driver, timed->bench->work) == MEND_DRIVER_OK) {
-        mend_info_spin(timed->bench, spin_ns);
+        start_load(timed->bench, load_ns);
     }
     timed->start_ns = driver->clock_ns(driver);
 }
@@ -120,19 +143,36 @@ typedef struct map_round {
     mend_chunk_handle chunk[MEND_INFO_MOST_BATCH];
 } map_round;
 
+/* Whether the calls for chunk number `index` are measured. */
+static bool counts(const timed_call *one, uint64_t index)
+{
+    return !one->busy || index < MOST_BUSY_CHUNKS;
+}
+
+static mend_status add_chunk(timed_call *one, map_round *round)
+{
+    const mend_driver *driver = one->bench->driver;
+    const mend_chunk_properties properties = {.device = one->bench->device};
+    const bool measured = counts(one, round->created);
+    const uint64_t address = round->address + round->mapped * round->chunk_bytes;
+    mend_chunk_handle chunk = 0;
+    mend_status status = measured ? MEASURE(one, create, round->chunk_bytes, &properties, &chunk)
+                                  : driver->create(driver, round->chunk_bytes, &properties, &chunk);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    round->chunk[round->created++] = chunk;
+    status = measured ? MEASURE(one, map, address, round->chunk_bytes, 0, chunk)
+                      : driver->map(driver, address, round->chunk_bytes, 0, chunk);
+    round->mapped += status == MEND_DRIVER_OK ? 1 : 0;
+    return status;
+}
+
 static mend_status build(timed_call *one, timed_call *all, map_round *round)
 {
     mend_status status = MEASURE(all, reserve, all->size_bytes, 0, 0, &round->address);
-    mend_chunk_properties properties = {.device = one->bench->device};
     while (status == MEND_DRIVER_OK && round->created < round->chunk_count) {
-        status =
-            MEASURE(one, create, round->chunk_bytes, &properties, &round->chunk[round->created]);
-        if (status == MEND_DRIVER_OK) {
-            round->created++;
-            status = MEASURE(one, map, round->address + round->mapped * round->chunk_bytes,
-                             round->chunk_bytes, 0, round->chunk[round->mapped]);
-        }
-        round->mapped += status == MEND_DRIVER_OK ? 1 : 0;
+        status = add_chunk(one, round);
     }
     if (status == MEND_DRIVER_OK) {
         status = MEASURE(all, set_access, round->address, all->size_bytes, &one->bench->device, 1);
@@ -151,7 +191,8 @@ static mend_status unwind(timed_call *one, timed_call *all, map_round *round)
         first = driver->unmap(driver, round->address, round->mapped * round->chunk_bytes);
     }
     for (uint64_t i = 0; i < round->created; i++) {
-        mend_status status = MEASURE(one, release, round->chunk[i]);
+        mend_status status = counts(one, i) ? MEASURE(one, release, round->chunk[i])
+                                            : driver->release(driver, round->chunk[i]);
         first = first == MEND_DRIVER_OK ? status : first;
     }
     if (round->address != 0) {
@@ -174,23 +215,11 @@ static mend_status measure_round(mend_info_bench *bench, uint64_t chunk_bytes, u
     return built != MEND_DRIVER_OK ? built : unwound;
 }
 
-/* Rounds that keep a measurement under about a second on a GPU. */
+/* Rounds that keep a subject under about a second on a GPU. */
 static unsigned rounds(uint64_t total_bytes, bool busy)
 {
     uint64_t fit = 16 * MEND_GIB / total_bytes;
     return (unsigned)mend_max_u64(10, mend_min_u64(busy ? 30 : MEND_INFO_MOST_SAMPLES, fit));
-}
-
-static mend_status measure_mapping(mend_info_bench *bench, uint64_t chunk_bytes, uint64_t count,
-                                   bool busy)
-{
-    mend_status status = MEND_DRIVER_OK;
-    unsigned most = rounds(chunk_bytes * count, busy);
-    for (unsigned i = 0; status == MEND_DRIVER_OK && i < most; i++) {
-        status = measure_round(bench, chunk_bytes, count, busy);
-    }
-    mend_status waited = bench->driver->stream_synchronize(bench->driver, bench->work);
-    return status != MEND_DRIVER_OK ? status : waited;
 }
 
 /* ---- the other calls --------------------------------------------------------------------- */
@@ -240,58 +269,170 @@ static mend_status measure_events(mend_info_bench *bench, mend_event event)
                                     : status;
 }
 
-static mend_status measure_others(mend_info_bench *bench)
-{
-    const mend_driver *driver = bench->driver;
-    mend_event event = NULL;
-    mend_status status = driver->event_create(driver, &event);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    for (unsigned i = 0; status == MEND_DRIVER_OK && i < MEND_INFO_MOST_SAMPLES; i++) {
-        status = measure_events(bench, event);
-    }
-    for (size_t size = 0; size < sizeof(sizes_mib) / sizeof(sizes_mib[0]); size++) {
-        for (unsigned i = 0; status == MEND_DRIVER_OK && i < 10; i++) {
-            status = measure_allocators(bench, sizes_mib[size] * MEND_MIB);
-        }
-    }
-    mend_status destroyed = driver->event_destroy(driver, event);
-    return status == MEND_DRIVER_OK || status == MEND_DRIVER_OUT_OF_MEMORY ? destroyed : status;
-}
+/* ---- turns --------------------------------------------------------------------------------- */
 
-static mend_status measure_or_skip(mend_info_bench *bench, uint64_t chunk_bytes, uint64_t count,
-                                   FILE *notes)
+/* What is measured in rounds: chunks in a batch, the driver's own allocators, or events. */
+typedef struct subject {
+    enum { SUBJECT_CHUNKS, SUBJECT_ALLOCATORS, SUBJECT_EVENTS } kind;
+    uint64_t size_bytes; /* of a chunk, or of an allocation */
+    uint64_t count;      /* chunks */
+    bool busy;
+    unsigned rounds_left;
+    unsigned rounds_done;
+} subject;
+
+enum {
+    SIZE_COUNT = sizeof(sizes_mib) / sizeof(sizes_mib[0]),
+    BATCH_COUNT = sizeof(batches) / sizeof(batches[0]),
+    MOST_SUBJECTS = 3 * SIZE_COUNT + 2 * BATCH_COUNT + 1
+};
+
+static unsigned list_chunks(subject *subjects, uint64_t chunk_bytes, uint64_t count)
 {
     for (int busy = 0; busy < 2; busy++) {
-        mend_status status = measure_mapping(bench, chunk_bytes, count, busy == 1);
-        if (status == MEND_DRIVER_OUT_OF_MEMORY) {
-            fprintf(notes, "left out: %llu x %llu MiB (out of memory)\n", (unsigned long long)count,
-                    (unsigned long long)(chunk_bytes / MEND_MIB));
-            return MEND_DRIVER_OK;
-        }
+        subjects[busy] = (subject){.kind = SUBJECT_CHUNKS,
+                                   .size_bytes = chunk_bytes,
+                                   .count = count,
+                                   .busy = busy == 1,
+                                   .rounds_left = rounds(chunk_bytes * count, busy == 1)};
+    }
+    return 2;
+}
+
+static unsigned list_subjects(const mend_info_bench *bench, subject *subjects)
+{
+    uint64_t page_bytes = bench->info.granularity_bytes;
+    unsigned count = 0;
+    for (size_t i = 0; i < SIZE_COUNT; i++) {
+        uint64_t chunk_bytes = mend_align_up(sizes_mib[i] * MEND_MIB, page_bytes);
+        count += list_chunks(&subjects[count], chunk_bytes, 1);
+    }
+    for (size_t i = 0; i < BATCH_COUNT; i++) {
+        count += list_chunks(&subjects[count], page_bytes, batches[i]);
+    }
+    subjects[count++] = (subject){.kind = SUBJECT_EVENTS, .rounds_left = MEND_INFO_MOST_SAMPLES};
+    for (size_t i = 0; i < SIZE_COUNT; i++) {
+        subjects[count++] = (subject){
+            .kind = SUBJECT_ALLOCATORS, .size_bytes = sizes_mib[i] * MEND_MIB, .rounds_left = 10};
+    }
+    return count;
+}
+
+static mend_status measure_subject(mend_info_bench *bench, const subject *what, mend_event event)
+{
+    switch (what->kind) {
+    case SUBJECT_CHUNKS:
+        return measure_round(bench, what->size_bytes, what->count, what->busy);
+    case SUBJECT_ALLOCATORS:
+        return measure_allocators(bench, what->size_bytes);
+    case SUBJECT_EVENTS:
+        return measure_events(bench, event);
+    }
+    return MEND_DRIVER_INVALID_VALUE;
+}
+
+static void note(mend_info_bench *bench, const subject *what, const char *why, FILE *notes)
+{
+    static const char *const kinds[] = {"chunks", "the driver's own allocators", "events"};
+    bench->left_out++;
+    fprintf(notes, "%s: %s", what->rounds_done > 0 ? "cut short" : "left out", kinds[what->kind]);
+    if (what->kind != SUBJECT_EVENTS) {
+        fprintf(notes, ", %" PRIu64 " x %" PRIu64 " MiB", mend_max_u64(1, what->count),
+                what->size_bytes / MEND_MIB);
+    }
+    fprintf(notes, "%s (%s)\n", what->busy ? ", next to a kernel" : "", why);
+}
+
+/* A few rounds. A failure ends the subject and is told; true while there is something to do. */
+static bool take_turn(mend_info_bench *bench, subject *what, mend_event event,
+                      mend_status *first_failure, FILE *notes)
+{
+    const mend_driver *driver = bench->driver;
+    for (unsigned i = 0; i < ROUNDS_A_TURN && what->rounds_left > 0; i++) {
+        mend_status status = measure_subject(bench, what, event);
         if (status != MEND_DRIVER_OK) {
-            return status;
+            what->rounds_left = 0;
+            note(bench, what, driver->status_name(driver, status), notes);
+            bool failed = status != MEND_DRIVER_OUT_OF_MEMORY && *first_failure == MEND_DRIVER_OK;
+            *first_failure = failed ? status : *first_failure;
+            break;
+        }
+        what->rounds_done++;
+        what->rounds_left--;
+        if (mend_info_is_over(bench)) {
+            break;
         }
     }
-    return MEND_DRIVER_OK;
+    if (what->busy) {
+        driver->stream_synchronize(driver, bench->work); /* the next one may want an idle device */
+    }
+    return what->rounds_left > 0;
+}
+
+bool mend_info_is_over(const mend_info_bench *bench)
+{
+    return bench->end_ns != 0 && bench->driver->clock_ns(bench->driver) >= bench->end_ns;
+}
+
+/* Turns until everything was measured, time is over or the device is lost. */
+static mend_status measure_all(mend_info_bench *bench, mend_event event, FILE *notes)
+{
+    subject subjects[MOST_SUBJECTS];
+    unsigned count = list_subjects(bench, subjects);
+    mend_status first_failure = MEND_DRIVER_OK;
+    bool goes_on = true;
+    while (goes_on && !mend_info_is_over(bench) && !mend_status_is_fatal(first_failure)) {
+        goes_on = false;
+        for (unsigned i = 0; i < count && !mend_info_is_over(bench); i++) {
+            goes_on = take_turn(bench, &subjects[i], event, &first_failure, notes) || goes_on;
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (subjects[i].rounds_left > 0) {
+            note(bench, &subjects[i], "time is over", notes);
+        }
+    }
+    return first_failure;
+}
+
+/* ---- before and after ------------------------------------------------------------------------ */
+
+/* A GPU that was idle is slow at first. Where there is no memory for a load, one thread spins. */
+static void warm_up(mend_info_bench *bench)
+{
+    const mend_driver *driver = bench->driver;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    if (driver->memory_info(driver, &free_bytes, &total_bytes) == MEND_DRIVER_OK) {
+        uint64_t load_bytes = mend_min_u64(LARGEST_LOAD_BYTES, free_bytes / 16);
+        bench->load_bytes = mend_align_down(load_bytes, MEND_KERNEL_TILE_BYTES);
+    }
+    if (bench->load_bytes == 0 ||
+        driver->plain_alloc(driver, bench->load_bytes, &bench->load_address) != MEND_DRIVER_OK) {
+        bench->load_address = 0;
+    }
+    start_load(bench, warm_up_ns);
+    driver->stream_synchronize(driver, bench->work);
+    measure_round(bench, bench->info.granularity_bytes, 1, false); /* the first of all */
+    bench->series_count = 0;
 }
 
 mend_status mend_info_measure(mend_info_bench *bench, FILE *notes)
 {
-    uint64_t page_bytes = bench->info.granularity_bytes;
-    mend_status status = measure_round(bench, page_bytes, 1, false);
-    bench->series_count = 0; /* the first round of all warms up */
-    for (size_t i = 0; status == MEND_DRIVER_OK && i < sizeof(sizes_mib) / sizeof(sizes_mib[0]);
-         i++) {
-        uint64_t chunk_bytes = mend_align_up(sizes_mib[i] * MEND_MIB, page_bytes);
-        status = measure_or_skip(bench, chunk_bytes, 1, notes);
+    const mend_driver *driver = bench->driver;
+    mend_event event = NULL;
+    bench->left_out = 0;
+    mend_status status = driver->event_create(driver, &event);
+    if (status != MEND_DRIVER_OK) {
+        return status;
     }
-    for (size_t i = 0; status == MEND_DRIVER_OK && i < sizeof(batches) / sizeof(batches[0]); i++) {
-        status = measure_or_skip(bench, page_bytes, batches[i], notes);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = measure_others(bench);
+    warm_up(bench);
+    status = measure_all(bench, event, notes);
+    driver->stream_synchronize(driver, bench->work);
+    driver->event_destroy(driver, event);
+    if (bench->load_address != 0) {
+        driver->plain_free(driver, bench->load_address);
+        bench->load_address = 0;
     }
     for (unsigned i = 0; i < bench->series_count; i++) {
         mend_info_series *series = &bench->series[i];

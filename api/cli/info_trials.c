@@ -339,21 +339,35 @@ static mend_status try_aliases(const mend_info_bench *bench, FILE *out)
     return status;
 }
 
-mend_status mend_info_try(const mend_info_bench *bench, FILE *out)
+/* Question number `question`; there are QUESTION_COUNT. */
+static mend_status ask(const mend_info_bench *bench, int question, FILE *out)
 {
     static const char *const names[TRIED_COUNT] = {"create", "map", "set_access", "unmap"};
-    mend_status status = try_part(bench, "size", 0, out);
-    if (status == MEND_DRIVER_OK) {
-        status = try_part(bench, "offset", 1, out);
+    switch (question) {
+    case 0:
+        return try_part(bench, "size", 0, out);
+    case 1:
+        return try_part(bench, "offset", 1, out);
+    case 2:
+        return try_neighbours(bench, out);
+    case 3:
+        return try_aliases(bench, out);
+    default:
+        return try_wait(bench, (tried_call)(question - 4), names[question - 4], out);
     }
-    if (status == MEND_DRIVER_OK) {
-        status = try_neighbours(bench, out);
+}
+
+mend_status mend_info_try(const mend_info_bench *bench, FILE *out)
+{
+    enum { QUESTION_COUNT = 4 + TRIED_COUNT };
+    mend_status first_failure = MEND_DRIVER_OK;
+    for (int i = 0; i < QUESTION_COUNT && !mend_status_is_fatal(first_failure); i++) {
+        mend_status status = ask(bench, i, out);
+        if (status != MEND_DRIVER_OK) {
+            fprintf(out, "a question was not answered (%s)\n",
+                    bench->driver->status_name(bench->driver, status));
+            first_failure = first_failure == MEND_DRIVER_OK ? status : first_failure;
+        }
     }
-    for (int tried = 0; status == MEND_DRIVER_OK && tried < TRIED_COUNT; tried++) {
-        status = try_wait(bench, (tried_call)tried, names[tried], out);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = try_aliases(bench, out);
-    }
-    return status;
+    return first_failure;
 }

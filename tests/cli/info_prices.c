@@ -148,6 +148,57 @@ MEND_TEST(info_prices, every_call_is_measured_alone_batched_and_next_to_a_kernel
     close_world(&world);
 }
 
+static uint64_t samples(const mend_info_bench *bench, mend_driver_call call)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i < bench->series_count; i++) {
+        count += bench->series[i].call == call ? bench->series[i].sample_count : 0;
+    }
+    return count;
+}
+
+/* A call that fails every time takes its own figures along, and no others. */
+MEND_TEST(info_prices, a_failure_leaves_the_rest)
+{
+    info_world world;
+    mend_sim_prices found;
+    ASSERT_TRUE(open_world(&world, NULL));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "async_alloc";
+    fault.status = MEND_DRIVER_NOT_PERMITTED;
+    fault.count = UINT64_MAX;
+    ASSERT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    EXPECT_INT_EQ(MEND_DRIVER_NOT_PERMITTED, mend_info_measure(&world.bench, stderr));
+    EXPECT_U64_EQ(6, world.bench.left_out);
+    EXPECT_U64_EQ(0, samples(&world.bench, MEND_CALL_async_alloc));
+    EXPECT_TRUE(samples(&world.bench, MEND_CALL_set_access) >= 200);
+    EXPECT_TRUE(samples(&world.bench, MEND_CALL_event_record) == MEND_INFO_MOST_SAMPLES);
+    ASSERT_TRUE(read_back(&world.bench, &found));
+    EXPECT_TRUE(found.set_access.call_ns > 0);
+    close_world(&world);
+}
+
+/* With little time everything has been measured a little; with none left nothing more is begun. */
+MEND_TEST(info_prices, a_budget_is_kept_and_shared)
+{
+    info_world world;
+    ASSERT_TRUE(open_world(&world, NULL));
+    mend_info_bench *bench = &world.bench;
+    const mend_driver *driver = bench->driver;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(bench, stderr));
+    uint64_t all_samples = samples(bench, MEND_CALL_set_access);
+    uint64_t before_ns = driver->clock_ns(driver);
+    bench->end_ns = before_ns + UINT64_C(3000000000);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(bench, stderr));
+    EXPECT_TRUE(driver->clock_ns(driver) < before_ns + UINT64_C(4000000000));
+    EXPECT_TRUE(bench->left_out > 0);
+    EXPECT_TRUE(samples(bench, MEND_CALL_set_access) < all_samples);
+    EXPECT_TRUE(samples(bench, MEND_CALL_set_access) >= 20);
+    EXPECT_TRUE(samples(bench, MEND_CALL_event_record) > 0);
+    EXPECT_TRUE(samples(bench, MEND_CALL_plain_alloc) > 0);
+    close_world(&world);
+}
+
 /* The simulated device keeps the rules as they are known; the trials must see them. */
 MEND_TEST(info_trials, the_questions_are_answered)
 {
