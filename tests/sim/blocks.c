@@ -228,7 +228,7 @@ bool trial_info(trial *t, const operation *op)
                 result == MEND_OK && info.base == pointer_of(block) &&
                     info.requested_bytes == block->requested_bytes &&
                     info.usable_bytes == block->size_bytes && info.stream == block->allocated_on &&
-                    info.pool == pool,
+                    info.pool == pool && (info.is_unmapped != 0) == block->unmapped,
                 "the pool describes a block otherwise than it was asked for: %s",
                 mend_result_name(result));
     return true;

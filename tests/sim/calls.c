@@ -249,6 +249,8 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_stream = outer_stream;
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
     call->faulty = call->faulty || t->disturbed || t->refused;
+    bool may_swap = call->kind == CALL_DEFRAG || (call->kind == CALL_ALLOC && t->config.quiet != 0);
+    t->may_unmap |= may_swap && call->faulty;
     judge_lost(t, call);
     if (call->result == MEND_OK) {
         return MEND_OK;

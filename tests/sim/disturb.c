@@ -1,5 +1,6 @@
 /* What disturbs a pool: faults, other processes, other threads in the midst of a call, the end of
  * the device, fork, callbacks, the clock. */
+#include <assert.h>
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,6 +138,9 @@ static bool plant_fault(trial *t, const operation *op)
     static const uint64_t counts[] = {1, 1, 2, 3, 5, 1, UINT64_MAX, 0};
     size_t at = op->size % (sizeof(failing) / sizeof(failing[0]));
     int how = op->amount % 8;
+    assert(failing[FAULT_OF_MAP].call == MEND_CALL_map);
+    assert(failing[FAULT_OF_SET_ACCESS].call == MEND_CALL_set_access);
+    assert(counts[FAULT_FOR_EVER] == UINT64_MAX);
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = failing[at].member;
     fault.status = statuses[op->thread % 4];
@@ -159,6 +163,7 @@ static bool clear_faults(trial *t)
     mend_sim_clear_faults(t->sim);
     t->faults_stand = false;
     t->faults_last = false;
+    trial_map_again(t);
     return any;
 }
 

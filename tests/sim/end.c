@@ -34,10 +34,13 @@ static void name_streams(trial *t)
     }
 }
 
+/* Each block is compared once more. */
 static void free_all(trial *t)
 {
+    enum { LOOKS_BEFORE = 32 };
     for (int i = 0; i < TRIAL_BLOCKS && t->outcome->verdict == TRIAL_HOLDS; i++) {
-        trial_free(t, &(operation){.kind = OP_FREE, .slot = (uint8_t)i});
+        operation op = {.kind = OP_FREE, .slot = (uint8_t)i, .amount = LOOKS_BEFORE};
+        trial_free(t, &op);
     }
 }
 
@@ -134,6 +137,7 @@ void trial_finish(trial *t)
     t->step = t->outcome->verdict == TRIAL_HOLDS ? t->step : t->outcome->step;
     clear_the_way(t);
     trial_hooks_end_allocators(t);
+    trial_map_again(t);
     free_all(t);
     bool is_whole = !t->may_be_lost && !t->stopped;
     if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {

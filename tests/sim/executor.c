@@ -337,25 +337,6 @@ static void note_spoilt_captures(trial *t)
     t->outcome->tally.captures_spoilt++;
 }
 
-/* A program does not use what a swap could not map again. It has it back at once: nothing fails any
- * more, and any call that makes room tries again. */
-static void map_again(trial *t)
-{
-    for (int i = 0; i < t->pool_count; i++) {
-        const mend_chunks *chunks = &t->pools[i].pool->heap.chunks;
-        if (chunks->missing_count == 0 || t->stopped) {
-            continue;
-        }
-        mend_sim_clear_faults(t->sim);
-        t->faults_stand = false;
-        t->faults_last = false;
-        trial_call call = {.kind = CALL_TRIM, .pool = i, .size_bytes = UINT64_MAX};
-        trial_call_pool(t, 0, &call);
-        trial_claim(t, TRIAL_RESULT, chunks->missing_count == 0 || t->pools[i].lost,
-                    "pool %d does not map again what a swap could not", i);
-    }
-}
-
 void trial_step(trial *t, const operation *op)
 {
     if (t->outcome->verdict != TRIAL_HOLDS) {
@@ -366,13 +347,14 @@ void trial_step(trial *t, const operation *op)
     trial_tally *tally = &t->outcome->tally;
     t->op = &known;
     t->has_called = false;
+    t->may_unmap = false;
     bool is_done = take(t, &known);
     tally->done[known.kind] += is_done;
     tally->skipped[known.kind] += !is_done;
     tally->steps++;
     end_disturbance(t);
     note_spoilt_captures(t);
-    map_again(t);
+    trial_note_unmapped(t);
     trial_judge(t);
     t->op = &nothing;
     t->step++;

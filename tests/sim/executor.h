@@ -67,6 +67,11 @@ typedef enum trial_verdict {
     TRIAL_VERDICTS
 } trial_verdict;
 
+/* Of OP_FAULT: places of calls in its `size`, and `amount` of a fault that lasts until it is
+ * cleared.
+ */
+enum { FAULT_OF_MAP = 8, FAULT_OF_SET_ACCESS = 10, FAULT_FOR_EVER = 6 };
+
 enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 17 };
 
 /* What happened, for the report. */
@@ -79,6 +84,7 @@ typedef struct trial_tally {
     uint64_t failed_calls[MEND_DRIVER_CALL_COUNT]; /* calls of the driver that failed */
     uint64_t ambushes[AMBUSH_ACTIONS];             /* that were sprung */
     uint64_t failed_mallocs;
+    uint64_t unmapped;        /* blocks that a swap could not map again */
     uint64_t captures_spoilt; /* by a pool that could not know of them */
     mend_stats stats;         /* of the pool, at the end: only sums of events matter */
 } trial_tally;

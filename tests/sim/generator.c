@@ -184,6 +184,34 @@ static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
     }
 }
 
+/*
+ * Swaps that lose mappings, and a program that goes on without them for a while. By chance a swap
+ * meets a fault after its unmap too seldom. Of its own numbers, as draw_hooks.
+ */
+static void draw_lost_mappings(trial_random *places, size_t count, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    if (trial_random_below(&random, 4) != 0) {
+        return;
+    }
+    for (size_t i = 0; i + 1 < count; i++) {
+        uint32_t drawn = trial_random_below(&random, 64);
+        uint8_t slot = (uint8_t)trial_random_below(&random, 2);
+        operation fault = {
+            .kind = OP_FAULT,
+            .size = (uint8_t)PICK(&random, FAULT_OF_MAP, FAULT_OF_MAP, FAULT_OF_SET_ACCESS),
+            .alignment = (uint8_t)(1 + trial_random_below(&random, 6)),
+            .thread = (uint8_t)trial_random_below(&random, 4),
+            .amount = (uint8_t)PICK(&random, 2, 4, FAULT_FOR_EVER, FAULT_FOR_EVER)};
+        if (drawn < 3) {
+            ops[i] = fault;
+            ops[++i] = (operation){.kind = OP_DEFRAG, .slot = slot};
+        } else if (drawn == 3) {
+            ops[i] = (operation){.kind = OP_CLEAR_FAULTS};
+        }
+    }
+}
+
 /* Of its own numbers, so that the seeds without hooks stay as they are. */
 static void draw_hooks(trial_random *places, size_t count, trial_config *config, operation *ops)
 {
@@ -214,4 +242,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     }
     draw_end_of_device(&places, count, ops);
     draw_hooks(&places, count, config, ops);
+    draw_lost_mappings(&places, count, ops);
 }

@@ -11,7 +11,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { FIXED_SEEDS = 24, FRESH_SECONDS = 10, JOBS = 1 };
 #else
-enum { FIXED_SEEDS = 200, FRESH_SECONDS = 15, JOBS = 2 };
+enum { FIXED_SEEDS = 600, FRESH_SECONDS = 15, JOBS = 2 };
 #endif
 
 static void expect_no_findings(const soak_plan *plan)

@@ -58,6 +58,7 @@ typedef struct trial_block {
     int home;
     bool used;
     bool written;
+    bool unmapped;       /* a swap could not map it again: it is not used, and may be freed */
     bool frozen;         /* a reader is gone that nobody can wait for: not written again */
     uint32_t readers;    /* a bit for each stream */
     uint32_t declared;   /* of the readers, those the pool was told of */
@@ -173,6 +174,7 @@ struct trial {
     int calling_thread;
     int calling_stream;
     bool has_called; /* in the present step */
+    bool may_unmap;  /* in it, a call that may swap met what was planted */
 
     struct {
         bool set;
@@ -294,6 +296,12 @@ void trial_end_groups(trial *t);
 /* The chain of all use of a group's memory goes on, on this stream. */
 bool trial_follow_group(trial *t, int group, int stream);
 bool trial_groups_leave_stream(trial *t, int stream, int heir);
+
+/* unmapped.c */
+void trial_note_unmapped(trial *t);
+
+/* Nothing fails any more: every pool maps all blocks again. */
+void trial_map_again(trial *t);
 
 /* disturb.c */
 bool trial_disturb(trial *t, const operation *op);

@@ -1,10 +1,17 @@
-/* How a program uses its blocks: every use is ordered behind the former ones, or declared. */
+/* How a program uses its blocks: every use is ordered behind the former ones, or declared; what the
+ * pool calls unmapped is not used. */
 #include "tests/sim/trial.h"
 
 static trial_block *live_block(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     return block->live ? block : NULL;
+}
+
+static trial_block *usable_block(trial *t, const operation *op)
+{
+    trial_block *block = live_block(t, op);
+    return block != NULL && !block->unmapped ? block : NULL;
 }
 
 /* The home stream, or a reader, takes part in a capture or is out of use: it is left alone. */
@@ -90,7 +97,7 @@ static bool use_in_group(trial *t, const operation *op, trial_block *block, bool
 
 bool trial_use(trial *t, const operation *op, bool writes)
 {
-    trial_block *block = live_block(t, op);
+    trial_block *block = usable_block(t, op);
     if (block == NULL || (writes && block->frozen)) {
         return false;
     }
@@ -111,7 +118,7 @@ bool trial_use(trial *t, const operation *op, bool writes)
 
 bool trial_share(trial *t, const operation *op)
 {
-    trial_block *block = live_block(t, op);
+    trial_block *block = usable_block(t, op);
     int reader = op->stream % t->stream_count;
     if (block == NULL || block->group != NOBODY || trial_is_in_capture(t, block) ||
         !trial_is_open(t, reader) || reader == block->home) {
