@@ -36,6 +36,8 @@ typedef struct mend_replay_options {
     uint64_t lag_events;           /* rows after its free until a block's last work is done */
     const mend_sim_prices *prices; /* NULL: the reference list */
     const char *costs_name;        /* its name in the result; NULL: "reference" */
+    unsigned others_percent;       /* of the simulated device, held by others beside the capacity;
+                                      the policy is told the whole device as its limit */
     bool check_content;            /* write at each allocation, compare at each free */
     unsigned threads;              /* threads that replay; 0 and 1: the caller's alone */
     bool explain;                  /* where memory and time go; one thread, simulated device */
@@ -104,6 +106,7 @@ typedef struct mend_replay_result {
     double fit_factor; /* the point of the grid: 1.000, 1.002, ... */
     uint64_t host_syncs;
     uint64_t bytes_copied;
+    uint64_t creates_refused;
     double driver_time_us;
     double driver_time_second_half_us;
     mend_replay_calls calls;

@@ -21,6 +21,7 @@ const char mend_replay_usage[] =
     "                           the peak), unlimited (default), fit (the least that is enough)\n"
     "  --lag N                  rows after a free until the GPU is done with the block (64)\n"
     "  --costs FILE             prices of driver calls, instead of the list \"reference\"\n"
+    "  --others PERCENT         so much of the device others hold, beside the capacity (0)\n"
     "  --timeline FILE          write live and reserved memory over time there\n"
     "  --content none|check     check: write every block and compare it before it is freed\n"
     "  --scale F                divide all sizes by F\n"
@@ -125,6 +126,7 @@ enum {
     OPTION_CAPACITY,
     OPTION_LAG,
     OPTION_COSTS,
+    OPTION_OTHERS,
     OPTION_TIMELINE,
     OPTION_CONTENT,
     OPTION_SCALE,
@@ -142,6 +144,7 @@ static const struct option long_options[] = {
     {"capacity", required_argument, NULL, OPTION_CAPACITY},
     {"lag", required_argument, NULL, OPTION_LAG},
     {"costs", required_argument, NULL, OPTION_COSTS},
+    {"others", required_argument, NULL, OPTION_OTHERS},
     {"timeline", required_argument, NULL, OPTION_TIMELINE},
     {"content", required_argument, NULL, OPTION_CONTENT},
     {"scale", required_argument, NULL, OPTION_SCALE},
@@ -157,7 +160,14 @@ static const struct option long_options[] = {
 static bool read_numeric(int option, const char *text, mend_replay_arguments *arguments)
 {
     uint64_t threads;
+    uint64_t percent;
     switch (option) {
+    case OPTION_OTHERS:
+        if (!read_count(text, 99, &percent)) {
+            return fail("not a percentage below 100:", text);
+        }
+        arguments->options.others_percent = (unsigned)percent;
+        return true;
     case OPTION_LAG:
         return read_count(text, UINT64_C(1000000000), &arguments->options.lag_events) ||
                fail("not a number of rows:", text);
@@ -227,6 +237,9 @@ static bool fits_together(const mend_replay_arguments *arguments)
     }
     if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.prices != NULL) {
         return fail("only with --device sim:", "--costs");
+    }
+    if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.others_percent != 0) {
+        return fail("only with --device sim:", "--others");
     }
     if (arguments->options.explain && arguments->options.device == MEND_REPLAY_CUDA) {
         return fail("only with --device sim:", "--explain");

@@ -71,6 +71,7 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     }
     mend_json_integer(json, "host_syncs", result->host_syncs);
     mend_json_integer(json, "bytes_copied", result->bytes_copied);
+    mend_json_integer(json, "creates_refused", result->creates_refused);
     mend_json_number(json, "driver_time_us", result->driver_time_us, 3);
     mend_json_number(json, "driver_time_second_half_us", result->driver_time_second_half_us, 3);
     print_calls(json, "driver_calls", &result->calls);

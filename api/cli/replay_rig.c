@@ -16,6 +16,9 @@
 #define MOST_MEMORY_BYTES (16 * MEND_TIB)
 #define MOST_LIVE_BYTES   (4 * MEND_TIB)
 
+/* Of the simulated device, by default. */
+#define SIMULATED_PAGE_BYTES (2 * MEND_MIB)
+
 /* A device nobody fills: what wastes most on the worst workload known wants 20 times the peak.
  * Where bytes are real, so are addresses, and both are scarcer. */
 static uint64_t unlimited_bytes(const mend_trace *trace, bool has_content)
@@ -38,6 +41,12 @@ static mend_result check_bounds(const mend_trace *trace, uint64_t capacity_bytes
     return MEND_OK;
 }
 
+/* What others hold beside these bytes: so many percent of the sum, in whole pages. */
+static uint64_t others_beside(uint64_t memory_bytes, uint64_t percent)
+{
+    return mend_align_down(memory_bytes / (100 - percent) * percent, SIMULATED_PAGE_BYTES);
+}
+
 static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
 {
     bool has_content = rig->options->check_content;
@@ -46,8 +55,10 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
         return result;
     }
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    config.memory_bytes =
+    uint64_t memory_bytes =
         rig->capacity_bytes != 0 ? rig->capacity_bytes : unlimited_bytes(trace, has_content);
+    rig->others_bytes = others_beside(memory_bytes, rig->options->others_percent);
+    config.memory_bytes = memory_bytes + rig->others_bytes;
     config.content = has_content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     config.prices = rig->options->prices;
     if (!has_content) {
@@ -62,6 +73,7 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
                          (unsigned long long)config.memory_bytes);
     }
     rig->inner = mend_sim_driver(rig->sim);
+    mend_sim_set_foreign_bytes(rig->sim, 0, rig->others_bytes);
     return MEND_OK;
 }
 
@@ -129,6 +141,7 @@ static mend_result open_device(mend_replay_rig *rig, const mend_trace *trace)
     }
     rig->page_bytes = mend_max_u64(rig->info.granularity_bytes, MEND_GRANULE_BYTES);
     rig->capacity_bytes = mend_align_up(rig->capacity_bytes, rig->page_bytes);
+    rig->limit_bytes = rig->capacity_bytes != 0 ? rig->capacity_bytes + rig->others_bytes : 0;
     result = mend_replay_rig_enter(rig);
     if (result == MEND_OK) {
         result = create_streams(rig, trace);
@@ -307,6 +320,7 @@ void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic)
                                      call[MEND_CALL_event_synchronize].calls,
             },
         .host_syncs = counters.host_syncs,
+        .creates_refused = call[MEND_CALL_create].failures,
         .time_us = (double)time_ns / 1000,
     };
 }

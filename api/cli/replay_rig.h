@@ -22,6 +22,8 @@ typedef struct mend_replay_rig {
     mend_device_info info;
     uint64_t page_bytes;
     uint64_t capacity_bytes; /* rounded up to a page; 0: unlimited */
+    uint64_t others_bytes;   /* held by others beside the capacity */
+    uint64_t limit_bytes;    /* the sum of both; 0: unlimited */
     mend_stream *streams;    /* by index of the trace */
     size_t stream_count;
     uint64_t counter_address;     /* of differences found, on a real device */
@@ -32,6 +34,7 @@ typedef struct mend_replay_rig {
 typedef struct mend_replay_traffic {
     mend_replay_calls calls;
     uint64_t host_syncs;
+    uint64_t creates_refused;
     double time_us;
 } mend_replay_traffic;
 

@@ -351,6 +351,7 @@ static void take_figures(replay_session *session)
     result->peak_reserved_bytes = usage.peak_reserved_bytes;
     result->bytes_copied = usage.copied_bytes;
     result->host_syncs = traffic.host_syncs;
+    result->creates_refused = traffic.creates_refused;
     result->driver_time_us = traffic.time_us;
     result->driver_time_second_half_us = traffic.time_us - session->traffic_at_half.time_us;
     result->calls = traffic.calls;
@@ -440,7 +441,7 @@ static mend_result run(replay_session *session, const mend_peer_policy *policy,
     figures->events = session->trace->event_count;
     figures->peak_live_bytes = session->trace->peak_live_bytes;
     mend_peer_config config = {.driver = session->rig.driver,
-                               .limit_bytes = session->rig.capacity_bytes};
+                               .limit_bytes = session->rig.limit_bytes};
     result = policy->create(&config, &session->peer);
     if (result == MEND_OK) {
         result = replay_all(session);

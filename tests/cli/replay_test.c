@@ -98,6 +98,24 @@ MEND_TEST(replay, capacities_are_rounded_up_to_a_page)
     mend_trace_destroy(trace);
 }
 
+/* The same memory, of a device that is larger by what others hold. */
+MEND_TEST(replay, others_hold_a_part_of_the_device_beside_the_capacity)
+{
+    mend_trace *trace = fixture_trace(three_blocks);
+    mend_replay_options options = default_options();
+    options.others_percent = 50;
+    mend_replay_result result = fixture_replay(trace, "mend", "1.0x", &options);
+    EXPECT_TRUE(result.completed);
+    EXPECT_U64_EQ(0, result.creates_refused);
+    EXPECT_U64_EQ(result.capacity_bytes, result.peak_reserved_bytes);
+    mend_replay_result_clear(&result);
+    result = fixture_replay(trace, "mend", "0.9x", &options);
+    EXPECT_TRUE(!result.completed);
+    EXPECT_U64_EQ(1, result.creates_refused); /* what there is it learns from one */
+    mend_replay_result_clear(&result);
+    mend_trace_destroy(trace);
+}
+
 MEND_TEST(replay, other_prices_change_the_time_alone)
 {
     mend_trace *trace = fixture_trace(three_blocks);

@@ -177,3 +177,18 @@ MEND_TEST(heap_scarcity, follows_the_limit)
     EXPECT_INT_EQ(MEND_AMPLE, mend_heap_scarcity(&heap));
     EXPECT_U64_EQ(PERCENT(1940), mend_heap_room_bytes(&heap));
 }
+
+MEND_TEST(heap_scarcity, goes_by_what_the_device_can_give)
+{
+    mend_heap heap = heap_with_limit(LIMIT_BYTES);
+    use_live(&heap, PERCENT(89));
+    mend_scarcity_note(&heap);
+    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    heap.attainable.is_known = true;
+    heap.attainable.bytes = PERCENT(90);
+    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_U64_EQ(PERCENT(1), mend_heap_room_bytes(&heap));
+    EXPECT_U64_EQ(PERCENT(2), mend_heap_lacking_bytes(&heap, PERCENT(3)));
+    heap.attainable.bytes = PERCENT(200); /* the limit holds all the same */
+    EXPECT_U64_EQ(PERCENT(11), mend_heap_room_bytes(&heap));
+}

@@ -1,6 +1,7 @@
 #include "heap/extend.h"
 
 #include "base/error.h"
+#include "heap/attainable.h"
 #include "heap/door.h"
 #include "heap/retire.h"
 #include "heap/spare.h"
@@ -120,7 +121,11 @@ static mend_result create_chunks(transaction *t)
         mend_chunk *chunk;
         mend_status status = mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
         if (status != MEND_DRIVER_OK) {
-            return mend_heap_driver_failed(t->heap, MEND_CALL_create, status);
+            mend_result result = mend_heap_driver_failed(t->heap, MEND_CALL_create, status);
+            if (result == MEND_ERROR_OUT_OF_MEMORY) {
+                mend_attainable_note_refusal(t->heap);
+            }
+            return result;
         }
         *tail = chunk;
         tail = &chunk->next_picked;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "heap/attainable.h"
 #include "heap/cache.h"
 #include "heap/extend.h"
 #include "heap/fit.h"
@@ -119,6 +120,7 @@ static mend_result create_to_spare_moves(mend_heap *heap, const mend_request *re
         heap->counters.moves_spared++;
     } else if (result == MEND_ERROR_OUT_OF_MEMORY) {
         mend_spare_note_refusal(heap);
+        before.device_is_asked = heap->shortage.device_is_asked;
         heap->shortage = before;
     }
     return result;
@@ -134,7 +136,9 @@ static mend_result place_in_free_chunks(mend_heap *heap, const mend_request *req
     if (!mend_plan_find(heap, request, use_what_is_free, &moves)) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
+    mend_shortage before = heap->shortage;
     if (moves.moved_count == 0 || !plan_to_spare_moves(heap, request, &instead)) {
+        heap->shortage = before;
         return mend_extend(heap, request, &moves, span); /* whose links the other leaves alone */
     }
     mend_result result = create_to_spare_moves(heap, request, &instead, span);
@@ -386,8 +390,12 @@ static mend_result search(mend_heap *heap, const mend_request *request, mend_eff
                           mend_span **span)
 {
     heap->shortage = (mend_shortage){0};
+    mend_attainable_begin_search(heap);
     mend_swap_try_restore(heap);
     mend_result result = place_without_host_wait(heap, request, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY && mend_attainable_has_grown(heap)) {
+        result = place_without_host_wait(heap, request, span);
+    }
     if (result == MEND_ERROR_OUT_OF_MEMORY && effort == MEND_EFFORT_ALL) {
         result = place_behind_host_waits(heap, request, span);
     }
@@ -397,7 +405,7 @@ static mend_result search(mend_heap *heap, const mend_request *request, mend_eff
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY &&
         (effort == MEND_EFFORT_ALL || heap->shortage.refused_bytes > 0)) {
-        mend_report_look_at_device(heap);
+        mend_attainable_look(heap);
     }
     return result;
 }

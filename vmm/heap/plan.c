@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "heap/attainable.h"
 #include "heap/pick.h"
 #include "heap/scarcity.h"
 
@@ -83,7 +84,7 @@ uint64_t mend_plan_waste_allowed(const mend_heap *heap, const mend_request *requ
  * configured), and the last page is a chunk apart: the next block begins in that small chunk, and
  * no block keeps its neighbour's large one from being wholly free.
  */
-static bool plan_creation(const mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
 {
     uint64_t room = mend_heap_room_bytes(heap);
@@ -94,6 +95,9 @@ static bool plan_creation(const mend_heap *heap, const mend_request *request, me
     uint64_t exact = mend_align_up(missing_bytes, page);
     uint64_t usual = mend_plan_usual_chunk(heap, request->zone);
     if (!rules.may_create || exact > room) {
+        if (rules.may_create) {
+            mend_attainable_note_shortage(heap, exact);
+        }
         plan->lacking_bytes = rules.may_create ? mend_heap_lacking_bytes(heap, exact) : 0;
         return false;
     }

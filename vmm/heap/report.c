@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "heap/attainable.h"
 #include "heap/layout.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
@@ -124,7 +125,7 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
 
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
-    uint64_t most_bytes = mend_max_u64(heap->config.limit_bytes, heap->chunks.reserved_bytes);
+    uint64_t most_bytes = mend_max_u64(mend_attainable_limit(heap), heap->chunks.reserved_bytes);
     return request->size_bytes > most_bytes - heap->counters.live_bytes;
 }
 
@@ -201,18 +202,6 @@ static void advise(const mend_heap *heap, const mend_request *request, mend_repo
 
 /* ---- the report ---------------------------------------------------------------------------------
  */
-
-void mend_report_look_at_device(mend_heap *heap)
-{
-    uint64_t free_bytes = 0;
-    uint64_t total_bytes = 0;
-    mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
-    uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
-    bool is_told = status == MEND_DRIVER_OK;
-    heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
-    heap->shortage.others_bytes =
-        is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
-}
 
 mend_result mend_report_fail(const mend_report *report)
 {

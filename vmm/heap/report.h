@@ -7,10 +7,6 @@
 /* Even with all that is free joined into one, the request would be too large. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
-/* Asks the driver how much memory the device has left, for heap->shortage. The door is open, both
- * locks are held. */
-void mend_report_look_at_device(mend_heap *heap);
-
 /* Leaves the report as the thread's error: of what heap->shortage and the heap say now. Both locks
  * are held; no driver call. MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request);

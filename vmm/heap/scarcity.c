@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "heap/attainable.h"
 #include "heap/swap.h"
 
 /* Room is ample while so much of the limit is not reserved, unless the pool is told otherwise. The
@@ -23,7 +24,9 @@ static uint64_t percent_of(uint64_t bytes, uint64_t percent)
 /* The limit, less what is kept for swaps. */
 static uint64_t limit_of_requests(const mend_heap *heap)
 {
-    return heap->config.limit_bytes - mend_swap_kept_bytes(heap);
+    uint64_t limit = mend_attainable_limit(heap);
+    uint64_t kept = mend_swap_kept_bytes(heap);
+    return limit > kept ? limit - kept : 0;
 }
 
 uint64_t mend_heap_room_bytes(const mend_heap *heap)
@@ -43,19 +46,19 @@ uint64_t mend_heap_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 
 bool mend_heap_is_roomy(const mend_heap *heap)
 {
-    return mend_heap_room_bytes(heap) >= heap->config.limit_bytes / 2;
+    return mend_heap_room_bytes(heap) >= mend_attainable_limit(heap) / 2;
 }
 
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)
 {
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = mend_attainable_limit(heap);
     return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
 }
 
 mend_scarcity mend_heap_scarcity(const mend_heap *heap)
 {
     const mend_usage_peaks *peaks = &heap->usage_peaks;
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = mend_attainable_limit(heap);
     uint64_t wanted = heap->config.ample_percent;
     uint64_t ample_bytes = percent_of(limit, wanted != 0 ? wanted : AMPLE_ROOM_PERCENT);
     if (mend_heap_room_bytes(heap) > ample_bytes) {

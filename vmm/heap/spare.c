@@ -1,5 +1,6 @@
 #include "heap/spare.h"
 
+#include "heap/attainable.h"
 #include "heap/scarcity.h"
 
 /* So much more than was live at most may be reserved to spare moves: at any time, and once the
@@ -41,7 +42,7 @@ void mend_spare_note_moves(mend_heap *heap, uint64_t chunk_count)
 /* The last of the limit is left to requests that lack memory. */
 static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
 {
-    uint64_t kept = heap->config.limit_bytes / 100 * KEPT_PERCENT;
+    uint64_t kept = mend_attainable_limit(heap) / 100 * KEPT_PERCENT;
     return mend_heap_room_bytes(heap) >= create_bytes + kept;
 }
 

@@ -147,9 +147,17 @@ typedef struct mend_shortage {
                                    memory; 0: none was tried */
     uint64_t device_free_bytes; /* what the driver said then; 0 where it does not say */
     uint64_t others_bytes;      /* of the device, neither free nor of this pool */
+    bool device_is_asked;       /* in this search */
     mend_status no_addresses;   /* the driver's refusal of addresses for memory that was there; or
                                    OK */
 } mend_shortage;
+
+/* What the device can give, see heap/attainable.h. */
+typedef struct mend_attainable {
+    bool is_known;
+    uint64_t bytes;          /* reserved and free when it was asked last */
+    uint64_t asked_at_bytes; /* allocated in all then */
+} mend_attainable;
 
 /* What was in use in this window and in the one before, see heap/scarcity.h. */
 typedef struct mend_usage_peaks {
@@ -198,6 +206,7 @@ typedef struct mend_heap {
     bool unmap_lacked_nodes;   /* it left mappings for want of host memory */
     uint64_t plan_number;
     bool spends_last_room; /* the room kept for swaps may be used, see heap/swap.h */
+    mend_attainable attainable;
     mend_usage_peaks usage_peaks;
     mend_spare spare;
     mend_shortage shortage;     /* belongs to whoever makes room, see heap/place.h */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "heap/attainable.h"
 #include "heap/door.h"
 #include "heap/retire.h"
 #include "heap/steps.h"
@@ -41,7 +42,7 @@ static mend_result failed(swap *s, mend_driver_call call, mend_status status)
 /* With what is kept from requests: it is kept for this. */
 static uint64_t room_under_limit(const mend_heap *heap)
 {
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = mend_attainable_limit(heap);
     uint64_t reserved = heap->chunks.reserved_bytes;
     return limit > reserved ? limit - reserved : 0;
 }
@@ -106,8 +107,9 @@ static mend_result plan(swap *s)
     }
     uint64_t released_bytes;
     uint64_t number = s->chunk->number;
-    result =
-        mend_heap_trim_inside(heap, heap->config.limit_bytes - s->size.used_bytes, &released_bytes);
+    uint64_t limit = mend_attainable_limit(heap);
+    uint64_t used = s->size.used_bytes;
+    result = mend_heap_trim_inside(heap, limit > used ? limit - used : 0, &released_bytes);
     if (result != MEND_OK) {
         return result;
     }
@@ -194,7 +196,11 @@ static mend_result create_chunks(swap *s)
                 mend_chunk_create(&s->heap->chunks, cluster->size_bytes, &cluster->chunk);
             s->pass->driver_calls++;
             if (status != MEND_DRIVER_OK) {
-                return failed(s, MEND_CALL_create, status);
+                mend_result result = failed(s, MEND_CALL_create, status);
+                if (result == MEND_ERROR_OUT_OF_MEMORY) {
+                    mend_attainable_note_refusal(s->heap);
+                }
+                return result;
             }
             cluster->is_created = true;
         }

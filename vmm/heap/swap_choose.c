@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "heap/attainable.h"
 #include "heap/swap.h"
 
 /* Driver calls of a swap: for each cluster create, map twice, copy, access, and an unmap each of
@@ -113,7 +114,7 @@ static bool is_better(const mend_swap_size *a, const mend_swap_size *b, uint64_t
 /* Memory for the clusters can be had beside the chunk. */
 static bool has_room(const mend_heap *heap, const mend_swap_size *size)
 {
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = mend_attainable_limit(heap);
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.whole_bytes;
     return used <= limit && size->used_bytes <= limit - used;
 }

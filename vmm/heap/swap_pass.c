@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "heap/attainable.h"
 #include "heap/door.h"
 #include "heap/heap.h"
 #include "heap/plan.h"
@@ -44,7 +45,7 @@ static uint64_t largest_run(const mend_heap *heap)
 static uint64_t most_room(const mend_swap_pass *pass)
 {
     const mend_heap *heap = pass->heap;
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = mend_attainable_limit(heap);
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.whole_bytes;
     uint64_t bytes = largest_run(heap) + (limit > used ? limit - used : 0);
     for (size_t i = 0; i < pass->candidate_count; i++) {
@@ -97,7 +98,9 @@ uint64_t mend_swap_most_kept_bytes(const mend_heap *heap)
 void mend_swap_keep_room(mend_heap *heap)
 {
     uint64_t released_bytes;
-    uint64_t most_bytes = heap->config.limit_bytes - mend_swap_kept_bytes(heap);
+    uint64_t limit = mend_attainable_limit(heap);
+    uint64_t kept = mend_swap_kept_bytes(heap);
+    uint64_t most_bytes = limit > kept ? limit - kept : 0;
     if (heap->chunks.reserved_bytes > most_bytes) {
         mend_heap_trim_inside(heap, most_bytes, &released_bytes);
     }

@@ -5,6 +5,7 @@
 #include "heap/trim.h"
 
 #include "base/error.h"
+#include "heap/attainable.h"
 #include "heap/door.h"
 #include "heap/heap.h"
 #include "heap/layout.h"
@@ -178,6 +179,7 @@ mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
 {
     mend_door door;
     mend_result result = mend_heap_open_door(heap, &door);
+    mend_attainable_forget(heap);
     if (result == MEND_OK) {
         result = mend_heap_trim_inside(heap, keep_bytes, released_bytes);
         mend_heap_close_door(heap, &door);

@@ -1,5 +1,6 @@
 #include "observe/statistics.h"
 
+#include "heap/attainable.h"
 #include "heap/cache.h"
 #include "heap/layout.h"
 
@@ -45,6 +46,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_partial_bytes = large->free_bytes - whole_bytes_in(heap, MEND_ZONE_LARGE);
     stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
+    stats->attainable_bytes = mend_attainable_limit(heap);
     stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = small->space.address_bytes + large->space.address_bytes;
     stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes - chunks->lost_bytes;

@@ -440,7 +440,10 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(peak_large_live_blocks, "1", "most live blocks in chunks of the large zone")                 \
     X(peak_large_live_bytes, "B", "most bytes in them")                                            \
     X(peak_large_requested_bytes, "B", "most bytes asked for in them")                             \
-    X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")
+    X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
+    X(attainable_bytes, "B",                                                                       \
+      "most physical memory the pool can have now: the limit, or less where the device refused "   \
+      "memory under it")
 
 /* The figures of a pool. */
 typedef struct mend_stats {

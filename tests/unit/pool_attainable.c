@@ -1,0 +1,208 @@
+/*
+ * What of the limit the device can give: others hold a part of it, and what they hold changes. The
+ * pool learns it from the first refused creation, goes by it, and finds what others give back.
+ */
+#include <string.h>
+
+#include "base/align.h"
+#include "driver/driver.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { DEVICE_MIB = 16, OTHERS_MIB = 6, ATTAINABLE_MIB = DEVICE_MIB - OTHERS_MIB };
+
+/* A device of 16 MiB of which others hold 6; the limit is all of it. */
+typedef struct scene {
+    mend_world world;
+    unsigned creates;
+    unsigned questions; /* cuMemGetInfo */
+} scene;
+
+static void count(void *context, const char *call, int is_after)
+{
+    scene *s = context;
+    s->creates += !is_after && strcmp(call, "create") == 0;
+    s->questions += !is_after && strcmp(call, "memory_info") == 0;
+}
+
+static void others_hold(scene *s, uint64_t bytes)
+{
+    mend_sim_set_foreign_bytes(s->world.sim, 0, bytes);
+}
+
+static bool open_scene(scene *s)
+{
+    *s = (scene){0};
+    mend_world_init(&s->world);
+    s->world.sim_config.memory_bytes = DEVICE_MIB * MEND_MIB;
+    if (!mend_world_open(&s->world)) {
+        return false;
+    }
+    others_hold(s, OTHERS_MIB * MEND_MIB);
+    mend_sim_set_call_observer(s->world.sim, count, s);
+    return true;
+}
+
+static void close_scene(scene *s)
+{
+    mend_sim_set_call_observer(s->world.sim, NULL, NULL);
+    mend_world_check(&s->world);
+    mend_world_close(&s->world);
+}
+
+/* Allocates from the legacy stream, and counts what the driver was asked for that. */
+static void *allocate(scene *s, mend_result expected, uint64_t size_bytes)
+{
+    void *pointer = NULL;
+    s->creates = s->questions = 0;
+    EXPECT_RESULT(expected, mend_alloc(s->world.pool, size_bytes, NULL, &pointer));
+    return pointer;
+}
+
+static uint64_t attainable_mib(scene *s)
+{
+    return mend_world_stats(&s->world).attainable_bytes / MEND_MIB;
+}
+
+/* 8 MiB live, and the pool has learnt that there are 2 more. */
+static bool open_taught(scene *s)
+{
+    if (!open_scene(s)) {
+        return false;
+    }
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
+    allocate(s, MEND_OK, 8 * MEND_MIB);
+    EXPECT_U64_EQ(0, s->questions);
+    allocate(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_TRUE(s->creates > 0);
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
+    return true;
+}
+
+MEND_TEST(pool_attainable, is_what_is_reserved_and_free_when_a_creation_is_refused)
+{
+    scene s;
+    ASSERT_TRUE(open_taught(&s));
+    EXPECT_U64_EQ(DEVICE_MIB * MEND_MIB, mend_world_stats(&s.world).limit_bytes);
+    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.world).reserved_bytes);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
+{
+    scene s;
+    ASSERT_TRUE(open_taught(&s));
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_U64_EQ(0, s.creates);
+    EXPECT_TRUE(s.questions > 0);
+    allocate(&s, MEND_OK, 2 * MEND_MIB); /* all there is */
+    EXPECT_U64_EQ(0, s.questions);
+    EXPECT_TRUE(s.creates > 0);
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 64 * MEND_KIB);
+    EXPECT_U64_EQ(0, s.creates);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, is_asked_again_before_a_request_fails)
+{
+    scene s;
+    ASSERT_TRUE(open_taught(&s));
+    others_hold(&s, 2 * MEND_MIB);
+    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(1, s.questions);
+    EXPECT_U64_EQ(14, attainable_mib(&s));
+    others_hold(&s, 0);
+    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, follows_others_who_take_more)
+{
+    scene s;
+    ASSERT_TRUE(open_taught(&s));
+    others_hold(&s, 7 * MEND_MIB);
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
+    EXPECT_U64_EQ(9, attainable_mib(&s));
+    allocate(&s, MEND_OK, MEND_MIB);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, is_asked_again_after_a_while)
+{
+    scene s;
+    ASSERT_TRUE(open_taught(&s));
+    others_hold(&s, 0);
+    allocate(&s, MEND_OK, MEND_MIB / 2);
+    EXPECT_U64_EQ(0, s.questions); /* it goes without them */
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
+    for (uint64_t left_mib = 4 * DEVICE_MIB; left_mib > 0; left_mib--) {
+        void *block = allocate(&s, MEND_OK, MEND_MIB);
+        EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, block, NULL));
+    }
+    allocate(&s, MEND_OK, MEND_MIB);
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s)); /* from a free run: nobody was asked */
+    allocate(&s, MEND_OK, MEND_MIB / 2);
+    EXPECT_U64_EQ(1, s.questions);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, is_forgotten_by_a_trim)
+{
+    scene s;
+    ASSERT_TRUE(open_taught(&s));
+    EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 0, NULL));
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_TRUE(s.creates > 0);
+    EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
+{
+    scene s;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "memory_info";
+    fault.status = MEND_DRIVER_UNKNOWN;
+    fault.count = UINT64_MAX;
+    ASSERT_TRUE(open_scene(&s));
+    allocate(&s, MEND_OK, 8 * MEND_MIB);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
+    mend_sim_clear_faults(s.world.sim);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, tells_who_holds_what_is_missing)
+{
+    scene s;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(open_taught(&s));
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_U64_EQ(0, s.creates);
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "The device itself has no memory left: others hold it.") !=
+                NULL);
+    close_scene(&s);
+}
+
+MEND_TEST(pool_attainable, lets_siblings_give_though_nothing_is_refused_any_more)
+{
+    scene s;
+    mend_pool *sibling = NULL;
+    void *idle = NULL;
+    ASSERT_TRUE(open_scene(&s));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &sibling));
+    allocate(&s, MEND_OK, 6 * MEND_MIB);
+    ASSERT_RESULT(MEND_OK, mend_alloc(sibling, 2 * MEND_MIB, NULL, &idle));
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_RESULT(MEND_OK, mend_free(sibling, idle, NULL));
+    s.creates = 0;
+    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.world).sibling_trims - 1); /* the first gave nothing */
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(sibling));
+    close_scene(&s);
+}
