@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/demo_run.h"
+#include "cli/output.h"
 #include "cli/page.h"
 
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
@@ -18,7 +19,7 @@ static const char usage[] =
     "  --traces DIR where the recordings are (default: those that came with this program)\n"
     "  -o PAGE      the page to write (mend-demo.html)\n\n"
     "Exit status: 0 Mend completed every workload, 1 it ran out of memory, 2 bad usage or\n"
-    "input, 3 a rule of the driver was broken.\n";
+    "input, or an output cannot be written, 3 a rule of the driver was broken.\n";
 
 typedef struct demo_options {
     mend_demo_device device;
@@ -73,17 +74,6 @@ static int tell_failure(void)
     return STATUS_BAD_INPUT;
 }
 
-static bool write_page(const char *path, const mend_demo_report *report)
-{
-    FILE *page = fopen(path, "w");
-    if (page == NULL) {
-        return false;
-    }
-    mend_page_write(page, report);
-    bool is_written = ferror(page) == 0;
-    return fclose(page) == 0 && is_written;
-}
-
 /* Tells of every rule that was broken. */
 static bool all_is_well(const mend_demo_report *report)
 {
@@ -101,14 +91,28 @@ static bool all_is_well(const mend_demo_report *report)
     return is_well;
 }
 
-static int show(const demo_options *options, mend_demo_report *report)
+/* The page is not written over what the demo reads. */
+static bool recordings_are_apart(const char *folder, const mend_output *page)
+{
+    for (size_t i = 0; i < MEND_DEMO_SCENES; i++) {
+        char path[PATH_MAX];
+        if (mend_demo_source_is_recording(&mend_demo_scenes[i]) &&
+            mend_demo_recording_path(&mend_demo_scenes[i], folder, path) &&
+            !mend_output_is_apart(page, path)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int show(const demo_options *options, mend_output *page, mend_demo_report *report)
 {
     if (mend_demo_run_all(options->device, options->folder, report) != MEND_OK) {
         return tell_failure();
     }
     mend_demo_print(stdout, report);
-    if (!write_page(options->page_path, report)) {
-        fprintf(stderr, "mend demo: cannot write %s\n", options->page_path);
+    mend_page_write(page->stream, report);
+    if (!mend_output_close(page)) {
         return STATUS_BAD_INPUT;
     }
     printf("\nThe picture: %s\n", options->page_path);
@@ -136,8 +140,16 @@ int mend_cli_demo(int argc, char **argv)
               stderr);
         return STATUS_BAD_INPUT;
     }
-    mend_demo_report report = {0};
-    int status = show(&options, &report);
-    mend_demo_report_clear(&report);
+    mend_output page;
+    if (!mend_output_open(&page, "demo", options.page_path)) {
+        return STATUS_BAD_INPUT;
+    }
+    int status = STATUS_BAD_INPUT;
+    if (recordings_are_apart(options.folder, &page)) {
+        mend_demo_report report = {0};
+        status = show(&options, &page, &report);
+        mend_demo_report_clear(&report);
+    }
+    mend_output_discard(&page);
     return status;
 }

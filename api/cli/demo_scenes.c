@@ -65,14 +65,19 @@ bool mend_demo_source_is_recording(const mend_demo_scene *scene)
     return !mend_workload_is_spec(scene->source);
 }
 
+bool mend_demo_recording_path(const mend_demo_scene *scene, const char *folder, char path[PATH_MAX])
+{
+    int length = snprintf(path, PATH_MAX, "%s/%s", folder, scene->source);
+    return length > 0 && length < PATH_MAX;
+}
+
 mend_result mend_demo_load(const mend_demo_scene *scene, const char *folder, mend_trace **trace)
 {
     if (!mend_demo_source_is_recording(scene)) {
         return mend_workload_generate(scene->source, 0, trace);
     }
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof(path), "%s/%s", folder, scene->source);
-    if (length < 0 || (size_t)length >= sizeof(path)) {
+    if (!mend_demo_recording_path(scene, folder, path)) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "the path of %s is too long", scene->source);
     }
     return mend_trace_read(path, trace);

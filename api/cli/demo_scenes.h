@@ -2,6 +2,7 @@
 #ifndef MEND_CLI_DEMO_SCENES_H
 #define MEND_CLI_DEMO_SCENES_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,6 +26,10 @@ bool mend_demo_find_traces(char *folder, size_t size);
 
 /* The scene is a recording, not a workload made up. */
 bool mend_demo_source_is_recording(const mend_demo_scene *scene);
+
+/* Where a recording lies. False where that is too long for a path. */
+bool mend_demo_recording_path(const mend_demo_scene *scene, const char *folder,
+                              char path[PATH_MAX]);
 
 /* Reads or generates a scene's workload; the caller destroys *trace. Errors of mend_trace_read and
  * mend_workload_generate. */

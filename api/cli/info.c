@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "cli/capacity.h"
 #include "cli/info_measure.h"
+#include "cli/output.h"
 #include "driver/cuda.h"
 #include "mend/mend_sim.h"
 
@@ -18,6 +19,8 @@ typedef struct info_options {
     uint64_t seconds; /* how long measuring may take */
     const char *costs_path;
     const char *json_path;
+    mend_output costs; /* open while the device is looked at */
+    mend_output json;
 } info_options;
 
 static int usage(FILE *out, int status)
@@ -29,7 +32,10 @@ static int usage(FILE *out, int status)
             "  --prices    measure what the driver's calls cost, and try what is not documented\n"
             "  --seconds N measure for about that long at most, with fewer repetitions (60)\n"
             "  -o FILE     write a price list for `mend replay --costs`\n"
-            "  --json FILE write every measurement\n");
+            "  --json FILE write every measurement\n"
+            "\n"
+            "Exit status: 0; 1 a measurement failed; 2 bad usage, there is no such device, or an\n"
+            "output cannot be written.\n");
     return status;
 }
 
@@ -44,24 +50,6 @@ static bool parse_device(const char *text, info_options *options)
         return end != text + 5 && *end == '\0' && ordinal >= 0 && ordinal < 1024;
     }
     return strcmp(text, "sim") == 0 || strcmp(text, "cuda") == 0;
-}
-
-/* Where a failed measurement's files are not left behind. */
-static bool write_file(const mend_info_bench *bench, const char *path,
-                       void (*write)(const mend_info_bench *, FILE *))
-{
-    FILE *file = fopen(path, "w");
-    if (file == NULL) {
-        fprintf(stderr, "mend info: cannot write %s\n", path);
-        return false;
-    }
-    write(bench, file);
-    bool failed = ferror(file) != 0;
-    failed = fclose(file) != 0 || failed;
-    if (failed) {
-        fprintf(stderr, "mend info: cannot write %s\n", path);
-    }
-    return !failed;
 }
 
 static bool parse_seconds(const char *text, uint64_t *seconds)
@@ -151,8 +139,20 @@ static int fail(const mend_info_bench *bench, const char *what, mend_status stat
     return 1;
 }
 
+static bool write_files(const mend_info_bench *bench, info_options *options)
+{
+    if (options->costs.stream != NULL) {
+        mend_info_write_costs(bench, options->costs.stream);
+    }
+    if (options->json.stream != NULL) {
+        mend_info_write_json(bench, options->json.stream);
+    }
+    bool is_written = mend_output_close(&options->costs);
+    return mend_output_close(&options->json) && is_written;
+}
+
 /* With both streams and a current context. */
-static int measure(mend_info_bench *bench, const info_options *options)
+static int measure(mend_info_bench *bench, info_options *options)
 {
     if (!bench->info.virtual_memory) {
         fprintf(stderr, "mend info: no prices without virtual memory\n");
@@ -171,20 +171,18 @@ static int measure(mend_info_bench *bench, const info_options *options)
     mend_status failure = tried != MEND_DRIVER_OK ? tried : measured;
     mend_info_print_prices(bench, stdout);
     /* What was measured is kept, whatever else failed. */
-    bool written = options->costs_path == NULL ||
-                   write_file(bench, options->costs_path, mend_info_write_costs);
-    written = (options->json_path == NULL ||
-               write_file(bench, options->json_path, mend_info_write_json)) &&
-              written;
-    int exit_status = written ? 0 : 1;
+    int exit_status = 0;
     if (failure != MEND_DRIVER_OK) {
         exit_status = fail(bench, "a measurement failed", failure);
+    }
+    if (!write_files(bench, options)) {
+        exit_status = MEND_STATUS_BAD_OUTPUT;
     }
     free(bench->series);
     return exit_status;
 }
 
-static int measure_with_streams(mend_info_bench *bench, const info_options *options)
+static int measure_with_streams(mend_info_bench *bench, info_options *options)
 {
     const mend_driver *driver = bench->driver;
     mend_status status = driver->stream_create(driver, &bench->work);
@@ -203,7 +201,7 @@ static int measure_with_streams(mend_info_bench *bench, const info_options *opti
     return exit_status;
 }
 
-static int show(const mend_driver *driver, const info_options *options)
+static int show(const mend_driver *driver, info_options *options)
 {
     mend_info_bench bench = {.driver = driver, .device = options->ordinal};
     mend_status status = driver->device_open(driver, bench.device, &bench.info);
@@ -225,7 +223,7 @@ static int show(const mend_driver *driver, const info_options *options)
 }
 
 /* A device whose clock moves by its prices, with real bytes for the trial of aliases. */
-static int show_simulated(const info_options *options)
+static int show_simulated(info_options *options)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     config.memory_bytes = 4 * MEND_GIB;
@@ -242,17 +240,10 @@ static int show_simulated(const info_options *options)
     return exit_status;
 }
 
-int mend_cli_info(int argc, char **argv)
+static int show_what_there_is(info_options *options)
 {
-    info_options options = {0};
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        return usage(stdout, 0);
-    }
-    if (!parse_options(argc, argv, &options)) {
-        return usage(stderr, 2);
-    }
-    if (options.device != NULL && strcmp(options.device, "sim") == 0) {
-        return show_simulated(&options);
+    if (options->device != NULL && strcmp(options->device, "sim") == 0) {
+        return show_simulated(options);
     }
     const mend_driver *driver = NULL;
     int device_count = 0;
@@ -264,13 +255,36 @@ int mend_cli_info(int argc, char **argv)
         error.message =
             status == MEND_DRIVER_OK ? "no device" : driver->status_name(driver, status);
     }
-    if (device_count > options.ordinal) {
-        return show(driver, &options);
+    if (device_count > options->ordinal) {
+        return show(driver, options);
     }
     fprintf(stderr, "mend info: no GPU: %s\n", error.message);
-    if (options.device != NULL) {
+    if (options->device != NULL) {
         return 2;
     }
     printf("no GPU; this is the simulated device, its prices those of the list `reference`\n\n");
-    return show_simulated(&options);
+    return show_simulated(options);
+}
+
+int mend_cli_info(int argc, char **argv)
+{
+    info_options options = {0};
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        return usage(stdout, 0);
+    }
+    if (!parse_options(argc, argv, &options)) {
+        return usage(stderr, 2);
+    }
+    if (!mend_output_open(&options.costs, "info", options.costs_path)) {
+        return MEND_STATUS_BAD_OUTPUT;
+    }
+    int status = MEND_STATUS_BAD_OUTPUT;
+    if (mend_output_open(&options.json, "info", options.json_path)) {
+        if (mend_outputs_are_apart(&options.costs, &options.json)) {
+            status = show_what_there_is(&options);
+        }
+        mend_output_discard(&options.json);
+    }
+    mend_output_discard(&options.costs);
+    return status;
 }

@@ -4,6 +4,7 @@
 
 #include "cli/demo.h"
 #include "cli/info.h"
+#include "cli/output.h"
 #include "cli/replay_command.h"
 #include "mend/mend.h"
 
@@ -48,7 +49,7 @@ static int print_help(int argc, char **argv)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -68,4 +69,11 @@ int main(int argc, char **argv)
     fprintf(stderr, "mend: no command \"%s\"\n", name);
     print_usage(stderr);
     return 2;
+}
+
+/* Commands print without a look at the result: whether all of it was written is asked here. */
+int main(int argc, char **argv)
+{
+    mend_output_begin();
+    return mend_output_end(run(argc, argv));
 }

@@ -32,8 +32,8 @@ const char mend_replay_usage[] =
     "  --json                   one JSON object a line\n"
     "  --list                   print the workloads\n"
     "\n"
-    "Exit status: 0 all completed, 1 some ran out of memory, 2 bad usage or input,\n"
-    "3 wrong content or a rule of the driver broken.\n";
+    "Exit status: 0 all completed, 1 some ran out of memory, 2 bad usage or input, or an\n"
+    "output cannot be written, 3 wrong content or a rule of the driver broken.\n";
 
 static bool fail(const char *reason, const char *text)
 {
@@ -117,6 +117,7 @@ static bool read_costs(const char *path, mend_replay_arguments *arguments)
     }
     arguments->options.prices = &arguments->prices;
     arguments->options.costs_name = path;
+    arguments->costs = path;
     return true;
 }
 

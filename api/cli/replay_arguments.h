@@ -15,6 +15,7 @@ typedef struct mend_replay_arguments {
     size_t capacity_count;
     char **inputs; /* the rest of the command line */
     size_t input_count;
+    const char *costs;    /* the file of prices; NULL: a built-in list */
     const char *timeline; /* a file for live and reserved memory over time; NULL: none */
     double scale;
     uint64_t seed; /* 0: each workload's own */

@@ -1,11 +1,10 @@
 #include "cli/replay_command.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "cli/output.h"
 #include "cli/replay.h"
 #include "cli/replay_arguments.h"
 #include "cli/replay_print.h"
@@ -150,29 +149,35 @@ static int run_all(const mend_replay_arguments *arguments, FILE *timeline)
     return status;
 }
 
-static int fail_timeline(const char *path)
+/* What is read is never written over. */
+static bool inputs_are_apart(const mend_replay_arguments *arguments, const mend_output *timeline)
 {
-    fprintf(stderr, "mend replay: cannot write %s: %s\n", path, strerror(errno));
-    return STATUS_BAD_INPUT;
+    bool are_apart = arguments->costs == NULL || mend_output_is_apart(timeline, arguments->costs);
+    for (size_t i = 0; i < arguments->input_count && are_apart; i++) {
+        are_apart = mend_workload_is_spec(arguments->inputs[i]) ||
+                    mend_output_is_apart(timeline, arguments->inputs[i]);
+    }
+    return are_apart;
 }
 
 /* All runs, with the file of their time lines where one is asked for. */
 static int run_with_timeline(const mend_replay_arguments *arguments)
 {
-    if (arguments->timeline == NULL) {
-        return run_all(arguments, NULL);
+    mend_output timeline;
+    if (!mend_output_open(&timeline, "replay", arguments->timeline)) {
+        return STATUS_BAD_INPUT;
     }
-    FILE *timeline = fopen(arguments->timeline, "w");
-    if (timeline == NULL) {
-        return fail_timeline(arguments->timeline);
+    int status = STATUS_BAD_INPUT;
+    if (inputs_are_apart(arguments, &timeline)) {
+        if (timeline.stream != NULL) {
+            mend_replay_timeline_head(timeline.stream);
+        }
+        status = run_all(arguments, timeline.stream);
     }
-    mend_replay_timeline_head(timeline);
-    int status = run_all(arguments, timeline);
-    bool is_whole = ferror(timeline) == 0;
-    if (fclose(timeline) != 0 || !is_whole) {
-        return fail_timeline(arguments->timeline);
+    if (status == STATUS_BAD_INPUT) {
+        mend_output_discard(&timeline);
     }
-    return status;
+    return mend_output_close(&timeline) ? status : worse(status, STATUS_BAD_INPUT);
 }
 
 int mend_cli_replay(int argc, char **argv)

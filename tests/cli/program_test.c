@@ -2,55 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "tests/cli/fixture.h"
+#include "tests/cli/program.h"
 #include "tests/support/test.h"
-
-typedef struct ended_run {
-    int status;
-    char out[16384];
-    char err[16384];
-} ended_run;
-
-static void read_all(const char *path, char *text, size_t size)
-{
-    FILE *in = fopen(path, "r");
-    size_t length = in == NULL ? 0 : fread(text, 1, size - 1, in);
-    text[length] = 0;
-    if (in != NULL) {
-        fclose(in);
-    }
-}
-
-/* Runs `mend ARGUMENTS`, which go through the shell. */
-static ended_run run(const char *arguments)
-{
-    fixture_file out = fixture_write_text(".out", "");
-    fixture_file err = fixture_write_text(".err", "");
-    char command[2048];
-    snprintf(command, sizeof(command), "'%s' %s >%s 2>%s", MEND_PROGRAM, arguments, out.path,
-             err.path);
-    ended_run outcome = {0};
-    int status = system(command);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    read_all(out.path, outcome.out, sizeof(outcome.out));
-    read_all(err.path, outcome.err, sizeof(outcome.err));
-    fixture_remove(&out);
-    fixture_remove(&err);
-    return outcome;
-}
-
-/* The same with the path of a trace at the end. */
-static ended_run run_on(const char *arguments, const char *trace_text)
-{
-    fixture_file trace = fixture_write_text(".csv", trace_text);
-    char whole[1024];
-    snprintf(whole, sizeof(whole), "%s %s", arguments, trace.path);
-    ended_run outcome = run(whole);
-    fixture_remove(&trace);
-    return outcome;
-}
 
 static const char small_trace[] = TRACE_HEAD "0,0,allocate,1,31457280,0\n"
                                              "0,1,allocate,2,31457280,0\n"
@@ -149,9 +104,6 @@ static bool has(const char *text, const char *key, const char *value)
     return found != NULL && strchr(",}", found[strlen(pair)]) != NULL;
 }
 
-#define EXPECT_STATUS(expected, outcome)                                                           \
-    MEND_TEST_CHECK((outcome).status == (expected), (void)0, "status %d, expected %d:\n%s%s",      \
-                    (outcome).status, expected, (outcome).out, (outcome).err)
 #define EXPECT_HAS(text, key, value)                                                               \
     MEND_TEST_CHECK(has(text, key, value), (void)0, "no \"%s\": %s in\n%s", key, value, text)
 

@@ -1,0 +1,26 @@
+/* The built program, run from outside. */
+#ifndef MEND_TESTS_CLI_PROGRAM_H
+#define MEND_TESTS_CLI_PROGRAM_H
+
+#include <stddef.h>
+
+typedef struct ended_run {
+    int status;
+    char out[16384];
+    char err[16384];
+} ended_run;
+
+/* Runs `mend ARGUMENTS`, which go through the shell. What they redirect is not kept. */
+ended_run run(const char *arguments);
+
+/* The same with the path of a trace at the end. */
+ended_run run_on(const char *arguments, const char *trace_text);
+
+/* What a file holds, as text of at most size - 1 bytes; "" when it cannot be read. */
+void read_all(const char *path, char *text, size_t size);
+
+#define EXPECT_STATUS(expected, outcome)                                                           \
+    MEND_TEST_CHECK((outcome).status == (expected), (void)0, "status %d, expected %d:\n%s%s",      \
+                    (outcome).status, expected, (outcome).out, (outcome).err)
+
+#endif
