@@ -41,8 +41,19 @@ static bool parse_decimal(const char *text, size_t length, long double *value)
     return true;
 }
 
+bool mend_is_fraction_of_bytes(const char *text)
+{
+    size_t digits = strspn(text, "0123456789.");
+    long double value;
+    return (text[digits] == 0 || strcmp(text + digits, "B") == 0) &&
+           memchr(text, '.', digits) != NULL && parse_decimal(text, digits, &value);
+}
+
 bool mend_parse_bytes(const char *text, uint64_t *bytes)
 {
+    if (mend_is_fraction_of_bytes(text)) {
+        return false;
+    }
     size_t digits = strspn(text, "0123456789.");
     uint64_t unit = text[digits] == 0 ? 1 : 0;
     for (size_t i = 0; i < UNIT_COUNT; i++) {

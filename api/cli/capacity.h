@@ -20,8 +20,12 @@ typedef struct mend_capacity {
 } mend_capacity;
 
 /* "4096", "1.5MiB" (B, KiB, MiB, GiB, TiB), rounded up to whole bytes. False, and *bytes untouched,
- * for anything else: a sign, an unknown unit, 2^62 bytes or more. */
+ * for anything else: a sign, a fraction of a byte without a larger unit, an unknown unit, 2^62
+ * bytes or more. */
 bool mend_parse_bytes(const char *text, uint64_t *bytes);
+
+/* It would be an amount of memory, if bytes had fractions: "1.05", "1.5B". */
+bool mend_is_fraction_of_bytes(const char *text);
 
 /* "1.05x", "unlimited", "fit", or bytes as above but not 0. */
 bool mend_parse_capacity(const char *text, mend_capacity *capacity);

@@ -8,6 +8,8 @@
 #include "cli/costs.h"
 #include "peers/peer.h"
 
+enum { LIST_SHOWN = 256 }; /* of a list that is refused */
+
 const char mend_replay_usage[] =
     "usage: mend replay [options] TRACE|WORKLOAD...\n"
     "\n"
@@ -69,35 +71,93 @@ static bool read_scale(const char *text, double *scale)
     return true;
 }
 
+/* The next of a list's items; NULL behind the last. *is_good is false, after an explanation, where
+ * the item is empty. */
+static char *next_item(char **rest, const char *list, bool *is_good)
+{
+    char *item = strsep(rest, ",");
+    *is_good = item == NULL || *item != 0 || fail("an empty item in", list);
+    return item;
+}
+
+static bool read_policy(const char *name, mend_replay_arguments *arguments)
+{
+    if (mend_peer_find_policy(name) == NULL) {
+        return fail("no such policy:", name);
+    }
+    for (size_t i = 0; i < arguments->policy_count; i++) {
+        if (strcmp(arguments->policies[i], name) == 0) {
+            return fail("a policy stands there twice:", name);
+        }
+    }
+    return true;
+}
+
 static bool read_policies(char *list, mend_replay_arguments *arguments)
 {
-    char *rest = NULL;
+    char whole[LIST_SHOWN];
+    snprintf(whole, sizeof(whole), "%s", list);
+    char *rest = list;
+    bool is_good = true;
     arguments->policy_count = 0;
-    for (char *name = strtok_r(list, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
-        if (mend_peer_find_policy(name) == NULL) {
-            return fail("no such policy:", name);
+    for (char *name; (name = next_item(&rest, whole, &is_good)) != NULL;) {
+        if (!is_good || !read_policy(name, arguments)) {
+            return false;
         }
         if (arguments->policy_count == MEND_REPLAY_MAX_LIST) {
             return fail("too many policies at", name);
         }
         arguments->policies[arguments->policy_count++] = name;
     }
-    return arguments->policy_count > 0 || fail("no policy in", list);
+    return true;
+}
+
+static bool is_same_capacity(const mend_capacity *a, const mend_capacity *b)
+{
+    return a->kind == b->kind && a->bytes == b->bytes && !(a->factor < b->factor) &&
+           !(a->factor > b->factor);
+}
+
+static bool read_capacity(const char *text, const mend_replay_arguments *arguments,
+                          mend_capacity *capacity)
+{
+    if (mend_is_fraction_of_bytes(text)) {
+        char reason[128] = "a size in bytes has no fraction:";
+        if (strchr(text, 'B') == NULL) {
+            snprintf(reason, sizeof(reason),
+                     "a size in bytes has no fraction; did you mean %.40sx?", text);
+        }
+        return fail(reason, text);
+    }
+    if (!mend_parse_capacity(text, capacity)) {
+        return fail("not a capacity:", text);
+    }
+    for (size_t i = 0; i < arguments->capacity_count; i++) {
+        if (is_same_capacity(&arguments->capacities[i], capacity)) {
+            return fail("a capacity stands there twice:", text);
+        }
+    }
+    return true;
 }
 
 static bool read_capacities(char *list, mend_replay_arguments *arguments)
 {
-    char *rest = NULL;
+    char whole[LIST_SHOWN];
+    snprintf(whole, sizeof(whole), "%s", list);
+    char *rest = list;
+    bool is_good = true;
     arguments->capacity_count = 0;
-    for (char *text = strtok_r(list, ",", &rest); text != NULL; text = strtok_r(NULL, ",", &rest)) {
+    for (char *text; (text = next_item(&rest, whole, &is_good)) != NULL;) {
+        mend_capacity capacity;
+        if (!is_good || !read_capacity(text, arguments, &capacity)) {
+            return false;
+        }
         if (arguments->capacity_count == MEND_REPLAY_MAX_LIST) {
             return fail("too many capacities at", text);
         }
-        if (!mend_parse_capacity(text, &arguments->capacities[arguments->capacity_count++])) {
-            return fail("not a capacity:", text);
-        }
+        arguments->capacities[arguments->capacity_count++] = capacity;
     }
-    return arguments->capacity_count > 0 || fail("no capacity in", list);
+    return true;
 }
 
 /* One of two words. */

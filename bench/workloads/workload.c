@@ -90,9 +90,30 @@ static mend_result fail(const char *spec, const char *reason, const char *what)
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: %s \"%.60s\"", spec, reason, what);
 }
 
+/* What a workload is made with: values by place, and which of them the text gives. */
+typedef struct given_values {
+    uint64_t value[MAX_PARAMETERS];
+    bool is_given[MAX_PARAMETERS];
+} given_values;
+
+static mend_result read_value(const char *spec, const stress_parameter *parameter, const char *text,
+                              bool may_be_0, uint64_t *value)
+{
+    /* A plain number is read like a size without a unit. */
+    bool has_unit = strpbrk(text, "BbKkMmGgTtIi.") != NULL;
+    if (parameter->is_size && mend_is_fraction_of_bytes(text)) {
+        return fail(spec, "a size in bytes has no fraction:", text);
+    }
+    if (!mend_parse_bytes(text, value) || (has_unit && !parameter->is_size) ||
+        *value > parameter->most || (*value == 0 && !may_be_0)) {
+        return fail(spec, "bad value", text);
+    }
+    return MEND_OK;
+}
+
 /* Reads "name=value" into the parameter's place. */
 static mend_result read_parameter(const char *spec, const stress_workload *workload,
-                                  char *assignment, uint64_t *values)
+                                  char *assignment, given_values *given)
 {
     char *equals = strchr(assignment, '=');
     if (equals == NULL) {
@@ -104,67 +125,85 @@ static mend_result read_parameter(const char *spec, const stress_workload *workl
         if (strcmp(parameter->name, assignment) != 0) {
             continue;
         }
-        /* A plain number is read like a size without a unit. */
-        bool has_unit = strpbrk(equals + 1, "BbKkMmGgTtIi.") != NULL;
-        uint64_t value;
-        if (!mend_parse_bytes(equals + 1, &value) || (has_unit && !parameter->is_size) ||
-            value > parameter->most || (value == 0 && i != 0)) {
-            return fail(spec, "bad value", equals + 1);
+        if (given->is_given[i]) {
+            return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: %s is given twice", spec,
+                             parameter->name);
         }
-        values[i] = value;
-        return MEND_OK;
+        given->is_given[i] = true;
+        return read_value(spec, parameter, equals + 1, i == 0, &given->value[i]);
     }
     return fail(spec, "no such parameter:", assignment);
 }
 
-static const stress_workload *find_workload(const char *name, size_t length)
+static const stress_workload *find_workload(const char *name)
 {
     for (size_t i = 0; i < WORKLOAD_COUNT; i++) {
-        if (strlen(workloads[i].name) == length && memcmp(workloads[i].name, name, length) == 0) {
+        if (strcmp(workloads[i].name, name) == 0) {
             return &workloads[i];
         }
     }
     return NULL;
 }
 
+/* The value of a parameter that the workload may not have. */
+static uint64_t value_named(const stress_workload *workload, const given_values *given,
+                            const char *name, uint64_t otherwise)
+{
+    for (size_t i = 0; i < MAX_PARAMETERS && workload->parameters[i].name != NULL; i++) {
+        if (strcmp(workload->parameters[i].name, name) == 0) {
+            return given->value[i];
+        }
+    }
+    return otherwise;
+}
+
+/* The text behind "?": "name=value&name=value". */
+static mend_result read_parameters(const char *spec, const stress_workload *workload, char *list,
+                                   given_values *given)
+{
+    for (char *part; (part = strsep(&list, "&")) != NULL;) {
+        mend_result result = read_parameter(spec, workload, part, given);
+        if (result != MEND_OK) {
+            return result;
+        }
+    }
+    if (value_named(workload, given, "lo", 0) > value_named(workload, given, "hi", UINT64_MAX)) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: lo is more than hi", spec);
+    }
+    return MEND_OK;
+}
+
 static mend_result read_spec(const char *spec, uint64_t seed, const stress_workload **found,
-                             uint64_t *values)
+                             given_values *given)
 {
     char text[MAX_SPEC_BYTES];
     if (!mend_workload_is_spec(spec) || strlen(spec) >= sizeof(text)) {
         return fail(spec, "not a workload:", spec);
     }
     memcpy(text, spec + strlen(prefix), strlen(spec) - strlen(prefix) + 1);
-    size_t length = strcspn(text, "?");
-    const stress_workload *workload = find_workload(text, length);
+    char *list = text;
+    const char *name = strsep(&list, "?");
+    const stress_workload *workload = find_workload(name);
     if (workload == NULL) {
-        text[length] = 0;
-        return fail(spec, "no such workload:", text);
+        return fail(spec, "no such workload:", name);
     }
+    *given = (given_values){.is_given = {false}};
     for (size_t i = 0; i < MAX_PARAMETERS; i++) {
-        values[i] = workload->parameters[i].value;
+        given->value[i] = workload->parameters[i].value;
     }
     if (seed != 0) {
-        values[0] = seed;
-    }
-    char *rest = NULL;
-    char *list = text[length] == '?' ? text + length + 1 : text + length;
-    for (char *part = strtok_r(list, "&", &rest); part != NULL; part = strtok_r(NULL, "&", &rest)) {
-        mend_result result = read_parameter(spec, workload, part, values);
-        if (result != MEND_OK) {
-            return result;
-        }
+        given->value[0] = seed;
     }
     *found = workload;
-    return MEND_OK;
+    return read_parameters(spec, workload, list, given);
 }
 
 mend_result mend_workload_generate_within(const char *spec, uint64_t seed, size_t most_events,
                                           mend_trace **trace)
 {
     const stress_workload *workload = NULL;
-    uint64_t values[MAX_PARAMETERS];
-    mend_result result = read_spec(spec, seed, &workload, values);
+    given_values given;
+    mend_result result = read_spec(spec, seed, &workload, &given);
     if (result != MEND_OK) {
         return result;
     }
@@ -173,9 +212,9 @@ mend_result mend_workload_generate_within(const char *spec, uint64_t seed, size_
     builder.event_limit = most_events;
     mend_population population;
     mend_population_init(&population, &builder);
-    mend_random random = {.state = values[0]};
+    mend_random random = {.state = given.value[0]};
     if (builder.failure == MEND_OK) {
-        workload->generate(values, &random, &population);
+        workload->generate(given.value, &random, &population);
         if (builder.failure == MEND_OK && builder.trace->event_count == 0) {
             builder.failure = fail(spec, "makes no events:", workload->name);
         }

@@ -311,6 +311,38 @@ MEND_TEST(program, bad_usage_is_status_2)
     }
 }
 
+MEND_TEST(program, slips_are_named)
+{
+    static const struct {
+        const char *arguments;
+        const char *complaint;
+    } slips[] = {
+        {"--capacity 1.05 stress:staircase",
+         "a size in bytes has no fraction; did you mean 1.05x? \"1.05\""},
+        {"--capacity 1.5B stress:staircase", "a size in bytes has no fraction: \"1.5B\""},
+        {"--capacity 1.05x, stress:staircase", "an empty item in \"1.05x,\""},
+        {"--capacity ,1.05x stress:staircase", "an empty item in \",1.05x\""},
+        {"--capacity 1.05x,1.050x stress:staircase", "twice: \"1.050x\""},
+        {"--capacity 2MiB,2048KiB stress:staircase", "twice: \"2048KiB\""},
+        {"--capacity fit,fit stress:staircase", "twice: \"fit\""},
+        {"--policy mend,mend stress:staircase", "twice: \"mend\""},
+        {"--policy mend,,caching stress:staircase", "an empty item in \"mend,,caching\""},
+        {"'stress:checkerboard?lo=10MiB&hi=1MiB'", "lo is more than hi"},
+        {"'stress:checkerboard?lo=31MiB'", "lo is more than hi"},
+        {"'stress:checkerboard?lo=1MiB&lo=2MiB'", "lo is given twice"},
+        {"'stress:checkerboard?live=1.5'", "a size in bytes has no fraction"},
+        {"'stress:checkerboard?lo=1MiB&'", "not parameter=value: \"\""},
+    };
+    for (size_t i = 0; i < sizeof(slips) / sizeof(*slips); i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof(arguments), "replay %s", slips[i].arguments);
+        ended_run refused = run(arguments);
+        MEND_TEST_CHECK(refused.status == 2 && strstr(refused.err, slips[i].complaint) != NULL,
+                        (void)0, "mend %s: status %d, \"%s\"", arguments, refused.status,
+                        refused.err);
+    }
+}
+
 MEND_TEST(program, content_is_checked_when_asked)
 {
     ended_run checked =

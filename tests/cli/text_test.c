@@ -30,8 +30,9 @@ MEND_TEST(capacity, sizes_have_units)
         MEND_TEST_CHECK(mend_parse_bytes(good[i].text, &bytes) && bytes == good[i].bytes, (void)0,
                         "%s is read as %llu", good[i].text, (unsigned long long)bytes);
     }
-    static const char *const bad[] = {"",      "GiB", "1 GiB", "1GB",   "-1",         "+1", "1e9",
-                                      "1.GiB", ".5B", "0x10",  "1.2.3", "5000000TiB", "inf"};
+    static const char *const bad[] = {"",    "GiB",   "1 GiB", "1GB",  "-1",    "+1",
+                                      "1e9", "1.GiB", ".5B",   "0x10", "1.2.3", "5000000TiB",
+                                      "inf", "1.5",   "1.0",   "1.5B"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         uint64_t bytes = 77;
         MEND_TEST_CHECK(!mend_parse_bytes(bad[i], &bytes) && bytes == 77, (void)0,
@@ -52,7 +53,8 @@ MEND_TEST(capacity, is_bytes_a_factor_or_a_word)
     ASSERT_TRUE(mend_parse_capacity("16GiB", &capacity));
     EXPECT_INT_EQ(MEND_CAPACITY_BYTES, capacity.kind);
     EXPECT_U64_EQ(UINT64_C(17179869184), capacity.bytes);
-    static const char *const bad[] = {"", "x", "0", "0x", "-1x", "nanx", "Fit", "1.05X", "1.05 x"};
+    static const char *const bad[] = {"",     "x",   "0",     "0x",     "-1x",
+                                      "nanx", "Fit", "1.05X", "1.05 x", "1.05"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         MEND_TEST_CHECK(!mend_parse_capacity(bad[i], &capacity), (void)0, "\"%s\" is accepted",
                         bad[i]);
