@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/packed.h"
 #include "cli/trace.h"
 
 /* What a compressed file may grow to. */
@@ -15,7 +16,7 @@ enum { MEND_LINE_BYTES = 4096, MEND_LINE_BUFFER_BYTES = 65536 };
 
 typedef struct mend_line_source {
     const char *path;
-    void *file; /* of zlib */
+    mend_packed_file *file;
     char buffer[MEND_LINE_BUFFER_BYTES];
     size_t buffer_start;
     size_t buffer_end;

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include "base/error.h"
+#include "cli/packed.h"
 #include "cli/trace_formats.h"
 
 mend_result mend_line_source_open(mend_line_source *source, const char *path)
@@ -23,15 +23,11 @@ mend_result mend_line_source_open(mend_line_source *source, const char *path)
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: is a folder", path);
     }
-    errno = 0;
-    source->file = gzopen(path, "rb");
-    if (source->file == NULL) {
-        if (errno == 0 || errno == ENOMEM) {
-            return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "%s: no host memory to read it", path);
-        }
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s: %s", path, strerror(errno));
+    mend_result result = mend_packed_open(path, &source->file);
+    if (result == MEND_ERROR_OUT_OF_HOST_MEMORY) {
+        return mend_fail(result, "%s: no host memory to read it", path);
     }
-    return MEND_OK;
+    return result == MEND_OK ? MEND_OK : mend_fail(result, "%s: %s", path, strerror(errno));
 }
 
 mend_result mend_line_source_fail(const mend_line_source *source, const char *format, ...)
@@ -48,29 +44,16 @@ mend_result mend_line_source_fail(const mend_line_source *source, const char *fo
 /* Reads more bytes; none are left when the buffer stays empty. */
 static mend_result refill(mend_line_source *source)
 {
-    gzFile file = source->file;
-    int count = gzread(file, source->buffer, MEND_LINE_BUFFER_BYTES);
+    size_t count = 0;
+    const char *reason =
+        mend_packed_read(source->file, source->buffer, MEND_LINE_BUFFER_BYTES, &count);
     source->buffer_start = 0;
-    source->buffer_end = count > 0 ? (size_t)count : 0;
+    source->buffer_end = count;
     if (source->buffer_end > source->bytes_left) {
         return mend_line_source_fail(source, "there is too much of it, more than 4 GiB of text");
     }
     source->bytes_left -= source->buffer_end;
-    if (count > 0) {
-        return MEND_OK;
-    }
-    int error;
-    const char *reason = gzerror(file, &error);
-    if (error == Z_OK || error == Z_STREAM_END) {
-        return MEND_OK;
-    }
-    if (error == Z_ERRNO) {
-        return mend_line_source_fail(source, "cannot be read: %s", strerror(errno));
-    }
-    return mend_line_source_fail(source,
-                                 error == Z_BUF_ERROR ? "the compressed data ends too early"
-                                                      : "the compressed data is damaged (%s)",
-                                 reason);
+    return reason == NULL || count > 0 ? MEND_OK : mend_line_source_fail(source, "%s", reason);
 }
 
 static mend_result append(mend_line_source *source, const char *bytes, size_t count)
@@ -123,8 +106,6 @@ mend_result mend_line_source_next(mend_line_source *source)
 
 void mend_line_source_close(mend_line_source *source)
 {
-    if (source->file != NULL) {
-        gzclose(source->file);
-        source->file = NULL;
-    }
+    mend_packed_close(source->file);
+    source->file = NULL;
 }

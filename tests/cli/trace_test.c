@@ -155,6 +155,50 @@ MEND_TEST(trace, a_compressed_file_cut_short_is_refused)
     }
 }
 
+/* `size` bytes behind a compressed trace of one event, in a file that is read. */
+static mend_result read_followed_by(const void *bytes, size_t size, uint64_t *events)
+{
+    fixture_file first = fixture_write_gzip(".csv.gz", TRACE_HEAD "0,0,allocate,1,513,0\n");
+    unsigned char whole[8192];
+    size_t first_size = read_bytes(first.path, whole, 4096);
+    memcpy(whole + first_size, bytes, size);
+    fixture_file file = fixture_write(".csv.gz", whole, first_size + size);
+    mend_trace *trace = NULL;
+    mend_result result = mend_trace_read(file.path, &trace);
+    *events = trace != NULL ? trace->event_count : 0;
+    mend_trace_destroy(trace);
+    fixture_remove(&first);
+    fixture_remove(&file);
+    return result;
+}
+
+MEND_TEST(trace, what_follows_compressed_data_is_refused)
+{
+    static const char *const garbage[] = {"\n", "x", "0,0,allocate,2,513,0\n", "\x1f", "\x1f\x8c"};
+    uint64_t events;
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(*garbage); i++) {
+        mend_result result = read_followed_by(garbage[i], strlen(garbage[i]), &events);
+        mend_error error = MEND_ERROR_INIT;
+        mend_last_error(&error);
+        MEND_TEST_CHECK(result == MEND_ERROR_INVALID_ARGUMENT &&
+                            strstr(error.message, "follows the compressed data") != NULL,
+                        (void)0, "%zu: %s %s", i, mend_result_name(result), error.message);
+    }
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_followed_by("\0\0\0\0", 4, &events));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, read_followed_by("\x1f\x8b", 2, &events));
+}
+
+MEND_TEST(trace, members_of_a_compressed_file_are_one_text)
+{
+    fixture_file second = fixture_write_gzip(".gz", "0,0,allocate,2,513,0\n0,0,free,1,513,0\n");
+    unsigned char bytes[4096];
+    size_t size = read_bytes(second.path, bytes, sizeof(bytes));
+    fixture_remove(&second);
+    uint64_t events;
+    EXPECT_RESULT(MEND_OK, read_followed_by(bytes, size, &events));
+    EXPECT_U64_EQ(3, events);
+}
+
 /* Any change of some bytes is read or refused, and never does harm; sanitizers watch. */
 MEND_TEST(trace, survives_damage_of_any_kind)
 {
