@@ -145,10 +145,9 @@ void mend_info_write_costs(const mend_info_bench *bench, FILE *out)
     /* The list has one price for all waits of the host. */
     enum { MEND_CALL_synchronize = MEND_CALL_stream_synchronize };
     mend_sim_price price;
-    fprintf(
-        out, "# Prices measured by `mend info --prices` on %s, driver %d.%d, page %llu bytes.\n",
-        bench->info.name, bench->info.driver_version / 1000, bench->info.driver_version % 1000 / 10,
-        (unsigned long long)bench->info.granularity_bytes);
+    fprintf(out, "# Prices measured on %s, driver %d.%d, page %llu bytes.\n", bench->info.name,
+            bench->info.driver_version / 1000, bench->info.driver_version % 1000 / 10,
+            (unsigned long long)bench->info.granularity_bytes);
     fprintf(out, "# Fitted to the medians on an idle device.\n");
     fprintf(out, "%-14s %10s %10s %10s\n", "# call", "call_ns", "mapping_ns", "mib_ns");
 #define X(name)                                                                                    \
