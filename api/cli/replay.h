@@ -39,6 +39,7 @@ typedef struct mend_replay_options {
     unsigned others_percent;       /* of the simulated device, held by others beside the capacity;
                                       the policy is told the whole device as its limit */
     bool check_content;            /* write at each allocation, compare at each free */
+    bool has_load;                 /* on a GPU: a kernel streams through memory meanwhile */
     unsigned threads;              /* threads that replay; 0 and 1: the caller's alone */
     bool explain;                  /* where memory and time go; one thread, simulated device */
     mend_replay_peaks peaks;       /* set by mend_replay_run: what is to be explained */

@@ -26,7 +26,8 @@ const char mend_replay_usage[] =
     "  --others PERCENT         so much of the device others hold, beside the capacity (0)\n"
     "  --timeline FILE          write live and reserved memory over time there\n"
     "  --content none|check     check: write every block and compare it before it is freed\n"
-    "  --scale F                divide all sizes by F\n"
+    "  --scale F|fit            divide all sizes by F, or so that the peak fits the GPU\n"
+    "  --load                   on the GPU, stream through memory beside the replay\n"
     "  --threads N              replay with N threads\n"
     "  --seed N                 seed of workloads that name none\n"
     "  --explain                tell where memory is that is reserved and not live, and what the\n"
@@ -190,6 +191,7 @@ enum {
     OPTION_OTHERS,
     OPTION_TIMELINE,
     OPTION_CONTENT,
+    OPTION_LOAD,
     OPTION_SCALE,
     OPTION_THREADS,
     OPTION_SEED,
@@ -208,6 +210,7 @@ static const struct option long_options[] = {
     {"others", required_argument, NULL, OPTION_OTHERS},
     {"timeline", required_argument, NULL, OPTION_TIMELINE},
     {"content", required_argument, NULL, OPTION_CONTENT},
+    {"load", no_argument, NULL, OPTION_LOAD},
     {"scale", required_argument, NULL, OPTION_SCALE},
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"seed", required_argument, NULL, OPTION_SEED},
@@ -235,7 +238,9 @@ static bool read_numeric(int option, const char *text, mend_replay_arguments *ar
     case OPTION_SEED:
         return read_count(text, UINT64_MAX, &arguments->seed) || fail("not a seed:", text);
     case OPTION_SCALE:
-        return read_scale(text, &arguments->scale) || fail("not a scale:", text);
+        arguments->scale_fits = strcmp(text, "fit") == 0;
+        return arguments->scale_fits || read_scale(text, &arguments->scale) ||
+               fail("not a scale:", text);
     default:
         if (!read_count(text, 1024, &threads) || threads == 0) {
             return fail("not a number of threads:", text);
@@ -266,6 +271,9 @@ static bool read_option(int option, char *text, mend_replay_arguments *arguments
         return true;
     case OPTION_CONTENT:
         return read_word(text, "none", "check", &arguments->options.check_content);
+    case OPTION_LOAD:
+        arguments->options.has_load = true;
+        return true;
     case OPTION_EXPLAIN:
         arguments->options.explain = true;
         return true;
@@ -301,6 +309,12 @@ static bool fits_together(const mend_replay_arguments *arguments)
     }
     if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.others_percent != 0) {
         return fail("only with --device sim:", "--others");
+    }
+    if (arguments->options.has_load && arguments->options.device == MEND_REPLAY_SIM) {
+        return fail("only with --device cuda:", "--load");
+    }
+    if (arguments->scale_fits && arguments->options.device == MEND_REPLAY_SIM) {
+        return fail("only with --device cuda:", "--scale fit");
     }
     if (arguments->options.explain && arguments->options.device == MEND_REPLAY_CUDA) {
         return fail("only with --device sim:", "--explain");

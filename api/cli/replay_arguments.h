@@ -18,7 +18,8 @@ typedef struct mend_replay_arguments {
     const char *costs;    /* the file of prices; NULL: a built-in list */
     const char *timeline; /* a file for live and reserved memory over time; NULL: none */
     double scale;
-    uint64_t seed; /* 0: each workload's own */
+    bool scale_fits; /* instead: as the GPU's memory wants it */
+    uint64_t seed;   /* 0: each workload's own */
     bool json;
     bool list; /* print the workloads and end */
     bool help;

@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/replay.h"
 #include "cli/replay_arguments.h"
+#include "cli/replay_gpu.h"
 #include "cli/replay_print.h"
 #include "cli/replay_timeline.h"
 #include "workloads/workload.h"
@@ -51,7 +52,14 @@ static mend_result load(const mend_replay_arguments *arguments, const char *inpu
     mend_result result = mend_workload_is_spec(input)
                              ? mend_workload_generate(input, arguments->seed, trace)
                              : mend_trace_read(input, trace);
-    if (result == MEND_OK && arguments->scale != 1) {
+    if (result == MEND_OK && arguments->scale_fits) {
+        double factor = 1;
+        result = mend_replay_scale_to_gpu(*trace, &factor);
+        if (result == MEND_OK && factor > 1) {
+            fprintf(stderr, "mend replay: %s: sizes divided by %.0f to fit the GPU\n", input,
+                    factor);
+        }
+    } else if (result == MEND_OK && arguments->scale != 1) {
         result = mend_trace_scale(*trace, arguments->scale);
     }
     return result;

@@ -148,6 +148,9 @@ static mend_result open_device(mend_replay_rig *rig, const mend_trace *trace)
         if (result == MEND_OK && rig->sim == NULL && rig->options->check_content) {
             result = create_counter(rig);
         }
+        if (result == MEND_OK && rig->options->has_load) {
+            result = check(mend_replay_load_open(&rig->load, inner), "starting a load");
+        }
         if (result == MEND_OK) {
             return MEND_OK;
         }
@@ -198,6 +201,9 @@ void mend_replay_rig_tick(mend_replay_rig *rig)
 {
     if (rig->sim != NULL) {
         mend_sim_advance(rig->sim, MEND_REPLAY_TICK_NS);
+    }
+    if (rig->load.stream != NULL) {
+        mend_replay_load_tick(&rig->load, rig->inner);
     }
 }
 
@@ -402,6 +408,9 @@ void mend_replay_rig_close(mend_replay_rig *rig, mend_replay_result *result)
     result->content_checked = rig->options->check_content;
     if (rig->counter_address != 0) {
         read_counter(rig, result);
+    }
+    if (rig->load.stream != NULL) {
+        mend_replay_load_close(&rig->load, rig->inner);
     }
     destroy_streams(rig);
     mend_replay_rig_leave(rig);

@@ -9,6 +9,7 @@
 
 #include "cli/replay.h"
 #include "cli/replay_causes.h"
+#include "cli/replay_gpu.h"
 #include "driver/driver.h"
 
 enum { MEND_REPLAY_TICK_NS = 1000 }; /* a row of the trace, on the simulated clock */
@@ -27,6 +28,7 @@ typedef struct mend_replay_rig {
     mend_stream *streams;    /* by index of the trace */
     size_t stream_count;
     uint64_t counter_address;     /* of differences found, on a real device */
+    mend_replay_load load;        /* beside the replay, where that is asked for */
     _Atomic uint64_t own_time_ns; /* prices of the rig's own calls */
 } mend_replay_rig;
 
