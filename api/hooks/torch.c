@@ -81,7 +81,7 @@ void mend_torch_init(int device_count)
 
 void mend_torch_reset(void)
 {
-    mend_hooks_note(mend_device_trim(MEND_ALL_DEVICES, 0, NULL), "empty_cache of PyTorch");
+    mend_hooks_note(mend_device_trim_wait(MEND_ALL_DEVICES, 0, NULL), "empty_cache of PyTorch");
 }
 
 static mend_result set_fraction(double fraction, int device)

@@ -226,6 +226,8 @@ static const scenario *find(const char *name)
     X(trim_everything)                                                                             \
     X(trim_a_part)                                                                                 \
     X(trim_in_flight)                                                                              \
+    X(trim_that_waits_for_streams)                                                                 \
+    X(trim_that_waits_for_the_context)                                                             \
     X(trim_retired_mappings)                                                                       \
     X(trim_reservations)                                                                           \
     X(trim_many_chunks)                                                                            \

@@ -106,6 +106,8 @@ mend_result story_call(story_run *run, const operation *op)
                    : mend_record_stream(pool, block->pointer, run->streams[op->stream]);
     case TRIM:
         return mend_trim(pool, op->bytes, &run->released_bytes);
+    case TRIM_WAIT:
+        return mend_trim_wait(pool, op->bytes, &run->released_bytes);
     case DEFRAG:
         return mend_defrag(pool, NULL, NULL);
     case LIMIT:

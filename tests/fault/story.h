@@ -24,6 +24,7 @@ typedef enum story_action {
     FREE_ANYWHERE,
     SHARE,
     TRIM,
+    TRIM_WAIT,
     DEFRAG,
     LIMIT,
     FORGET,
@@ -40,7 +41,7 @@ typedef struct operation {
     action action;
     int slot;       /* ALLOC, FREE..., SHARE */
     int stream;     /* by number */
-    uint64_t bytes; /* ALLOC: size; TRIM: what is kept; LIMIT: the limit; FOREIGN: of others */
+    uint64_t bytes; /* ALLOC: size; TRIM...: what is kept; LIMIT: the limit; FOREIGN: of others */
 } operation;
 
 typedef struct story {

@@ -61,6 +61,7 @@ void scene_judge_success(const scene *s)
         EXPECT_U64_EQ(before->live_blocks - 1, after->live_blocks);
         break;
     case TRIM:
+    case TRIM_WAIT:
         EXPECT_U64_EQ(released_bytes, s->run.released_bytes);
         if (s->fault->kind == FAULT_HOST) { /* nothing else keeps it from releasing all */
             expect_difference("chunks_released", s->told->way.chunks_released,
@@ -289,7 +290,8 @@ static void expect_outputs_untouched(const scene *s)
 void scene_judge_failure(const scene *s)
 {
     bool is_for_that = s->told->kind == SCENARIO_CALL &&
-                       (s->told->call.action == TRIM || s->told->call.action == LIMIT);
+                       (s->told->call.action == TRIM || s->told->call.action == TRIM_WAIT ||
+                        s->told->call.action == LIMIT);
     /* Room for a swap may have been made so, or for a chunk of the right size. */
     bool gave_back = s->after.stats.chunks_released > s->before.stats.chunks_released;
     if (!is_documented(s) || is_slander(s)) {

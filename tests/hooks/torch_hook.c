@@ -173,6 +173,23 @@ MEND_TEST(torch_hook, empty_cache_gives_back_what_is_free)
     hooks_close(&rig);
 }
 
+/* As PyTorch's own allocator does. */
+MEND_TEST(torch_hook, empty_cache_waits_for_what_the_gpu_still_uses)
+{
+    hooks_rig rig;
+    char raised[TORCH_RAISED_BYTES];
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    torch_contract *contract = contract_of(&rig);
+    void *tensor = torch_contract_malloc(contract, 256 * KIB, 0, rig.streams[0], raised);
+    EXPECT_RESULT(MEND_OK, hooks_launch(&rig, rig.streams[0], MEND_SIM_WORK_TOUCH, tensor,
+                                        256 * KIB, 0, 1000));
+    torch_contract_delete(contract, tensor);
+    torch_contract_empty_cache(contract);
+    EXPECT_U64_EQ(0, hooks_stats(&rig).reserved_bytes);
+    torch_contract_destroy(contract);
+    hooks_close(&rig);
+}
+
 MEND_TEST(torch_hook, the_memory_fraction_is_a_limit)
 {
     hooks_rig rig;

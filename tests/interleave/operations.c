@@ -221,7 +221,9 @@ static void room(arena *a, const program_op *op)
         arena_expect(a, "defrag", mend_defrag(pool, NULL, NULL), false);
         a->quiet_calls--;
     } else if (op->kind == PROGRAM_TRIM) {
-        arena_expect(a, "trim", mend_trim(pool, op->bytes, NULL), false);
+        mend_result result = op->bytes % 2 == 1 ? mend_trim_wait(pool, op->bytes, NULL)
+                                                : mend_trim(pool, op->bytes, NULL);
+        arena_expect(a, "trim", result, false);
     } else if (op->kind == PROGRAM_SET_LIMIT) {
         arena_expect(a, "set_limit", mend_set_limit(pool, op->bytes), false);
     } else {

@@ -30,7 +30,7 @@ enum {
     X(FREE_ELSEWHERE, "free_elsewhere") /* slot, stream: which waits for the block's first */      \
     X(FREE_ANYWHEN, "free_anywhen")     /* slot: freed without a stream */                         \
     X(SHARE, "share")                   /* slot, stream: declared, and verified there */           \
-    X(TRIM, "trim")                     /* pool, bytes */                                          \
+    X(TRIM, "trim")                     /* pool, bytes; an odd number of them: and waits */        \
     X(SET_LIMIT, "set_limit")           /* pool, bytes */                                          \
     X(FORGET, "forget")                 /* pool, stream */                                         \
     X(REPLACE_STREAM, "replace_stream") /* stream: forgotten, destroyed, another made */           \

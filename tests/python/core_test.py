@@ -57,6 +57,14 @@ class Core(SimulatedTest):
         with self.assertRaises(mend.OutOfMemoryError):
             _devices.alloc(0, 11 * MIB, 0)
 
+    def test_a_trim_may_wait_for_work(self):
+        stream, address = self.device.stream(), _devices.alloc(0, 3 * MIB, 0)
+        self.device.launch(stream, address, 3 * MIB, finish_ns=1000)
+        _devices.free(0, address, 3 * MIB, stream)
+        self.assertEqual(mend.trim(), 0)
+        self.assertGreaterEqual(mend.trim(wait=True), 3 * MIB)
+        self.assertEqual(mend.stats()["reserved_bytes"], 0)
+
     def test_what_was_created_is_reserved_or_released(self):
         for size in (3 * MIB, 90 * MIB, 700 * MIB, 5):
             _devices.free(0, _devices.alloc(0, size, 0), size, 0)

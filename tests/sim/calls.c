@@ -32,7 +32,8 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result = mend_forget_stream(pool, call->stream);
         break;
     case CALL_TRIM:
-        call->result = mend_trim(pool, call->size_bytes, NULL);
+        call->result = call->waits ? mend_trim_wait(pool, call->size_bytes, NULL)
+                                   : mend_trim(pool, call->size_bytes, NULL);
         break;
     case CALL_SET_LIMIT:
         call->result = mend_set_limit(pool, call->size_bytes);
@@ -185,7 +186,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC;
     case MEND_ERROR_CAPTURING:
-        return call->kind == CALL_DEFRAG && may_know_a_capture(t);
+        return (call->kind == CALL_DEFRAG || (call->kind == CALL_TRIM && call->waits)) &&
+               may_know_a_capture(t);
     default:
         return false;
     }

@@ -205,9 +205,14 @@ trial *trial_begin(const trial_config *config, trial_outcome *outcome)
 static bool trim(trial *t, const operation *op)
 {
     int pool = op->slot % t->pool_count;
-    trial_call call = {
-        .kind = CALL_TRIM, .pool = pool, .size_bytes = t->device_bytes / 256 * op->amount};
-    trial_call_pool(t, op->thread % t->turns.count, &call);
+    trial_call call = {.kind = CALL_TRIM,
+                       .pool = pool,
+                       .size_bytes = t->device_bytes / 256 * op->amount,
+                       .waits = op->stream % 4 == 3};
+    mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
+    if (result == MEND_OK && call.waits && !call.faulty) {
+        trial_judge_trim(t, &call);
+    }
     return true;
 }
 

@@ -49,6 +49,12 @@ static int wrapped_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes
     return w->beneath.trim(w->beneath.handler.ctx, keep_bytes, released_bytes);
 }
 
+static int wrapped_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    trial_wrapper *w = ctx;
+    return w->beneath.trim_wait(w->beneath.handler.ctx, keep_bytes, released_bytes);
+}
+
 static void wrapped_end(void *ctx)
 {
     trial_wrapper *w = ctx;
@@ -86,6 +92,7 @@ bool trial_set_allocator(trial *t, const operation *op)
             .ctx = w, .alloc = wrapped_alloc, .free = wrapped_free, .name = "wrapper"};
         allocator.record_stream = wrapped_record;
         allocator.trim = wrapped_trim;
+        allocator.trim_wait = wrapped_trim_wait;
         allocator.retired = wrapped_end;
         result = result == MEND_OK ? mend_set_allocator(device, &allocator) : result;
     }
@@ -121,7 +128,8 @@ bool trial_hooks_take(trial_call *call)
         call->result = mend_device_record_stream(device, call->pointer, call->stream);
         return true;
     case CALL_TRIM:
-        call->result = mend_device_trim(0, call->size_bytes, NULL);
+        call->result = call->waits ? mend_device_trim_wait(0, call->size_bytes, NULL)
+                                   : mend_device_trim(0, call->size_bytes, NULL);
         return true;
     default:
         return false;

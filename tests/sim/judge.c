@@ -189,6 +189,18 @@ uint64_t trial_room(trial *t, int pool)
     return creatable + whole;
 }
 
+/* Nothing wholly free is left above what was to be kept, but for what graphs hold. */
+void trial_judge_trim(trial *t, const trial_call *call)
+{
+    mend_stats stats = trial_stats(t, call->pool);
+    trial_claim(
+        t, TRIAL_LIVENESS,
+        holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
+            stats.free_whole_bytes == 0,
+        "a trim that waits leaves %llu bytes, %llu of them wholly free, and should keep %llu",
+        LLU(stats.reserved_bytes), LLU(stats.free_whole_bytes), LLU(call->size_bytes));
+}
+
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
     uint64_t after = trial_room(t, call->pool);

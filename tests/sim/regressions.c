@@ -263,3 +263,29 @@ MEND_TEST(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream)
     config.sibling = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* What became idle while the first trim was under way was neither waited for nor given back. */
+MEND_TEST(regression, a_trim_that_waits_sees_what_became_idle_meanwhile)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .size = 46},
+        {.kind = OP_ALLOC, .slot = 6, .size = 139},
+        {.kind = OP_FREE, .amount = 5},
+        {.kind = OP_FREE, .slot = 6, .amount = 5},
+        {.kind = OP_ALLOC, .size = 157},
+        {.kind = OP_FREE},
+        {.kind = OP_ALLOC, .size = 45},
+        {.kind = OP_ALLOC, .slot = 6, .stream = 1, .size = 53, .amount = 5},
+        {.kind = OP_FREE, .slot = 6},
+        {.kind = OP_FREE},
+        {.kind = OP_ALLOC, .size = 136},
+        {.kind = OP_TRIM, .stream = 3},
+    };
+    trial_config config = trial_config_default;
+    config.chunk_pages = 8;
+    config.limit_percent = 50;
+    config.prices = 1;
+    config.thread_streams = 1;
+    config.ample_percent = 100;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

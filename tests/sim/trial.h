@@ -230,6 +230,7 @@ typedef struct trial_call {
     mend_event event;
     mend_stream_info info;
     int mode;
+    bool waits;          /* of a trim */
     bool faulty;         /* something was planted that may make it fail */
     uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */
     char message[160];   /* why the pool's call failed */
@@ -239,6 +240,9 @@ typedef struct trial_call {
 
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
 void trial_judge_refusal(trial *t, const trial_call *call);
+
+/* A trim that waited and was not disturbed: it went as far as it should. */
+void trial_judge_trim(trial *t, const trial_call *call);
 
 /* A handle of the stream: the legacy stream has two. */
 mend_stream trial_handle(const trial *t, int stream, bool other_name);

@@ -31,6 +31,9 @@ MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     EXPECT_PTR_EQ(block, info.base);
     EXPECT_RESULT(MEND_OK, mend_device_trim(0, 11, &released));
     EXPECT_U64_EQ(111, released);
+    EXPECT_RESULT(MEND_OK, mend_device_trim_wait(0, 11, &released));
+    EXPECT_U64_EQ(211, released);
+    EXPECT_INT_EQ(1, c.trim_waits);
     EXPECT_RESULT(MEND_OK, mend_device_free(0, NULL, 0, NULL));
     counter_give(0, block);
     EXPECT_INT_EQ(1, c.allocs);
@@ -44,6 +47,22 @@ MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made */
     devices_close(&world);
     EXPECT_INT_EQ(1, c.retirements);
+}
+
+/* Those that were made before there was such a call too. */
+MEND_TEST(devices_allocators, one_that_cannot_wait_trims)
+{
+    devices_world world;
+    counter c;
+    uint64_t released = 0;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    allocator.struct_size = offsetof(mend_allocator, trim_wait);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    EXPECT_RESULT(MEND_OK, mend_device_trim_wait(0, 11, &released));
+    EXPECT_U64_EQ(111, released);
+    EXPECT_INT_EQ(0, c.trim_waits);
+    devices_close(&world);
 }
 
 MEND_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
@@ -200,8 +219,15 @@ static void wrap_own(int device)
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "limit") != NULL);
     EXPECT_PTR_EQ(NULL, pointer);
+    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                                .address = (uint64_t)(uintptr_t)block,
+                                .size_bytes = 512,
+                                .finish_ns = mend_sim_now_ns(world.sim) + 1000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, NULL, &work));
     counter_give(0, block);
     EXPECT_INT_EQ(MEND_OK, w.beneath.trim(w.beneath.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_TRUE(devices_ledger(&world).chunks > 0);
+    EXPECT_INT_EQ(MEND_OK, w.beneath.trim_wait(w.beneath.handler.ctx, 0, &(uint64_t){0}));
     EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
     devices_close(&world);
 }

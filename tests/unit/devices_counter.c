@@ -44,6 +44,14 @@ static int count_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
     return c->answer;
 }
 
+static int count_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    counter *c = ctx;
+    c->trim_waits++;
+    *released_bytes = 200 + keep_bytes;
+    return c->answer;
+}
+
 static int count_info(void *ctx, const void *pointer, mend_block_info *info)
 {
     counter *c = ctx;
@@ -66,6 +74,7 @@ mend_allocator counter_allocator(counter *c, uint64_t first_address)
         .ctx = c, .alloc = counter_alloc, .free = count_free, .name = "counter"};
     allocator.record_stream = count_record;
     allocator.trim = count_trim;
+    allocator.trim_wait = count_trim_wait;
     allocator.block_info = count_info;
     allocator.retired = count_retirement;
     return allocator;

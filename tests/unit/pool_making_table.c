@@ -190,6 +190,12 @@ static void trim(void *argument)
     s->result = mend_trim(s->world.pool, 0, NULL);
 }
 
+static void trim_and_wait(void *argument)
+{
+    scenery *s = argument;
+    s->result = mend_trim_wait(s->world.pool, 0, NULL);
+}
+
 static void lower_limit(void *argument)
 {
     scenery *s = argument;
@@ -260,6 +266,8 @@ static const making makings[] = {
     {"out of memory", NULL, ask_for_too_much, 0, false},
     {"trim", NULL, trim, 0, false},
     {"trim with retired", retire, trim, 0, false},
+    {"trim behind an event", work_on_other, trim_and_wait, 0, false},
+    {"trim behind the context", free_without_stream, trim_and_wait, 0, false},
     {"limit", NULL, lower_limit, 0, false},
     {"defrag", pierce, defrag, 0, false},
     {"quiet", pierce, ask_for_too_much, 0, false},

@@ -30,7 +30,8 @@ mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stre
 mend_result mend_devices_free(int device, void *pointer, mend_stream stream);
 mend_result mend_devices_record_stream(int device, void *pointer, mend_stream stream);
 mend_result mend_devices_block_info(int device, const void *pointer, mend_block_info *info);
-mend_result mend_devices_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes);
+mend_result mend_devices_trim(int device, bool waits, uint64_t keep_bytes,
+                              uint64_t *released_bytes);
 
 /* ---- stand-ins --------------------------------------------------------------------------------
  */
@@ -69,7 +70,7 @@ mend_result mend_stand_in_free(mend_stand_in *stand_in, void *pointer, uint64_t 
 mend_result mend_stand_in_record_stream(mend_stand_in *stand_in, void *pointer, mend_stream stream);
 mend_result mend_stand_in_block_info(mend_stand_in *stand_in, const void *pointer,
                                      mend_block_info *info);
-mend_result mend_stand_in_trim(mend_stand_in *stand_in, uint64_t keep_bytes,
+mend_result mend_stand_in_trim(mend_stand_in *stand_in, bool waits, uint64_t keep_bytes,
                                uint64_t *released_bytes);
 
 #endif

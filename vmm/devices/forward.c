@@ -135,7 +135,8 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
 }
 
 /* One that was set for all devices is asked once. */
-static mend_result trim_stand_ins(int device, uint64_t keep_bytes, uint64_t *released_bytes)
+static mend_result trim_stand_ins(int device, bool waits, uint64_t keep_bytes,
+                                  uint64_t *released_bytes)
 {
     int first;
     int end;
@@ -148,10 +149,10 @@ static mend_result trim_stand_ins(int device, uint64_t keep_bytes, uint64_t *rel
         mend_result here = MEND_OK;
         mend_stand_in *stand_in = mend_stand_in_of_device(i);
         if (stand_in == NULL) {
-            here = mend_devices_trim(i, keep_bytes, &bytes);
+            here = mend_devices_trim(i, waits, keep_bytes, &bytes);
         } else {
             if (stand_in != of_all || !is_asked) {
-                here = mend_stand_in_trim(stand_in, keep_bytes, &bytes);
+                here = mend_stand_in_trim(stand_in, waits, keep_bytes, &bytes);
             }
             is_asked = is_asked || stand_in == of_all;
             mend_stand_in_let_go(stand_in);
@@ -165,17 +166,27 @@ static mend_result trim_stand_ins(int device, uint64_t keep_bytes, uint64_t *rel
     return result;
 }
 
-mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes)
+static mend_result trim(int device, bool waits, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     uint64_t bytes = 0;
     mend_result result = mend_devices_check(device, true);
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_devices_have_stand_ins() ? trim_stand_ins(device, keep_bytes, &bytes)
-                                           : mend_devices_trim(device, keep_bytes, &bytes);
+    result = mend_devices_have_stand_ins() ? trim_stand_ins(device, waits, keep_bytes, &bytes)
+                                           : mend_devices_trim(device, waits, keep_bytes, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
     return result;
+}
+
+mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    return trim(device, false, keep_bytes, released_bytes);
+}
+
+mend_result mend_device_trim_wait(int device, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    return trim(device, true, keep_bytes, released_bytes);
 }

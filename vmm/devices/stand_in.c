@@ -186,7 +186,12 @@ static int own_block_info(void *ctx, const void *pointer, mend_block_info *info)
 
 static int own_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    return (int)mend_devices_trim(own_device(ctx), keep_bytes, released_bytes);
+    return (int)mend_devices_trim(own_device(ctx), false, keep_bytes, released_bytes);
+}
+
+static int own_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    return (int)mend_devices_trim(own_device(ctx), true, keep_bytes, released_bytes);
 }
 
 mend_result mend_get_allocator(int device, mend_allocator *allocator)
@@ -206,7 +211,8 @@ mend_result mend_get_allocator(int device, mend_allocator *allocator)
                                       .name = "mend"},
                           .record_stream = own_record_stream,
                           .trim = own_trim,
-                          .block_info = own_block_info};
+                          .block_info = own_block_info,
+                          .trim_wait = own_trim_wait};
     mend_process_devices *devices = lock();
     if (devices->stand_in[place_of(device)] != NULL) {
         all = devices->stand_in[place_of(device)]->allocator;
@@ -382,15 +388,18 @@ mend_result mend_stand_in_block_info(mend_stand_in *stand_in, const void *pointe
     return result_of(stand_in, answer, MEND_ERROR_DRIVER, "block_info", &before);
 }
 
-mend_result mend_stand_in_trim(mend_stand_in *stand_in, uint64_t keep_bytes,
+mend_result mend_stand_in_trim(mend_stand_in *stand_in, bool waits, uint64_t keep_bytes,
                                uint64_t *released_bytes)
 {
     const mend_allocator *allocator = &stand_in->allocator;
+    bool has_waiting = waits && allocator->trim_wait != NULL;
+    int (*trim)(void *, uint64_t, uint64_t *) =
+        has_waiting ? allocator->trim_wait : allocator->trim;
     *released_bytes = 0;
-    if (allocator->trim == NULL) {
+    if (trim == NULL) {
         return MEND_OK;
     }
     mend_thread_error before = begin_call();
-    int answer = allocator->trim(allocator->handler.ctx, keep_bytes, released_bytes);
+    int answer = trim(allocator->handler.ctx, keep_bytes, released_bytes);
     return result_of(stand_in, answer, MEND_ERROR_DRIVER, "trim", &before);
 }

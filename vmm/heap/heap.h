@@ -54,6 +54,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stre
 /* These make room, or give it back: both locks are held. */
 mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream);
 mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
+mend_result mend_heap_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 mend_result mend_heap_defrag(mend_heap *heap, const mend_defrag_limits *limits,
                              mend_defrag_report *report);
 mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes);

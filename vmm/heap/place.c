@@ -332,7 +332,7 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
         bool lacks_addresses = heap->shortage.no_addresses != MEND_DRIVER_OK;
         mend_result wait_result = mend_streams_wait_oldest(
             &heap->streams, lacks_addresses ? MEND_STREAM_UNKNOWN : request->stream, &waited);
-        if (wait_result != MEND_OK) {
+        if (wait_result != MEND_OK && wait_result != MEND_ERROR_CAPTURING) {
             return wait_result;
         }
         if (waited) {

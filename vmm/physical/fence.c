@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/align.h"
 #include "base/error.h"
 
 static mend_result no_host_memory(void)
@@ -265,6 +266,24 @@ void mend_streams_begin_host_waits(mend_streams *streams)
     }
 }
 
+void mend_streams_begin_chosen_waits(mend_streams *streams)
+{
+    for (uint32_t i = 0; i < streams->count; i++) {
+        streams->items[i].due_epoch = 0;
+    }
+}
+
+void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
+{
+    mend_stream_state *state = &streams->items[stamp.stream];
+    if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
+        return;
+    }
+    /* Without a fence it passes with the open epoch, which a wait that failed has begun anew. */
+    uint64_t epoch = mend_stamp_has_fence(streams, stamp) ? stamp.epoch : state->open_epoch;
+    state->due_epoch = mend_max_u64(epoch, state->due_epoch);
+}
+
 /* The open epoch is one to wait for. */
 static bool is_open_and_due(const mend_stream_state *state)
 {
@@ -309,7 +328,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, boo
     if (oldest == MEND_STREAM_UNKNOWN) {
         result = mend_streams_wait_context(streams, except);
         *waited = result == MEND_OK;
-        return result == MEND_ERROR_CAPTURING ? MEND_OK : result;
+        return result;
     }
     mend_event event = streams->items[oldest].fences[0].event;
     mend_status status = streams->driver->event_synchronize(streams->driver, event);

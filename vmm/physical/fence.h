@@ -37,11 +37,16 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
  * does: the waits come to an end. */
 void mend_streams_begin_host_waits(mend_streams *streams);
 
+/* The same, but for what mend_streams_make_due is told alone. Neither calls the driver. */
+void mend_streams_begin_chosen_waits(mend_streams *streams);
+void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
+
 /*
  * Waits on the host for the oldest fence of any stream but `except`, closing epochs first; for the
  * whole context when only memory is left for which no event can be recorded (freed without a
- * stream, or on one out of reach), unless a capture forbids that. *waited is false when there was
- * nothing to wait for. Errors as close_epoch.
+ * stream, or on one out of reach). *waited is false when there was
+ * nothing to wait for. Errors as close_epoch; MEND_ERROR_CAPTURING: there is only such memory, and
+ * the wait for it is forbidden.
  */
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, bool *waited);
 

@@ -114,6 +114,14 @@ mend_result mend_waits_close(mend_wait_room room, const mend_waits *waits)
     return result;
 }
 
+void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)
+{
+    mend_streams_make_due(streams, waits->first);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        mend_streams_make_due(streams, at->stamp);
+    }
+}
+
 bool mend_waits_can_join(mend_wait_room room, const mend_waits *a, const mend_waits *b)
 {
     if (a->others != NULL || b->others != NULL) {

@@ -92,6 +92,9 @@ mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, 
 /* Closes the epochs of all stamps, so that polling can see them pass. */
 mend_result mend_waits_close(mend_wait_room room, const mend_waits *waits);
 
+/* The host waits that were begun are for these stamps too (mend_streams_begin_chosen_waits). */
+void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
+
 /* Two neighbours may be joined into one stretch: the same stream, or both idle. With only one
  * stream in the pool idle memory joins with any, for there is nobody to whom it would make a
  * difference. */

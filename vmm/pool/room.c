@@ -5,21 +5,31 @@
 #include "observe/statistics.h"
 #include "pool/pool.h"
 
-mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
+static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *), mend_pool *pool,
+                           uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    if (pool == NULL) {
-        return mend_pool_invalid("mend_trim: pool is NULL");
-    }
     mend_result result = mend_pool_enter_making(pool);
     if (result != MEND_OK) {
         return result;
     }
     uint64_t bytes = 0;
-    result = mend_heap_trim(&pool->heap, keep_bytes, &bytes);
+    result = trim(&pool->heap, keep_bytes, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }
     return mend_pool_leave_making(pool, result);
+}
+
+mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    return pool != NULL ? trim_by(mend_heap_trim, pool, keep_bytes, released_bytes)
+                        : mend_pool_invalid("mend_trim: pool is NULL");
+}
+
+mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    return pool != NULL ? trim_by(mend_heap_trim_wait, pool, keep_bytes, released_bytes)
+                        : mend_pool_invalid("mend_trim_wait: pool is NULL");
 }
 
 mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)

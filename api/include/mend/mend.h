@@ -243,10 +243,23 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
  * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, the largest
  * first. Calls the driver, but never waits for the GPU: what is still in flight stays, and so does
  * what is mapped while a capture is known. *released_bytes (may be NULL) counts only memory no
- * mapping holds any more. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * mapping holds any more. Right after a free whose work still runs that is often nothing:
+ * mend_trim_wait waits for it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. What went back before an error has gone back.
  */
 MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
+
+/*
+ * As mend_trim, and where that leaves more than `keep_bytes`, the host waits for the GPU: for the
+ * oldest work that wholly free chunks wait for, then it gives back, and so on, no further than is
+ * needed; for the whole context only where memory was freed without a stream. Not waited for is
+ * work that uses only partly used chunks, what is freed meanwhile, and graphs: the memory of groups
+ * stays. Other threads use what is mapped and free meanwhile; those that need room, or give it
+ * back, wait for their turn. Results as mend_trim; MEND_ERROR_CAPTURING (a stream is being
+ * captured, which forbids to wait and to unmap: trim when the capture has ended). What went back
+ * before an error has gone back.
+ */
+MEND_API mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* Sets the most physical memory the pool may hold, in bytes (0, or more than the device has: all of
  * it). From then on the pool grows no further than this; of what is reserved above it, it gives

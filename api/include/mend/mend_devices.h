@@ -76,10 +76,13 @@ typedef struct mend_allocator {
     void (*retired)(void *ctx); /* called once, as the last of all, when the allocator has been
                                    replaced everywhere, no call of it is under way and none of its
                                    blocks is left: ctx may go. NULL: nobody asks */
+    int (*trim_wait)(void *ctx, uint64_t keep_bytes,
+                     uint64_t *released_bytes); /* the same as trim, and waits for the GPU where
+                                                   that gives more back. NULL: trim is called */
 } mend_allocator;
 #define MEND_ALLOCATOR_INIT                                                                        \
     {                                                                                              \
-        sizeof(mend_allocator), {NULL, NULL, NULL, {0}}, NULL, NULL, NULL, NULL                    \
+        sizeof(mend_allocator), {NULL, NULL, NULL, {0}}, NULL, NULL, NULL, NULL, NULL              \
     }
 
 /*
@@ -138,6 +141,10 @@ MEND_API mend_result mend_device_block_info(int device, const void *pointer, men
  * not used has nothing to give. Results as mend_trim: the first failure, though all devices were
  * asked. */
 MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes);
+
+/* The same, waiting for the GPU where that gives more back. Results as mend_trim_wait. */
+MEND_API mend_result mend_device_trim_wait(int device, uint64_t keep_bytes,
+                                           uint64_t *released_bytes);
 
 /* The device that is current in the thread; 0 where none is. Asks the driver of the default pools
  * (mend_set_default_config), which is loaded if need be. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;

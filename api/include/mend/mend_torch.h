@@ -36,7 +36,8 @@ MEND_API void mend_torch_record_stream(void *pointer, mend_stream stream);
 /* set_init_fn. Pools are made when a device is first used, so this has nothing to do. */
 MEND_API void mend_torch_init(int device_count);
 
-/* set_reset_fn: torch.cuda.empty_cache. */
+/* set_reset_fn: torch.cuda.empty_cache. Waits for the GPU where what is free is still in use, as
+ * PyTorch's own allocator does (mend_device_trim_wait). */
 MEND_API void mend_torch_reset(void);
 
 /* set_memory_fraction_fn: the limit of the device's default pool, as a part of its memory. */

@@ -22,6 +22,7 @@ _PROTOTYPES = {
     "mend_device_record_stream": [_int, _pointer, _pointer],
     "mend_device_forget_stream": [_int, _pointer],
     "mend_device_trim": [_int, _u64, ctypes.POINTER(_u64)],
+    "mend_device_trim_wait": [_int, _u64, ctypes.POINTER(_u64)],
     "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],
     "mend_current_device": [ctypes.POINTER(_int)],
     "mend_get_stats": [_pointer, _pointer],
@@ -60,11 +61,13 @@ def record_stream(device: int, address: int, stream: int) -> None:
     check(function("mend_device_record_stream")(device, address, stream))
 
 
-def trim(device: int = 0, keep_bytes: int = 0) -> int:
-    """Gives free memory back to the driver until at most `keep_bytes` stay reserved, without
-    waiting for the GPU. Returns the bytes that went back."""
+def trim(device: int = 0, keep_bytes: int = 0, wait: bool = False) -> int:
+    """Gives free memory back to the driver until at most `keep_bytes` stay reserved. What work of
+    the GPU still uses stays, unless `wait` says that the host waits for it. Returns the bytes that
+    went back."""
     released = _u64()
-    check(function("mend_device_trim")(device, keep_bytes, ctypes.byref(released)))
+    name = "mend_device_trim_wait" if wait else "mend_device_trim"
+    check(function(name)(device, keep_bytes, ctypes.byref(released)))
     return released.value
 
 

@@ -1,0 +1,93 @@
+/*
+ * A trim that waits for the GPU: the host waits for the oldest fence of what is wholly free, trims
+ * again, and so on, until little enough is reserved or nothing is left to wait for.
+ */
+#include "base/error.h"
+#include "heap/door.h"
+#include "heap/heap.h"
+#include "heap/layout.h"
+#include "heap/trim.h"
+#include "physical/fence.h"
+
+/* What keeps a wholly free chunk from being idle: bits of mend_waits_hold. Where `is_due`, the host
+ * waits that were begun are for it. Its former mappings wait for nothing else. */
+static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_due)
+{
+    unsigned holds = 0;
+    const mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    uint64_t end = chunk->address + chunk->size_bytes;
+    if (run == NULL) { /* mapped nowhere */
+        return holds;
+    }
+    for (const mend_span *span = run->first; span != run->last->next && span->address < end;
+         span = span->next) {
+        if (mend_span_end(span) > chunk->address) {
+            holds |= mend_waits_hold(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
+            if (is_due) {
+                mend_waits_make_due(&heap->streams, &span->waits);
+            }
+        }
+    }
+    return holds;
+}
+
+/* The host waits are for all wholly free chunks but those that wait for graphs, which may be
+ * launched again. False where there is none. */
+static bool begin_waits(mend_heap *heap)
+{
+    bool any = false;
+    mend_streams_begin_chosen_waits(&heap->streams);
+    for (mend_chunk *at = mend_chunk_whole_at_least(&heap->chunks, 0, 0); at != NULL;
+         at = mend_chunk_whole_next(at)) {
+        if ((look_at_chunk(heap, at, false) & MEND_HELD_BY_GROUPS) == 0) {
+            any = true;
+            look_at_chunk(heap, at, true);
+        }
+    }
+    return any;
+}
+
+static mend_result forbidden(void)
+{
+    return mend_fail(MEND_ERROR_CAPTURING,
+                     "a stream is being captured, which forbids to wait for the GPU and to unmap: "
+                     "trim when the capture has ended");
+}
+
+/* Behind the first trim, which left more than `keep_bytes`. */
+static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    bool is_captured = false;
+    mend_result result =
+        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    if (result != MEND_OK || (is_captured && heap->chunks.whole_bytes > 0)) {
+        return result != MEND_OK ? result : forbidden();
+    }
+    bool goes_on = begin_waits(heap);
+    while (result == MEND_OK && goes_on && heap->chunks.reserved_bytes > keep_bytes) {
+        uint64_t bytes = 0;
+        bool waited = false;
+        result = mend_streams_wait_oldest(&heap->streams, MEND_STREAM_UNKNOWN, &waited);
+        if (result == MEND_OK) { /* some may have become idle during the trim before */
+            result = mend_heap_trim_inside(heap, keep_bytes, &bytes);
+        }
+        *released_bytes += bytes;
+        goes_on = waited || bytes > 0;
+    }
+    return result;
+}
+
+mend_result mend_heap_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    mend_door door;
+    mend_result result = mend_heap_open_door(heap, &door);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_heap_trim_inside(heap, keep_bytes, released_bytes);
+    if (result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
+        result = wait_and_trim(heap, keep_bytes, released_bytes);
+    }
+    mend_heap_close_door(heap, &door);
+    return result;
+}
