@@ -49,22 +49,6 @@ MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     EXPECT_INT_EQ(1, c.retirements);
 }
 
-/* Those that were made before there was such a call too. */
-MEND_TEST(devices_allocators, one_that_cannot_wait_trims)
-{
-    devices_world world;
-    counter c;
-    uint64_t released = 0;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    allocator.struct_size = offsetof(mend_allocator, trim_wait);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
-    EXPECT_RESULT(MEND_OK, mend_device_trim_wait(0, 11, &released));
-    EXPECT_U64_EQ(111, released);
-    EXPECT_INT_EQ(0, c.trim_waits);
-    devices_close(&world);
-}
-
 MEND_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
 {
     devices_world world;

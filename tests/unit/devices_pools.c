@@ -164,27 +164,6 @@ MEND_TEST(devices_pools, calls_of_a_device_are_those_of_its_pool)
     devices_close(&world);
 }
 
-MEND_TEST(devices_pools, a_trim_may_wait_for_the_work_that_uses_what_was_freed)
-{
-    devices_world world;
-    void *block = NULL;
-    uint64_t released = 1;
-    ASSERT_TRUE(devices_open(&world));
-    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim_wait(64, 0, NULL));
-    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, 3 * MEND_MIB, world.stream, &block));
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                                .address = (uint64_t)(uintptr_t)block,
-                                .size_bytes = 3 * MEND_MIB,
-                                .finish_ns = 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, world.stream, &work));
-    EXPECT_RESULT(MEND_OK, mend_device_free(0, block, 3 * MEND_MIB, world.stream));
-    EXPECT_RESULT(MEND_OK, mend_device_trim(0, 0, &released));
-    EXPECT_U64_EQ(0, released);
-    EXPECT_RESULT(MEND_OK, mend_device_trim_wait(MEND_ALL_DEVICES, 0, &released));
-    EXPECT_U64_EQ(3 * MEND_MIB, released);
-    devices_close(&world);
-}
-
 /* A block is found whatever device it is of, and an allocation goes to the one that is current. */
 MEND_TEST(devices_pools, where_no_device_is_named_it_is_found)
 {
