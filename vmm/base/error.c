@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "base/process.h"
+#include "base/struct_size.h"
 
 /* Parts of a message come from files and from the environment: what a terminal would obey is shown
  * as '?'. */
@@ -64,7 +65,7 @@ const char *mend_result_name(mend_result result)
 
 mend_result mend_last_error(mend_error *error)
 {
-    if (error == NULL || error->struct_size == 0) {
+    if (error == NULL || !MEND_STRUCT_IS_WHOLE(error)) {
         return MEND_ERROR_INVALID_ARGUMENT; /* the last error stays readable */
     }
     const mend_thread_error *last = mend_process_error();

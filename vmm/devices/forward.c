@@ -1,6 +1,7 @@
 /* The calls that hooks are made of: each goes to the stand-in of the device or of the block, where
  * there is one, else to the device's default pool. */
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "devices/devices.h"
 #include "pool/pool.h"
 
@@ -116,9 +117,9 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
     if (result != MEND_OK) {
         return result;
     }
-    if (pointer == NULL || info == NULL || info->struct_size == 0) {
+    if (pointer == NULL || info == NULL || !MEND_STRUCT_IS_WHOLE(info)) {
         return mend_pool_invalid("mend_device_block_info: pointer or info is NULL, or its "
-                                 "struct_size is 0: start from MEND_BLOCK_INFO_INIT");
+                                 "struct_size that of no version: start from MEND_BLOCK_INFO_INIT");
     }
     if (mend_devices_have_stand_ins()) {
         mend_stand_in *stand_in = mend_stand_in_of_block(pointer);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/struct_size.h"
 #include "devices/devices.h"
 #include "pool/pool.h"
 
@@ -95,10 +96,18 @@ mend_stand_in *mend_stand_in_of_block(const void *pointer)
 /* ---- set and get ------------------------------------------------------------------------------
  */
 
+/* Its handler was there from the first version on. */
+static bool is_whole(const mend_allocator *allocator)
+{
+    return mend_struct_size_is_whole(allocator->struct_size,
+                                     offsetof(mend_allocator, record_stream));
+}
+
 static mend_result make_stand_in(const mend_allocator *given, mend_stand_in **stand_in)
 {
-    if (given->struct_size == 0) {
-        return mend_pool_invalid("mend_allocator.struct_size is 0: start from MEND_ALLOCATOR_INIT");
+    if (!is_whole(given)) {
+        return mend_pool_invalid(
+            "mend_allocator.struct_size is that of no version: start from MEND_ALLOCATOR_INIT");
     }
     if (given->struct_size > sizeof(*given)) {
         return mend_pool_invalid("mend_allocator is of a newer version than the library");
@@ -196,9 +205,10 @@ static int own_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_byte
 
 mend_result mend_get_allocator(int device, mend_allocator *allocator)
 {
-    if (allocator == NULL || allocator->struct_size == 0) {
-        return mend_pool_invalid("mend_get_allocator: allocator is NULL, or its struct_size is 0: "
-                                 "start from MEND_ALLOCATOR_INIT");
+    if (allocator == NULL || !is_whole(allocator)) {
+        return mend_pool_invalid(
+            "mend_get_allocator: allocator is NULL, or its struct_size that of "
+            "no version: start from MEND_ALLOCATOR_INIT");
     }
     mend_result result = mend_devices_check(device, true);
     if (result != MEND_OK) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "heap/layout.h"
 #include "pool/pool.h"
 
@@ -102,9 +103,9 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     if (pool == NULL || pointer == NULL || info == NULL) {
         return mend_pool_invalid("mend_get_block_info: pool, pointer or info is NULL");
     }
-    if (info->struct_size == 0) {
+    if (!MEND_STRUCT_IS_WHOLE(info)) {
         return mend_pool_invalid(
-            "mend_block_info.struct_size is 0: start from MEND_BLOCK_INFO_INIT");
+            "mend_block_info.struct_size is that of no version: start from MEND_BLOCK_INFO_INIT");
     }
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {

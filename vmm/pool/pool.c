@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/struct_size.h"
 #include "driver/cuda.h"
 #include "heap/group.h"
 #include "pool/configuration.h"
@@ -53,9 +54,9 @@ static mend_result check_config(const mend_pool_config *config)
 
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config)
 {
-    if (given->struct_size == 0) {
+    if (!MEND_STRUCT_IS_WHOLE(given)) {
         return mend_pool_invalid(
-            "mend_pool_config.struct_size is 0: start from MEND_POOL_CONFIG_INIT");
+            "mend_pool_config.struct_size is that of no version: start from MEND_POOL_CONFIG_INIT");
     }
     if (given->struct_size > sizeof(*config)) {
         return mend_pool_invalid("mend_pool_config is of a newer version than the library");

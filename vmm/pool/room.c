@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "observe/statistics.h"
 #include "pool/pool.h"
 
@@ -47,9 +48,9 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
 static mend_result read_limits(const mend_defrag_limits *given, mend_defrag_limits *limits)
 {
     *limits = (mend_defrag_limits)MEND_DEFRAG_LIMITS_INIT;
-    if (given != NULL && given->struct_size == 0) {
-        return mend_pool_invalid(
-            "mend_defrag_limits.struct_size is 0: start from MEND_DEFRAG_LIMITS_INIT");
+    if (given != NULL && !MEND_STRUCT_IS_WHOLE(given)) {
+        return mend_pool_invalid("mend_defrag_limits.struct_size is that of no version: start from "
+                                 "MEND_DEFRAG_LIMITS_INIT");
     }
     if (given != NULL && given->struct_size > sizeof(*limits)) {
         return mend_pool_invalid("mend_defrag_limits is of a newer version than the library");
@@ -66,9 +67,9 @@ mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
     if (pool == NULL) {
         return mend_pool_invalid("mend_defrag: pool is NULL");
     }
-    if (report != NULL && report->struct_size == 0) {
-        return mend_pool_invalid(
-            "mend_defrag_report.struct_size is 0: start from MEND_DEFRAG_REPORT_INIT");
+    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
+        return mend_pool_invalid("mend_defrag_report.struct_size is that of no version: start from "
+                                 "MEND_DEFRAG_REPORT_INIT");
     }
     mend_defrag_limits limits;
     mend_result result = read_limits(given, &limits);
@@ -93,8 +94,9 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
         return mend_pool_invalid("mend_get_stats: pool or stats is NULL");
     }
     size_t struct_size = stats->struct_size;
-    if (struct_size == 0) {
-        return mend_pool_invalid("mend_stats.struct_size is 0: start from MEND_STATS_INIT");
+    if (!MEND_STRUCT_IS_WHOLE(stats)) {
+        return mend_pool_invalid(
+            "mend_stats.struct_size is that of no version: start from MEND_STATS_INIT");
     }
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {

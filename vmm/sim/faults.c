@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/struct_size.h"
 #include "sim/sim.h"
 
 /* What gives back and never fails: no fault answers for it, and it is not counted. */
@@ -39,7 +40,7 @@ static int call_of(const char *name)
 mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault)
 {
     mend_sim_fault rule = MEND_SIM_FAULT_INIT;
-    if (sim == NULL || fault == NULL || fault->struct_size == 0 ||
+    if (sim == NULL || fault == NULL || !MEND_STRUCT_IS_WHOLE(fault) ||
         fault->struct_size > sizeof(rule)) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "base/struct_size.h"
 #include "sim/capture.h"
 
 #define DEFAULT_MEMORY_BYTES  (80 * MEND_GIB)
@@ -78,7 +79,7 @@ static void init_state(mend_sim *sim)
 mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
 {
     mend_sim_config filled = MEND_SIM_CONFIG_INIT;
-    if (config == NULL || sim == NULL || config->struct_size == 0 ||
+    if (config == NULL || sim == NULL || !MEND_STRUCT_IS_WHOLE(config) ||
         config->struct_size > sizeof(filled)) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
@@ -259,7 +260,7 @@ void mend_sim_set_event_delay(mend_sim *sim, uint64_t delay_ns)
 
 mend_result mend_sim_get_ledger(mend_sim *sim, mend_sim_ledger *ledger)
 {
-    if (sim == NULL || ledger == NULL || ledger->struct_size == 0) {
+    if (sim == NULL || ledger == NULL || !MEND_STRUCT_IS_WHOLE(ledger)) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
     size_t given = ledger->struct_size;

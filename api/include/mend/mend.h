@@ -14,9 +14,9 @@
  * for another thread, which may be waiting for the GPU. "Never waits" speaks of what a call does.
  *
  * Structs that may grow begin with `size_t struct_size`, set by their MEND_..._INIT macro: a
- * struct_size of 0 is an error, 0 in any other field means the documented default. A struct to be
- * filled is filled as far as caller and library both know it; a config of a newer version than the
- * library is refused.
+ * struct_size of 0, or one that ends inside of a member, is MEND_ERROR_INVALID_ARGUMENT; 0 in any
+ * other field means the documented default. A struct to be filled is filled as far as caller and
+ * library both know it; a config of a newer version than the library is refused.
  */
 #ifndef MEND_MEND_H
 #define MEND_MEND_H
@@ -79,7 +79,7 @@ typedef struct mend_error {
 
 /* Fills *error with the calling thread's last failure; a call that succeeds leaves it. The strings
  * live until the thread's next failing call. No lock, no driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (error NULL, or its struct_size 0; the last failure stays). */
+ * MEND_ERROR_INVALID_ARGUMENT (error NULL, or its struct_size wrong; the last failure stays). */
 MEND_API mend_result mend_last_error(mend_error *error);
 
 /* MEND_VERSION_MAJOR * 10000 + MINOR * 100 + PATCH of the library that runs. No lock, no driver
