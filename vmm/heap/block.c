@@ -187,12 +187,12 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
 /* What is wrong with a pointer that is not the start of a live block. */
 static mend_result explain_pointer(const mend_heap *heap, uint64_t address)
 {
-    const mend_span *span = mend_heap_span_at(heap, address);
-    if (span == NULL) {
+    if (mend_chunk_at(&heap->chunks, address) == NULL) {
         return mend_fail(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
                          (unsigned long long)address);
     }
-    if (span->live) {
+    const mend_span *span = mend_heap_block_at(heap, address);
+    if (span != NULL) {
         return mend_fail(MEND_ERROR_INTERIOR_POINTER,
                          "0x%llx lies %llu bytes inside the block at 0x%llx",
                          (unsigned long long)address, (unsigned long long)(address - span->address),

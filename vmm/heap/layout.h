@@ -77,8 +77,12 @@ mend_run *mend_layout_growing_smaller(const mend_run *run);
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
 mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
 
-/* The span that contains the address, live or free; NULL when the address is not mapped. O(n) for
- * an address that is not the start of a block. */
+/* The live block that contains the address; NULL where it is free or not mapped. The steps grow
+ * with the spans of one chunk, not with the blocks of the pool (heap/locate.c). */
+mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address);
+
+/* The span that contains the address, live or free; NULL when the address is not mapped. The same,
+ * and the spans of a run where it lies in one. */
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 
 /* Joins the spans of a run that wait for the same, or for nothing any more. */

@@ -1,8 +1,7 @@
 /* Searches in the layout: runs by size and by growth, and whether their memory is ready. */
 #include "heap/layout.h"
 
-#define RUN_OF(node, member)  ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
-#define SPAN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_span, member) : NULL)
+#define RUN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
 
 mend_run *mend_layout_run_larger(const mend_run *run)
 {
@@ -81,22 +80,6 @@ mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t addr
             return MEND_OK;
         }
     }
-}
-
-mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
-{
-    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
-    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
-    if (span != NULL || chunk == NULL) {
-        return span;
-    }
-    const mend_zone *zone = &heap->zones[chunk->zone];
-    mend_span key = {.address = address + 1};
-    span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
-    while (span != NULL && span->address > address) {
-        span = span->previous;
-    }
-    return span;
 }
 
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk)

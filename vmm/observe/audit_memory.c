@@ -9,28 +9,51 @@
 /* ---- chunks -------------------------------------------------------------------------------------
  */
 
-static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
+/* The last span of a chunk. `above` is the lowest span of the chunk looked at before, which lies
+ * higher: so each span is passed once, or once for each chunk that it covers. */
+static const mend_span *last_span_of(const mend_audit_walk *a, const mend_chunk *chunk,
+                                     const mend_span *above)
 {
-    const mend_heap *heap = a->heap;
+    uint64_t end = chunk->address + chunk->size_bytes;
+    if (above != NULL && above->address >= end) {
+        above = above->previous; /* NULL where a segment begins behind the chunk */
+    }
+    return above != NULL && mend_span_end(above) >= end ? above
+                                                        : mend_heap_span_at(a->heap, end - 1);
+}
+
+static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk,
+                           const mend_span **lowest)
+{
     uint64_t live_bytes = 0;
     uint64_t end = chunk->address + chunk->size_bytes;
-    const mend_span *span = mend_heap_span_at(heap, end - 1);
+    const mend_span *span = last_span_of(a, chunk, *lowest);
     if (span == NULL) {
         return mend_audit_broken(a, "chunk 0x%llx has no spans", MEND_AUDIT_HEX(chunk->address));
     }
-    for (; span != NULL && span->address + span->size_bytes > chunk->address;
-         span = span->previous) {
+    for (; span != NULL && mend_span_end(span) > chunk->address; span = span->previous) {
         uint64_t from = mend_max_u64(span->address, chunk->address);
-        uint64_t to = mend_min_u64(span->address + span->size_bytes, end);
+        uint64_t to = mend_min_u64(mend_span_end(span), end);
         live_bytes += span->live ? to - from : 0;
-        if (from == chunk->address) {
-            break;
-        }
+        *lowest = span;
     }
     if (live_bytes != chunk->live_bytes) {
         return mend_audit_broken(a, "chunk 0x%llx: %llu bytes are live, %llu are counted",
                                  MEND_AUDIT_HEX(chunk->address), MEND_AUDIT_HEX(live_bytes),
                                  MEND_AUDIT_HEX(chunk->live_bytes));
+    }
+    return true;
+}
+
+/* Those that are mapped, the highest first. */
+static bool mapped_chunks_are_right(const mend_audit_walk *a)
+{
+    const mend_span *lowest = NULL;
+    for (mend_tree_node *at = mend_tree_last(&a->heap->chunks.mapped); at != NULL;
+         at = mend_tree_previous(at)) {
+        if (!chunk_is_right(a, CHUNK_OF(at), &lowest)) {
+            return false;
+        }
     }
     return true;
 }
@@ -59,9 +82,9 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         lost_bytes += chunk->missing == MEND_MISSING_MAPPING ? chunk->size_bytes : 0;
         mapped += chunk->address != 0;
         unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
-        if (chunk->address != 0 && !chunk_is_right(a, chunk)) {
-            return false;
-        }
+    }
+    if (!mapped_chunks_are_right(a)) {
+        return false;
     }
     if (reserved_bytes != chunks->reserved_bytes || whole_bytes != chunks->whole_bytes ||
         unmapped_bytes != chunks->unmapped_bytes || whole != chunks->whole.count ||

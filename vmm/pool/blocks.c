@@ -93,7 +93,7 @@ bool mend_pool_holds(mend_pool *pool, const void *pointer)
         return true;
     }
     mend_heap_lock(&pool->heap);
-    bool holds = mend_heap_span_at(&pool->heap, (uint64_t)(uintptr_t)pointer) != NULL;
+    bool holds = mend_chunk_at(&pool->heap.chunks, (uint64_t)(uintptr_t)pointer) != NULL;
     mend_heap_unlock(&pool->heap);
     return holds;
 }
@@ -112,12 +112,12 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
         return result;
     }
     mend_heap_lock(&pool->heap);
-    const mend_span *span = mend_heap_span_at(&pool->heap, (uint64_t)(uintptr_t)pointer);
-    if (span == NULL) {
+    const mend_span *span = mend_heap_block_at(&pool->heap, (uint64_t)(uintptr_t)pointer);
+    if (mend_chunk_at(&pool->heap.chunks, (uint64_t)(uintptr_t)pointer) == NULL) {
         return mend_pool_leave(
             pool, mend_fail(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of this pool", pointer));
     }
-    if (!span->live) {
+    if (span == NULL) {
         return mend_pool_leave(
             pool, mend_fail(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer));
     }

@@ -1,0 +1,221 @@
+/* Pointers that are not the start of a block: each is told from the others, while blocks come and
+ * go, while the driver is busy, and among a million blocks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { MOST_BLOCKS = 200, STEPS = 1500 };
+
+typedef struct block {
+    uint64_t address;
+    uint64_t size_bytes; /* asked for */
+} block;
+
+typedef struct rig {
+    mend_world world;
+    block blocks[MOST_BLOCKS];
+    size_t count;
+    block last_freed;
+    uint64_t busy_calls; /* of the driver in which all blocks were asked for */
+} rig;
+
+static mend_result ask(mend_pool *pool, uint64_t address, uint64_t *base)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    mend_result result = mend_get_block_info(pool, (void *)(uintptr_t)address, &info);
+    *base = (uint64_t)(uintptr_t)info.base;
+    return result;
+}
+
+static void expect_inside(mend_pool *pool, const block *of, uint64_t offset)
+{
+    uint64_t base = 0;
+    EXPECT_RESULT(MEND_OK, ask(pool, of->address + offset, &base));
+    EXPECT_U64_EQ(of->address, base);
+}
+
+/* Any address of the device that lies in no block is refused, and names none. */
+static void expect_as_listed(rig *r, uint64_t address)
+{
+    uint64_t base = 0;
+    const block *of = NULL;
+    for (size_t i = 0; i < r->count; i++) {
+        uint64_t usable_bytes = mend_align_up(r->blocks[i].size_bytes, 512);
+        of = address - r->blocks[i].address < usable_bytes ? &r->blocks[i] : of;
+    }
+    mend_result result = ask(r->world.pool, address, &base);
+    if (of != NULL) {
+        EXPECT_RESULT(MEND_OK, result);
+        EXPECT_U64_EQ(of->address, base);
+    } else {
+        EXPECT_TRUE(result == MEND_ERROR_DOUBLE_FREE || result == MEND_ERROR_FOREIGN_POINTER);
+    }
+}
+
+static void step(rig *r, mend_test_random *random)
+{
+    static const uint64_t largest_bytes[] = {2000, 64 * MEND_KIB, 3 * MEND_MIB, 12 * MEND_MIB};
+    void *pointer = NULL;
+    uint64_t size_bytes = 1 + mend_test_random_below(random, largest_bytes[random->state % 4]);
+    bool takes = r->count < MOST_BLOCKS && mend_test_random_below(random, 8) < 5;
+    if (takes && mend_alloc(r->world.pool, size_bytes, NULL, &pointer) == MEND_OK) {
+        r->blocks[r->count++] = (block){(uint64_t)(uintptr_t)pointer, size_bytes};
+    } else if (r->count > 0) {
+        size_t at = mend_test_random_below(random, r->count);
+        pointer = (void *)(uintptr_t)r->blocks[at].address;
+        EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, NULL));
+        r->last_freed = r->blocks[at];
+        r->blocks[at] = r->blocks[--r->count];
+    }
+    if (mend_test_random_below(random, 50) == 0) {
+        EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, NULL));
+    }
+}
+
+/* While a driver call that takes long is under way: then runs and chunks are claimed. */
+static void ask_meanwhile(void *context, const char *call, int is_after)
+{
+    static const char *const long_calls[] = {"create", "map", "unmap", "set_access", "release"};
+    rig *r = context;
+    bool is_long = false;
+    for (size_t i = 0; i < sizeof(long_calls) / sizeof(long_calls[0]); i++) {
+        is_long = is_long || strcmp(call, long_calls[i]) == 0;
+    }
+    if (is_after || !is_long || r->count == 0) {
+        return;
+    }
+    r->busy_calls++;
+    for (uint64_t at = 0; at < r->last_freed.size_bytes; at += 1 + r->last_freed.size_bytes / 16) {
+        expect_as_listed(r, r->last_freed.address + at);
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        expect_inside(r->world.pool, &r->blocks[i], r->blocks[i].size_bytes - 1);
+        expect_inside(r->world.pool, &r->blocks[i], r->blocks[i].size_bytes / 2);
+        expect_as_listed(r, r->blocks[i].address + mend_align_up(r->blocks[i].size_bytes, 512));
+    }
+}
+
+static void drain(rig *r)
+{
+    while (r->count > 0) {
+        void *pointer = (void *)(uintptr_t)r->blocks[--r->count].address;
+        EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, NULL));
+    }
+}
+
+MEND_TEST(pool_locate, any_address_is_that_of_its_block_or_of_none)
+{
+    static rig r;
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    r = (rig){0};
+    mend_world_init(&r.world);
+    ASSERT_TRUE(mend_world_open(&r.world));
+    mend_sim_set_call_observer(r.world.sim, ask_meanwhile, &r);
+    for (int i = 0; i < STEPS && !mend_test_has_failed(); i++) {
+        step(&r, &random);
+        for (int k = 0; k < 8 && r.last_freed.address != 0; k++) {
+            uint64_t inside = mend_test_random_below(&random, r.last_freed.size_bytes + 1);
+            uint64_t around = mend_test_random_below(&random, 16 * MEND_MIB);
+            expect_as_listed(&r, r.last_freed.address + inside);
+            expect_as_listed(&r, r.last_freed.address + 8 * MEND_MIB - around);
+        }
+        for (size_t k = 0; k < r.count; k++) {
+            uint64_t offset = mend_test_random_below(&random, r.blocks[k].size_bytes);
+            expect_inside(r.world.pool, &r.blocks[k], offset);
+        }
+    }
+    EXPECT_TRUE(r.busy_calls > 0);
+    mend_sim_set_call_observer(r.world.sim, NULL, NULL);
+    mend_world_check(&r.world);
+    drain(&r);
+    mend_world_close(&r.world);
+}
+
+/* ---- among a million --------------------------------------------------------------------------
+ */
+
+enum { MANY = 1000000, IN_ONE_RUN = 200000, QUERIES = 100000 };
+
+/* Blocks of 512 B to 60 KiB, as they come: in thousands of small chunks. */
+static uint64_t size_of(size_t i)
+{
+    return 512 + i * 7919 % (60 * MEND_KIB);
+}
+
+static bool open_many(mend_world *world, void **blocks, size_t count)
+{
+    mend_world_init(world);
+    world->sim_config.memory_bytes = 80 * MEND_GIB;
+    world->sim_config.page_bytes = 2 * MEND_MIB;
+    world->sim_config.content = MEND_SIM_CONTENT_NONE;
+    world->pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    if (blocks == NULL || !mend_world_open(world)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (mend_alloc(world->pool, size_of(i), NULL, &blocks[i]) != MEND_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Hundreds of thousands of such calls: by a walk over all blocks they would take an hour. */
+MEND_TEST(pool_locate, wrong_pointers_among_a_million_blocks_cost_no_walk_over_them)
+{
+    mend_world world;
+    void **blocks = malloc(MANY * sizeof(*blocks));
+    mend_test_random random;
+    mend_test_random_init(&random, mend_test_seed());
+    ASSERT_TRUE(open_many(&world, blocks, MANY));
+    for (int k = 0; k < QUERIES; k++) {
+        size_t i = mend_test_random_below(&random, MANY);
+        block of = {(uint64_t)(uintptr_t)blocks[i], size_of(i)};
+        uint64_t offset = 1 + mend_test_random_below(&random, of.size_bytes - 1);
+        expect_inside(world.pool, &of, offset);
+        EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER,
+                      mend_free(world.pool, (char *)blocks[i] + offset, NULL));
+    }
+    for (size_t i = 0; i < MANY; i += MANY / QUERIES) {
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+    }
+    for (size_t i = 0; i < MANY; i += MANY / QUERIES) {
+        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(world.pool, blocks[i], NULL));
+    }
+    mend_world_check(&world); /* with an audit */
+    free(blocks);
+    mend_world_close(&world);
+}
+
+/* One run of very many spans, for neighbours were freed on different streams. */
+MEND_TEST(pool_locate, free_spans_in_one_run_are_not_walked)
+{
+    mend_world world;
+    void **blocks = malloc(IN_ONE_RUN * sizeof(*blocks));
+    mend_stream streams[2];
+    ASSERT_TRUE(open_many(&world, blocks, IN_ONE_RUN));
+    for (int s = 0; s < 2; s++) {
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &streams[s]));
+        void *first; /* a stream with nothing open would be the only one */
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 512, streams[s], &first));
+        ASSERT_RESULT(MEND_OK, mend_free(world.pool, first, streams[s]));
+    }
+    for (size_t i = 0; i < IN_ONE_RUN - 1; i++) {
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], streams[i % 2]));
+    }
+    for (size_t i = 0; i < IN_ONE_RUN - 1; i++) {
+        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(world.pool, blocks[i], NULL));
+    }
+    uint64_t base = 0;
+    for (int k = 0; k < IN_ONE_RUN; k++) {
+        EXPECT_RESULT(MEND_OK,
+                      ask(world.pool, (uint64_t)(uintptr_t)blocks[IN_ONE_RUN - 1] + 1, &base));
+    }
+    mend_world_check(&world);
+    free(blocks);
+    mend_world_close(&world);
+}
