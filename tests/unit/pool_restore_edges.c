@@ -99,6 +99,23 @@ MEND_TEST(pool_restore_edges, calls_go_on_while_the_driver_still_refuses)
     }
 }
 
+/* A move that the driver refuses puts the chunk beside the lost one back to its place. */
+MEND_TEST(pool_restore_edges, a_chunk_that_comes_back_is_a_neighbour_again)
+{
+    for (int i = 0; i < SIDES; i++) {
+        rig r;
+        void *none = NULL;
+        ASSERT_TRUE(open_rig(&r, (side)i));
+        free_both(&r, 0);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, 2 * CHUNK, NULL, &none));
+        mend_sim_clear_faults(r.world.sim);
+        EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, UINT64_MAX, NULL));
+        EXPECT_U64_EQ(1, r.world.pool->heap.zones[MEND_ZONE_LARGE].segment_ends.count);
+        mend_world_check(&r.world);
+        close_rig(&r);
+    }
+}
+
 /* The chunk beside the lost one is mapped, and serves a request of its size without the driver. */
 MEND_TEST(pool_restore_edges, what_lies_outside_of_the_lost_chunk_serves_requests)
 {

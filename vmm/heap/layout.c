@@ -406,14 +406,12 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span)
     join_runs(heap, span);
 }
 
-/* The first span of the segment that begins at the address; NULL where none does. */
-static mend_span *segment_start(const mend_heap *heap, const mend_zone *zone, uint64_t address)
+/* The first span of the segment of a zone that begins at the address, in whatever state; NULL where
+ * none does. */
+static mend_span *segment_start(const mend_heap *heap, int zone_number, uint64_t address)
 {
-    mend_run key = {.address = address};
-    mend_run *run =
-        RUN_OF(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address), by_address);
-    return run != NULL && run->address == address ? run->first
-                                                  : mend_pointer_map_find(&heap->blocks, address);
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    return chunk != NULL && chunk->zone == zone_number ? mend_heap_span_at(heap, address) : NULL;
 }
 
 static mend_span *segment_end(const mend_zone *zone, uint64_t address)
@@ -437,7 +435,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     *waits = (mend_waits){0};
     zone->free_bytes += span->size_bytes;
     mend_span *before = segment_end(zone, address);
-    mend_span *behind = segment_start(heap, zone, address + chunk->size_bytes);
+    mend_span *behind = segment_start(heap, zone_number, address + chunk->size_bytes);
     if (before != NULL) {
         mend_tree_remove(&zone->segment_ends, &before->by_end);
         link_spans(before, span);

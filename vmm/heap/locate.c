@@ -5,8 +5,7 @@
  */
 #include "heap/layout.h"
 
-#define SPAN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_span, member) : NULL)
-#define CHUNK_OF(node)        ((node) ? MEND_CONTAINER_OF(node, mend_chunk, by_address) : NULL)
+#define CHUNK_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, by_address) : NULL)
 
 /* From one at or before the address; NULL where the segment ends before it. */
 static mend_span *walk_forward(mend_span *span, uint64_t address)
@@ -58,6 +57,15 @@ static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
     return span;
 }
 
+/* The last span of the segment that the chunk is a part of. */
+static mend_span *end_of_segment(const mend_heap *heap, const mend_chunk *chunk)
+{
+    mend_span key = {.address = chunk->address + chunk->size_bytes};
+    mend_tree_node *node =
+        mend_tree_at_or_after(&heap->zones[chunk->zone].segment_ends, &key.by_end);
+    return node != NULL ? MEND_CONTAINER_OF(node, mend_span, by_end) : NULL;
+}
+
 /* A span behind the chunk, the nearest that is known; the end of the segment if need be. */
 static mend_span *anchor_behind(const mend_heap *heap, const mend_chunk *chunk)
 {
@@ -69,8 +77,7 @@ static mend_span *anchor_behind(const mend_heap *heap, const mend_chunk *chunk)
             return span;
         }
     }
-    mend_span key = {.address = chunk->address + chunk->size_bytes};
-    return SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
+    return end_of_segment(heap, chunk);
 }
 
 /* Two searches take turns: one walks up from the anchor, the other asks for each start that a block
@@ -95,12 +102,15 @@ static mend_span *search_chunk(const mend_heap *heap, const mend_chunk *chunk, m
     return NULL;
 }
 
-/* What contains an address of the chunk that lies in no run. */
+/* What contains an address of the chunk that lies in no run. Neighbours may be parts of two
+ * segments for a moment, while one of them gets its place: then the end of the right one leads
+ * there. */
 static mend_span *find_beside_runs(const mend_heap *heap, const mend_chunk *chunk, uint64_t address)
 {
     mend_span *anchor = anchor_before(heap, chunk);
-    return anchor != NULL ? search_chunk(heap, chunk, anchor, address)
-                          : walk_back(anchor_behind(heap, chunk), address);
+    mend_span *span = anchor != NULL ? search_chunk(heap, chunk, anchor, address)
+                                     : walk_back(anchor_behind(heap, chunk), address);
+    return span != NULL ? span : walk_back(end_of_segment(heap, chunk), address);
 }
 
 mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address)
