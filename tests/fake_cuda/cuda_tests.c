@@ -1,7 +1,7 @@
 /*
  * The real driver's files on the fake libcuda: what the contract's tests, which run on it too, do
  * not see. Opening a device under every refusal, each of them leaving nothing behind; symbols that
- * are missing; identities of streams; the kernels' module. MEND_FAKE_CUDA tells the driver's age.
+ * are missing; the kernels' module. What it says of streams is in streams.c.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -11,61 +11,8 @@
 #include "driver/cuda.h"
 #include "driver/cuda_state.h"
 #include "mend/mend_devices.h"
-#include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/fake_cuda/found.h"
 #include "tests/support/test.h"
-
-static bool is_old(void)
-{
-    const char *age = getenv("MEND_FAKE_CUDA");
-    return age != NULL && strcmp(age, "old") == 0;
-}
-
-/* The fake behind the entry points, its switches as at first; NULL, recorded, if it is not the
- * library that is found. */
-static fake_cuda *find_fake(void)
-{
-    fake_cuda_find find = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *function = library != NULL ? dlsym(library, "fake_cuda_get") : NULL;
-    EXPECT_TRUE(function != NULL);
-    if (function == NULL) {
-        return NULL;
-    }
-    memcpy(&find, &function, sizeof(find));
-    fake_cuda *fake = find();
-    fake->switches =
-        (fake_cuda_switches){.virtual_memory_claimed = true, .everything_claimed = true};
-    return fake;
-}
-
-static mend_sim_ledger ledger_of(const fake_cuda *fake)
-{
-    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-    mend_sim_get_ledger(fake->sim, &ledger);
-    return ledger;
-}
-
-static void expect_nothing_left(const fake_cuda *fake)
-{
-    mend_sim_ledger ledger = ledger_of(fake);
-    EXPECT_U64_EQ(0, ledger.chunks);
-    EXPECT_U64_EQ(0, ledger.mappings);
-    EXPECT_U64_EQ(0, ledger.reservations);
-    EXPECT_U64_EQ(0, ledger.streams);
-    EXPECT_U64_EQ(0, ledger.events);
-    EXPECT_U64_EQ(0, ledger.contexts_open);
-    EXPECT_U64_EQ(0, ledger.pending_work);
-    EXPECT_U64_EQ(0, fake->modules);
-}
-
-/* Both, or a failed test. */
-static bool find_both(fake_cuda **fake, const mend_driver **driver)
-{
-    *fake = find_fake();
-    bool found = *fake != NULL && mend_cuda_driver(driver) == MEND_OK;
-    EXPECT_TRUE(found);
-    return found;
-}
 
 MEND_TEST(fake_cuda, a_device_is_described_and_probed)
 {
@@ -263,77 +210,6 @@ MEND_TEST(fake_cuda, any_function_that_is_missing_is_named)
     fake->switches.missing_function = "cuStreamGetId";
     EXPECT_RESULT(MEND_OK, mend_cuda_load(&functions));
     EXPECT_TRUE(functions.cuStreamGetId == NULL);
-}
-
-MEND_TEST(fake_cuda, streams_have_an_identity)
-{
-    fake_cuda *fake;
-    const mend_driver *driver;
-    mend_device_info info;
-    mend_stream stream = NULL;
-    mend_stream_info real;
-    mend_stream_info legacy;
-    mend_stream_info named;
-    mend_stream_info own;
-    ASSERT_TRUE(find_both(&fake, &driver));
-    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
-    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
-    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->stream_create(driver, &stream));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, stream, &real));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &legacy));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, MEND_STREAM_LEGACY, &named));
-    EXPECT_U64_EQ(legacy.id, named.id);
-    EXPECT_TRUE(real.id != legacy.id);
-    EXPECT_PTR_EQ(info.context, real.context);
-    EXPECT_INT_EQ(MEND_CAPTURE_NONE, real.capture);
-    mend_status status = driver->stream_get_info(driver, MEND_STREAM_PER_THREAD, &own);
-    EXPECT_INT_EQ(is_old() ? MEND_DRIVER_NOT_SUPPORTED : MEND_DRIVER_OK, status);
-
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, stream));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
-    expect_nothing_left(fake);
-}
-
-/* While a blocking stream is captured, the legacy stream may not be touched. */
-MEND_TEST(fake_cuda, the_legacy_stream_looks_captured_beside_a_blocking_one)
-{
-    fake_cuda *fake;
-    const mend_driver *driver;
-    mend_device_info info;
-    mend_stream blocking = NULL;
-    mend_stream_info before;
-    mend_stream_info legacy;
-    mend_stream_info captured;
-    ASSERT_TRUE(find_both(&fake, &driver));
-    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
-    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, info.context));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, NULL, &before));
-    EXPECT_INT_EQ(MEND_CAPTURE_NONE, before.capture);
-    ASSERT_RESULT(MEND_OK, mend_sim_stream_create_blocking(fake->sim, &blocking));
-    ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(fake->sim, blocking, MEND_SIM_CAPTURE_GLOBAL));
-    for (int named = 0; named < 2; named++) {
-        mend_stream stream = named ? MEND_STREAM_LEGACY : NULL;
-        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, stream, &legacy));
-        EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, legacy.capture);
-        EXPECT_U64_EQ(0, legacy.capture_id);
-        EXPECT_U64_EQ(before.id, legacy.id);
-        EXPECT_PTR_EQ(info.context, legacy.context);
-    }
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &captured));
-    EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, captured.capture);
-    EXPECT_TRUE(captured.capture_id != 0);
-
-    /* A capture that was spoilt has no identity any more. */
-    EXPECT_INT_EQ(MEND_DRIVER_CAPTURE_UNSUPPORTED, driver->stream_query(driver, blocking));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_get_info(driver, blocking, &captured));
-    EXPECT_INT_EQ(MEND_CAPTURE_INVALIDATED, captured.capture);
-    EXPECT_U64_EQ(0, captured.capture_id);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(fake->sim, blocking, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->stream_destroy(driver, blocking));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
-    expect_nothing_left(fake);
 }
 
 /* A pool may be made while others capture: the probe takes, touches and gives back. */

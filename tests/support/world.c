@@ -59,7 +59,7 @@ mend_sim_ledger mend_world_ledger(mend_world *world)
 
 static bool device_is_well(mend_world *world, const mend_sim_ledger *ledger)
 {
-    if (ledger->violations > 0) {
+    if (ledger->violations != world->violations_meant) {
         mend_test_fail(__FILE__, __LINE__, "a rule of the driver was broken: %s",
                        mend_sim_first_violation(world->sim));
     }
@@ -67,7 +67,8 @@ static bool device_is_well(mend_world *world, const mend_sim_ledger *ledger)
         mend_test_fail(__FILE__, __LINE__, "%llu granules hold wrong bytes",
                        (unsigned long long)ledger->content_errors);
     }
-    return ledger->violations == 0 && ledger->content_errors == 0;
+    EXPECT_U64_EQ(world->captured_records_meant, ledger->captured_records);
+    return ledger->violations == world->violations_meant && ledger->content_errors == 0;
 }
 
 /* Every byte that is reserved and not live has one cause. */

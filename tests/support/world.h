@@ -16,6 +16,8 @@ typedef struct mend_world {
     mend_pool_config pool_config;
     mend_sim *sim;
     mend_pool *pool;
+    uint64_t violations_meant;       /* that a test commits itself */
+    uint64_t captured_records_meant; /* events that are recorded in captures, as nobody can help */
 } mend_world;
 
 /*

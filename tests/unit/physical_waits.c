@@ -72,12 +72,12 @@ MEND_TEST(physical_waits, every_stamp_must_be_ready)
     EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 1, false));
     EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 2, false));
     /* An epoch with a fence can be waited for, an open one has none yet. */
-    mend_fence first_fence = {6, NULL};
+    mend_fence first_fence = {.epoch = 6};
     r.states[1].fences = &first_fence;
     r.states[1].fence_count = 1;
     EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 2, true));
     EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 3, true));
-    mend_fence second_fence = {OPEN_EPOCH, NULL};
+    mend_fence second_fence = {.epoch = OPEN_EPOCH};
     r.states[2].fences = &second_fence;
     r.states[2].fence_count = 1;
     EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 3, true));

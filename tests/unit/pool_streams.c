@@ -1,5 +1,6 @@
 /* Memory that crosses from stream to stream: when it may, and who waits for whom. */
 #include "base/align.h"
+#include "driver/driver.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -189,7 +190,16 @@ MEND_TEST(pool_streams, a_stream_the_driver_does_not_know_is_refused)
     uint64_t violations = mend_world_ledger(&t.world).violations;
     void *pointer = NULL;
     int no_stream;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "stream_get_info";
+    fault.status = MEND_DRIVER_INVALID_HANDLE;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(t.world.sim, &fault));
     EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
+                  mend_alloc(t.world.pool, 512, (mend_stream)(void *)&no_stream, &pointer));
+    EXPECT_PTR_EQ(NULL, pointer);
+    EXPECT_U64_EQ(violations, mend_world_ledger(&t.world).violations);
+    /* A driver that does not look first may answer anything, or end the process. */
+    EXPECT_RESULT(MEND_ERROR_DRIVER,
                   mend_alloc(t.world.pool, 512, (mend_stream)(void *)&no_stream, &pointer));
     EXPECT_PTR_EQ(NULL, pointer);
     EXPECT_TRUE(mend_world_ledger(&t.world).violations > violations);

@@ -196,8 +196,8 @@ SIM_TEST(sim_judge, destroyed_streams_and_events_are_noticed)
     EXPECT_STATUS(MEND_DRIVER_INVALID_HANDLE, f->driver->stream_wait(f->driver, f->stream, event));
     EXPECT_HEARD(f, 4, "is not an event, or was destroyed");
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(f->sim, f->stream));
-    EXPECT_STATUS(MEND_DRIVER_INVALID_HANDLE, f->driver->stream_query(f->driver, f->stream));
-    EXPECT_STATUS(MEND_DRIVER_INVALID_HANDLE, f->driver->stream_synchronize(f->driver, f->stream));
+    EXPECT_STATUS(MEND_DRIVER_UNKNOWN, f->driver->stream_query(f->driver, f->stream));
+    EXPECT_STATUS(MEND_DRIVER_UNKNOWN, f->driver->stream_synchronize(f->driver, f->stream));
     EXPECT_HEARD(f, 6, "is not a stream, or was destroyed");
     const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH};
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_launch(f->sim, f->stream, &work));
@@ -267,8 +267,40 @@ MEND_TEST(sim_judge, events_and_streams_of_two_devices_do_not_mix)
     EXPECT_OK(f.driver->context_push(f.driver, second.context));
     EXPECT_OK(f.driver->event_create(f.driver, &event));
     EXPECT_STATUS(MEND_DRIVER_INVALID_HANDLE, f.driver->event_record(f.driver, event, f.stream));
-    EXPECT_HEARD(&f, 1, "an event of device 1 on a stream of device 0");
+    EXPECT_HEARD(&f, 1, "an event of context 0xc001 on a stream of context 0xc000");
     sim_fixture_close(&f);
+}
+
+/* A green context shares all but its streams and events with the primary one of its device. */
+SIM_TEST(sim_judge, events_of_a_green_context_are_for_its_streams)
+{
+    mend_stream green = NULL;
+    mend_stream_info info = {0};
+    mend_event event = NULL;
+    mend_event own = NULL;
+    int device = -1;
+    uint64_t address = sim_fixture_map(f, f->page, f->page);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_stream_create_green(f->sim, 0, &green));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_stream_create_green(f->sim, 8, &green));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create_green(f->sim, 7, &green));
+    EXPECT_OK(f->driver->stream_get_info(f->driver, green, &info));
+    EXPECT_TRUE(info.context != f->info.context);
+    EXPECT_PTR_EQ(f->info.context, info.home);
+    EXPECT_OK(f->driver->event_create(f->driver, &event));
+    EXPECT_STATUS(MEND_DRIVER_INVALID_HANDLE, f->driver->event_record(f->driver, event, green));
+    EXPECT_HEARD(f, 1, "an event of context 0xc000 on a stream of context 0xc070");
+    EXPECT_OK(f->driver->context_push(f->driver, info.context));
+    EXPECT_OK(f->driver->context_device(f->driver, &device));
+    EXPECT_INT_EQ(0, device);
+    EXPECT_OK(f->driver->event_create(f->driver, &own));
+    EXPECT_OK(f->driver->context_pop(f->driver));
+    sim_fixture_work(f, green, MEND_SIM_WORK_TOUCH, address, 512, 0, 1000);
+    EXPECT_OK(f->driver->event_record(f->driver, own, green));
+    EXPECT_STATUS(MEND_DRIVER_NOT_READY, f->driver->event_query(f->driver, own));
+    EXPECT_OK(f->driver->stream_wait(f->driver, f->stream, own));
+    EXPECT_OK(f->driver->context_synchronize(f->driver));
+    EXPECT_OK(f->driver->stream_query(f->driver, green));
+    EXPECT_U64_EQ(1, f->heard);
 }
 
 SIM_TEST(sim_judge, one_call_covers_one_reservation)

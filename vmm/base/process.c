@@ -173,6 +173,16 @@ mend_thread_error *mend_process_error(void)
     return &state_of_this_thread()->error;
 }
 
+uint64_t mend_process_thread_number(void)
+{
+    static atomic_uint_fast64_t last_thread;
+    static _Thread_local uint64_t number;
+    if (number == 0) {
+        number = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
+    }
+    return number;
+}
+
 unsigned *mend_process_held_ranks(void)
 {
     return &state_of_this_thread()->held_ranks;

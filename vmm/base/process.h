@@ -111,6 +111,9 @@ typedef struct mend_thread_error {
 /* The calling thread's last failure in this process. */
 mend_thread_error *mend_process_error(void);
 
+/* The calling thread's number, from 1, which no other thread of the process ever has. */
+uint64_t mend_process_thread_number(void);
+
 /* How many locks of each rank the calling thread holds, four bits a rank; none in a child of fork.
  * Debug builds only. */
 unsigned *mend_process_held_ranks(void);

@@ -78,6 +78,7 @@ enum { MEND_CU_FABRIC_HANDLE_BYTES = 64 };
 
 typedef struct CUmod_st *mend_cu_module;
 typedef struct CUfunc_st *mend_cu_function;
+typedef struct CUgreenCtx_st *mend_cu_green_context;
 typedef struct CUgraph_st *mend_cu_graph;
 typedef struct CUgraphNode_st *mend_cu_graph_node;
 
@@ -157,7 +158,8 @@ typedef struct CUgraphNode_st *mend_cu_graph_node;
 
 /* The same for functions Mend can do without; NULL where the driver lacks them. */
 #define MEND_CU_OPTIONAL_FUNCTIONS(X)                                                              \
-    X(cuStreamGetId, 12000, "", (mend_stream stream, unsigned long long *id))
+    X(cuStreamGetId, 12000, "", (mend_stream stream, unsigned long long *id))                      \
+    X(cuStreamGetGreenCtx, 12040, "", (mend_stream stream, mend_cu_green_context * context))
 
 typedef struct mend_cu_functions {
 #define X(name, version, suffix, parameters) mend_status(*name) parameters;

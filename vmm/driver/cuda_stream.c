@@ -1,50 +1,152 @@
-/* What a stream is: its identity, its context and whether it is being captured. */
+/*
+ * What a stream is: whether it is being captured, its identity and its context.
+ *
+ * Whether it is captured may be asked at any time. Who it is may not be asked while it is: the
+ * driver refuses cuStreamGetId and cuStreamGetCtx then, and spoils the capture. So the capture is
+ * asked about first, and the rest only where there is none. The special streams need no question:
+ * the legacy stream is one for each context, the other one for each context and thread.
+ */
+#include "base/process.h"
 #include "driver/cuda_state.h"
+
+/* Identities that are ours: the driver counts its own from 1. */
+#define SPECIAL_ID (UINT64_C(1) << 63)
+
+static bool is_special(mend_stream stream)
+{
+    return stream == NULL || stream == MEND_STREAM_LEGACY || stream == MEND_STREAM_PER_THREAD;
+}
 
 /*
  * Drivers before 12.0 have no identity that outlives the handle. The handle serves then, and
- * mend_forget_stream, which users owe before they destroy a stream, ends its meaning in time. The
- * per-thread stream has one handle for all threads, so it cannot be told apart.
+ * mend_forget_stream, which users owe before they destroy a stream, ends its meaning in time.
  */
-static mend_status stream_id(const mend_cu_functions *functions, mend_stream stream, uint64_t *id)
+static mend_status ask_id(const mend_cu_functions *functions, mend_stream stream, uint64_t *id)
 {
-    unsigned long long found = 0;
-    if (functions->cuStreamGetId != NULL) {
-        mend_status status = functions->cuStreamGetId(stream, &found);
-        *id = found;
+    unsigned long long found = (uintptr_t)stream;
+    mend_status status = functions->cuStreamGetId != NULL ? functions->cuStreamGetId(stream, &found)
+                                                          : MEND_DRIVER_OK;
+    *id = found;
+    return status;
+}
+
+/* The primary context of the device of a green one; NULL where Mend has not opened the device. */
+static mend_status ask_primary(mend_cuda *cuda, mend_context green, mend_context *primary)
+{
+    const mend_cu_functions *functions = &cuda->functions;
+    mend_cu_device device = 0;
+    mend_context popped = NULL;
+    mend_status status = functions->cuCtxPushCurrent(green);
+    if (status != MEND_DRIVER_OK) {
         return status;
     }
-    if (stream == MEND_STREAM_PER_THREAD) {
-        return MEND_DRIVER_NOT_SUPPORTED;
+    status = functions->cuCtxGetDevice(&device);
+    functions->cuCtxPopCurrent(&popped);
+    *primary = NULL;
+    if (status == MEND_DRIVER_OK && device >= 0 && device < MEND_CUDA_DEVICE_LIMIT) {
+        mend_mutex_lock(&cuda->mutex);
+        *primary = cuda->device[device].context;
+        mend_mutex_unlock(&cuda->mutex);
     }
-    *id = (uint64_t)(uintptr_t)(stream == NULL ? MEND_STREAM_LEGACY : stream);
-    return MEND_DRIVER_OK;
+    return status;
+}
+
+/* A stream of another context than the current one may be one of a green context. */
+static mend_status ask_home(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
+{
+    const mend_cu_functions *functions = &cuda->functions;
+    mend_context current = NULL;
+    mend_cu_green_context green = NULL;
+    info->home = info->context;
+    mend_status status = functions->cuCtxGetCurrent(&current);
+    if (status != MEND_DRIVER_OK || current == info->context ||
+        functions->cuStreamGetGreenCtx == NULL) {
+        return status;
+    }
+    status = functions->cuStreamGetGreenCtx(stream, &green);
+    return status == MEND_DRIVER_OK && green != NULL ? ask_primary(cuda, info->context, &info->home)
+                                                     : status;
+}
+
+static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
+{
+    mend_status status = ask_id(&cuda->functions, stream, &info->id);
+    if (status == MEND_DRIVER_OK) {
+        status = cuda->functions.cuStreamGetCtx(stream, &info->context);
+    }
+    return status == MEND_DRIVER_OK ? ask_home(cuda, stream, info) : status;
+}
+
+static mend_status ask_special(const mend_cu_functions *functions, mend_stream stream,
+                               mend_stream_info *info)
+{
+    mend_status status = functions->cuCtxGetCurrent(&info->context);
+    if (status == MEND_DRIVER_OK && info->context == NULL) {
+        return MEND_DRIVER_INVALID_CONTEXT;
+    }
+    info->home = info->context;
+    info->id = SPECIAL_ID;
+    if (stream == MEND_STREAM_PER_THREAD) {
+        info->id += mend_process_thread_number();
+    }
+    return status;
+}
+
+static mend_status ask_capture(const mend_cu_functions *functions, mend_stream stream,
+                               mend_stream_info *info)
+{
+    mend_cu_capture_status capture = 0;
+    mend_cu_id capture_id = 0;
+    mend_status status =
+        functions->cuStreamGetCaptureInfo(stream, &capture, &capture_id, NULL, NULL, NULL);
+    if (status == MEND_DRIVER_CAPTURE_IMPLICIT) {
+        /* The legacy stream while a blocking stream captures: not captured, but not usable. */
+        info->capture = MEND_CAPTURE_ACTIVE;
+        return MEND_DRIVER_OK;
+    }
+    if (status == MEND_DRIVER_OK) {
+        info->capture = (mend_capture_state)capture;
+        info->capture_id = info->capture == MEND_CAPTURE_ACTIVE ? capture_id : 0;
+    }
+    return status;
+}
+
+static bool is_of_capture(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED ||
+           status == MEND_DRIVER_CAPTURE_IMPLICIT;
+}
+
+/* Another thread may begin a capture between the two questions. */
+static mend_status ask_whole(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
+{
+    mend_status status = ask_capture(&cuda->functions, stream, info);
+    if (status != MEND_DRIVER_OK || info->capture != MEND_CAPTURE_NONE) {
+        return status;
+    }
+    status = ask_created(cuda, stream, info);
+    if (!is_of_capture(status)) {
+        return status;
+    }
+    *info = (mend_stream_info){0};
+    mend_status again = ask_capture(&cuda->functions, stream, info);
+    return again == MEND_DRIVER_OK && info->capture == MEND_CAPTURE_NONE ? status : again;
 }
 
 mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
                                       mend_stream_info *info)
 {
-    const mend_cu_functions *functions = mend_cuda_functions(driver);
+    mend_cuda *cuda = mend_cuda_of(driver);
     mend_stream_info found = {0};
-    mend_status status = stream_id(functions, stream, &found.id);
-    if (status == MEND_DRIVER_OK) {
-        status = functions->cuStreamGetCtx(stream, &found.context);
-    }
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    mend_cu_capture_status capture = 0;
-    mend_cu_id capture_id = 0;
-    status = functions->cuStreamGetCaptureInfo(stream, &capture, &capture_id, NULL, NULL, NULL);
-    if (status == MEND_DRIVER_CAPTURE_IMPLICIT) {
-        /* The legacy stream while a blocking stream captures: not captured, but not usable. */
-        found.capture = MEND_CAPTURE_ACTIVE;
-    } else if (status != MEND_DRIVER_OK) {
-        return status;
+    mend_status status = MEND_DRIVER_OK;
+    if (is_special(stream)) {
+        status = ask_special(&cuda->functions, stream, &found);
+        status = status == MEND_DRIVER_OK ? ask_capture(&cuda->functions, stream, &found) : status;
     } else {
-        found.capture = (mend_capture_state)capture;
-        found.capture_id = found.capture == MEND_CAPTURE_ACTIVE ? capture_id : 0;
+        status = ask_whole(cuda, stream, &found);
     }
-    *info = found;
-    return MEND_DRIVER_OK;
+    if (status == MEND_DRIVER_OK) {
+        *info = found;
+    }
+    return status;
 }

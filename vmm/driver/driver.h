@@ -105,9 +105,13 @@ typedef struct mend_chunk_properties {
     bool rdma;
 } mend_chunk_properties;
 
+/* A driver does not tell who a captured stream is, and the question spoils its capture: of a stream
+ * that was created, id, context and home are 0 while capture is not NONE. Of a special stream they
+ * are always there. */
 typedef struct mend_stream_info {
     uint64_t id;          /* unique for the life of the process, never reused (cuStreamGetId) */
-    mend_context context; /* the context the stream belongs to */
+    mend_context context; /* the one the stream belongs to, and events recorded on it must */
+    mend_context home;    /* the one whose wait covers it: of a green context the primary one */
     mend_capture_state capture;
     uint64_t capture_id; /* unique among captures; 0 unless capture is ACTIVE */
 } mend_stream_info;
@@ -229,9 +233,10 @@ struct mend_driver {
     mend_status (*context_synchronize)(const mend_driver *);
 
     /* Sets the thread's capture mode to *mode and gives the former one back in *mode. While a
-     * stream is captured, calls of addresses, chunks and plain memory, and asking for events, are
-     * unsafe: a thread that its mode does not let make them is answered CAPTURE_UNSUPPORTED, and
-     * the capture is spoilt. The relaxed mode lets it make them. */
+     * stream is captured, calls of plain memory and asking for events are unsafe: a thread that its
+     * mode does not let make them is answered CAPTURE_UNSUPPORTED, and the capture is spoilt. The
+     * relaxed mode lets it make them. Calls of addresses and chunks have nothing to do with
+     * captures. */
     mend_status (*exchange_capture_mode)(const mend_driver *, mend_capture_mode *mode);
 
     /* ---- addresses -------------------------------------------------------------------------- */
@@ -263,8 +268,8 @@ struct mend_driver {
                        uint64_t offset_bytes, mend_chunk_handle handle);
 
     /* Unmaps whole mappings: the range must begin where a mapping begins, end where one ends and
-     * have no hole, inside one reservation. Does not wait for work in flight. Not what work
-     * recorded in a capture under way touches. INVALID_VALUE for a breach. */
+     * have no hole, inside one reservation. Does not wait for work in flight, and asks no capture
+     * whether it recorded work that touches the range. INVALID_VALUE for a breach. */
     mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
 
     /* Makes a wholly mapped range of whole mappings, inside one reservation, readable and writable
@@ -311,12 +316,13 @@ struct mend_driver {
     mend_status (*stream_query)(const mend_driver *, mend_stream stream);
     mend_status (*stream_synchronize)(const mend_driver *, mend_stream stream);
 
-    /* Makes all later work of `stream` wait for the event, on the device. Never blocks the host. */
+    /* Makes all later work of `stream` wait for the event, on the device. */
     mend_status (*stream_wait)(const mend_driver *, mend_stream stream, mend_event event);
 
     /* What the stream is. A special handle is that of the current context, which it needs. The
      * legacy stream while a blocking stream captures is ACTIVE with capture_id 0: not captured, but
-     * not to be touched. NOT_SUPPORTED for the per-thread stream of a driver before CUDA 12.0. */
+     * not to be touched. Never harms a capture. The handle of a stream that was destroyed may not
+     * be asked about: a driver reads what it points to, and the process may die of it. */
     mend_status (*stream_get_info)(const mend_driver *, mend_stream stream, mend_stream_info *info);
 
     /* ---- events ---------------------------------------------------------------------------------
@@ -325,6 +331,11 @@ struct mend_driver {
     /* An event without timing, of the current context. Recording marks the work queued so far. An
      * event never recorded counts as complete. */
     mend_status (*event_create)(const mend_driver *, mend_event *event);
+
+    /* Of the same context as the stream: INVALID_HANDLE otherwise. On a captured stream it marks a
+     * place in the graph: the event can be asked for no more (CAPTURED_EVENT) before it is recorded
+     * elsewhere, and whoever waits for it joins the capture. May block while the stream's queue is
+     * full; so may stream_wait. */
     mend_status (*event_record)(const mend_driver *, mend_event event, mend_stream stream);
     mend_status (*event_query)(const mend_driver *, mend_event event);
     mend_status (*event_synchronize)(const mend_driver *, mend_event event);

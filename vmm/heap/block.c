@@ -371,6 +371,7 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stre
         return no_host_memory();
     }
     mend_wait *node = mend_slab_take(&heap->wait_slab);
+    heap->streams.items[user].is_user = true;
     *node = (mend_wait){{0, user}, span->waits.others};
     span->waits.others = node;
     return MEND_OK;

@@ -72,13 +72,18 @@ static void release_everything(mend_heap *heap, refusal *first)
 }
 
 /* Everything queued so far is done, where *status is OK. MEND_ERROR_CAPTURING when it must not be
- * waited for. */
+ * waited for. Where nobody tells of captures the wait might spoil one: it is left out. */
 static mend_result wait_for_work(mend_heap *heap, mend_status *status)
 {
     bool is_captured = false;
-    mend_streams_find_capture_at_end(&heap->streams, &is_captured);
+    mend_result told = MEND_ERROR_DRIVER;
+    for (int tries = 0; tries < TRIES && told == MEND_ERROR_DRIVER; tries++) {
+        told = mend_streams_find_capture_at_end(&heap->streams, &is_captured);
+    }
     *status = MEND_DRIVER_UNKNOWN;
-    for (int tries = 0; tries < TRIES && *status != MEND_DRIVER_OK && !is_captured; tries++) {
+    for (int tries = 0;
+         tries < TRIES && *status != MEND_DRIVER_OK && !is_captured && told != MEND_ERROR_DRIVER;
+         tries++) {
         *status = heap->driver->context_synchronize(heap->driver);
         is_captured = *status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
                       *status == MEND_DRIVER_CAPTURE_INVALIDATED;

@@ -14,7 +14,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
     if (status != MEND_DRIVER_OK && status != MEND_DRIVER_INVALID_HANDLE) {
         return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
     }
-    if (status == MEND_DRIVER_INVALID_HANDLE || info.id != state->id) {
+    if (status == MEND_DRIVER_INVALID_HANDLE || !mend_streams_learn(streams, state, &info)) {
         *reach = MEND_REACH_GONE;
     } else {
         *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;

@@ -11,9 +11,31 @@ static mend_result no_host_memory(void)
     return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
 }
 
-static mend_result take_event(mend_streams *streams, mend_event *event)
+/* Creates an event of a context that need not be the current one. */
+static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
 {
-    if (streams->spare_count > 0) {
+    const mend_driver *driver = streams->driver;
+    if (context == streams->context) {
+        return driver->event_create(driver, event);
+    }
+    mend_status status = driver->context_push(driver, context);
+    if (status == MEND_DRIVER_OK) {
+        status = driver->event_create(driver, event);
+        driver->context_pop(driver);
+    }
+    return status;
+}
+
+/* Events of green contexts are not used again: a context that ended may have left its handle to
+ * another one, and nothing tells whose an event is. */
+static bool is_used_again(const mend_streams *streams, mend_context context)
+{
+    return context == streams->context;
+}
+
+static mend_result take_event(mend_streams *streams, mend_context context, mend_event *event)
+{
+    if (is_used_again(streams, context) && streams->spare_count > 0) {
         *event = streams->spare_events[--streams->spare_count];
         return MEND_OK;
     }
@@ -22,7 +44,7 @@ static mend_result take_event(mend_streams *streams, mend_event *event)
                            (size_t)streams->events_held + 1, sizeof(mend_event))) {
         return no_host_memory();
     }
-    mend_status status = streams->driver->event_create(streams->driver, event);
+    mend_status status = create_event(streams, context, event);
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
     }
@@ -30,9 +52,14 @@ static mend_result take_event(mend_streams *streams, mend_event *event)
     return MEND_OK;
 }
 
-static void keep_event(mend_streams *streams, mend_event event)
+static void keep_event(mend_streams *streams, mend_event event, mend_context context)
 {
-    streams->spare_events[streams->spare_count++] = event;
+    if (is_used_again(streams, context)) {
+        streams->spare_events[streams->spare_count++] = event;
+    } else {
+        streams->driver->event_destroy(streams->driver, event);
+        streams->events_held--;
+    }
 }
 
 /* Records an event on `recorder` behind the open epoch of `stream`. */
@@ -44,17 +71,18 @@ static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t
         return no_host_memory();
     }
     mend_event event;
-    mend_result result = take_event(streams, &event);
+    mend_context context = streams->items[recorder].context;
+    mend_result result = take_event(streams, context, &event);
     if (result != MEND_OK) {
         return result;
     }
     const mend_driver *driver = streams->driver;
     mend_status status = driver->event_record(driver, event, streams->items[recorder].handle);
     if (status != MEND_DRIVER_OK) {
-        keep_event(streams, event);
+        keep_event(streams, event, context);
         return mend_streams_driver_failed(streams, MEND_CALL_event_record, status);
     }
-    state->fences[state->fence_count++] = (mend_fence){state->open_epoch, event};
+    state->fences[state->fence_count++] = (mend_fence){state->open_epoch, event, context};
     state->open_epoch++;
     state->open = false;
     state->open_bytes = 0;
@@ -66,7 +94,7 @@ mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
     return streams->verify ? MEND_OK : mend_streams_close_named(streams, stream);
 }
 
-mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
+static mend_result close_slot(mend_streams *streams, uint32_t stream)
 {
     const mend_stream_state *state = &streams->items[stream];
     if (!state->open || state->group != 0) {
@@ -78,10 +106,39 @@ mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
                                                          : record_fence(streams, stream, stream);
 }
 
+/* Records what was freed in captures of the stream, which are over. Blocks may still name the slot
+ * as a user: only the context covers what those users did, and what follows. */
+static mend_result close_double(mend_streams *streams, uint32_t stream)
+{
+    mend_result result = close_slot(streams, stream);
+    mend_stream_state *state = &streams->items[stream];
+    if (result == MEND_OK && !state->open) {
+        state->known = false;
+        state->is_double = false;
+        state->handle = NULL;
+        state->open = state->is_user;
+    }
+    return result;
+}
+
+mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
+{
+    mend_result result = close_slot(streams, stream);
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
+         streams->verify && i < streams->count && result == MEND_OK; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->is_double && state->id == streams->items[stream].id) {
+            result = close_double(streams, i);
+        }
+    }
+    return result;
+}
+
 /* Takes back the fence recorded last, as if the epoch had stayed open. */
 static void take_back_fence(mend_streams *streams, mend_stream_state *state)
 {
-    keep_event(streams, state->fences[--state->fence_count].event);
+    const mend_fence *fence = &state->fences[--state->fence_count];
+    keep_event(streams, fence->event, fence->context);
     state->open_epoch--;
     state->open = true;
 }
@@ -128,7 +185,7 @@ static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t 
 {
     for (size_t i = 0; i < count; i++) {
         state->passed_epoch = state->fences[i].epoch;
-        keep_event(streams, state->fences[i].event);
+        keep_event(streams, state->fences[i].event, state->fences[i].context);
     }
     if (count == 0) {
         return;

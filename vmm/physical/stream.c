@@ -44,8 +44,8 @@ bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t eleme
 }
 
 /* A slot for a new stream: a forgotten one whose fences have passed, or one more. */
-static mend_result add_stream(mend_streams *streams, mend_stream handle, uint64_t id,
-                              uint32_t group, uint32_t *index)
+static mend_result add_stream(mend_streams *streams, mend_stream handle,
+                              const mend_stream_info *info, uint32_t group, uint32_t *index)
 {
     uint32_t at = streams->count;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
@@ -73,9 +73,14 @@ static mend_result add_stream(mend_streams *streams, mend_stream handle, uint64_
         memset(state->waited_epochs, 0, state->waited_capacity * sizeof(uint64_t));
     }
     state->handle = handle;
-    state->id = id;
+    state->id = info->id;
+    state->capture_id = info->id == 0 ? info->capture_id : 0;
+    state->context = info->context;
+    state->is_double = false;
+    state->is_user = false;
     state->group = group;
     state->known = true;
+    state->seen_captured = info->capture != MEND_CAPTURE_NONE;
     *index = at;
     return MEND_OK;
 }
@@ -87,7 +92,8 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     mend_list_init(&streams->watches);
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
-    return add_stream(streams, MEND_NO_STREAM, 0, 0, &unknown);
+    const mend_stream_info none = {0};
+    return add_stream(streams, MEND_NO_STREAM, &none, 0, &unknown);
 }
 
 mend_status mend_streams_clear(mend_streams *streams)
@@ -148,6 +154,35 @@ static void abandon(mend_streams *streams, mend_stream_state *state)
     state->open = true;
 }
 
+/* The slot's stream is the one that was asked: by its identity, or by the capture that both are in,
+ * which no stream leaves before it ends. */
+static bool is_same(const mend_stream_state *state, const mend_stream_info *info)
+{
+    return info->id != 0 ? state->id == info->id
+                         : state->id == 0 && state->capture_id == info->capture_id;
+}
+
+/* The slot's stream is gone: its identity is another's, or the capture it was known by has ended,
+ * so that nothing will tell any more whether it is the same. */
+static bool is_past(const mend_stream_state *state, const mend_stream_info *info)
+{
+    return state->id == 0 || info->id != 0;
+}
+
+/* The slot outside all groups of the stream that was asked; NULL: it is not known yet. */
+static const mend_stream_state *find_first(const mend_streams *streams, mend_stream handle,
+                                           const mend_stream_info *info)
+{
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->known && state->handle == handle && state->group == 0 && !state->is_double &&
+            is_same(state, info)) {
+            return state;
+        }
+    }
+    return NULL;
+}
+
 /* By handle and identity. The per-thread stream has one handle for all threads; any other slot of
  * the handle is that of a stream which was destroyed without a word. Whether the stream is captured
  * is the same for all groups that use it. */
@@ -155,18 +190,28 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
                             const mend_stream_info *info, uint32_t *index)
 {
     bool is_found = false;
+    const mend_stream_state *first = find_first(streams, handle, info);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
-        if (!state->known || state->handle != handle) {
+        if (!state->known || state->handle != handle || state->is_double) {
             continue;
         }
-        if (state->id == info->id) {
+        if (first != NULL && state->group == 0 && state->id == 0 && first->id != 0) {
+            /* Made in a capture of a stream that had the handle before, and has it still. */
+            state->id = first->id;
+            state->context = first->context;
+            state->is_double = true;
+            state->seen_captured = false;
+            continue;
+        }
+        if (is_same(state, info)) {
             state->seen_captured = info->capture != MEND_CAPTURE_NONE;
             if (state->group == group) {
                 *index = i;
                 is_found = true;
             }
-        } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0) {
+        } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0 &&
+                   is_past(state, info)) {
             abandon(streams, state);
         }
     }
@@ -180,6 +225,20 @@ static bool is_of_handle(mend_status status)
            status == MEND_DRIVER_NOT_SUPPORTED;
 }
 
+/* A capture began between two questions of the door. */
+static bool is_of_capture(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;
+}
+
+static mend_result result_of_asking(mend_status status)
+{
+    if (is_of_handle(status)) {
+        return MEND_ERROR_UNKNOWN_STREAM;
+    }
+    return is_of_capture(status) ? MEND_ERROR_CAPTURING : MEND_ERROR_DRIVER;
+}
+
 /* Asks the driver what the handle means now. */
 static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_info *info)
 {
@@ -190,12 +249,11 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
         return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
-        return mend_fail_driver(is_of_handle(status) ? MEND_ERROR_UNKNOWN_STREAM
-                                                     : MEND_ERROR_DRIVER,
-                                call, status, driver->status_name(driver, status),
+        return mend_fail_driver(result_of_asking(status), call, status,
+                                driver->status_name(driver, status),
                                 "the driver does not tell of the stream %p", (void *)handle);
     }
-    if (info->context != NULL && info->context != streams->context) {
+    if (info->home != NULL && info->home != streams->context) {
         return mend_fail(MEND_ERROR_UNKNOWN_STREAM,
                          "the stream %p belongs to another context than the pool's device uses",
                          (void *)handle);
@@ -216,15 +274,31 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
     if (result != MEND_OK) {
         return result;
     }
+    if (!suffices && info.id == 0 && info.capture_id == 0) {
+        return mend_fail(MEND_ERROR_CAPTURING,
+                         "the capture of the stream %p was invalidated: which stream it is can be "
+                         "asked when that capture has ended",
+                         (void *)handle);
+    }
     handle = plain(handle);
     if (!suffices && lookup_verified(streams, handle, group, &info, index)) {
         return MEND_OK;
     }
-    result = add_stream(streams, handle, info.id, group, index);
-    if (result == MEND_OK) {
-        streams->items[*index].seen_captured = info.capture != MEND_CAPTURE_NONE;
+    return add_stream(streams, handle, &info, group, index);
+}
+
+bool mend_streams_learn(const mend_streams *streams, mend_stream_state *state,
+                        const mend_stream_info *info)
+{
+    if (info->id == 0 || state->id != 0) {
+        return info->id == 0 || state->id == info->id;
     }
-    return result;
+    if (streams->verify || info->home != streams->context) {
+        return false;
+    }
+    state->id = info->id;
+    state->context = info->context;
+    return true;
 }
 
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
@@ -239,7 +313,7 @@ void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (state->known && state->group != 0 && state->handle == handle &&
-            (id == 0 || state->id == id)) {
+            (id == 0 || state->id == 0 || state->id == id)) {
             state->known = false;
             state->seen_captured = false;
             state->handle = NULL;

@@ -31,11 +31,17 @@ typedef struct mend_stamp {
 typedef struct mend_fence {
     uint64_t epoch;
     mend_event event;
+    mend_context context; /* of the event: that of the stream it was recorded on */
 } mend_fence;
 
 typedef struct mend_stream_state {
     mend_stream handle;
-    uint64_t id;            /* unique for ever, unlike the handle */
+    uint64_t id;            /* unique for ever, unlike the handle; 0: not known yet, for the stream
+                               was captured whenever it was asked */
+    uint64_t capture_id;    /* id 0: the capture in which it was met */
+    bool is_double;         /* an older slot stands for the same stream */
+    bool is_user;           /* blocks may name it as one that uses them */
+    mend_context context;   /* its own, of the events recorded on it; known with the id */
     uint32_t group;         /* the group it belongs to; 0: none */
     bool known;             /* false: forgotten, the slot waits for its fences */
     bool seen_captured;     /* when the driver was last asked about it */
@@ -61,7 +67,8 @@ typedef struct mend_watch {
 
 typedef struct mend_streams {
     const mend_driver *driver;
-    mend_context context; /* streams of other contexts are refused */
+    mend_context context; /* streams that it does not wait for are refused: those of others, but for
+                             the green contexts of the device */
     bool verify; /* streams end without a word: a handle may mean another stream at any time, so it
                     is asked at each find, and only then */
     bool serves_any;   /* memory was asked for that any stream may use: it matters what is idle */
@@ -90,8 +97,18 @@ mend_status mend_streams_clear(mend_streams *streams);
 /*
  * The index of a stream in a group (0: outside all), registering it when it is new. Reaches the
  * driver for a new stream, for the per-thread stream, and for every one where identities are to be
- * verified. MEND_ERROR_UNKNOWN_STREAM (another context, or the driver does not know it),
- * MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * verified.
+ *
+ * Who a captured stream is cannot be asked. One that is new is known by its handle and its capture
+ * then, and by its identity from the first time on that it is reached without a capture. Where
+ * identities are to be verified, a slot is made for handle and capture, which are one until that
+ * capture ends. If a stream has the handle afterwards that had it before, the slot was for that
+ * one, and becomes its double. Otherwise nothing will tell which stream it was: what it freed waits
+ * for the context.
+ *
+ * MEND_ERROR_UNKNOWN_STREAM (another context, or the driver does not know it),
+ * MEND_ERROR_CAPTURING (which stream it is must be verified, and its capture was spoilt),
+ * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
                               uint32_t *index);
@@ -168,6 +185,11 @@ void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64
 /* The slots of a group become those of a forgotten stream: their memory waits for its fences, or
  * for the context. */
 void mend_streams_release_group(mend_streams *streams, uint32_t group);
+
+/* The stream was asked, and its identity is to be learned: false where it is not this stream, or
+ * can never be. */
+bool mend_streams_learn(const mend_streams *streams, mend_stream_state *state,
+                        const mend_stream_info *info);
 
 /* The result of a failed driver call, with its detail. */
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,

@@ -52,19 +52,20 @@ mend_status mend_sim_capture_takes_wait(mend_sim *sim, mend_sim_stream *stream,
 
 /* ---- capture_rules.c ------------------------------------------------------------------------ */
 
-/* Whether the calling thread may make a call that is unsafe beside the captures under way; asked
- * for the calls that are, and for any. */
+/* Whether the calling thread may make a call that is unsafe beside the captures under way. */
 mend_status mend_sim_capture_admits_unsafe(mend_sim *sim);
-mend_status mend_sim_capture_admits_call(mend_sim *sim, mend_driver_call call);
+
+/* Whether it may ask who a stream is: not while that is captured. */
+mend_status mend_sim_capture_admits_identity(mend_sim *sim, mend_sim_stream *stream);
 
 /* Refuses a call that capture forbids on this stream, event or device, and spoils the capture. */
 mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stream);
 mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event);
 mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device);
 
-/* A mapping is kept for the captures whose work, as far as recorded, touches it. Where that is
- * none, nobody is harmed: a graph that comes to use it later is judged when it runs. */
-mend_status mend_sim_capture_forbids_unmap(mend_sim *sim, const mend_sim_mapping *mapping);
+/* A driver unmaps what the work of a capture under way touches, and says nothing: the graph is of
+ * no use unless something is mapped there again. Explained as a violation, nothing more. */
+void mend_sim_capture_minds_unmap(mend_sim *sim, const mend_sim_mapping *mapping);
 
 /* The captured stream whose turn the legacy stream `stream` cannot wait for; NULL: there is none,
  * or `stream` is another. */
@@ -72,10 +73,6 @@ mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_s
 
 /* Refuses the use of the legacy stream then, and spoils the captures. */
 mend_status mend_sim_capture_admits_legacy(mend_sim *sim, const mend_sim_stream *stream);
-
-/* A record on a captured stream is legal, and yet no business of an allocator: whoever waits for
- * the event joins the capture. Explained as a violation, nothing more. */
-void mend_sim_capture_minds_record(mend_sim *sim, const mend_sim_stream *stream);
 
 mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode);
 

@@ -47,21 +47,21 @@ mend_status mend_sim_capture_admits_unsafe(mend_sim *sim)
                            mend_driver_call_name(sim->call));
 }
 
-/* Those with more to ask first, of events and of plain memory, ask for themselves. */
-mend_status mend_sim_capture_admits_call(mend_sim *sim, mend_driver_call call)
+mend_status mend_sim_capture_admits_identity(mend_sim *sim, mend_sim_stream *stream)
 {
-    switch (call) {
-    case MEND_CALL_reserve:
-    case MEND_CALL_address_free:
-    case MEND_CALL_create:
-    case MEND_CALL_release:
-    case MEND_CALL_map:
-    case MEND_CALL_unmap:
-    case MEND_CALL_set_access:
-        return mend_sim_capture_admits_unsafe(sim);
-    default:
+    const mend_sim_thread *thread = mend_sim_thread_get(sim);
+    mend_sim_stream *captured =
+        stream->capture != NULL ? stream : mend_sim_capture_shuts_legacy(sim, stream);
+    if (thread == NULL || captured == NULL) {
+        return thread == NULL ? MEND_DRIVER_OUT_OF_MEMORY : MEND_DRIVER_OK;
+    }
+    if (sim->config.identity_in_capture && !forbids_unsafe(captured->capture, thread)) {
         return MEND_DRIVER_OK;
     }
+    captured->capture->spoilt = true;
+    return mend_sim_refuse(sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
+                           "stream %" PRIu64 " is captured: who it is may not be asked",
+                           stream->id);
 }
 
 mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode)
@@ -109,21 +109,19 @@ mend_status mend_sim_capture_forbids_event(mend_sim *sim, mend_sim_event *event)
                            mend_driver_call_name(sim->call));
 }
 
-mend_status mend_sim_capture_forbids_unmap(mend_sim *sim, const mend_sim_mapping *mapping)
+void mend_sim_capture_minds_unmap(mend_sim *sim, const mend_sim_mapping *mapping)
 {
     const uint64_t address = mapping->address;
     const uint64_t size = mapping->size_bytes;
     for (mend_list *at = sim->captures.next; at != &sim->captures; at = at->next) {
-        mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
+        const mend_sim_capture *capture = MEND_CONTAINER_OF(at, mend_sim_capture, link);
         if (mend_sim_graph_touches(capture->graph, address, size)) {
-            capture->spoilt = true;
-            return mend_sim_refuse(
-                sim, MEND_DRIVER_CAPTURE_UNSUPPORTED,
+            (void)mend_sim_refuse(
+                sim, MEND_DRIVER_OK,
                 "%s: " RANGE_FORMAT " while stream %" PRIu64 " is captured, whose graph uses it",
                 mend_driver_call_name(sim->call), RANGE_OF(address, size), capture->origin->id);
         }
     }
-    return MEND_DRIVER_OK;
 }
 
 mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_sim_stream *stream)
@@ -152,14 +150,6 @@ mend_status mend_sim_capture_admits_legacy(mend_sim *sim, const mend_sim_stream 
                            "%s: on the legacy stream, which would wait for the blocking stream "
                            "%" PRIu64 ", which is captured",
                            mend_driver_call_name(sim->call), captured->id);
-}
-
-void mend_sim_capture_minds_record(mend_sim *sim, const mend_sim_stream *stream)
-{
-    if (mend_sim_capture_state(stream->capture) == MEND_CAPTURE_ACTIVE) {
-        (void)mend_sim_refuse(sim, MEND_DRIVER_OK, "%s: stream %" PRIu64 " is captured",
-                              mend_driver_call_name(sim->call), stream->id);
-    }
 }
 
 mend_status mend_sim_capture_forbids_device(mend_sim *sim, int device)

@@ -6,8 +6,9 @@
 #include "base/align.h"
 #include "sim/sim.h"
 
-/* Contexts are numbers: this one for device 0, the next for device 1. */
-#define CONTEXT_BASE ((uintptr_t)0xC000)
+/* The primary context of device 0, the next is that of device 1. */
+#define CONTEXT_BASE  ((uintptr_t)0xC000)
+#define MOST_CONTEXTS ((uintptr_t)MEND_SIM_MOST_DEVICES * (1 + MEND_SIM_MOST_GREEN))
 
 /* Names the threads of the process for every simulated device in it: a pthread_t would come back
  * for another thread, which would then inherit a stack of contexts. */
@@ -39,7 +40,7 @@ mend_sim_thread *mend_sim_thread_get(mend_sim *sim)
     return thread;
 }
 
-mend_status mend_sim_current_device(mend_sim *sim, int *device)
+mend_status mend_sim_current_context(mend_sim *sim, int *context)
 {
     mend_sim_thread *thread = mend_sim_thread_get(sim);
     if (thread == NULL) {
@@ -50,8 +51,18 @@ mend_status mend_sim_current_device(mend_sim *sim, int *device)
                                "%s: no context is current in this thread",
                                mend_driver_call_name(sim->call));
     }
-    *device = thread->contexts[thread->depth - 1];
+    *context = thread->contexts[thread->depth - 1];
     return MEND_DRIVER_OK;
+}
+
+mend_status mend_sim_current_device(mend_sim *sim, int *device)
+{
+    int context = 0;
+    mend_status status = mend_sim_current_context(sim, &context);
+    if (status == MEND_DRIVER_OK) {
+        *device = mend_sim_device_of(context);
+    }
+    return status;
 }
 
 mend_status mend_sim_context_device(mend_sim *sim, int *device)
@@ -60,13 +71,13 @@ mend_status mend_sim_context_device(mend_sim *sim, int *device)
     if (thread == NULL || thread->depth == 0) {
         return thread == NULL ? MEND_DRIVER_OUT_OF_MEMORY : MEND_DRIVER_INVALID_CONTEXT;
     }
-    *device = thread->contexts[thread->depth - 1];
+    *device = mend_sim_device_of(thread->contexts[thread->depth - 1]);
     return MEND_DRIVER_OK;
 }
 
-mend_context mend_sim_context_of(int device)
+mend_context mend_sim_context_of(int context)
 {
-    return (mend_context)(CONTEXT_BASE + (uintptr_t)device);
+    return (mend_context)(CONTEXT_BASE + (uintptr_t)context);
 }
 
 mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info)
@@ -105,9 +116,10 @@ mend_status mend_sim_device_close(mend_sim *sim, int device)
 
 mend_status mend_sim_context_push(mend_sim *sim, mend_context context)
 {
-    uintptr_t device = (uintptr_t)context - CONTEXT_BASE;
-    if ((uintptr_t)context < CONTEXT_BASE || device >= (uintptr_t)sim->config.device_count ||
-        sim->devices[device].open_count == 0) {
+    uintptr_t number = (uintptr_t)context - CONTEXT_BASE;
+    uintptr_t device = number % MEND_SIM_MOST_DEVICES;
+    if ((uintptr_t)context < CONTEXT_BASE || number >= MOST_CONTEXTS ||
+        device >= (uintptr_t)sim->config.device_count || sim->devices[device].open_count == 0) {
         return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
                                "context_push: %p is not the context of an open device",
                                (void *)context);
@@ -116,7 +128,7 @@ mend_status mend_sim_context_push(mend_sim *sim, mend_context context)
     if (thread == NULL || thread->depth == MEND_SIM_CONTEXT_DEPTH) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    thread->contexts[thread->depth++] = (int)device;
+    thread->contexts[thread->depth++] = (int)number;
     return MEND_DRIVER_OK;
 }
 

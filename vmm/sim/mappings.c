@@ -186,28 +186,24 @@ static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address
                      : mend_sim_refuse(sim, invalid, "%s: the range is empty", call);
 }
 
-static mend_status check_not_captured(mend_sim *sim, const mend_sim_mapping *mapping,
-                                      uint64_t count)
+/* Tells of captures that recorded work on one of `count` mappings. */
+static void mind_captures(mend_sim *sim, const mend_sim_mapping *mapping, uint64_t count)
 {
-    mend_status status = MEND_DRIVER_OK;
-    for (uint64_t left = count; left > 0 && status == MEND_DRIVER_OK; left--) {
-        status = mend_sim_capture_forbids_unmap(sim, mapping);
+    for (uint64_t left = mend_list_is_empty(&sim->captures) ? 0 : count; left > 0; left--) {
+        mend_sim_capture_minds_unmap(sim, mapping);
         mend_tree_node *next = mend_tree_next(&mapping->by_address);
         mapping = next != NULL ? MAPPING_OF(next) : NULL;
     }
-    return status;
 }
 
 mend_status mend_sim_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes)
 {
     mend_sim_mapping *mapping = NULL;
     mend_status status = check_whole(sim, "unmap", address, size_bytes, &mapping);
-    if (status == MEND_DRIVER_OK) {
-        status = check_not_captured(sim, mapping, sim->bill_mappings);
-    }
     if (status != MEND_DRIVER_OK) {
         return status;
     }
+    mind_captures(sim, mapping, sim->bill_mappings);
     if (!mend_sim_content_unmap(sim, address, size_bytes)) {
         return MEND_DRIVER_UNKNOWN;
     }

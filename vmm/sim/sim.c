@@ -164,7 +164,7 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
     if (status == MEND_DRIVER_OK && can_fail) {
         status = mend_sim_fault_answer(sim, call, size_bytes);
     }
-    return status == MEND_DRIVER_OK ? mend_sim_capture_admits_call(sim, call) : status;
+    return status;
 }
 
 mend_status mend_sim_call_end(mend_sim *sim, mend_status status)
@@ -192,13 +192,14 @@ void mend_sim_advance(mend_sim *sim, uint64_t duration_ns)
     mend_mutex_unlock(&sim->mutex);
 }
 
-static mend_result make_stream(mend_sim *sim, mend_sim_stream_kind kind, mend_stream *stream)
+static mend_result make_stream(mend_sim *sim, int context, mend_sim_stream_kind kind,
+                               mend_stream *stream)
 {
     if (sim == NULL || stream == NULL) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
     mend_mutex_lock(&sim->mutex);
-    mend_sim_stream *made = mend_sim_stream_make(sim, 0, kind);
+    mend_sim_stream *made = mend_sim_stream_make(sim, context, kind);
     if (made != NULL) {
         *stream = (mend_stream)made->handle;
     }
@@ -208,12 +209,20 @@ static mend_result make_stream(mend_sim *sim, mend_sim_stream_kind kind, mend_st
 
 mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream)
 {
-    return make_stream(sim, MEND_SIM_STREAM_NON_BLOCKING, stream);
+    return make_stream(sim, 0, MEND_SIM_STREAM_NON_BLOCKING, stream);
 }
 
 mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream)
 {
-    return make_stream(sim, MEND_SIM_STREAM_BLOCKING, stream);
+    return make_stream(sim, 0, MEND_SIM_STREAM_BLOCKING, stream);
+}
+
+mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *stream)
+{
+    return green < 1 || green > MEND_SIM_MOST_GREEN
+               ? MEND_ERROR_INVALID_ARGUMENT
+               : make_stream(sim, green * MEND_SIM_MOST_DEVICES, MEND_SIM_STREAM_NON_BLOCKING,
+                             stream);
 }
 
 mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream)

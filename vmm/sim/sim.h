@@ -85,6 +85,7 @@ typedef struct mend_sim_stream {
     uintptr_t handle; /* 0: one that nobody created, the legacy stream or one of a thread */
     mend_sim_stream_kind kind;
     int device;
+    int context;               /* its number: that of the device's primary one, or of a green one */
     uint64_t tail_ns;          /* when all that is queued on it is done */
     mend_sim_capture *capture; /* NULL: none */
     mend_sim_node *tip;        /* what its next captured work comes after; NULL: nothing */
@@ -92,7 +93,7 @@ typedef struct mend_sim_stream {
 
 typedef struct mend_sim_event {
     uintptr_t handle;
-    int device;
+    int context;         /* its number */
     uint64_t ready_ns;   /* when the work before the last record is done; 0: never recorded */
     uint64_t capture_id; /* not 0: last recorded in this capture */
     mend_sim_node *tip;  /* there, after this; means nothing once the capture has ended */
@@ -136,7 +137,7 @@ typedef struct mend_sim_thread {
     mend_list link;
     uint64_t number;
     int depth;
-    int contexts[MEND_SIM_CONTEXT_DEPTH]; /* devices, the current one last */
+    int contexts[MEND_SIM_CONTEXT_DEPTH]; /* their numbers, the current one last */
     mend_capture_mode capture_mode;
     mend_sim_stream *streams[MEND_SIM_MOST_DEVICES]; /* handle 2, made at first use */
 } mend_sim_thread;
@@ -337,9 +338,17 @@ void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping);
 /* The calling thread's record; NULL: malloc failed. */
 mend_sim_thread *mend_sim_thread_get(mend_sim *sim);
 
-/* The device of the current context, or a refusal. */
+/* Contexts are numbers: the primary ones are those of their devices; green contexts, which share
+ * all but their streams and events with the primary one of their device, come behind. */
+static inline int mend_sim_device_of(int context)
+{
+    return context % MEND_SIM_MOST_DEVICES;
+}
+
+/* The device of the current context, and the context itself, or a refusal. */
 mend_status mend_sim_current_device(mend_sim *sim, int *device);
-mend_context mend_sim_context_of(int device);
+mend_status mend_sim_current_context(mend_sim *sim, int *context);
+mend_context mend_sim_context_of(int context);
 mend_status mend_sim_context_device(mend_sim *sim, int *device);
 mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info);
 mend_status mend_sim_device_close(mend_sim *sim, int device);
@@ -349,7 +358,7 @@ mend_status mend_sim_context_pop(mend_sim *sim);
 /* ---- streams.c ------------------------------------------------------------------------------ */
 
 /* NULL: malloc failed. */
-mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, mend_sim_stream_kind kind);
+mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_stream_kind kind);
 bool mend_sim_stream_is_blocking(const mend_sim_stream *stream);
 
 /* NULL, the legacy stream's handle, or that of the stream each thread has. */

@@ -6,7 +6,7 @@
 #include "sim/capture.h"
 #include "sim/sim.h"
 
-mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, mend_sim_stream_kind kind)
+mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_stream_kind kind)
 {
     bool with_handle = kind == MEND_SIM_STREAM_BLOCKING || kind == MEND_SIM_STREAM_NON_BLOCKING;
     if (!mend_slab_reserve(&sim->stream_slab, 1) ||
@@ -16,7 +16,8 @@ mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int device, mend_sim_stream
     mend_sim_stream *stream = mend_slab_take(&sim->stream_slab);
     stream->id = ++sim->last_stream_id;
     stream->kind = kind;
-    stream->device = device;
+    stream->context = context;
+    stream->device = mend_sim_device_of(context);
     mend_list_append(&sim->streams, &stream->link);
     if (with_handle) {
         stream->handle = mend_sim_handles_add(&sim->stream_handles, stream);
@@ -59,8 +60,9 @@ mend_status mend_sim_stream_find(mend_sim *sim, mend_stream handle, mend_sim_str
     }
     *stream = mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
     if (*stream == NULL) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
-                               "%s: %p is not a stream, or was destroyed",
+        return mend_sim_refuse(sim, MEND_DRIVER_UNKNOWN,
+                               "%s: %p is not a stream, or was destroyed: a driver reads what it "
+                               "points to, and the process may die of it",
                                mend_driver_call_name(sim->call), (void *)handle);
     }
     return MEND_DRIVER_OK;
@@ -203,9 +205,33 @@ mend_status mend_sim_stream_info(mend_sim *sim, mend_stream handle, mend_stream_
         if (mend_sim_capture_shuts_legacy(sim, stream) != NULL) {
             capture = MEND_CAPTURE_ACTIVE;
         }
-        *info = (mend_stream_info){stream->id, mend_sim_context_of(stream->device), capture,
-                                   capture_id};
+        *info = (mend_stream_info){.capture = capture, .capture_id = capture_id};
+        if (capture == MEND_CAPTURE_NONE || mend_sim_stream_is_default(handle)) {
+            info->id = stream->id;
+            info->context = mend_sim_context_of(stream->context);
+            info->home = mend_sim_context_of(stream->device);
+        }
     }
+    return status;
+}
+
+int mend_sim_stream_identity(mend_sim *sim, mend_stream handle, mend_sim_identity *identity)
+{
+    mend_sim_stream *stream = NULL;
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_stream_get_info;
+    mend_status status = mend_sim_out_of_order(sim, sim->call);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find(sim, handle, &stream);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_capture_admits_identity(sim, stream);
+    }
+    if (status == MEND_DRIVER_OK) {
+        *identity = (mend_sim_identity){stream->id, (void *)mend_sim_context_of(stream->context),
+                                        stream->context != stream->device};
+    }
+    mend_mutex_unlock(&sim->mutex);
     return status;
 }
 
@@ -221,8 +247,8 @@ mend_status mend_sim_context_wait_host(mend_sim *sim)
 
 mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle)
 {
-    int device = 0;
-    mend_status status = mend_sim_current_device(sim, &device);
+    int context = 0;
+    mend_status status = mend_sim_current_context(sim, &context);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
@@ -230,7 +256,7 @@ mend_status mend_sim_event_make(mend_sim *sim, mend_event *handle)
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     mend_sim_event *event = mend_slab_take(&sim->event_slab);
-    event->device = device;
+    event->context = context;
     event->handle = mend_sim_handles_add(&sim->event_handles, event);
     sim->ledger.events++;
     *handle = (mend_event)event->handle;
@@ -264,12 +290,13 @@ mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream 
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    if (event->device != stream->device) {
+    if (event->context != stream->context) {
         return mend_sim_refuse(sim, MEND_DRIVER_INVALID_HANDLE,
-                               "event_record: an event of device %d on a stream of device %d",
-                               event->device, stream->device);
+                               "event_record: an event of context %p on a stream of context %p",
+                               (void *)mend_sim_context_of(event->context),
+                               (void *)mend_sim_context_of(stream->context));
     }
-    mend_sim_capture_minds_record(sim, stream);
+    sim->ledger.captured_records += stream->capture != NULL;
     return mend_sim_event_mark(sim, event, stream);
 }
 

@@ -36,12 +36,12 @@ static mend_status memory_info(mend_sim *sim, uint64_t *free_bytes, uint64_t *to
 
 static mend_status stream_create(mend_sim *sim, mend_stream *stream)
 {
-    int device = 0;
-    mend_status status = mend_sim_current_device(sim, &device);
+    int context = 0;
+    mend_status status = mend_sim_current_context(sim, &context);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    mend_sim_stream *made = mend_sim_stream_make(sim, device, MEND_SIM_STREAM_NON_BLOCKING);
+    mend_sim_stream *made = mend_sim_stream_make(sim, context, MEND_SIM_STREAM_NON_BLOCKING);
     if (made == NULL) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }

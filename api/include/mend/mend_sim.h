@@ -89,10 +89,12 @@ typedef struct mend_sim_config {
     const mend_sim_prices *prices;           /* copied; NULL: the reference list */
     mend_sim_violation_handler on_violation; /* NULL: violations are only counted and kept */
     void *violation_context;                 /* handed to on_violation */
+    int identity_in_capture; /* 1: who a captured stream is may be asked by a thread whose capture
+                                mode lets it make unsafe calls; 0: by nobody */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL            \
+        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0         \
     }
 
 /* Makes a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -130,6 +132,26 @@ MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
+/* Makes a stream of a green context of device 0, of which there are seven, numbered from 1. Memory
+ * is that of the device; a wait for the device's primary context waits for it too; events recorded
+ * on it must be of its own context. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+enum { MEND_SIM_MOST_GREEN = 7 };
+MEND_API mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *stream);
+
+/* Who a stream is, as cuStreamGetId, cuStreamGetCtx and cuStreamGetGreenCtx tell. */
+typedef struct mend_sim_identity {
+    uint64_t id;   /* which no other stream ever has */
+    void *context; /* CUcontext of its own context */
+    int is_green;  /* 1: that is a green one */
+} mend_sim_identity;
+
+/* Asks as a program does. Results as those of the driver, by its codes:
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED while the stream is captured (see identity_in_capture), and
+ * its capture is spoilt. */
+MEND_API int mend_sim_stream_identity(mend_sim *sim, mend_stream stream,
+                                      mend_sim_identity *identity);
+
 typedef enum mend_sim_work_kind {
     MEND_SIM_WORK_TOUCH, /* needs the range mapped and accessible while it runs, nothing more */
     MEND_SIM_WORK_WRITE, /* writes `tag` to the range: each 512 B granule gets (tag, its index) */
@@ -156,7 +178,7 @@ MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const me
 
 /* ---- capture and graphs ---------------------------------------------------------------------- */
 
-/* To which threads a capture forbids calls that are unsafe beside it (making, mapping and freeing
+/* To which threads a capture forbids calls that are unsafe beside it (making and freeing plain
  * memory, asking for an event): those whose own mode is not relaxed, in the modes of CUDA. */
 typedef enum mend_sim_capture_mode {
     MEND_SIM_CAPTURE_GLOBAL = 0,   /* to every thread; others escape by the thread-local mode too */
@@ -268,10 +290,12 @@ typedef struct mend_sim_ledger {
     uint64_t pending_work;   /* queued and not complete */
     uint64_t content_errors; /* granules that VERIFY found different */
     uint64_t violations;
+    uint64_t captured_records; /* events recorded on captured streams: legal, and yet no business of
+                                  an allocator, for whoever waits for one joins the capture */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0        \
+        sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0     \
     }
 
 /* Fills *ledger with one consistent picture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */

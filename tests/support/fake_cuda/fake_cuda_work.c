@@ -117,9 +117,9 @@ mend_status cuStreamWaitEvent(mend_stream stream, mend_event event, unsigned int
 
 mend_status cuStreamGetCtx(mend_stream stream, mend_context *context)
 {
-    mend_stream_info info = {0};
-    mend_status status = inner()->stream_get_info(inner(), stream, &info);
-    *context = info.context;
+    mend_sim_identity identity = {0};
+    mend_status status = mend_sim_stream_identity(fake_cuda_get()->sim, stream, &identity);
+    *context = identity.context;
     return status;
 }
 
@@ -172,9 +172,18 @@ mend_status cuEventDestroy(mend_event event)
 #ifndef FAKE_CUDA_OLD
 mend_status cuStreamGetId(mend_stream stream, unsigned long long *id)
 {
-    mend_stream_info info = {0};
-    mend_status status = inner()->stream_get_info(inner(), stream, &info);
-    *id = info.id;
+    mend_sim_identity identity = {0};
+    mend_status status = mend_sim_stream_identity(fake_cuda_get()->sim, stream, &identity);
+    *id = identity.id;
+    return status;
+}
+
+/* A green context has the number of its CUcontext. */
+mend_status cuStreamGetGreenCtx(mend_stream stream, mend_cu_green_context *green)
+{
+    mend_sim_identity identity = {0};
+    mend_status status = mend_sim_stream_identity(fake_cuda_get()->sim, stream, &identity);
+    *green = identity.is_green ? identity.context : NULL;
     return status;
 }
 
