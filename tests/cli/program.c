@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "tests/cli/fixture.h"
+#include "tests/support/test.h"
 
 void read_all(const char *path, char *text, size_t size)
 {
@@ -37,7 +38,8 @@ ended_run run_on(const char *arguments, const char *trace_text)
 {
     fixture_file trace = fixture_write_text(".csv", trace_text);
     char whole[1024];
-    snprintf(whole, sizeof(whole), "%s %s", arguments, trace.path);
+    EXPECT_TRUE(snprintf(whole, sizeof(whole), "%s %s", arguments, trace.path) <
+                (int)sizeof(whole));
     ended_run outcome = run(whole);
     fixture_remove(&trace);
     return outcome;

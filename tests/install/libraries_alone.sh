@@ -22,7 +22,6 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend_devices.h
 ./usr/include/mend/mend_hooks.h
 ./usr/include/mend/mend_sim.h
-./usr/include/mend/mend_torch.h
 ./usr/include/mend/mend_types.h
 ./usr/$libdir/libmend.a
 ./usr/$libdir/libmend.so

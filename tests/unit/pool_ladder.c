@@ -27,11 +27,10 @@ static void write_down(void *context, const char *call, int is_after)
                                        "event_synchronize",
                                        "context_synchronize"};
     scene *s = context;
-    char line[sizeof(s->calls) + 32];
     for (size_t i = 0; !is_after && i < sizeof(told) / sizeof(told[0]); i++) {
         if (strcmp(call, told[i]) == 0 && strcmp(call, s->last) != 0) {
-            snprintf(line, sizeof(line), "%s%s ", s->calls, call);
-            strncpy(s->calls, line, sizeof(s->calls) - 1);
+            size_t length = strlen(s->calls);
+            snprintf(s->calls + length, sizeof(s->calls) - length, "%s ", call);
             s->last = told[i];
         }
     }

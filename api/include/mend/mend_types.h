@@ -14,6 +14,12 @@ extern "C" {
 #endif
 #define MEND_API __attribute__((visibility("default")))
 
+#ifdef __cplusplus
+#define MEND_STREAM_OF(number) reinterpret_cast<mend_stream>(static_cast<uintptr_t>(number))
+#else
+#define MEND_STREAM_OF(number) ((mend_stream)(uintptr_t)(number))
+#endif
+
 /* ---- names and types ------------------------------------------------------------------------- */
 
 /* The version of this header; that of the library is mend_version(). Before 1.0 a minor version may
@@ -27,11 +33,12 @@ extern "C" {
 typedef struct CUstream_st *mend_stream;
 
 /* "Whatever the stream": for allocations that any stream may use, and frees after which no stream
- * is known to be the last. See mend_alloc and mend_free. */
-#define MEND_NO_STREAM ((mend_stream)(uintptr_t)-1)
+ * is known to be the last. See mend_alloc and mend_free. In C++ no pointer made of a number is a
+ * constant expression: this one may initialise a `const`, but not a `constexpr`. */
+#define MEND_NO_STREAM MEND_STREAM_OF(-1)
 
 /* For mend_group_begin: whatever the stream. */
-#define MEND_EVERY_STREAM ((mend_stream)(uintptr_t)-2)
+#define MEND_EVERY_STREAM MEND_STREAM_OF(-2)
 
 /* Objects of the library. */
 typedef struct mend_pool mend_pool;     /* one allocator on one device */
