@@ -245,3 +245,61 @@ MEND_TEST(physical_fence, a_forgotten_stream_keeps_its_place_until_its_fences_ha
     EXPECT_TRUE(find(&r, handle, 0) == r.first);
     close_rig(&r);
 }
+
+/* The driver says of an event that it is of a capture: as if it had never been recorded. */
+static mend_status captured_event(const mend_driver *driver, mend_event event)
+{
+    (void)driver;
+    (void)event;
+    return MEND_DRIVER_CAPTURED_EVENT;
+}
+
+MEND_TEST(physical_fence, an_event_of_a_capture_stands_for_nothing)
+{
+    rig r;
+    bool waited = false;
+    ASSERT_TRUE(open_rig(&r));
+    for (int on_host = 0; on_host < 2; on_host++) {
+        mend_stamp stamp = work_and_close(&r, r.first, SHORT_NS);
+        mend_sim_advance(r.sim, LONG_NS);
+        r.driver.event_query = captured_event;
+        r.driver.event_synchronize = captured_event;
+        if (on_host) {
+            mend_streams_begin_host_waits(&r.streams);
+            EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+            EXPECT_U64_EQ(0, r.streams.host_waits);
+        } else {
+            EXPECT_FALSE(mend_streams_poll(&r.streams));
+        }
+        EXPECT_FALSE(mend_stamp_has_passed(&r.streams, stamp));
+        EXPECT_FALSE(mend_stamp_has_fence(&r.streams, stamp));
+        EXPECT_TRUE(r.streams.items[r.first].open);
+        r.driver.event_query = r.device->event_query;
+        r.driver.event_synchronize = r.device->event_synchronize;
+        EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
+        EXPECT_TRUE(mend_streams_poll(&r.streams));
+        EXPECT_TRUE(mend_stamp_has_passed(&r.streams, stamp));
+    }
+    close_rig(&r);
+}
+
+/* The later fence of a stream covers the earlier memory as well. */
+MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = work_and_close(&r, r.first, SHORT_NS);
+    mend_stream_state *state = &r.streams.items[r.first];
+    mend_event first_event = state->fences[0].event;
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, r.handles[1], MEND_SIM_CAPTURE_RELAXED));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->event_record(r.device, first_event, r.handles[1]));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, r.handles[1], NULL));
+    mend_sim_advance(r.sim, LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r.streams));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, late));
+    EXPECT_FALSE(state->open);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r.streams));
+    mend_sim_destroy(r.sim); /* which has told of the question */
+}

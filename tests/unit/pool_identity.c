@@ -213,3 +213,61 @@ MEND_TEST(pool_identity, a_pool_that_cannot_ask_for_captures_is_destroyed_withou
     EXPECT_INT_EQ(MEND_DRIVER_OK, p.driver->device_close(p.driver, 0));
     mend_sim_destroy(p.world.sim);
 }
+
+/* Another thread begins a capture on a stream, between the question whether it is captured and the
+ * record of an event there. */
+typedef struct beginning {
+    graph_program *p;
+    int records; /* still to come before it begins */
+} beginning;
+
+static void begin_before_the_record(void *context, const char *call, int is_after)
+{
+    beginning *b = context;
+    if (strcmp(call, "event_record") == 0 && !is_after && b->records-- == 0) {
+        begin_global(b->p, b->p->streams[0]);
+    }
+}
+
+/* The event is in the graph now: nobody waits for it, and the memory stays where it is. */
+MEND_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_stands_for_nothing)
+{
+    graph_program p;
+    ASSERT_TRUE(graph_program_open(&p, 8 * MIB, NULL));
+    beginning b = {&p, 0};
+    void *block = graph_program_alloc(&p, block_bytes, p.streams[0]);
+    graph_program_use(&p, p.streams[0], block, block_bytes, 1000);
+    graph_program_free(&p, block, p.streams[0]);
+    mend_sim_set_call_observer(p.world.sim, begin_before_the_record, &b);
+    p.world.captured_records_meant = 1;
+    graph_program_expect_none(&p, block_bytes, p.streams[1], "");
+    mend_sim_set_call_observer(p.world.sim, NULL, NULL);
+    EXPECT_INT_EQ(-1, b.records);
+    EXPECT_U64_EQ(0, mend_world_stats(&p.world).stream_waits);
+    mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, p.streams[0]));
+    block = graph_program_alloc(&p, block_bytes, p.streams[1]);
+    graph_program_use(&p, p.streams[1], block, block_bytes, 10);
+    EXPECT_U64_EQ(1, mend_world_stats(&p.world).stream_waits);
+    graph_program_close(&p);
+}
+
+/* A release cannot be undone: where its events are in a graph it fails. */
+MEND_TEST(pool_identity, a_group_is_not_released_behind_a_graph)
+{
+    graph_program p;
+    ASSERT_TRUE(graph_program_open(&p, 8 * MIB, NULL));
+    beginning b = {&p, 0};
+    mend_group *group = graph_program_begin_group(&p, p.streams[1]);
+    void *block = graph_program_alloc(&p, block_bytes, p.streams[1]);
+    graph_program_free(&p, block, p.streams[1]);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    graph_program_alloc(&p, 512, p.streams[0]);
+    mend_sim_set_call_observer(p.world.sim, begin_before_the_record, &b);
+    p.world.captured_records_meant = 1;
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_group_release(group, p.streams[0]));
+    mend_sim_set_call_observer(p.world.sim, NULL, NULL);
+    mend_world_check(&p.world);
+    mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, p.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, p.streams[0]));
+    graph_program_close(&p);
+}

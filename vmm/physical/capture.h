@@ -9,9 +9,11 @@
  *  - the stream for which a call is made, streams on which something is left to wait for, and those
  *    which were captured when they were last asked. Others may have been destroyed: the driver must
  *    not be asked about them, nor of any but the one a call names where streams end without a word.
- * Of another capture it learns only from the driver's refusal to wait for the context, which spoils
- * it. That is the last thing tried before out of memory, and only for what was freed without a
- * stream. Unmapping what is idle harms no capture: it touches no memory that one has recorded.
+ * The third may be wrong: a program that destroyed such a stream without a word, and did not say
+ * that it does so, has the driver read what is no more. Of another capture it learns only from the
+ * driver's refusal to wait for the context, which spoils it. That is the last thing tried before
+ * out of memory, and only for what was freed without a stream. Unmapping harms no capture, and what
+ * is idle none has recorded.
  *
  * Guarded by the pool's lock. All calls reach the driver, with a current context.
  */

@@ -62,7 +62,32 @@ static void keep_event(mend_streams *streams, mend_event event, mend_context con
     }
 }
 
-/* Records an event on `recorder` behind the open epoch of `stream`. */
+/* The driver has nothing against the record, but against the capture of the stream. */
+static bool is_of_capture(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED ||
+           status == MEND_DRIVER_CAPTURE_IMPLICIT;
+}
+
+/* Records the event. Another thread may have begun a capture of the stream since it was asked: then
+ * the record marks a place in a graph, and whoever waits for it joins the capture. So the stream is
+ * asked again; *is_outside is false where the event stands for nothing. */
+static mend_status record(mend_streams *streams, mend_event event, uint32_t recorder,
+                          bool *is_outside)
+{
+    const mend_driver *driver = streams->driver;
+    const mend_stream handle = streams->items[recorder].handle;
+    mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
+    mend_status status = driver->event_record(driver, event, handle);
+    if (status == MEND_DRIVER_OK) {
+        status = driver->stream_get_info(driver, handle, &info);
+    }
+    *is_outside = info.capture == MEND_CAPTURE_NONE;
+    return is_of_capture(status) ? MEND_DRIVER_OK : status;
+}
+
+/* Records an event on `recorder` behind the open epoch of `stream`, which stays open where a
+ * capture of `recorder` began meanwhile. */
 static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t recorder)
 {
     mend_stream_state *state = &streams->items[stream];
@@ -76,11 +101,13 @@ static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t
     if (result != MEND_OK) {
         return result;
     }
-    const mend_driver *driver = streams->driver;
-    mend_status status = driver->event_record(driver, event, streams->items[recorder].handle);
-    if (status != MEND_DRIVER_OK) {
+    bool is_outside = false;
+    mend_status status = record(streams, event, recorder, &is_outside);
+    if (status != MEND_DRIVER_OK || !is_outside) {
         keep_event(streams, event, context);
-        return mend_streams_driver_failed(streams, MEND_CALL_event_record, status);
+        return status == MEND_DRIVER_OK
+                   ? MEND_OK
+                   : mend_streams_driver_failed(streams, MEND_CALL_event_record, status);
     }
     state->fences[state->fence_count++] = (mend_fence){state->open_epoch, event, context};
     state->open_epoch++;
@@ -166,6 +193,10 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
         if (state->group == group && state->open) {
             result = record_fence(streams, i, recorder);
         }
+        if (result == MEND_OK && state->group == group && state->open) {
+            result = mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                               (const void *)streams->items[recorder].handle);
+        }
     }
     if (result == MEND_OK) {
         return MEND_OK;
@@ -194,6 +225,17 @@ static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t 
     memmove(state->fences, state->fences + count, state->fence_count * sizeof(mend_fence));
 }
 
+/* The event of a fence turned out to be of a capture, and stands for nothing: a later fence of the
+ * stream covers the same, or else one that is still to be recorded. */
+static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t at)
+{
+    keep_event(streams, state->fences[at].event, state->fences[at].context);
+    state->fence_count--;
+    memmove(state->fences + at, state->fences + at + 1,
+            (state->fence_count - at) * sizeof(mend_fence));
+    state->open = state->open || at == state->fence_count;
+}
+
 bool mend_streams_poll(mend_streams *streams)
 {
     bool any = false;
@@ -203,6 +245,10 @@ bool mend_streams_poll(mend_streams *streams)
         while (passed < state->fence_count) {
             mend_status status =
                 streams->driver->event_query(streams->driver, state->fences[passed].event);
+            if (status == MEND_DRIVER_CAPTURED_EVENT) {
+                drop_fence(streams, state, passed);
+                continue;
+            }
             if (status != MEND_DRIVER_OK) {
                 break;
             }
@@ -389,6 +435,11 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, boo
     }
     mend_event event = streams->items[oldest].fences[0].event;
     mend_status status = streams->driver->event_synchronize(streams->driver, event);
+    if (status == MEND_DRIVER_CAPTURED_EVENT) {
+        drop_fence(streams, &streams->items[oldest], 0);
+        *waited = true;
+        return MEND_OK;
+    }
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, MEND_CALL_event_synchronize, status);
     }
