@@ -8,6 +8,12 @@ target_compile_options(mend_compile INTERFACE
 if(MEND_WERROR)
   target_compile_options(mend_compile INTERFACE -Werror)
 endif()
+if(MEND_PORTABLE)
+  # Programs alone: PyTorch's hook shares the libstdc++ of the process it is loaded into.
+  target_link_options(mend_compile INTERFACE
+    $<$<AND:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,$<LINK_LANGUAGE:CXX>>:-static-libstdc++>
+    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libgcc>)
+endif()
 if(MEND_SANITIZE)
   target_compile_options(mend_compile INTERFACE
     -fsanitize=${MEND_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -40,6 +40,13 @@ typedef struct cell {
     bool has_graph;
 } cell;
 
+/* How many captures there were, and what became of them. */
+typedef struct tally {
+    unsigned kept;
+    unsigned spoilt;
+    unsigned never_begun;
+} tally;
+
 /* The call itself, in a thread of the cell's mode. */
 static void make_call(cell *c)
 {
@@ -82,7 +89,7 @@ static bool run_cell(cell *c, int capture_mode, bool elsewhere)
 }
 
 static void record_cell(cell *c, const char *capture_mode, const variant *which, bool elsewhere,
-                        bool began)
+                        bool began, tally *sum)
 {
     bool survived = began && c->end == MEND_DRIVER_OK && c->has_graph;
     mend_json record = probe_record(c->p, "capture");
@@ -97,12 +104,14 @@ static void record_cell(cell *c, const char *capture_mode, const variant *which,
     mend_json_bool(&record, "survived", survived);
     mend_json_integer(&record, "end", (uint64_t)c->end);
     probe_record_end(c->p, &record);
+    unsigned *which_sum = !began ? &sum->never_begun : survived ? &sum->kept : &sum->spoilt;
+    ++*which_sum;
     printf("  %4d %-7s", c->answer, !began ? "never" : survived ? "kept" : "SPOILT");
 }
 
 /* A line of the table: one cell for each mode of the thread. False: the device is lost. */
 static bool probe_row(probe *p, const capture_call *call, int capture_mode, const variant *which,
-                      bool elsewhere)
+                      bool elsewhere, tally *sum)
 {
     bool lost = false;
     printf("%-20s %-13s %-23s %-6s", call->name, modes[capture_mode], which->name,
@@ -113,7 +122,7 @@ static bool probe_row(probe *p, const capture_call *call, int capture_mode, cons
             capture_setting_open(p, &c.setting, call, which->target, which->captures_blocking);
         if (status == MEND_DRIVER_OK) {
             bool began = run_cell(&c, capture_mode, elsewhere);
-            record_cell(&c, modes[capture_mode], which, elsewhere, began);
+            record_cell(&c, modes[capture_mode], which, elsewhere, began, sum);
         } else {
             probe_expect(p, call->name, status);
         }
@@ -128,6 +137,7 @@ static bool probe_row(probe *p, const capture_call *call, int capture_mode, cons
 void probe_captures(probe *p)
 {
     size_t count = 0;
+    tally sum = {0};
     const capture_call *calls = capture_calls(&count);
     /* The first launch loads a module, which is no call for a capture. */
     probe_expect(p, "a first kernel", p->driver->launch(p->driver, NULL, &(mend_kernel){0}));
@@ -142,7 +152,7 @@ void probe_captures(probe *p)
                         continue;
                     }
                     if (probe_is_over(p) ||
-                        !probe_row(p, &calls[i], mode, &variants[v], elsewhere == 1)) {
+                        !probe_row(p, &calls[i], mode, &variants[v], elsewhere == 1, &sum)) {
                         printf("stopped: time is over, or the device is lost\n");
                         return;
                     }
@@ -150,4 +160,5 @@ void probe_captures(probe *p)
             }
         }
     }
+    printf("%u captures kept, %u spoilt, %u never begun\n", sum.kept, sum.spoilt, sum.never_begun);
 }

@@ -1,8 +1,8 @@
 """One program under one allocator: the setting, the steps, what was measured.
 
 Which allocator PyTorch uses is the only thing the environment decides, by MEND_BENCH_ALLOCATOR:
-`native`, `expandable` (PyTorch's own with expandable segments) or `mend`. The programs are the
-same, step for step, with the same seeds.
+`native`, `expandable` (PyTorch's own with expandable segments), `async` (cudaMallocAsync) or
+`mend`. The programs are the same, step for step, with the same seeds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import os
 import random
 import time
 
-ALLOCATORS = ("native", "expandable", "mend")
+ALLOCATORS = ("native", "expandable", "async", "mend")
+CONFIGURATIONS = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
 
 
 def choose_allocator() -> str:
@@ -21,9 +22,9 @@ def choose_allocator() -> str:
     name = os.environ.get("MEND_BENCH_ALLOCATOR", "native")
     if name not in ALLOCATORS:
         raise SystemExit(f"MEND_BENCH_ALLOCATOR is {name!r}; it takes {', '.join(ALLOCATORS)}")
-    if name == "expandable":
+    if name in CONFIGURATIONS:
         for variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
-            os.environ[variable] = "expandable_segments:True"
+            os.environ[variable] = CONFIGURATIONS[name]
     import torch  # noqa: F401
 
     if name == "mend":
@@ -77,10 +78,10 @@ class Place:
             return {}
         stats = self.torch.cuda.memory_stats()
         return {
-            "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
-            "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
-            "num_alloc_retries": stats["num_alloc_retries"],
-            "num_ooms": stats["num_ooms"],
+            "peak_reserved_bytes": stats.get("reserved_bytes.all.peak", 0),
+            "peak_allocated_bytes": stats.get("allocated_bytes.all.peak", 0),
+            "num_alloc_retries": stats.get("num_alloc_retries", 0),
+            "num_ooms": stats.get("num_ooms", 0),
         }
 
 

@@ -6,6 +6,9 @@ Usage: torch_run_test.py FOLDER_OF_BENCH
 """
 
 import ast
+import contextlib
+import io
+import json
 import os
 import sys
 import tempfile
@@ -14,6 +17,7 @@ from pathlib import Path
 
 FOLDER = Path(sys.argv.pop()) / "torch"
 sys.path.insert(0, str(FOLDER))
+import fixed  # noqa: E402
 import harness  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
@@ -62,7 +66,7 @@ class Figures(unittest.TestCase):
 
     def test_an_unknown_allocator_is_refused(self):
         os.environ["MEND_BENCH_ALLOCATOR"] = "other"
-        with self.assertRaisesRegex(SystemExit, "it takes native, expandable, mend"):
+        with self.assertRaisesRegex(SystemExit, "it takes native, expandable, async, mend"):
             harness.choose_allocator()
 
 
@@ -136,6 +140,58 @@ class Programs(unittest.TestCase):
             text = path.read_text(encoding="utf-8")
             self.assertNotIn("mend", text.lower().replace("recommend", ""), path)
             self.assertNotIn("environ", text, path)
+
+
+class Fixed(unittest.TestCase):
+    """bench/torch/fixed.py over programs that are made up."""
+
+    programs = {
+        "race.py": 'print(\'{"workload": "race", "rounds": 4, "lost": 0, "completed": true}\')',
+        "one.py": """
+import json, os, sys, time
+name = os.environ["MEND_BENCH_ALLOCATOR"]
+if name == "native":
+    time.sleep(60)
+if name == "async":
+    sys.exit("no such backend")
+row = {"workload": sys.argv[1], "arguments": sys.argv[2:], "completed": name == "mend"}
+print("noise\\n" + json.dumps(row))
+""",
+    }
+
+    def rows(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in self.programs.items():
+                (Path(folder) / name).write_text(text)
+            rows = Path(folder) / "rows.jsonl"
+            argv, here = sys.argv, fixed.HERE
+            sys.argv = ["fixed.py", "--json", str(rows), "--workloads=vision", *arguments]
+            fixed.HERE = Path(folder)
+            try:
+                with contextlib.redirect_stdout(io.StringIO()) as out:
+                    status = fixed.main()
+            finally:
+                sys.argv, fixed.HERE = argv, here
+            return status, [json.loads(line) for line in rows.read_text().splitlines()], out
+
+    def test_a_program_that_hangs_or_fails_has_a_row_and_the_others_run(self):
+        status, rows, out = self.rows("--limit=2")
+        self.assertEqual(status, 1)
+        self.assertEqual([row["allocator"] for row in rows], 2 * list(harness.ALLOCATORS))
+        self.assertEqual([row["lost"] for row in rows[:4]], [0, 0, 0, 0])
+        native, expandable, asynchronous, own = rows[4:]
+        self.assertEqual(native["error"], "stopped after 2 s")
+        self.assertIn("no such backend", asynchronous["error"])
+        self.assertNotIn("error", expandable)  # out of memory is no failure
+        self.assertTrue(own["completed"])
+        self.assertIn("--size=64", own["arguments"])
+        self.assertIn("vision under expandable: p50 0.0 ms, reserved 0 MiB, out of memory",
+                      out.getvalue())
+
+    def test_sizes_lie_within_the_bounds_of_the_search(self):
+        for name, sizes in workloads.SIZES.items():
+            self.assertTrue(sizes.smallest <= sizes.fixed <= sizes.largest, name)
+            self.assertEqual(sizes.fixed % sizes.smallest, 0, name)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,20 @@ from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
-    """Sizes are multiples of `smallest`, up to `largest`."""
+    """Sizes are multiples of `smallest`, up to `largest`; `fixed` is what runs without a search."""
 
     knob: str
     smallest: int
     largest: int
+    fixed: int
 
 
 SIZES = {
-    "generate-train": Sizes("sequences", smallest=4, largest=512),
-    "language-model": Sizes("sequences", smallest=2, largest=256),
-    "lora": Sizes("tokens of the longest sequence", smallest=512, largest=65536),
-    "two-streams": Sizes("rows", smallest=256, largest=1 << 20),
-    "vision": Sizes("pictures", smallest=4, largest=512),
+    "generate-train": Sizes("sequences", smallest=4, largest=512, fixed=32),
+    "language-model": Sizes("sequences", smallest=2, largest=256, fixed=16),
+    "lora": Sizes("tokens of the longest sequence", smallest=512, largest=65536, fixed=4096),
+    "two-streams": Sizes("rows", smallest=256, largest=1 << 20, fixed=16384),
+    "vision": Sizes("pictures", smallest=4, largest=512, fixed=64),
 }
 
 
