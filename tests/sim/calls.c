@@ -170,6 +170,18 @@ static bool may_know_a_capture(const trial *t)
     return may_know;
 }
 
+/* Where streams may vanish nobody can tell a stream whose capture was spoilt. */
+static bool names_a_spoilt_capture(const trial *t, const trial_call *call)
+{
+    bool is_named = false;
+    for (int i = 0; i < t->stream_count; i++) {
+        const trial_stream *stream = &t->streams[i];
+        is_named |= stream->handle == call->stream && stream->captured &&
+                    (stream->spoilt || stream->unsure || t->has_spoilt);
+    }
+    return t->config.vanish && is_named;
+}
+
 /* Answers that only something planted explains. */
 static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 {
@@ -186,6 +198,9 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC;
     case MEND_ERROR_CAPTURING:
+        if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD) {
+            return names_a_spoilt_capture(t, call);
+        }
         return (call->kind == CALL_DEFRAG || (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:

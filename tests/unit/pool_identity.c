@@ -125,7 +125,7 @@ MEND_TEST(pool_identity, a_user_declared_in_a_capture_is_waited_for_after_it)
 }
 
 /* Of a capture that was spoilt not even a number is left. */
-MEND_TEST(pool_identity, a_spoilt_capture_ends_before_its_stream_is_named)
+MEND_TEST(pool_identity, a_spoilt_capture_ends_before_its_stream_is_used_again)
 {
     graph_program p;
     void *block = NULL;
@@ -135,11 +135,21 @@ MEND_TEST(pool_identity, a_spoilt_capture_ends_before_its_stream_is_named)
     EXPECT_INT_EQ(MEND_DRIVER_CAPTURE_UNSUPPORTED, p.driver->stream_query(p.driver, p.streams[0]));
     p.world.violations_meant = 1;
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_alloc(p.world.pool, 512, p.streams[0], &block));
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_free(p.world.pool, old, p.streams[0]));
     EXPECT_PTR_EQ(NULL, block);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(p.world.sim, p.streams[0], NULL));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_record_stream(p.world.pool, old, p.streams[0]));
+    /* A free succeeds, says nothing, and leaves the memory to a wait for the context. */
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(p.world.pool, 0, NULL, &block));
     graph_program_free(&p, old, p.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(p.world.sim, p.streams[0], NULL));
     graph_program_alloc(&p, 512, p.streams[0]);
+    mend_world_check(&p.world);
+    for (int i = 0; i < 3; i++) {
+        graph_program_alloc(&p, block_bytes, p.streams[0]);
+    }
+    EXPECT_U64_EQ(1, mend_world_stats(&p.world).host_waits);
     graph_program_close(&p);
 }
 

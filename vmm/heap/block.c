@@ -316,6 +316,21 @@ static mend_result find_user(mend_heap *heap, const mend_span *span, mend_stream
     return mend_users_find_stream(heap, stream, group, index);
 }
 
+/* The same for a free, which must not fail for a capture that was spoilt: where nobody can tell the
+ * stream, the context covers its work. */
+static mend_result find_last_user(mend_heap *heap, const mend_span *span, mend_stream stream,
+                                  uint32_t *index)
+{
+    mend_thread_error error_before = *mend_process_error();
+    mend_result result = find_user(heap, span, stream, index);
+    if (result == MEND_ERROR_CAPTURING) {
+        *mend_process_error() = error_before;
+        *index = MEND_STREAM_UNKNOWN;
+        return MEND_OK;
+    }
+    return result;
+}
+
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     if (!mend_layout_reserve(heap, 0)) {
@@ -336,7 +351,8 @@ mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_stream strea
     uint32_t freed_on;
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
-        result = find_user(heap, span, stream, &freed_on);
+        result = heap->config.streams_may_vanish ? find_last_user(heap, span, stream, &freed_on)
+                                                 : find_user(heap, span, stream, &freed_on);
     }
     if (result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED) {
         freed_on =

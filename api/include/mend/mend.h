@@ -166,8 +166,9 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * do, for which the host may wait before the pool grows no further. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL, MEND_EVERY_STREAM);
  * MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (streams may vanish,
+ * and the capture of this one was spoilt: nobody can tell it before that has ended);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
                                 void **pointer);
@@ -197,8 +198,8 @@ MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream strea
  * only after the work queued on `stream` at mend_free. Idempotent. No driver call but to get to
  * know a stream: one the pool has not seen, or the per-thread stream. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM included); the pointer errors
- * of mend_free; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * of mend_free; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as mend_alloc);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
 
