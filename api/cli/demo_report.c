@@ -42,8 +42,9 @@ static void print_head(FILE *out, const mend_demo_act *act)
     fprintf(out, "\n%s (%s)\n%s with %s, %.3fx of the %s that are live at the peak\n",
             act->scene->title, act->scene->source, act->on_gpu ? "GPU" : "simulated device",
             capacity, act->scene->factor, peak);
-    fprintf(out, "  %-18s  %-35s  %8s  %10s  %11s  %12s  %6s  %8s\n", "allocator", "result",
-            "reserved", "host waits", "driver time", "driver calls", "copies", "needs");
+    fprintf(out, "  %-18s  %-35s  %8s  %10s  %11s  %11s  %12s  %6s  %8s\n", "allocator", "result",
+            "reserved", "host waits", "driver time", "per mapping", "driver calls", "copies",
+            "needs");
 }
 
 static void format_outcome(const mend_replay_result *result, char *text, size_t size)
@@ -64,17 +65,21 @@ static void print_run(FILE *out, const mend_demo_act *act, size_t allocator)
     char outcome[64];
     char copies[32] = "none";
     char needs[16] = "-";
+    char compared[32] = "-";
     format_outcome(result, outcome, sizeof(outcome));
     if (result->bytes_copied > 0) {
         mend_format_bytes(result->bytes_copied, copies, sizeof(copies));
     }
+    if (!act->on_gpu) {
+        snprintf(compared, sizeof(compared), "%.1f ms", result->compared_time_us / 1000);
+    }
     if (run->fit_factor != 0) {
         snprintf(needs, sizeof(needs), "%.3fx", run->fit_factor);
     }
-    fprintf(out, "  %-18s  %-35s  %7.3fx  %10llu  %8.1f ms  %12llu  %6s  %8s\n",
+    fprintf(out, "  %-18s  %-35s  %7.3fx  %10llu  %8.1f ms  %11s  %12llu  %6s  %8s\n",
             mend_demo_allocators[allocator].title, outcome,
             (double)result->peak_reserved_bytes / (double)mend_max_u64(act->peak_live_bytes, 1),
-            (unsigned long long)result->host_syncs, result->driver_time_us / 1000,
+            (unsigned long long)result->host_syncs, result->driver_time_us / 1000, compared,
             (unsigned long long)mend_demo_calls(run), copies, needs);
 }
 
@@ -90,7 +95,8 @@ void mend_demo_print(FILE *out, const mend_demo_report *report)
           "that failed\ncount up to there. reserved: the most physical memory held; needs: the "
           "least device memory from\nwhich on the allocator always completes, searched for in "
           "steps of 0.2 %; both as multiples of the\nmost that is live. Driver times of the "
-          "simulated device are sums of the price list `reference`.\n",
+          "simulated device are sums of prices: of the list\n`reference`, then of the list "
+          "`per-mapping`.\n",
           out);
 }
 

@@ -93,11 +93,13 @@ static void write_caveats(FILE *out, const mend_demo_report *report)
               "device.</li>\n",
               out);
     } else {
-        fputs("<li><b>The device:</b> simulated. It follows the rules of the CUDA driver and "
-              "checks that they are kept, but has no memory and runs no kernels.</li>\n"
-              "<li><b>Driver time:</b> a sum of fixed prices, the list <code>reference</code>, one "
-              "for each call. It was not measured on a GPU here.</li>\n",
-              out);
+        fputs(
+            "<li><b>The device:</b> simulated. It follows the rules of the CUDA driver and "
+            "checks that they are kept, but has no memory and runs no kernels.</li>\n"
+            "<li><b>Driver time:</b> sums of fixed prices by two lists, <code>reference</code> and "
+            "<code>per-mapping</code>; on which a real driver is nearer to, the order of the "
+            "allocators may depend. Nothing was measured on a GPU here.</li>\n",
+            out);
     }
     fputs("<li><b>The choice:</b> workloads and device sizes were picked to show a difference. "
           "With more memory all three allocators finish, and for other workloads an allocator of "

@@ -30,6 +30,11 @@ static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
             (double)result->peak_reserved_bytes / (double)mend_max_u64(act->peak_live_bytes, 1));
     mend_page_count(out, result->host_syncs);
     fprintf(out, "</td><td>%.1f ms</td><td>", result->driver_time_us / 1000);
+    if (act->on_gpu) {
+        fputs("\xe2\x80\x93</td><td>", out);
+    } else {
+        fprintf(out, "%.1f ms</td><td>", result->compared_time_us / 1000);
+    }
     mend_page_count(out, mend_demo_calls(run));
     fputs("</td><td>", out);
     if (result->bytes_copied > 0) {
@@ -44,12 +49,13 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
 {
     fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\">\n<table>\n"
           "<tr><th>allocator</th><th>result</th><th>least device<br>that is enough</th>"
-          "<th>most memory<br>held</th><th>waits of<br>the host</th><th>driver<br>time</th>"
+          "<th>most memory<br>held</th><th>waits of<br>the host</th><th>driver<br>time</th><th>by "
+          "the<br>mapping</th>"
           "<th>driver<br>calls</th><th>data<br>copied</th></tr>\n",
           out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_act *act = &report->acts[i];
-        fputs("<tr class=\"act\"><th colspan=\"8\">", out);
+        fputs("<tr class=\"act\"><th colspan=\"9\">", out);
         mend_page_text(out, act->scene->title);
         fputs(" <span class=\"soft\">(", out);
         mend_page_text(out, act->scene->source);
@@ -60,10 +66,13 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
             write_run(out, act, a);
         }
     }
-    fputs("</table>\n</div>\n<p class=\"soft\">The first two columns of multiples are relative to "
-          "the most memory the program has in use at once; 1.000\xc3\x97 is the physical limit. "
-          "Figures of a run that failed count up to its end. The least device is the one from "
-          "which on every larger one is enough too, searched for in steps of "
-          "0.2&nbsp;%.</p>\n</section>\n",
-          out);
+    fputs(
+        "</table>\n</div>\n<p class=\"soft\">The first two columns of multiples are relative to "
+        "the most memory the program has in use at once; 1.000\xc3\x97 is the physical limit. "
+        "Figures of a run that failed count up to its end. The least device is the one from "
+        "which on every larger one is enough too, searched for in steps of "
+        "0.2&nbsp;%. Driver times of the simulated device are sums of prices: by the list "
+        "<code>reference</code>, and by the list <code>per-mapping</code>, in which every mapping "
+        "of a call costs.</p>\n</section>\n",
+        out);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/align.h"
 #include "base/error.h"
@@ -135,6 +136,13 @@ static mend_result run_fitted(const fit_search *search, mend_replay_result *resu
         result->fit_factor = factor_of(best);
     }
     return outcome;
+}
+
+const char *mend_replay_compared_costs(const mend_replay_options *options)
+{
+    static const char per_mapping[] = "per-mapping";
+    bool is_chosen = options->costs_name != NULL && strcmp(options->costs_name, per_mapping) == 0;
+    return is_chosen ? "reference" : per_mapping;
 }
 
 bool mend_replay_knows_policy(const char *policy, mend_replay_device device)

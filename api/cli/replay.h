@@ -110,6 +110,8 @@ typedef struct mend_replay_result {
     uint64_t creates_refused;
     double driver_time_us;
     double driver_time_second_half_us;
+    double compared_time_us; /* the same by mend_replay_compared_costs; simulated device alone */
+    double compared_time_second_half_us;
     mend_replay_calls calls;
     mend_replay_calls calls_second_half;
     mend_replay_latency alloc_ns;
@@ -127,6 +129,10 @@ typedef struct mend_replay_result {
      * failed for another reason than a lack of memory. Then no figure is to be trusted. */
     char problem[MEND_REPLAY_PROBLEM_BYTES];
 } mend_replay_result;
+
+/* The built-in list by which driver time is counted as well: "per-mapping", or "reference" where
+ * the options name "per-mapping". */
+const char *mend_replay_compared_costs(const mend_replay_options *options);
 
 /* A policy of that name can run on the device. */
 bool mend_replay_knows_policy(const char *policy, mend_replay_device device);

@@ -22,7 +22,8 @@ const char mend_replay_usage[] =
     "  --capacity SIZE[,...]    the device's memory: bytes, 16GiB, 1.05x (of what is live at\n"
     "                           the peak), unlimited (default), fit (the least that is enough)\n"
     "  --lag N                  rows after a free until the GPU is done with the block (64)\n"
-    "  --costs FILE             prices of driver calls, instead of the list \"reference\"\n"
+    "  --costs NAME|FILE        prices of driver calls: reference (default), per-mapping, or a "
+    "file\n"
     "  --others PERCENT         so much of the device others hold, beside the capacity (0)\n"
     "  --timeline FILE          write live and reserved memory over time there\n"
     "  --content none|check     check: write every block and compare it before it is freed\n"
@@ -170,6 +171,11 @@ static bool read_word(const char *text, const char *first, const char *second, b
 
 static bool read_costs(const char *path, mend_replay_arguments *arguments)
 {
+    if (mend_sim_prices_named(path, &arguments->prices) == MEND_OK) {
+        arguments->options.prices = &arguments->prices;
+        arguments->options.costs_name = path;
+        return true;
+    }
     if (mend_costs_read(path, &arguments->prices) != MEND_OK) {
         mend_error error = MEND_ERROR_INIT;
         mend_last_error(&error);

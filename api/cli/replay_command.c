@@ -120,7 +120,7 @@ static int run_trace(const mend_replay_arguments *arguments, const mend_trace *t
 {
     int status = STATUS_COMPLETED;
     if (!arguments->json) {
-        mend_replay_print_table_head(stdout, trace);
+        mend_replay_print_table_head(stdout, trace, &arguments->options);
     }
     for (size_t p = 0; p < arguments->policy_count; p++) {
         for (size_t c = 0; c < arguments->capacity_count; c++) {

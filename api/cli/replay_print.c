@@ -37,6 +37,15 @@ static void print_if(mend_json *json, const char *key, bool applies, uint64_t va
     }
 }
 
+static void print_number_if(mend_json *json, const char *key, bool applies, double value)
+{
+    if (applies) {
+        mend_json_number(json, key, value, 3);
+    } else {
+        mend_json_null(json, key);
+    }
+}
+
 static const char *costs_name(const mend_replay_options *options)
 {
     return options->costs_name != NULL ? options->costs_name : "reference";
@@ -57,6 +66,11 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     } else {
         mend_json_null(json, "costs");
     }
+    if (simulated) {
+        mend_json_string(json, "compared_costs", mend_replay_compared_costs(row->options));
+    } else {
+        mend_json_null(json, "compared_costs");
+    }
     print_if(json, "capacity_bytes", result->limited, result->capacity_bytes);
     mend_json_bool(json, "completed", result->completed);
     print_if(json, "failed_at_event", !result->completed, result->failed_at_event);
@@ -74,6 +88,9 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     mend_json_integer(json, "creates_refused", result->creates_refused);
     mend_json_number(json, "driver_time_us", result->driver_time_us, 3);
     mend_json_number(json, "driver_time_second_half_us", result->driver_time_second_half_us, 3);
+    print_number_if(json, "compared_time_us", simulated, result->compared_time_us);
+    print_number_if(json, "compared_time_second_half_us", simulated,
+                    result->compared_time_second_half_us);
     print_calls(json, "driver_calls", &result->calls);
     print_calls(json, "driver_calls_second_half", &result->calls_second_half);
     print_latency(json, "alloc_ns", &result->alloc_ns);
@@ -88,16 +105,23 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     fflush(out);
 }
 
-void mend_replay_print_table_head(FILE *out, const mend_trace *trace)
+void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
+                                  const mend_replay_options *options)
 {
+    bool simulated = options->device == MEND_REPLAY_SIM;
     char name[128];
     char peak[32];
     mend_trace_short_name(trace, name, sizeof(name));
     mend_format_bytes(trace->peak_live_bytes, peak, sizeof(peak));
     fprintf(out, "\n%s: %zu events, peak live %s\n", name, trace->event_count, peak);
-    fprintf(out, "%-18s %11s %9s %14s %12s %7s %9s %10s %8s %9s %9s\n", "policy", "capacity",
-            "factor", "outcome", "reserved", "x live", "driver ms", "2nd half", "calls",
-            "host wait", "alloc p50");
+    if (simulated) {
+        fprintf(out, "driver ms by the price lists %s (with the second half) and %s\n",
+                costs_name(options), mend_replay_compared_costs(options));
+    }
+    fprintf(out, "%-18s %11s %9s %14s %12s %7s %9s %10s %11s %8s %9s %9s\n", "policy", "capacity",
+            "factor", "outcome", "reserved", "x live", "driver ms", "2nd half",
+            simulated ? mend_replay_compared_costs(options) : "-", "calls", "host wait",
+            "alloc p50");
 }
 
 static uint64_t sum_calls(const mend_replay_calls *calls)
@@ -151,9 +175,14 @@ void mend_replay_print_table_row(FILE *out, const mend_replay_row *row)
     format_outcome(result, outcome, sizeof(outcome));
     mend_format_bytes(result->peak_reserved_bytes, reserved, sizeof(reserved));
     double peak_bytes = (double)mend_max_u64(result->peak_live_bytes, 1);
-    fprintf(out, "%-18s %11s %9s %14s %12s %7.3f %9.1f %10.1f %8llu %9llu %6llu ns\n", row->policy,
-            capacity, factor, outcome, reserved, (double)result->peak_reserved_bytes / peak_bytes,
-            result->driver_time_us / 1000, result->driver_time_second_half_us / 1000,
+    char compared[32] = "-";
+    if (row->options->device == MEND_REPLAY_SIM) {
+        snprintf(compared, sizeof(compared), "%.1f", result->compared_time_us / 1000);
+    }
+    fprintf(out, "%-18s %11s %9s %14s %12s %7.3f %9.1f %10.1f %11s %8llu %9llu %6llu ns\n",
+            row->policy, capacity, factor, outcome, reserved,
+            (double)result->peak_reserved_bytes / peak_bytes, result->driver_time_us / 1000,
+            result->driver_time_second_half_us / 1000, compared,
             (unsigned long long)sum_calls(&result->calls), (unsigned long long)result->host_syncs,
             (unsigned long long)result->alloc_ns.p50_ns);
     if (result->explanation != NULL) {

@@ -18,7 +18,8 @@ typedef struct mend_replay_row {
 void mend_replay_print_json(FILE *out, const mend_replay_row *row);
 
 /* A table with a head of its own for each trace, aligned for a terminal. */
-void mend_replay_print_table_head(FILE *out, const mend_trace *trace);
+void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
+                                  const mend_replay_options *options);
 void mend_replay_print_table_row(FILE *out, const mend_replay_row *row);
 
 #endif

@@ -61,6 +61,10 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
     config.memory_bytes = memory_bytes + rig->others_bytes;
     config.content = has_content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     config.prices = rig->options->prices;
+    mend_sim_prices compared;
+    if (mend_sim_prices_named(mend_replay_compared_costs(rig->options), &compared) == MEND_OK) {
+        config.compared_prices = &compared;
+    }
     if (!has_content) {
         /* Addresses are not what a replay is about: enough for every stream to reserve its own. */
         uint64_t reservations_bytes = 4 * (trace->stream_count + 1) * config.memory_bytes;
@@ -207,11 +211,19 @@ void mend_replay_rig_tick(mend_replay_rig *rig)
     }
 }
 
-static uint64_t priced_ns(const mend_replay_rig *rig)
+/* What all calls have cost so far, by both lists; nothing on a real device. */
+typedef struct rig_prices {
+    uint64_t time_ns;
+    uint64_t compared_ns;
+} rig_prices;
+
+static rig_prices priced(const mend_replay_rig *rig)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
-    mend_sim_get_ledger(rig->sim, &ledger);
-    return ledger.driver_time_ns;
+    if (rig->sim != NULL) {
+        mend_sim_get_ledger(rig->sim, &ledger);
+    }
+    return (rig_prices){ledger.driver_time_ns, ledger.compared_time_ns};
 }
 
 /* Makes `later` wait for what is queued on `earlier`, as a program that passes a block between
@@ -219,7 +231,7 @@ static uint64_t priced_ns(const mend_replay_rig *rig)
 static mend_result order_streams(mend_replay_rig *rig, uint16_t earlier, uint16_t later)
 {
     const mend_driver *inner = rig->inner;
-    uint64_t before_ns = rig->sim != NULL ? priced_ns(rig) : 0;
+    rig_prices before = priced(rig);
     mend_event event;
     mend_status status = inner->event_create(inner, &event);
     if (status != MEND_DRIVER_OK) {
@@ -230,9 +242,9 @@ static mend_result order_streams(mend_replay_rig *rig, uint16_t earlier, uint16_
         status = inner->stream_wait(inner, rig->streams[later], event);
     }
     inner->event_destroy(inner, event);
-    if (rig->sim != NULL) {
-        atomic_fetch_add(&rig->own_time_ns, priced_ns(rig) - before_ns);
-    }
+    rig_prices after = priced(rig);
+    atomic_fetch_add(&rig->own_time_ns, after.time_ns - before.time_ns);
+    atomic_fetch_add(&rig->own_compared_ns, after.compared_ns - before.compared_ns);
     return check(status, "cuStreamWaitEvent");
 }
 
@@ -302,8 +314,9 @@ void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic)
     for (size_t i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
         time_ns += call[i].total_ns;
     }
+    rig_prices prices = priced(rig);
     if (rig->sim != NULL) {
-        time_ns = priced_ns(rig) - atomic_load(&rig->own_time_ns);
+        time_ns = prices.time_ns - atomic_load(&rig->own_time_ns);
     }
     *traffic = (mend_replay_traffic){
         .calls =
@@ -328,6 +341,7 @@ void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic)
         .host_syncs = counters.host_syncs,
         .creates_refused = call[MEND_CALL_create].failures,
         .time_us = (double)time_ns / 1000,
+        .compared_us = (double)(prices.compared_ns - atomic_load(&rig->own_compared_ns)) / 1000,
     };
 }
 

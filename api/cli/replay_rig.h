@@ -30,6 +30,7 @@ typedef struct mend_replay_rig {
     uint64_t counter_address;     /* of differences found, on a real device */
     mend_replay_load load;        /* beside the replay, where that is asked for */
     _Atomic uint64_t own_time_ns; /* prices of the rig's own calls */
+    _Atomic uint64_t own_compared_ns;
 } mend_replay_rig;
 
 /* What has passed the door up to now. */
@@ -38,6 +39,7 @@ typedef struct mend_replay_traffic {
     uint64_t host_syncs;
     uint64_t creates_refused;
     double time_us;
+    double compared_us; /* by the list compared with; 0 on a real device */
 } mend_replay_traffic;
 
 /* `capacity_bytes` 0: unlimited. Fails as the device does; then there is nothing to close. The

@@ -354,6 +354,9 @@ static void take_figures(replay_session *session)
     result->creates_refused = traffic.creates_refused;
     result->driver_time_us = traffic.time_us;
     result->driver_time_second_half_us = traffic.time_us - session->traffic_at_half.time_us;
+    result->compared_time_us = traffic.compared_us;
+    result->compared_time_second_half_us =
+        traffic.compared_us - session->traffic_at_half.compared_us;
     result->calls = traffic.calls;
     result->calls_second_half = traffic.calls;
     subtract_calls(&result->calls_second_half, &session->traffic_at_half.calls);

@@ -363,6 +363,43 @@ MEND_TEST(program, prices_come_from_a_file)
     fixture_remove(&costs);
 }
 
+/* A run so short that its prices can be added up by hand. */
+static void expect_costs(const char *option, const char *const *pairs, size_t count)
+{
+    char arguments[256];
+    snprintf(arguments, sizeof(arguments), "replay --json --policy expandable %s", option);
+    ended_run priced = run_on(arguments, TRACE_HEAD "0,0,allocate,1,31457280,0\n");
+    EXPECT_STATUS(0, priced);
+    for (size_t i = 0; i < count; i += 2) {
+        EXPECT_HAS(priced.out, pairs[i], pairs[i + 1]);
+    }
+}
+
+/* Addresses are reserved (20 us), two pages of 20 MiB created (70 each) and mapped (2 each), and
+ * opened by one call: for 18 us by `reference`, 64 by `per-mapping`. */
+MEND_TEST(program, driver_time_is_told_by_two_lists)
+{
+    static const char *const by_default[] = {"costs",
+                                             "\"reference\"",
+                                             "driver_time_us",
+                                             "182.000",
+                                             "compared_costs",
+                                             "\"per-mapping\"",
+                                             "compared_time_us",
+                                             "228.000",
+                                             "compared_time_second_half_us",
+                                             "228.000"};
+    static const char *const turned[] = {
+        "costs",          "\"per-mapping\"", "driver_time_us",   "228.000",
+        "compared_costs", "\"reference\"",   "compared_time_us", "182.000"};
+    expect_costs("", by_default, sizeof(by_default) / sizeof(*by_default));
+    expect_costs("--costs reference", by_default, sizeof(by_default) / sizeof(*by_default));
+    expect_costs("--costs per-mapping", turned, sizeof(turned) / sizeof(*turned));
+    ended_run table = run_on("replay", small_trace);
+    EXPECT_TRUE(strstr(table.out, "price lists reference (with the second half) and per-mapping") !=
+                NULL);
+}
+
 MEND_TEST(program, seed_and_scale_and_threads_are_heard)
 {
     ended_run first = run("replay --json --seed 1 'stress:random-mix?allocations=50'");

@@ -1,4 +1,6 @@
 /* The virtual clock: what moves it, and in which order work completes. */
+#include <string.h>
+
 #include "tests/unit/sim_fixture.h"
 
 static void touch(sim_fixture *f, mend_stream stream, uint64_t finish_ns)
@@ -131,6 +133,34 @@ MEND_TEST(sim_clock, the_reference_list_is_frozen)
     EXPECT_U64_EQ(200000, p.synchronize.call_ns);
 }
 
+MEND_TEST(sim_clock, the_per_mapping_list_is_the_reference_but_for_three_calls)
+{
+    mend_sim_prices p;
+    mend_sim_prices expected;
+    mend_sim_reference_prices(&expected);
+    expected.map = (mend_sim_price){.call_ns = 2000};
+    expected.set_access = (mend_sim_price){.call_ns = 4000, .mapping_ns = 30000};
+    expected.unmap = (mend_sim_price){.call_ns = 3000, .mapping_ns = 22000};
+    ASSERT_RESULT(MEND_OK, mend_sim_prices_named("per-mapping", &p));
+    EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
+    mend_sim_reference_prices(&expected);
+    ASSERT_RESULT(MEND_OK, mend_sim_prices_named("reference", &p));
+    EXPECT_INT_EQ(0, memcmp(&p, &expected, sizeof(p)));
+}
+
+MEND_TEST(sim_clock, an_unknown_list_is_refused)
+{
+    static const char *const unknown[] = {"", "Reference", "per-mapping ", "per_mapping"};
+    mend_sim_prices before = {.map = {.call_ns = 5}};
+    mend_sim_prices p = before;
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(*unknown); i++) {
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_prices_named(unknown[i], &p));
+    }
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_prices_named(NULL, &p));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_sim_prices_named("reference", NULL));
+    EXPECT_INT_EQ(0, memcmp(&p, &before, sizeof(p)));
+}
+
 /* The sum of what a small life of a mapping costs by the reference list. */
 static uint64_t run_priced_life(sim_fixture *f)
 {
@@ -196,6 +226,35 @@ MEND_TEST(sim_clock, another_list_can_be_given)
         EXPECT_U64_EQ(7 + 7 + 11, sim_fixture_ledger(&f).driver_time_ns);
         sim_fixture_close(&f);
     }
+}
+
+/* The second list counts the same calls, and leaves the first and the clock alone. */
+MEND_TEST(sim_clock, calls_are_priced_by_a_second_list_too)
+{
+    mend_sim_prices prices;
+    EXPECT_RESULT(MEND_OK, mend_sim_prices_named("per-mapping", &prices));
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.compared_prices = &prices;
+    config.prices_advance_clock = 1;
+    sim_fixture f;
+    if (sim_fixture_open(&f, &config)) {
+        prices = (mend_sim_prices){.map = {.call_ns = 1}}; /* it was copied */
+        uint64_t expected = run_priced_life(&f);
+        mend_sim_ledger ledger = sim_fixture_ledger(&f);
+        EXPECT_U64_EQ(expected, ledger.driver_time_ns);
+        EXPECT_U64_EQ(expected, mend_sim_now_ns(f.sim));
+        uint64_t access = 12000 + 2 * 3000;
+        uint64_t unmap = 8000 + 2 * 12000;
+        EXPECT_U64_EQ(expected - access - unmap + 4000 + 2 * 30000 + 3000 + 2 * 22000,
+                      ledger.compared_time_ns);
+        sim_fixture_close(&f);
+    }
+}
+
+SIM_TEST(sim_clock, no_second_list_counts_nothing)
+{
+    (void)run_priced_life(f);
+    EXPECT_U64_EQ(0, sim_fixture_ledger(f).compared_time_ns);
 }
 
 /* Prices may be anything: time ends, and does not run over. */

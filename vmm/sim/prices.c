@@ -1,4 +1,6 @@
 /* Prices: what a call costs, added up in the ledger and, where asked for, taken by the clock. */
+#include <string.h>
+
 #include "base/align.h"
 #include "sim/sim.h"
 
@@ -24,15 +26,52 @@ void mend_sim_reference_prices(mend_sim_prices *prices)
     };
 }
 
-void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices)
+/* By the sources of the driver, access and unmapping cost by the mapping: page tables are written,
+ * and the device is waited for, once for each. */
+static void fill_per_mapping(mend_sim_prices *prices)
+{
+    mend_sim_reference_prices(prices);
+    prices->map = (mend_sim_price){.call_ns = 2000};
+    prices->set_access = (mend_sim_price){.call_ns = 4000, .mapping_ns = 30000};
+    prices->unmap = (mend_sim_price){.call_ns = 3000, .mapping_ns = 22000};
+}
+
+mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices)
+{
+    static const struct {
+        const char *name;
+        void (*fill)(mend_sim_prices *prices);
+    } lists[] = {{"reference", mend_sim_reference_prices}, {"per-mapping", fill_per_mapping}};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && name != NULL && prices != NULL; i++) {
+        if (strcmp(lists[i].name, name) == 0) {
+            lists[i].fill(prices);
+            return MEND_OK;
+        }
+    }
+    return MEND_ERROR_INVALID_ARGUMENT;
+}
+
+static void fill_by_call(mend_sim_price by_call[MEND_DRIVER_CALL_COUNT],
+                         const mend_sim_prices *prices)
 {
     /* `synchronize` is the price of three calls. */
     enum { MEND_CALL_synchronize = MEND_CALL_context_synchronize };
-#define X(call) sim->price[MEND_CALL_##call] = prices->call;
+#define X(call) by_call[MEND_CALL_##call] = prices->call;
     MEND_SIM_PRICED_CALLS(X)
 #undef X
-    sim->price[MEND_CALL_stream_synchronize] = prices->synchronize;
-    sim->price[MEND_CALL_event_synchronize] = prices->synchronize;
+    by_call[MEND_CALL_stream_synchronize] = prices->synchronize;
+    by_call[MEND_CALL_event_synchronize] = prices->synchronize;
+}
+
+void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
+                           const mend_sim_prices *compared)
+{
+    mend_sim_prices reference;
+    mend_sim_reference_prices(&reference);
+    fill_by_call(sim->price, prices != NULL ? prices : &reference);
+    if (compared != NULL) {
+        fill_by_call(sim->compared_price, compared);
+    }
 }
 
 typedef unsigned __int128 wide;
@@ -44,12 +83,20 @@ static uint64_t sum_to_the_end(uint64_t time_ns, wide more_ns)
     return sum < UINT64_MAX ? (uint64_t)sum : UINT64_MAX;
 }
 
+/* What the call under way costs by a list. */
+static wide cost_of(const mend_sim *sim, const mend_sim_price *price)
+{
+    return (wide)sim->bill_bytes * price->mib_ns / MEND_MIB + price->call_ns +
+           (wide)sim->bill_mappings * price->mapping_ns;
+}
+
 void mend_sim_charge(mend_sim *sim)
 {
-    const mend_sim_price *price = &sim->price[sim->call];
-    wide cost = (wide)sim->bill_bytes * price->mib_ns / MEND_MIB + price->call_ns +
-                (wide)sim->bill_mappings * price->mapping_ns;
-    sim->ledger.driver_time_ns = sum_to_the_end(sim->ledger.driver_time_ns, cost);
+    mend_sim_ledger *ledger = &sim->ledger;
+    wide cost = cost_of(sim, &sim->price[sim->call]);
+    wide compared = cost_of(sim, &sim->compared_price[sim->call]);
+    ledger->driver_time_ns = sum_to_the_end(ledger->driver_time_ns, cost);
+    ledger->compared_time_ns = sum_to_the_end(ledger->compared_time_ns, compared);
     if (sim->config.prices_advance_clock && cost != 0) {
         mend_sim_run_until(sim, sum_to_the_end(sim->now_ns, cost));
     }

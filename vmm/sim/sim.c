@@ -94,9 +94,8 @@ mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
     }
     made->config = filled;
     made->config.prices = NULL;
-    mend_sim_prices reference;
-    mend_sim_reference_prices(&reference);
-    mend_sim_prices_apply(made, filled.prices != NULL ? filled.prices : &reference);
+    made->config.compared_prices = NULL;
+    mend_sim_prices_apply(made, filled.prices, filled.compared_prices);
     init_state(made);
     if (mend_sim_content_open(made) != MEND_DRIVER_OK ||
         mend_sim_space_init(made) != MEND_DRIVER_OK) {

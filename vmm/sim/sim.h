@@ -187,6 +187,7 @@ struct mend_sim {
     mend_mutex mutex;
     mend_sim_config config; /* defaults filled in */
     mend_sim_price price[MEND_DRIVER_CALL_COUNT];
+    mend_sim_price compared_price[MEND_DRIVER_CALL_COUNT]; /* by the second list */
 
     mend_sim_device devices[MEND_SIM_MOST_DEVICES];
     uint64_t space_base; /* addresses from here */
@@ -457,7 +458,9 @@ void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
 
 /* ---- prices.c, faults.c --------------------------------------------------------------------- */
 
-void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices);
+/* NULL: the reference list, and no second one. */
+void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
+                           const mend_sim_prices *compared);
 
 /* Adds the price of the call under way to the ledger and, if so configured, to the clock. */
 void mend_sim_charge(mend_sim *sim);

@@ -66,6 +66,11 @@ typedef struct mend_sim_prices {
 /* The frozen list "reference" (docs/formats/costs.md): figures of public measurements. */
 MEND_API void mend_sim_reference_prices(mend_sim_prices *prices);
 
+/* A built-in list by its name: "reference", or "per-mapping", in which access and unmapping cost by
+ * the mapping (docs/formats/costs.md). Any thread, no driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT, with *prices untouched: NULL, or no such list. */
+MEND_API mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices);
+
 /* What the memory holds. */
 typedef enum mend_sim_content {
     MEND_SIM_CONTENT_NONE = 0, /* bookkeeping only: any size of device */
@@ -91,10 +96,12 @@ typedef struct mend_sim_config {
     void *violation_context;                 /* handed to on_violation */
     int identity_in_capture; /* 1: who a captured stream is may be asked by a thread whose capture
                                 mode lets it make unsafe calls; 0: by nobody */
+    const mend_sim_prices *compared_prices; /* copied; NULL: none. A second list, by which the
+                                               ledger counts the same calls */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0         \
+        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL   \
     }
 
 /* Makes a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -292,6 +299,7 @@ typedef struct mend_sim_ledger {
     uint64_t violations;
     uint64_t captured_records; /* events recorded on captured streams: legal, and yet no business of
                                   an allocator, for whoever waits for one joins the capture */
+    uint64_t compared_time_ns; /* sum of the prices of all calls by compared_prices */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
