@@ -57,7 +57,7 @@ static void print(const mend_replay_row *row)
         FUZZ_CHECK(nowhere != NULL, "/dev/null");
     }
     mend_replay_print_json(nowhere, row);
-    mend_replay_print_table_head(nowhere, row->trace);
+    mend_replay_print_table_head(nowhere, row->trace, row->options);
     mend_replay_print_table_row(nowhere, row);
 }
 
