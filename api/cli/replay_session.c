@@ -425,6 +425,14 @@ static mend_result prepare(replay_session *session)
     return MEND_OK;
 }
 
+/* A model that only the device's refusals make go back is left to ask the device, so that the calls
+ * that are refused are made, and what they had created before is undone. A GPU has more memory than
+ * the capacity: there the limit is the policy's to keep. */
+static uint64_t limit_of(const mend_replay_rig *rig, const mend_peer_policy *policy)
+{
+    return rig->sim != NULL && policy->limit_only_refuses ? 0 : rig->limit_bytes;
+}
+
 static mend_result run(replay_session *session, const mend_peer_policy *policy,
                        uint64_t capacity_bytes)
 {
@@ -444,7 +452,7 @@ static mend_result run(replay_session *session, const mend_peer_policy *policy,
     figures->events = session->trace->event_count;
     figures->peak_live_bytes = session->trace->peak_live_bytes;
     mend_peer_config config = {.driver = session->rig.driver,
-                               .limit_bytes = session->rig.limit_bytes};
+                               .limit_bytes = limit_of(&session->rig, policy)};
     result = policy->create(&config, &session->peer);
     if (result == MEND_OK) {
         result = replay_all(session);

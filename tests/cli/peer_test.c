@@ -8,6 +8,7 @@
 #include "driver/traced.h"
 #include "mend/mend_sim.h"
 #include "peers/peer.h"
+#include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 
 /* A simulated device, a policy on it, and the counts of what it asked for. */
@@ -335,4 +336,30 @@ MEND_TEST(peer_expandable, only_whole_free_pages_go_back_when_memory_is_out)
     give(&scene, start, NULL);
     give(&scene, end, NULL);
     scene_close(&scene);
+}
+
+/* PyTorch 2.8 itself, driven by the same recordings on the same simulated device, made these calls:
+ * those that the device refused, and the creations undone with them, included. */
+MEND_TEST(peer, refused_calls_are_made_as_pytorch_makes_them)
+{
+    static const struct {
+        const char *recording, *policy, *capacity;
+        uint64_t creates, releases, mallocs, frees;
+    } runs[] = {{"detector-varboxes", "expandable", "1.02x", 874, 591, 0, 0},
+                {"fsdp-llama-2stream", "expandable", "1.02x", 1718, 1093, 0, 0},
+                {"detector-varboxes", "caching", "1.138x", 0, 0, 77, 48}};
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+        mend_trace *trace = fixture_recording(runs[i].recording);
+        ASSERT_TRUE(trace != NULL);
+        mend_replay_result result =
+            fixture_replay(trace, runs[i].policy, runs[i].capacity, &options);
+        EXPECT_TRUE(result.completed);
+        EXPECT_U64_EQ(runs[i].creates, result.calls.create_calls);
+        EXPECT_U64_EQ(runs[i].releases, result.calls.release_calls);
+        EXPECT_U64_EQ(runs[i].mallocs, result.calls.malloc_calls);
+        EXPECT_U64_EQ(runs[i].frees, result.calls.free_calls);
+        mend_replay_result_clear(&result);
+        mend_trace_destroy(trace);
+    }
 }
