@@ -303,7 +303,7 @@ typedef struct mend_sim_ledger {
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0     \
+        sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0  \
     }
 
 /* Fills *ledger with one consistent picture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
