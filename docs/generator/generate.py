@@ -198,6 +198,7 @@ def api_document(_):
 
 KINDS = {
     "BYTES": "bytes",
+    "LIMIT": "bytes, or `90%` of the device's memory",
     "ON": "`on` or `off`",
     "OFF": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",

@@ -26,6 +26,10 @@ static void check_stays(const mend_pool_config *before, const mend_pool_config *
     FUZZ_CHECK(before->field == 0 || before->field == after->field, "%s has changed", #key);
     MEND_CONFIGURATION(X)
 #undef X
+    bool had_limit = before->limit_bytes != 0 || before->limit_percent != 0;
+    FUZZ_CHECK(!had_limit || before->limit_percent == after->limit_percent, "limit has changed");
+    FUZZ_CHECK(after->limit_bytes == 0 || after->limit_percent == 0, "two limits");
+    FUZZ_CHECK(after->limit_percent >= 0 && after->limit_percent <= 100, "a limit above all");
 }
 
 static void check_same(const mend_pool_config *before, const mend_pool_config *after)
@@ -34,6 +38,7 @@ static void check_same(const mend_pool_config *before, const mend_pool_config *a
     FUZZ_CHECK(before->field == after->field, "a refused text changed %s", #key);
     MEND_CONFIGURATION(X)
 #undef X
+    FUZZ_CHECK(before->limit_percent == after->limit_percent, "a refused text changed limit");
 }
 
 static void use_pool(mend_pool *pool)

@@ -73,6 +73,73 @@ MEND_TEST(pool_config, a_bad_environment_is_refused_in_words)
     mend_world_close(&world);
 }
 
+static uint64_t limit_of_pool(const mend_pool_config *config)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    mend_pool *pool = NULL;
+    EXPECT_RESULT(MEND_OK, mend_pool_create(config, &pool));
+    EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+    return stats.limit_bytes;
+}
+
+static void expect_no_pool(const mend_pool_config *config, const char *words)
+{
+    mend_pool *pool = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(config, &pool));
+    EXPECT_PTR_EQ(NULL, pool);
+    mend_last_error(&error);
+    MEND_TEST_CHECK(strstr(error.message, words) != NULL, (void)0, "%s", error.message);
+}
+
+MEND_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world)); /* a device of 64 MiB */
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.driver = mend_sim_driver(world.sim);
+    config.limit_percent = 25;
+    EXPECT_U64_EQ(16 * MEND_MIB, limit_of_pool(&config));
+    config.limit_percent = 99;
+    EXPECT_U64_EQ(64 * MEND_MIB / 100 * 99 + 64 * MEND_MIB % 100 * 99 / 100,
+                  limit_of_pool(&config));
+    config.limit_percent = 100;
+    EXPECT_U64_EQ(64 * MEND_MIB, limit_of_pool(&config));
+    config.limit_percent = 0;
+    char *saved = set_environment("limit:50%");
+    EXPECT_U64_EQ(32 * MEND_MIB, limit_of_pool(&config));
+    restore_environment(saved);
+    config.limit_percent = 101;
+    expect_no_pool(&config, "limit_percent is not 0 to 100");
+    config.limit_percent = -1;
+    expect_no_pool(&config, "limit_percent is not 0 to 100");
+    config.limit_percent = 50;
+    config.limit_bytes = MEND_MIB;
+    expect_no_pool(&config, "both set");
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_config, a_limit_below_a_page_is_refused)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.driver = mend_sim_driver(world.sim);
+    uint64_t page_bytes = world.sim_config.page_bytes;
+    config.limit_bytes = page_bytes;
+    EXPECT_U64_EQ(page_bytes, limit_of_pool(&config));
+    config.limit_bytes = page_bytes - 1;
+    expect_no_pool(&config, "is less than a page of device 0");
+    config.limit_bytes = 0;
+    char *saved = set_environment("limit:1");
+    expect_no_pool(&config, "a limit of 1 bytes is less than a page");
+    restore_environment(saved);
+    mend_world_close(&world);
+}
+
 MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
 {
     mend_world world;

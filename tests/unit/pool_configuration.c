@@ -11,8 +11,8 @@
 static bool are_same(const mend_pool_config *a, const mend_pool_config *b)
 {
 #define X(key, field, kind, fallback, meaning) a->field == b->field &&
-    return MEND_CONFIGURATION(X) a->struct_size == b->struct_size && a->device == b->device &&
-           a->driver == b->driver;
+    return MEND_CONFIGURATION(X) a->limit_percent == b->limit_percent &&
+           a->struct_size == b->struct_size && a->device == b->device && a->driver == b->driver;
 #undef X
 }
 
@@ -91,6 +91,55 @@ MEND_TEST(pool_configuration, bytes_are_whole_numbers_with_a_unit_or_none)
     EXPECT_U64_EQ(3 * MEND_KIB, read_ok("limit:3KiB").limit_bytes);
     EXPECT_U64_EQ(UINT64_C(1) << 60, read_ok("limit:1048576TiB").limit_bytes);
     EXPECT_U64_EQ(UINT64_C(1) << 60, read_ok("limit:1152921504606846976").limit_bytes);
+}
+
+MEND_TEST(pool_configuration, a_fraction_has_a_unit)
+{
+    EXPECT_U64_EQ(3 * MEND_GIB / 2, read_ok("limit:1.5GiB").limit_bytes);
+    EXPECT_U64_EQ(768, read_ok("chunk:0.75KiB").chunk_bytes);
+    EXPECT_U64_EQ(3 * MEND_MIB / 2, read_ok("small_request:01.500000000MiB").small_request_bytes);
+    /* Up to whole bytes. */
+    EXPECT_U64_EQ(107374183, read_ok("reserve:0.1GiB").reserve_bytes);
+    EXPECT_U64_EQ(1, read_ok("limit:0.000000001KiB").limit_bytes);
+    EXPECT_U64_EQ(UINT64_C(1) << 60, read_ok("limit:1048576.0TiB").limit_bytes);
+    EXPECT_REFUSED("limit:1.5", "limit", "\"1.5\"", "a size in bytes has no fraction");
+    EXPECT_REFUSED("limit:1.0", "limit", "a size in bytes has no fraction");
+    EXPECT_REFUSED("limit:1.GiB", "limit", "\"1.GiB\"");
+    EXPECT_REFUSED("limit:.5GiB", "limit", "\".5GiB\"");
+    EXPECT_REFUSED("limit:1.5.5GiB", "limit", "\"1.5.5GiB\"");
+    EXPECT_REFUSED("limit:1.0000000001GiB", "limit", "at most 9");
+    EXPECT_REFUSED("limit:1048576.1TiB", "limit", "\"1048576.1TiB\"");
+}
+
+MEND_TEST(pool_configuration, a_limit_may_be_a_part_of_the_device)
+{
+    mend_pool_config config = read_ok("limit:90%");
+    EXPECT_INT_EQ(90, config.limit_percent);
+    EXPECT_U64_EQ(0, config.limit_bytes);
+    EXPECT_INT_EQ(1, read_ok("limit:1%").limit_percent);
+    EXPECT_INT_EQ(100, read_ok("limit:100%").limit_percent);
+    EXPECT_REFUSED("limit:0%", "limit", "\"0%\"");
+    EXPECT_REFUSED("limit:101%", "limit", "\"101%\"");
+    EXPECT_REFUSED("limit:1.5%", "limit", "\"1.5%\"");
+    EXPECT_REFUSED("limit:%", "limit", "\"%\"", "90%");
+    EXPECT_REFUSED("chunk:90%", "chunk", "\"90%\"");
+    EXPECT_REFUSED("limit:90%,limit:1GiB", "limit");
+}
+
+MEND_TEST(pool_configuration, a_limit_of_either_kind_that_the_program_set_stays)
+{
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+    config.limit_bytes = 7;
+    EXPECT_RESULT(MEND_OK, mend_configuration_read("limit:90%", &config));
+    EXPECT_U64_EQ(7, config.limit_bytes);
+    EXPECT_INT_EQ(0, config.limit_percent);
+    config.limit_bytes = 0;
+    config.limit_percent = 50;
+    EXPECT_RESULT(MEND_OK, mend_configuration_read("limit:1GiB", &config));
+    EXPECT_U64_EQ(0, config.limit_bytes);
+    EXPECT_INT_EQ(50, config.limit_percent);
+    EXPECT_RESULT(MEND_OK, mend_configuration_read("limit:90%", &config));
+    EXPECT_INT_EQ(50, config.limit_percent);
 }
 
 MEND_TEST(pool_configuration, switches_are_on_or_off)
@@ -211,7 +260,7 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
     static const char *const wrong[] = {
         "-1",
         "+1",
-        "1.5GiB",
+        "1.5",
         ".5",
         "1GB",
         "1G",
@@ -227,7 +276,8 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
         "on",
         "all",
         "1/2",
-        "50%",
+        "50%%",
+        "050.0%",
         "18446744073709551616",
         "1,5GiB...",
         "99999999999999999999999999999",
@@ -237,10 +287,11 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
         strcat(text, wrong[i]);
         EXPECT_REFUSED(text, "MEND_CONF");
     }
-    EXPECT_REFUSED(
-        "limit:64GB",
-        "MEND_CONF: limit is \"64GB\"; it takes a whole number of bytes up to 2^60, alone or with "
-        "KiB, MiB, GiB or TiB (64GiB)"); /* as docs/configuration.md shows it */
+    EXPECT_REFUSED("chunk:64GB", "MEND_CONF: chunk is \"64GB\"; it takes a whole number of bytes "
+                                 "up to 2^60, or a number with "
+                                 "KiB, MiB, GiB or TiB and at most 9 digits behind its point "
+                                 "(64GiB, 1.5GiB); a size in bytes "
+                                 "has no fraction"); /* as docs/configuration.md shows it */
     EXPECT_REFUSED("chunk:1GB", "chunk", "\"1GB\"", "KiB", "MiB", "GiB", "TiB", "2^60");
 }
 

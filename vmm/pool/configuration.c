@@ -10,9 +10,12 @@
 #define LARGEST_BYTES   (UINT64_C(1) << 60)
 #define LARGEST_LEVEL   2
 #define LARGEST_PERCENT 100
+#define MOST_FRACTION   UINT64_C(999999999)
+enum { MOST_FRACTION_DIGITS = 9 };
 
 typedef enum configuration_kind {
     KIND_BYTES,
+    KIND_LIMIT,
     KIND_ON,
     KIND_OFF,
     KIND_LEVEL,
@@ -40,8 +43,13 @@ static const struct {
 static const char all_keys[] = MEND_CONFIGURATION(X);
 #undef X
 
+#define BYTES_TAKEN                                                                                \
+    "a whole number of bytes up to 2^60, or a number with KiB, MiB, GiB or TiB and at most 9 "     \
+    "digits behind its point (64GiB, 1.5GiB); a size in bytes has no fraction"
+
 static const char *const kind_takes[] = {
-    [KIND_BYTES] = "a whole number of bytes up to 2^60, alone or with KiB, MiB, GiB or TiB (64GiB)",
+    [KIND_BYTES] = BYTES_TAKEN,
+    [KIND_LIMIT] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN,
     [KIND_ON] = "on or off",
     [KIND_OFF] = "on or off",
     [KIND_LEVEL] = "0, 1 or 2",
@@ -89,13 +97,41 @@ static size_t read_number(slice part, uint64_t largest, uint64_t *number)
     return digits;
 }
 
+/* ".75" at the beginning of a part: how long it is, and how many of `unit_bytes` it stands for,
+ * rounded up. 0 where there is none; false where it is none. */
+static bool read_fraction(slice part, uint64_t unit_bytes, uint64_t *bytes, size_t *length)
+{
+    *bytes = 0;
+    *length = 0;
+    if (part.length == 0 || part.text[0] != '.') {
+        return true;
+    }
+    uint64_t number = 0;
+    size_t digits = read_number(behind(part, 1), MOST_FRACTION, &number);
+    uint64_t whole = 1;
+    for (size_t i = 0; i < digits && whole <= MOST_FRACTION; i++) {
+        whole *= 10;
+    }
+    /* Whole units of it first: the product of what is left stays below 2^64. */
+    uint64_t each_bytes = unit_bytes / whole;
+    uint64_t rest_bytes = unit_bytes % whole;
+    *bytes = number * each_bytes + (number * rest_bytes + whole - 1) / whole;
+    *length = digits + 1;
+    return digits > 0 && digits <= MOST_FRACTION_DIGITS && unit_bytes > 1;
+}
+
 static bool read_bytes(slice value, int64_t *read)
 {
     uint64_t number = 0;
     size_t digits = read_number(value, LARGEST_BYTES, &number);
     for (size_t i = 0; digits > 0 && i < UNIT_COUNT; i++) {
-        if (is(behind(value, digits), units[i].name) && number <= LARGEST_BYTES / units[i].bytes) {
-            *read = (int64_t)(number * units[i].bytes);
+        uint64_t unit_bytes = units[i].bytes;
+        uint64_t more_bytes;
+        size_t length;
+        if (read_fraction(behind(value, digits), unit_bytes, &more_bytes, &length) &&
+            is(behind(value, digits + length), units[i].name) &&
+            number <= (LARGEST_BYTES - more_bytes) / unit_bytes) {
+            *read = (int64_t)(number * unit_bytes + more_bytes);
             return true;
         }
     }
@@ -117,11 +153,26 @@ static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t 
     return digits > 0 && digits == value.length && number >= least;
 }
 
+/* A percentage is told from bytes by its sign: it is below 0. */
+static bool read_limit(slice value, int64_t *read)
+{
+    slice number = {value.text, value.length - 1};
+    bool is_percent = value.length > 0 && value.text[value.length - 1] == '%';
+    if (!is_percent) {
+        return read_bytes(value, read);
+    }
+    bool is_good = read_from_to(number, 1, LARGEST_PERCENT, read);
+    *read = -*read;
+    return is_good;
+}
+
 static bool read_value(configuration_kind kind, slice value, int64_t *read)
 {
     switch (kind) {
     case KIND_BYTES:
         return read_bytes(value, read);
+    case KIND_LIMIT:
+        return read_limit(value, read);
     case KIND_ON:
         return read_switch(value, -1, read);
     case KIND_OFF:
@@ -132,6 +183,15 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return read_from_to(value, 1, LARGEST_PERCENT, read);
     }
     return false;
+}
+
+/* What the program has set stays: of a limit either form. */
+static void set_limit(int64_t value, mend_pool_config *config)
+{
+    if (config->limit_bytes == 0 && config->limit_percent == 0) {
+        config->limit_bytes = value > 0 ? (uint64_t)value : 0;
+        config->limit_percent = value < 0 ? (int)-value : 0;
+    }
 }
 
 /* What the program has set stays. */
@@ -200,7 +260,11 @@ static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config 
                          SHOWN(value), kind_takes[keys[key].kind]);
     }
     seen[key] = true;
-    set_field(key, read, config);
+    if (keys[key].kind == KIND_LIMIT) {
+        set_limit(read, config);
+    } else {
+        set_field(key, read, config);
+    }
     return MEND_OK;
 }
 

@@ -11,14 +11,13 @@
  * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
  * docs/configuration.md shows this table. The kinds:
  *
- * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB
- * ON       a switch that is on by default: on is 1, off is -1
- * OFF      a switch that is off by default: on is 1, off is 0
- * LEVEL    0, 1 or 2
- * PERCENT  1 to 100
+ * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB; with these also a
+ * fraction LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent ON a
+ * switch that is on by default: on is 1, off is -1 OFF      a switch that is off by default: on is
+ * 1, off is 0 LEVEL    0, 1 or 2 PERCENT  1 to 100
  */
 #define MEND_CONFIGURATION(X)                                                                      \
-    X(limit, limit_bytes, BYTES, "the device's memory", "most physical memory a pool may hold")    \
+    X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
     X(chunk, chunk_bytes, BYTES, "chosen from the limit",                                          \
       "usual size of the physical allocations that hold large blocks")                             \
     X(small_chunk, small_chunk_bytes, BYTES, "8MiB, less for small limits",                        \

@@ -40,6 +40,13 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->ample_percent < 0 || config->ample_percent > 100) {
         return mend_pool_invalid("mend_pool_config.ample_percent is not 0 to 100");
     }
+    if (config->limit_percent < 0 || config->limit_percent > 100) {
+        return mend_pool_invalid("mend_pool_config.limit_percent is not 0 to 100");
+    }
+    if (config->limit_percent != 0 && config->limit_bytes != 0) {
+        return mend_pool_invalid(
+            "mend_pool_config.limit_bytes and limit_percent are both set; one limit is possible");
+    }
     if (config->audit_level < 0 || config->audit_level > 2) {
         return mend_pool_invalid("mend_pool_config.audit_level is not 0, 1 or 2");
     }
@@ -105,9 +112,19 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
     return MEND_OK;
 }
 
+/* The most physical memory the pool may hold. */
+static uint64_t limit_of(const mend_pool_config *config, const mend_device_info *info)
+{
+    uint64_t total_bytes = info->total_bytes;
+    uint64_t percent = (uint64_t)config->limit_percent;
+    if (percent != 0) {
+        return total_bytes / 100 * percent + total_bytes % 100 * percent / 100;
+    }
+    return config->limit_bytes == 0 ? total_bytes : mend_min_u64(config->limit_bytes, total_bytes);
+}
+
 static mend_heap_config heap_config_of(const mend_pool_config *config, const mend_device_info *info)
 {
-    uint64_t limit = config->limit_bytes;
     return (mend_heap_config){
         .device = config->device,
         .allow_stream_waits = config->allow_stream_waits >= 0,
@@ -115,7 +132,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0,
         .swap_when_full = config->swap_when_full == 1,
-        .limit_bytes = limit == 0 ? info->total_bytes : mend_min_u64(limit, info->total_bytes),
+        .limit_bytes = limit_of(config, info),
         .chunk_bytes = config->chunk_bytes,
         .small_chunk_bytes = config->small_chunk_bytes,
         .small_request_bytes =
@@ -123,6 +140,18 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .reserve_bytes = config->reserve_bytes,
         .ample_percent = (uint64_t)config->ample_percent,
     };
+}
+
+static mend_result check_limit(const mend_heap_config *config, const mend_device_info *info)
+{
+    if (config->limit_bytes >= info->granularity_bytes) {
+        return MEND_OK;
+    }
+    return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                     "a limit of %llu bytes is less than a page of device %d, %llu bytes: nothing "
+                     "could ever be allocated",
+                     (unsigned long long)config->limit_bytes, config->device,
+                     (unsigned long long)info->granularity_bytes);
 }
 
 /* Opens the device and makes the heap on it. */
@@ -134,7 +163,10 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         return result;
     }
     mend_heap_config heap_config = heap_config_of(config, &info);
-    result = mend_heap_init(&pool->heap, config->driver, &info, &heap_config);
+    result = check_limit(&heap_config, &info);
+    if (result == MEND_OK) {
+        result = mend_heap_init(&pool->heap, config->driver, &info, &heap_config);
+    }
     if (result != MEND_OK) {
         config->driver->device_close(config->driver, config->device);
         return result;

@@ -97,7 +97,8 @@ typedef struct mend_pool_config {
                                   another (for kernels that spin on each other) */
     const mend_driver *driver; /* NULL: CUDA. Borrowed; must outlive the pool */
     uint64_t limit_bytes;      /* most physical memory the pool may hold; 0, or more than the
-                                  device has: all of it */
+                                  device has: all of it; less than a page of the device (2 MiB on
+                                  those known): refused */
     uint64_t chunk_bytes;      /* usual size of a chunk of the large zone; 0: chosen from the limit.
                                   Rounded up to a page. Sizes of chunks and of reserve_bytes: at
                                   most 2^60 */
@@ -129,10 +130,12 @@ typedef struct mend_pool_config {
                                limit is not reserved. Then fewer driver calls count, from there on
                                fewer bytes: a larger value fits more into the limit and costs more
                                driver time. 0: 95 */
+    int limit_percent;      /* 1 to 100: limit_bytes, as a part of the device's memory; then
+                               limit_bytes is 0. 0: limit_bytes says it */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                      \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                   \
     }
 
 /*
