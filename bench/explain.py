@@ -4,8 +4,8 @@
     bench/explain.py --mend build/release/api/cli/mend [--json rows.json] TRACE|WORKLOAD...
 
 For each: Mend with unlimited memory, at 1.05 times the peak of live bytes, and 0.2 % of it below
-the smallest capacity that is enough, where it fails; on the simulated device with the reference
-prices.
+the smallest capacity that is enough, where it fails; on the simulated device, driver time by both
+built-in price lists.
 """
 import argparse
 import json
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 
+LISTS = ("reference", "per-mapping")
 STEP = 0.002  # of the grid on which `fit` searches
 MIB = 1 << 20
 SMALL_HOLDER_BYTES = 16 * MIB
@@ -30,11 +31,12 @@ def replay(program, trace, arguments):
 
 
 def rows_of(program, trace):
-    """The rows at unlimited, 1.05x and, where there is a fit above 1, below it."""
+    """The rows at unlimited, 1.05x and, where there is a fit above 1, below it; by each list."""
     fit = replay(program, trace, ["--capacity", "fit"])[0]["fit_factor"]
     below = [f"{fit - STEP:.3f}x"] if fit is not None and fit > 1 else []
     capacities = ",".join(["unlimited", "1.05x"] + below)
-    return replay(program, trace, ["--explain", "--capacity", capacities])
+    return [replay(program, trace, ["--explain", "--capacity", capacities, "--costs", prices])
+            for prices in LISTS]
 
 
 def name_of(row):
@@ -110,16 +112,20 @@ def main():
     parser.add_argument("--json", help="keep the raw rows here")
     parser.add_argument("traces", nargs="+")
     arguments = parser.parse_args()
-    runs = [rows_of(arguments.mend, trace) for trace in arguments.traces]
+    by_list = list(zip(*[rows_of(arguments.mend, trace) for trace in arguments.traces]))
+    runs = by_list[0]
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as out:
-            out.writelines(json.dumps(row) + "\n" for rows in runs for row in rows)
+            out.writelines(json.dumps(row) + "\n"
+                           for each in by_list for rows in each for row in rows)
     print("At the failure:")
     print_memory([row for rows in runs for row in rows if row["explain"]["memory"]["failure"]])
     print("\nAt the peak of reserved memory, which nothing limits:")
     print_memory([rows[0] for rows in runs])
     print("\nDriver time, each cell: unlimited / 1.05x / below the fit.")
-    print_time(runs)
+    for prices, each in zip(LISTS, by_list):
+        print(f"\nBy the list `{prices}`:")
+        print_time(each)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def title_of(framework):
 
 def package_of(variables):
     """The mend package that will be tried: "mend 0.1.0 of /somewhere/mend"; None: there is none."""
-    program = "import mend, os; print('mend', mend.__version__, 'of', os.path.dirname(mend.__file__))"
+    program = "import mend; print('mend', mend.__version__, 'of', mend.__path__[0])"
     # Outside of the current folder, which Python would search first.
     done = subprocess.run(
         [sys.executable, "-c", program],
