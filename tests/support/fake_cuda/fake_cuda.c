@@ -1,6 +1,7 @@
 /* The entry points of devices, contexts and memory, and the object behind all of them. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/align.h"
 #include "tests/support/fake_cuda/entries.h"
@@ -23,6 +24,7 @@ static void create_fake(void)
     fake.driver = mend_sim_driver(fake.sim);
     fake.switches.virtual_memory_claimed = true;
     fake.switches.everything_claimed = true;
+    fake.switches.mappings_forget = getenv("MEND_FAKE_CUDA_FORGETS") != NULL;
     if (fake.driver->device_open(fake.driver, 0, &fake_info) == MEND_DRIVER_OK) {
         fake.driver->device_close(fake.driver, 0);
     }
@@ -258,6 +260,9 @@ mend_status cuMemMap(mend_cu_address address, size_t bytes, size_t offset, mend_
 {
     if (flags != 0) {
         return MEND_DRIVER_INVALID_VALUE;
+    }
+    if (fake_cuda_get()->switches.mappings_forget) {
+        return map_part(address, bytes);
     }
     mend_status status = inner()->map(inner(), address, bytes, offset, chunk);
     return status == MEND_DRIVER_INVALID_VALUE && fake_cuda_get()->switches.parts_can_be_mapped

@@ -18,6 +18,8 @@ typedef struct fake_cuda_switches {
     mend_status create_refusal; /* of cuMemCreate with share types or RDMA; 0: as the table does */
     uint64_t larger_page_bytes; /* granularity of chunks with share types; 0: the same */
     bool parts_can_be_mapped;   /* a smaller mapping of a chunk succeeds */
+    bool mappings_forget;       /* each mapping has memory of its own; at first as the environment's
+                                   MEND_FAKE_CUDA_FORGETS is set */
 } fake_cuda_switches;
 
 typedef struct fake_cuda {
