@@ -231,6 +231,8 @@ static const scenario *find(const char *name)
     X(trim_retired_mappings)                                                                       \
     X(trim_reservations)                                                                           \
     X(trim_many_chunks)                                                                            \
+    X(room_of_a_pool_in_use)                                                                       \
+    X(room_on_a_new_stream)                                                                        \
     X(limit_below_what_is_reserved)                                                                \
     X(create_the_first_pool)                                                                       \
     X(create_a_second_pool)                                                                        \

@@ -61,12 +61,23 @@ static mend_result free_slot(story_run *run, const operation *op, mend_stream st
     return result;
 }
 
-static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int look_for_memory(void *context, mend_pool *pool, uint64_t needed_bytes,
+                           uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)context;
     (void)needed_bytes;
     (void)mend_trim(pool, UINT64_MAX, NULL); /* which may fail as any call */
     return 0;
+}
+
+static mend_result ask_room(story_run *run, mend_stream stream)
+{
+    mend_room room = MEND_ROOM_INIT;
+    room.now_bytes = run->released_bytes; /* which a failure leaves alone */
+    mend_result result = mend_get_room(run->world.pool, stream, &room);
+    run->released_bytes = room.now_bytes;
+    return result;
 }
 
 static mend_result begin_group(story_run *run, mend_stream stream)
@@ -108,6 +119,8 @@ mend_result story_call(story_run *run, const operation *op)
         return mend_trim(pool, op->bytes, &run->released_bytes);
     case TRIM_WAIT:
         return mend_trim_wait(pool, op->bytes, &run->released_bytes);
+    case ROOM:
+        return ask_room(run, run->streams[op->stream]);
     case DEFRAG:
         return mend_defrag(pool, NULL, NULL);
     case LIMIT:

@@ -25,6 +25,7 @@ typedef enum story_action {
     SHARE,
     TRIM,
     TRIM_WAIT,
+    ROOM,
     DEFRAG,
     LIMIT,
     FORGET,
@@ -74,7 +75,7 @@ typedef struct story_run {
     slot slots[STORY_SLOTS];
     uint64_t next_tag;
     uint64_t use_ns;         /* how long the GPU reads a new block; USE reads longer */
-    uint64_t released_bytes; /* by the last TRIM that succeeded */
+    uint64_t released_bytes; /* by the last TRIM that succeeded, or what ROOM said last */
 } story_run;
 
 /* Creates the streams of a run whose world is open, and destroys them, the pool and the device. */

@@ -132,6 +132,7 @@ static bool is_documented(const scene *s)
     case SHARE:
     case FORGET:
     case GROUP_RELEASE:
+    case ROOM:
         return documented || s->result == MEND_ERROR_UNKNOWN_STREAM;
     default:
         return documented;

@@ -57,6 +57,17 @@ class Core(SimulatedTest):
         with self.assertRaises(mend.OutOfMemoryError):
             _devices.alloc(0, 11 * MIB, 0)
 
+    def test_room_is_what_can_be_had(self):
+        address = _devices.alloc(0, 100 * MIB, 0)
+        room = mend.room()
+        self.assertEqual(room["group_bytes"], 0)
+        self.assertEqual(room["device_free_bytes"], GIB - mend.stats()["reserved_bytes"])
+        with self.assertRaises(mend.OutOfMemoryError):
+            _devices.alloc(0, room["now_bytes"] + 512, 0)
+        largest = _devices.alloc(0, room["now_bytes"], 0)
+        for block in (address, largest):
+            _devices.free(0, block, 0, 0)
+
     def test_a_trim_may_wait_for_work(self):
         stream, address = self.device.stream(), _devices.alloc(0, 3 * MIB, 0)
         self.device.launch(stream, address, 3 * MIB, finish_ns=1000)

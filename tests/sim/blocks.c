@@ -71,42 +71,87 @@ static bool may_be_for_any(const trial *t)
     return t->config.hooks && !t->config.knows_all && is_quiet;
 }
 
-bool trial_alloc(trial *t, const operation *op, int pool)
+/* The stream that asks, or none; and the call in its thread. */
+static mend_result call_for(trial *t, const operation *op, trial_call *call)
 {
-    trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    if (block->live || pool >= t->pool_count) {
-        return false;
-    }
     int stream = op->stream % t->stream_count;
-    bool is_for_any = pool == 0 && op->thread == 3 && may_be_for_any(t);
-    mend_stream handle = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
-    trial_call call = {.kind = CALL_ALLOC,
-                       .pool = pool,
-                       .at = stream,
-                       .stream = handle,
-                       .size_bytes = size_of(t, op->size),
-                       .alignment_bytes = UINT64_C(1) << (op->alignment % 22)};
-    if (trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call) != MEND_OK) {
-        return true;
+    bool is_for_any = call->pool == 0 && op->thread == 3 && may_be_for_any(t);
+    call->at = stream;
+    call->stream = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
+    return trial_call_pool(t, trial_thread_of(t, stream, op->thread), call);
+}
+
+/* A block in a free slot, by a call that has its size, its alignment and its pool. */
+static mend_result take_block(trial *t, const operation *op, trial_call *call)
+{
+    mend_result result = call_for(t, op, call);
+    if (result != MEND_OK) {
+        return result;
     }
-    uint64_t address = (uint64_t)(uintptr_t)call.pointer;
-    uint64_t size_bytes = mend_align_up(call.size_bytes, 512);
+    uint64_t address = (uint64_t)(uintptr_t)call->pointer;
+    uint64_t size_bytes = mend_align_up(call->size_bytes, 512);
     trial_claim(t, TRIAL_MODEL,
-                address % mend_max_u64(call.alignment_bytes, 512) == 0 &&
+                address % mend_max_u64(call->alignment_bytes, 512) == 0 &&
                     !overlaps_any(t, address, size_bytes),
                 "a block at 0x%llx is not aligned, or lies in another", LLU(address));
-    *block =
-        (trial_block){.live = true,
-                      .pool = pool,
-                      .address = address,
-                      .size_bytes = size_bytes,
-                      .requested_bytes = call.size_bytes,
-                      .allocated_on = handle,
-                      .home = stream,
-                      .group = pool == 0 && !is_for_any ? trial_group_taking(t, handle) : NOBODY};
-    count_alloc(&t->pools[pool], block);
-    if (op->amount & 1) {
+    bool may_be_of_group = call->pool == 0 && call->stream != MEND_NO_STREAM;
+    trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    *block = (trial_block){.live = true,
+                           .pool = call->pool,
+                           .address = address,
+                           .size_bytes = size_bytes,
+                           .requested_bytes = call->size_bytes,
+                           .allocated_on = call->stream,
+                           .home = call->at,
+                           .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
+    count_alloc(&t->pools[call->pool], block);
+    return MEND_OK;
+}
+
+bool trial_alloc(trial *t, const operation *op, int pool)
+{
+    if (t->blocks[op->slot % TRIAL_BLOCKS].live || pool >= t->pool_count) {
+        return false;
+    }
+    trial_call call = {.kind = CALL_ALLOC,
+                       .pool = pool,
+                       .size_bytes = size_of(t, op->size),
+                       .alignment_bytes = UINT64_C(1) << (op->alignment % 22)};
+    if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
         trial_use(t, op, true);
+    }
+    return true;
+}
+
+/* What a request did that was served, but not by its own pool at once. */
+static uint64_t efforts(trial *t, int pool)
+{
+    mend_stats stats = trial_stats(t, pool);
+    return stats.host_waits + stats.pressure_calls + stats.sibling_trims + stats.swaps;
+}
+
+bool trial_ask_room(trial *t, const operation *op)
+{
+    trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+    trial_call ask = {.kind = CALL_ROOM};
+    if (block->live || call_for(t, op, &ask) != MEND_OK || ask.faulty) {
+        return !block->live;
+    }
+    bool is_more = op->amount & 1;
+    trial_call call = {.kind = CALL_ALLOC,
+                       .size_bytes = ask.room.now_bytes + (is_more ? 512 : 0),
+                       .alignment_bytes = 512};
+    uint64_t before = efforts(t, 0);
+    if (call.size_bytes == 0) {
+        return true;
+    }
+    mend_result result = take_block(t, op, &call);
+    if (!call.faulty) {
+        bool has_waited = efforts(t, 0) > before;
+        trial_judge_room(t, &ask, &call, result == MEND_OK && !has_waited);
+    }
+    if (result == MEND_OK) {
+        trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
     }
     return true;
 }

@@ -35,6 +35,10 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result = call->waits ? mend_trim_wait(pool, call->size_bytes, NULL)
                                    : mend_trim(pool, call->size_bytes, NULL);
         break;
+    case CALL_ROOM:
+        call->room = (mend_room)MEND_ROOM_INIT;
+        call->result = mend_get_room(pool, call->stream, &call->room);
+        break;
     case CALL_SET_LIMIT:
         call->result = mend_set_limit(pool, call->size_bytes);
         break;

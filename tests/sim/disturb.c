@@ -223,8 +223,9 @@ static bool fork_child(trial *t)
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     trial_callback *callback = context;
     trial *t = callback->trial;
     int left = callback->amount % 4 + 1;

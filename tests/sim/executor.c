@@ -289,6 +289,8 @@ static bool take(trial *t, const operation *op)
         return defrag(t, op);
     case OP_SET_ALLOCATOR:
         return trial_set_allocator(t, op);
+    case OP_ROOM:
+        return trial_ask_room(t, op);
     case OP_SET_LIMIT:
         return set_limit(t, op);
     case OP_FORGET:

@@ -230,6 +230,23 @@ static void draw_hooks(trial_random *places, size_t count, trial_config *config,
     }
 }
 
+/* The same. */
+static void draw_rooms(trial_random *places, size_t count, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    bool asks = trial_random_below(&random, 3) == 0;
+    for (size_t i = 0; i < count && asks; i++) {
+        uint64_t numbers = trial_random_next(&random);
+        if (numbers % 16 == 0) {
+            ops[i] = (operation){.kind = OP_ROOM,
+                                 .slot = (uint8_t)(numbers >> 8),
+                                 .stream = (uint8_t)(numbers >> 16),
+                                 .thread = (uint8_t)(numbers >> 24) % 4,
+                                 .amount = (uint8_t)(numbers >> 32)};
+        }
+    }
+}
+
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random places = {seed};
@@ -242,5 +259,6 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     }
     draw_end_of_device(&places, count, ops);
     draw_hooks(&places, count, config, ops);
+    draw_rooms(&places, count, ops);
     draw_lost_mappings(&places, count, ops);
 }

@@ -189,6 +189,20 @@ uint64_t trial_room(trial *t, int pool)
     return creatable + whole;
 }
 
+/* Where calls take time, work may end between the answer and the request; and where the program
+ * declares quiet points, some room is kept for the last effort. */
+void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
+{
+    uint64_t now_bytes = ask->room.now_bytes;
+    bool is_exact = t->config.prices == 0 && !t->config.quiet;
+    bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
+    trial_claim(t, TRIAL_REFUSED, holds,
+                "%llu bytes could be had at once, was said, and %llu were %s", LLU(now_bytes),
+                LLU(call->size_bytes), at_once ? "had" : "refused, or waited for");
+    trial_claim(t, TRIAL_MODEL, ask->room.after_waiting_bytes >= now_bytes,
+                "waiting takes room away");
+}
+
 /* Nothing wholly free is left above what was to be kept, but for what graphs hold. */
 void trial_judge_trim(trial *t, const trial_call *call)
 {

@@ -60,7 +60,10 @@
               "second pool")                                                                       \
     X(SET_ALLOCATOR,                                                                               \
       "beneath the hooks: Mend's own, or one that wraps it, as `amount` says; where "              \
-      "`size` says so it lets only a few blocks live")
+      "`size` says so it lets only a few blocks live")                                             \
+    X(ROOM,                                                                                        \
+      "asks how much could be had on `stream`, and for a block in `slot` of just so much; an "     \
+      "odd amount: of 512 bytes more")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

@@ -112,6 +112,7 @@ typedef enum trial_call_kind {
     CALL_RECORD,
     CALL_FORGET,
     CALL_TRIM,
+    CALL_ROOM,
     CALL_SET_LIMIT,
     CALL_DEFRAG,
     CALL_GROUP_CREATE,
@@ -232,6 +233,7 @@ typedef struct trial_call {
     int mode;
     bool waits;          /* of a trim */
     bool faulty;         /* something was planted that may make it fail */
+    mend_room room;      /* CALL_ROOM's answer */
     uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */
     char message[160];   /* why the pool's call failed */
     mend_result result;
@@ -240,6 +242,9 @@ typedef struct trial_call {
 
 /* A request was refused for lack of memory, and nothing was wrong: was it right to? */
 void trial_judge_refusal(trial *t, const trial_call *call);
+
+/* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
+void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
 /* A trim that waited and was not disturbed: it went as far as it should. */
 void trial_judge_trim(trial *t, const trial_call *call);
@@ -265,6 +270,7 @@ bool trial_is_open(const trial *t, int stream);
  * -------------------------------- */
 
 /* blocks.c, use.c */
+bool trial_ask_room(trial *t, const operation *op);
 bool trial_alloc(trial *t, const operation *op, int pool);
 bool trial_free(trial *t, const operation *op);
 bool trial_mistake(trial *t, const operation *op);

@@ -156,8 +156,9 @@ MEND_TEST(pool_ladder, the_host_waits_only_as_far_as_needed)
     close_scene(&s);
 }
 
-static int come_by(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int come_by(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)pool;
     (void)needed_bytes;
     scene *s = context;

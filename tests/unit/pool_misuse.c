@@ -206,8 +206,9 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, swap_when_full, -1)                                                                 \
     X(INVALID, swap_when_full, 2)
 
-static int press(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)context;
     (void)pool;
     (void)needed_bytes;

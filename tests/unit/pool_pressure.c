@@ -17,6 +17,7 @@ typedef struct scene {
     char calls[32]; /* the letters of those called */
     mend_result inner;
     uint64_t needed_bytes;
+    uint64_t missing_bytes[8]; /* told to each call */
 } scene;
 
 typedef struct helper {
@@ -39,7 +40,7 @@ static void free_one(scene *s)
     }
 }
 
-static int help(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int help(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
     helper *h = context;
     size_t used = strlen(h->s->calls);
@@ -49,6 +50,7 @@ static int help(void *context, mend_pool *pool, uint64_t needed_bytes)
     }
     EXPECT_PTR_EQ(h->s->world.pool, pool);
     h->s->needed_bytes = needed_bytes;
+    h->s->missing_bytes[used % 8] = missing_bytes;
     for (int i = 0; i < h->frees; i++) {
         free_one(h->s);
     }
@@ -109,6 +111,9 @@ MEND_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
     EXPECT_RESULT(MEND_OK, allocate(&s, 2 * MEND_MIB - 5));
     EXPECT_STR_EQ("abc", s.calls);
     EXPECT_U64_EQ(2 * MEND_MIB - 5, s.needed_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, s.missing_bytes[0]);
+    EXPECT_U64_EQ(2 * MEND_MIB, s.missing_bytes[1]);
+    EXPECT_U64_EQ(MEND_MIB, s.missing_bytes[2]); /* the second has freed as much */
     EXPECT_U64_EQ(3, mend_world_stats(&s.world).pressure_calls);
     EXPECT_U64_EQ(0, mend_world_stats(&s.world).out_of_memory);
     EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
@@ -335,8 +340,9 @@ typedef struct lender {
     void *block;
 } lender;
 
-static int lend(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int lend(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     lender *l = context;
     uint64_t released = 0;
     (void)pool;

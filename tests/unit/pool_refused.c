@@ -83,8 +83,10 @@ MEND_TEST(pool_refused, a_device_without_virtual_memory_is_closed_again)
     mend_sim_destroy(world.sim);
 }
 
-static int on_pressure(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int on_pressure(void *context, mend_pool *pool, uint64_t needed_bytes,
+                       uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)context;
     (void)pool;
     (void)needed_bytes;

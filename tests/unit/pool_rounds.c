@@ -59,8 +59,10 @@ static void *allocate_as_keeper(void *unused)
 }
 
 /* While the keeper is inside, the other thread comes by and gets nothing. */
-static int stay_then_raise_the_limit(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int stay_then_raise_the_limit(void *context, mend_pool *pool, uint64_t needed_bytes,
+                                     uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)context;
     (void)needed_bytes;
     if (!pthread_equal(pthread_self(), shared.keeper)) {
@@ -102,8 +104,10 @@ MEND_TEST(pool_rounds, out_of_memory_is_not_answered_while_another_thread_is_in_
 }
 
 /* The keeper stays until its callback, being removed, could be added anew: the remover waits. */
-static int stay_until_removed(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int stay_until_removed(void *context, mend_pool *pool, uint64_t needed_bytes,
+                              uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)needed_bytes;
     sem_post(&shared.inside);
     while (mend_add_pressure_callback(pool, stay_until_removed, context) != MEND_OK) {
@@ -134,8 +138,9 @@ MEND_TEST(pool_rounds, removing_a_callback_waits_for_those_who_run_it)
     close_stage();
 }
 
-static int stay(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int stay(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)context;
     (void)pool;
     (void)needed_bytes;
@@ -144,8 +149,9 @@ static int stay(void *context, mend_pool *pool, uint64_t needed_bytes)
     return 0;
 }
 
-static int count(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int count(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)pool;
     (void)needed_bytes;
     ++*(int *)context;
@@ -174,8 +180,9 @@ MEND_TEST(pool_rounds, what_is_removed_between_two_callbacks_is_not_called)
 
 static pthread_barrier_t both;
 
-static int meet(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int meet(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)context;
     (void)needed_bytes;
     pthread_barrier_wait(&both);
@@ -220,8 +227,9 @@ static void *exchange_kept(member *m, void *pointer)
     return before;
 }
 
-static int free_kept(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int free_kept(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     member *m = context;
     void *pointer = exchange_kept(m, NULL);
     (void)needed_bytes;
@@ -287,8 +295,9 @@ static void *allocate_as_other(void *unused)
 }
 
 /* Removes itself, and stays until the other's round has come past it. */
-static int leave(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int leave(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)needed_bytes;
     calls_of_leaver++;
     EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, leave, context));
@@ -298,8 +307,9 @@ static int leave(void *context, mend_pool *pool, uint64_t needed_bytes)
 }
 
 /* The next one. */
-static int tell(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int tell(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     (void)context;
     (void)pool;
     (void)needed_bytes;

@@ -87,8 +87,9 @@ static block take(worker *w, mend_pool *pool)
 }
 
 /* Frees whatever comes to hand, of whichever pool and thread. */
-static int press(void *context, mend_pool *pool, uint64_t needed_bytes)
+static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
+    (void)missing_bytes;
     worker *w = context;
     (void)pool;
     atomic_fetch_add(&w->shared->refused, !atomic_load(&w->is_added));

@@ -38,10 +38,15 @@ void mend_attainable_look(mend_heap *heap)
     look(heap, false);
 }
 
+void mend_attainable_learn(mend_heap *heap)
+{
+    look(heap, true);
+}
+
 void mend_attainable_note_refusal(mend_heap *heap)
 {
     if (!heap->shortage.device_is_asked) {
-        look(heap, true);
+        mend_attainable_learn(heap);
     }
 }
 

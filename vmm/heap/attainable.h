@@ -29,6 +29,9 @@ void mend_attainable_forget(mend_heap *heap);
  * open. */
 void mend_attainable_note_refusal(mend_heap *heap);
 
+/* Asks the driver what there is, as if it had refused something. The door is open. */
+void mend_attainable_learn(mend_heap *heap);
+
 /* A plan wants to create so many bytes and has no room for them: noted as refused by the device
  * where the limit would allow them. */
 void mend_attainable_note_shortage(mend_heap *heap, uint64_t create_bytes);

@@ -75,9 +75,7 @@ static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t gro
     return result;
 }
 
-/* Learns the stream, and the group that takes the request now. Without a stream only idle memory
- * will do, which no group has. */
-static mend_result find_requester(mend_heap *heap, mend_request *request)
+mend_result mend_block_find_requester(mend_heap *heap, mend_request *request)
 {
     if (request->handle == MEND_NO_STREAM) {
         heap->streams.serves_any = true;
@@ -125,7 +123,7 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
     }
     mend_heap_unlock(heap);
     mend_heap_begin_making(heap);
-    result = find_requester(heap, request);
+    result = mend_block_find_requester(heap, request);
     if (result == MEND_OK) {
         result = place_with_effort(heap, request, effort, span);
     }
@@ -166,7 +164,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     if (request.alignment_bytes > heap->device.granularity_bytes) {
         request.zone = MEND_ZONE_LARGE;
     }
-    result = find_requester(heap, &request);
+    result = mend_block_find_requester(heap, &request);
     if (result != MEND_OK) {
         return result;
     }

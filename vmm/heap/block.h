@@ -11,6 +11,10 @@
 
 #define MEND_LARGEST_REQUEST_BYTES (UINT64_C(1) << 60)
 
+/* Learns the stream of a request, and the group that takes it now. Without a stream only idle
+ * memory will do, which no group has. Errors of mend_streams_find. */
+mend_result mend_block_find_requester(mend_heap *heap, mend_request *request);
+
 /* A free by whatever is not usual: errors of pointers and streams, streams that must be found,
  * groups. Errors as mend_free. */
 mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_stream stream);

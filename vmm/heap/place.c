@@ -256,7 +256,7 @@ static mend_result place_anywhere(mend_heap *heap, const mend_request *request, 
                                                         : result;
 }
 
-/* Every place is looked at before anybody waits on the host, or runs out of memory. */
+/* Every place is looked at before others are asked for memory, or anybody waits on the host. */
 static mend_result place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
@@ -287,19 +287,34 @@ static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
     return MEND_OK;
 }
 
-/* With the memory of other streams, whose last use the stream is made to wait for. A graph may be
- * launched on any stream, so that a wait of one does not help a group; and one without a stream
- * has none to wait with. */
-static mend_result place_behind_waits(mend_heap *heap, const mend_request *request,
-                                      mend_span **span)
+mend_result mend_place_refresh(mend_heap *heap, const mend_request *request)
 {
+    mend_retire_flush(heap, request->stream);
+    return refresh_fences(heap, request);
+}
+
+/* A graph may be launched on any stream, so that a wait of one does not help a group; and a request
+ * without a stream has none to wait with. */
+mend_result mend_place_may_wait_behind(mend_heap *heap, const mend_request *request, bool *may_wait)
+{
+    *may_wait = false;
     if (!heap->config.allow_stream_waits || request->group != 0 ||
         !mend_streams_are_several(&heap->streams)) {
-        return MEND_ERROR_OUT_OF_MEMORY;
+        return MEND_OK;
     }
     mend_reach reach = MEND_REACH_GONE;
     mend_result result = mend_streams_reach(&heap->streams, request->stream, &reach);
-    if (result != MEND_OK || reach != MEND_REACH_OPEN) {
+    *may_wait = result == MEND_OK && reach == MEND_REACH_OPEN;
+    return result;
+}
+
+/* With the memory of other streams, whose last use the stream is made to wait for. */
+static mend_result place_behind_waits(mend_heap *heap, const mend_request *request,
+                                      mend_span **span)
+{
+    bool may_wait;
+    mend_result result = mend_place_may_wait_behind(heap, request, &may_wait);
+    if (result != MEND_OK || !may_wait) {
         return result != MEND_OK ? result : MEND_ERROR_OUT_OF_MEMORY;
     }
     mend_request behind = *request;
@@ -311,12 +326,14 @@ static mend_result place_behind_waits(mend_heap *heap, const mend_request *reque
 static mend_result place_without_host_wait(mend_heap *heap, const mend_request *request,
                                            mend_span **span)
 {
-    mend_retire_flush(heap, request->stream);
-    mend_result result = refresh_fences(heap, request);
+    mend_result result = mend_place_refresh(heap, request);
     if (result == MEND_OK) {
         result = place_anywhere(heap, request, span);
     }
-    return result == MEND_ERROR_OUT_OF_MEMORY ? place_behind_waits(heap, request, span) : result;
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = place_behind_waits(heap, request, span);
+    }
+    return result == MEND_ERROR_OUT_OF_MEMORY ? place_in_stretch(heap, request, span) : result;
 }
 
 /* Lets the host wait for the oldest work, again and again, until there is room or nothing to wait
@@ -326,7 +343,7 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
 {
     bool waited = !mend_report_is_hopeless(heap, request);
     mend_streams_begin_host_waits(&heap->streams);
-    mend_result result = waited ? place_in_stretch(heap, request, span) : MEND_ERROR_OUT_OF_MEMORY;
+    mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
         /* Memory of the stream's own needs no wait, but addresses it may still use do. */
         bool lacks_addresses = heap->shortage.no_addresses != MEND_DRIVER_OK;

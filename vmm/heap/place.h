@@ -11,6 +11,13 @@
  * MEND_OK when nothing fits. */
 mend_result mend_place_in_run(mend_heap *heap, const mend_request *request, mend_span **span);
 
+/* Old mappings are unmapped, fences recorded and polled, as every search does that makes room. */
+mend_result mend_place_refresh(mend_heap *heap, const mend_request *request);
+
+/* The request's stream may be made to wait for others, on the device. Reaches the driver. */
+mend_result mend_place_may_wait_behind(mend_heap *heap, const mend_request *request,
+                                       bool *may_wait);
+
 /* The ladder. Both locks are held, the door is open; reaches the driver, and lets go of `state` in
  * between. MEND_ERROR_OUT_OF_MEMORY, after all effort with a report: heap->shortage says what stood
  * in the way, until `state` is let go of. */

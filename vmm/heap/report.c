@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "heap/attainable.h"
 #include "heap/layout.h"
+#include "heap/scarcity.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
 #define LLU(value)   ((unsigned long long)(value))
@@ -139,6 +140,16 @@ static bool would_fit_without(const mend_heap *heap, const mend_request *request
     uint64_t room_bytes = limit_bytes > reserved_bytes ? limit_bytes - reserved_bytes : 0;
     room_bytes = heap->shortage.refused_bytes > 0 ? 0 : room_bytes;
     return fits || whole_bytes + room_bytes >= request->size_bytes;
+}
+
+uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t whole_bytes;
+    uint64_t page = heap->device.granularity_bytes;
+    look_past(heap, request, 0, &whole_bytes);
+    uint64_t there_bytes = whole_bytes + mend_align_down(mend_heap_room_bytes(heap), page);
+    uint64_t size_bytes = request->size_bytes;
+    return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
 }
 
 /* The lowest limit under which the request would have been served; 0 when none would do. */

@@ -3,6 +3,7 @@
 #include "heap/attainable.h"
 #include "heap/cache.h"
 #include "heap/layout.h"
+#include "heap/room.h"
 
 /* Bytes of wholly free chunks that lie in a zone; the rest of its free bytes is in partly used
  * ones.
@@ -47,6 +48,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->attainable_bytes = mend_attainable_limit(heap);
+    stats->group_bytes = mend_heap_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = small->space.address_bytes + large->space.address_bytes;
     stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes - chunks->lost_bytes;

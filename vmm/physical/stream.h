@@ -72,6 +72,8 @@ typedef struct mend_streams {
     bool verify; /* streams end without a word: a handle may mean another stream at any time, so it
                     is asked at each find, and only then */
     bool serves_any;   /* memory was asked for that any stream may use: it matters what is idle */
+    bool looks_ahead;  /* while a question is answered, without a call of the driver: what the host
+                          could wait for counts as what a stream can */
     mend_list watches; /* see capture.h */
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] stands for no stream */
     uint32_t count;
@@ -177,6 +179,13 @@ static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp s
 
 /* An event was recorded behind the work of the stamp. */
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
+
+/* A stream can be made to wait for it; or it has been asked what waits of the host would bring. */
+static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp)
+{
+    return mend_stamp_has_fence(streams, stamp) ||
+           (streams->looks_ahead && streams->items[stamp.stream].group == 0);
+}
 
 /* A stream ends: what was freed on it in groups stays with them, in slots that are known no more,
  * and a new stream of the same handle is not taken for it. id 0: whichever the handle means. */

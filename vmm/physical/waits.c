@@ -52,7 +52,7 @@ bool mend_waits_settle_several(mend_wait_room room, mend_waits *waits)
 static bool stamp_is_ready(mend_wait_room room, mend_stamp stamp, uint32_t stream, bool behind_wait)
 {
     return stamp.epoch == 0 || mend_stamp_is_ready(room.streams, stamp, stream) ||
-           (behind_wait && mend_stamp_has_fence(room.streams, stamp));
+           (behind_wait && mend_stamp_can_be_awaited(room.streams, stamp));
 }
 
 bool mend_waits_others_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,

@@ -69,7 +69,7 @@ static inline bool mend_waits_are_ready(mend_wait_room room, const mend_waits *w
 {
     mend_stamp first = waits->first;
     bool is_ready = first.epoch == 0 || mend_stamp_is_ready(room.streams, first, stream) ||
-                    (behind_wait && mend_stamp_has_fence(room.streams, first));
+                    (behind_wait && mend_stamp_can_be_awaited(room.streams, first));
     return is_ready &&
            (waits->others == NULL || mend_waits_others_are_ready(room, waits, stream, behind_wait));
 }

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "heap/door.h"
+#include "heap/group.h"
+#include "heap/report.h"
 #include "pool/pool.h"
 #include "pool/siblings.h"
 
@@ -190,14 +192,28 @@ static mend_result name_loss(mend_pool *pool)
     return result == MEND_ERROR_DEVICE_LOST ? result : mend_pool_check_context(pool);
 }
 
+static uint64_t missing_bytes_of(mend_heap *heap, const attempt *a)
+{
+    uint32_t group = a->stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, a->stream);
+    mend_request request = {
+        .size_bytes = mend_align_up(a->size_bytes, MEND_GRANULE_BYTES),
+        .alignment_bytes = mend_max_u64(a->alignment_bytes, MEND_GRANULE_BYTES),
+        .stream = a->stream == MEND_NO_STREAM
+                      ? MEND_STREAM_UNKNOWN
+                      : mend_streams_lookup(&heap->streams, a->stream, group),
+    };
+    return mend_report_missing_bytes(heap, &request);
+}
+
 /* Calls one callback, without the lock, and searches again when it freed anything. */
 static mend_result try_after_callback(mend_pool *pool, const attempt *a,
                                       const mend_pressure_entry *entry)
 {
+    uint64_t missing_bytes = missing_bytes_of(&pool->heap, a);
     pool->pressure.calls++;
     mend_heap_unlock(&pool->heap);
     ++*mend_process_pressing_depth();
-    bool has_freed = entry->callback(entry->context, pool, a->size_bytes) != 0;
+    bool has_freed = entry->callback(entry->context, pool, a->size_bytes, missing_bytes) != 0;
     --*mend_process_pressing_depth();
     mend_heap_lock(&pool->heap);
     if (mend_heap_lost_by(&pool->heap) != MEND_DRIVER_OK) {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "heap/room.h"
 #include "observe/statistics.h"
 #include "pool/pool.h"
 
@@ -31,6 +32,27 @@ mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64_t *relea
 {
     return pool != NULL ? trim_by(mend_heap_trim_wait, pool, keep_bytes, released_bytes)
                         : mend_pool_invalid("mend_trim_wait: pool is NULL");
+}
+
+mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
+{
+    if (pool == NULL || room == NULL) {
+        return mend_pool_invalid("mend_get_room: pool or room is NULL");
+    }
+    if (!MEND_STRUCT_IS_WHOLE(room)) {
+        return mend_pool_invalid(
+            "mend_room.struct_size is that of no version: start from MEND_ROOM_INIT");
+    }
+    mend_result result = mend_pool_enter_making(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_room all = {.struct_size = room->struct_size};
+    result = mend_heap_get_room(&pool->heap, stream, &all);
+    if (result == MEND_OK) {
+        memcpy(room, &all, mend_min_u64(room->struct_size, sizeof(all)));
+    }
+    return mend_pool_leave_making(pool, result);
 }
 
 mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)

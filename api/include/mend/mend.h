@@ -270,6 +270,36 @@ MEND_API mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64
  * back what it can, as mend_trim. The limit is set even where that fails. Results as mend_trim. */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
+/* How much could be had of a pool. */
+typedef struct mend_room {
+    size_t struct_size;
+    uint64_t now_bytes;           /* the largest request that the pool can serve without letting the
+                                     host wait: 512 bytes more would wait, ask others, or fail */
+    uint64_t after_waiting_bytes; /* at least so much when the host has waited for the GPU, as
+                                     mend_alloc does before it runs out of memory */
+    uint64_t group_bytes;         /* free, but held for graphs; in neither of the above, unless it
+                                     is the stream's own group that asks */
+    uint64_t device_free_bytes;   /* what the device has free, for whoever takes it */
+} mend_room;
+#define MEND_ROOM_INIT                                                                             \
+    {                                                                                              \
+        sizeof(mend_room), 0, 0, 0, 0                                                              \
+    }
+
+/*
+ * Fills *room for a request on `stream` (MEND_NO_STREAM: for use on any), of alignment 512, as far
+ * as the pool can serve it by itself: what is free, what the limit allows, and what the device has.
+ * Not counted is what other pools of the device and pressure callbacks would give back, and what
+ * swaps would gain (swap_when_full). True at that moment: another thread or process may take it.
+ * Nothing is allocated. Takes a time proportional to the free memory's pieces, some fifty times.
+ * Calls the driver as an allocation that finds no room: to ask for the device's memory, to get to
+ * know the stream, to record and query events and to unmap what is not used any more; never waits
+ * for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST.
+ */
+MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room);
+
 /* How far a pass of mend_defrag goes. 0 in any field: no bound. */
 typedef struct mend_defrag_limits {
     size_t struct_size;
@@ -329,12 +359,15 @@ MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limi
 /*
  * Called when an allocation would run out of memory, before it waits on the host for the GPU: the
  * callback frees what it can do without, on any pool. Each is called once for an allocation.
- * `needed_bytes` is the size asked for. Returns whether it freed anything. No lock is held; the
- * callback may call the pool, except to destroy it, and may be called by several threads at once.
- * It must not wait for another thread that allocates from the pool. An allocation made inside a
- * callback calls no callbacks.
+ * `needed_bytes` is the size asked for, `missing_bytes` how much of it the pool lacks as things
+ * are: when so much more is wholly free and idle, in chunks or under the limit, the request is
+ * served. What is freed beside live blocks, or for work under way, may bring less. Returns whether
+ * it freed anything. No lock is held; the callback may call the pool, except to destroy it, and may
+ * be called by several threads at once. It must not wait for another thread that allocates from the
+ * pool. An allocation made inside a callback calls no callbacks.
  */
-typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes);
+typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes,
+                                      uint64_t missing_bytes);
 
 /* Adds a callback; they are asked in the order they were added, until room is found; one that is
  * added meanwhile, from the next time on. The same pair of callback and context may be added once;
@@ -460,7 +493,8 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
     X(attainable_bytes, "B",                                                                       \
       "most physical memory the pool can have now: the limit, or less where the device refused "   \
-      "memory under it")
+      "memory under it")                                                                           \
+    X(group_bytes, "B", "of free_bytes, held for graphs of groups")
 
 /* The figures of a pool. */
 typedef struct mend_stats {

@@ -9,7 +9,7 @@ Importing this loads no library and calls no driver.
 
 from __future__ import annotations
 
-from ._devices import current_device, reset_peak_stats, set_limit, stats, trim
+from ._devices import current_device, reset_peak_stats, room, set_limit, stats, trim
 from ._errors import Error, OutOfMemoryError
 from ._simulation import SimulatedDevice, simulate
 from ._version import __version__, library_version
@@ -22,6 +22,7 @@ __all__ = [
     "current_device",
     "library_version",
     "reset_peak_stats",
+    "room",
     "set_limit",
     "simulate",
     "stats",

@@ -26,6 +26,7 @@ _PROTOTYPES = {
     "mend_pool_for_device": [_int, ctypes.POINTER(_pointer)],
     "mend_current_device": [ctypes.POINTER(_int)],
     "mend_get_stats": [_pointer, _pointer],
+    "mend_get_room": [_pointer, _pointer, _pointer],
     "mend_reset_peak_stats": [_pointer],
     "mend_set_limit": [_pointer, _u64],
     "mend_set_default_config": [_int, _pointer],
@@ -98,6 +99,26 @@ def stats(device: int = 0) -> dict[str, int]:
     figures.struct_size = ctypes.sizeof(figures)
     check(function("mend_get_stats")(pool(device), ctypes.byref(figures)))
     return {name: getattr(figures, name) for name, _ in figures._fields_[1:]}
+
+
+class _Room(ctypes.Structure):
+    """mend_room of mend.h."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("now_bytes", _u64),
+        ("after_waiting_bytes", _u64),
+        ("group_bytes", _u64),
+        ("device_free_bytes", _u64),
+    ]
+
+
+def room(device: int = 0, stream: int = 0) -> dict[str, int]:
+    """How much could be had of the device's default pool on a stream, by the names of mend_room
+    (docs/api.md)."""
+    answer = _Room(ctypes.sizeof(_Room))
+    check(function("mend_get_room")(pool(device), stream, ctypes.byref(answer)))
+    return {name: getattr(answer, name) for name, _ in answer._fields_[1:]}
 
 
 def reset_peak_stats(device: int = 0) -> None:
