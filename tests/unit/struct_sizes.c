@@ -46,6 +46,11 @@ static mend_result call_defrag_report(void *given)
     return mend_defrag(world.pool, NULL, given);
 }
 
+static mend_result call_room(void *given)
+{
+    return mend_get_room(world.pool, NULL, given);
+}
+
 static mend_result call_stats(void *given)
 {
     return mend_get_stats(world.pool, given);
@@ -86,6 +91,7 @@ static mend_result call_sim_ledger(void *given)
     X(call_device_block_info, mend_block_info)                                                     \
     X(call_defrag_limits, mend_defrag_limits)                                                      \
     X(call_defrag_report, mend_defrag_report)                                                      \
+    X(call_room, mend_room)                                                                        \
     X(call_stats, mend_stats)                                                                      \
     X(call_set_allocator, mend_allocator)                                                          \
     X(call_get_allocator, mend_allocator)                                                          \
