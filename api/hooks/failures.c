@@ -16,6 +16,12 @@ void mend_hooks_note_failure(mend_result result, const char *what)
     mend_log_write(MEND_LOG_WARNING, line);
 }
 
+void mend_hooks_note_mistake(const char *line)
+{
+    atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
+    mend_log_write(MEND_LOG_WARNING, line);
+}
+
 uint64_t mend_hooks_failures(void)
 {
     return atomic_load_explicit(&failures, memory_order_relaxed);

@@ -14,6 +14,9 @@ static inline void mend_hooks_note(mend_result result, const char *what)
     }
 }
 
+/* What the framework should not have asked: counted, and the line logged. */
+void mend_hooks_note_mistake(const char *line);
+
 /* How many errors there were. */
 uint64_t mend_hooks_failures(void);
 

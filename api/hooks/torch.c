@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "hooks/failures.h"
 #include "hooks/torch_raise.h"
@@ -21,25 +22,78 @@ void mend_torch_set_raise(void (*raise)(const char *message))
 /* Larger requests than this are no device's: the program asked for too much, not for nonsense. */
 #define LARGEST_BYTES (UINT64_C(1) << 60)
 
-static const char *beginning_of(mend_result result, size_t size)
+static bool lacks_memory(mend_result result, size_t size)
 {
-    switch (size > LARGEST_BYTES ? MEND_ERROR_OUT_OF_MEMORY : result) {
-    case MEND_ERROR_OUT_OF_MEMORY:
-    case MEND_ERROR_OUT_OF_HOST_MEMORY:
-    case MEND_ERROR_OUT_OF_ADDRESSES:
-        return "CUDA out of memory.";
-    default:
-        return "CUDA error.";
+    return size > LARGEST_BYTES || result == MEND_ERROR_OUT_OF_MEMORY ||
+           result == MEND_ERROR_OUT_OF_HOST_MEMORY || result == MEND_ERROR_OUT_OF_ADDRESSES;
+}
+
+enum { MESSAGE_BYTES = 1280, AMOUNT_BYTES = 32 };
+
+/* As PyTorch writes amounts. */
+static void write_amount(char text[AMOUNT_BYTES], uint64_t bytes)
+{
+    static const char *const names[] = {"KiB", "MiB", "GiB"};
+    int unit = bytes >= UINT64_C(1) << 30 ? 2 : bytes >= UINT64_C(1) << 20 ? 1 : 0;
+    if (bytes <= 1024) {
+        snprintf(text, AMOUNT_BYTES, "%u bytes", (unsigned)bytes);
+    } else {
+        snprintf(text, AMOUNT_BYTES, "%.2f %s",
+                 (double)bytes / (double)(UINT64_C(1) << 10 * (unit + 1)), names[unit]);
     }
+}
+
+/* Of Mend's message what lies between the sentences on the request and on the GPU, which PyTorch's
+ * words tell already. */
+static const char *middle_of(const char *message, int *length)
+{
+    static const char request[] = " requested. ";
+    const char *begin = strstr(message, request);
+    begin = begin != NULL ? begin + sizeof(request) - 1 : message;
+    const char *end = strstr(begin, " The GPU has ");
+    *length = (int)(end != NULL ? (size_t)(end - begin) : strlen(begin));
+    return begin;
+}
+
+/* Where the pool itself has answered: PyTorch's own words, and then what Mend knows. */
+static void write_out_of_memory(char message[MESSAGE_BYTES], const mend_error *error, size_t size,
+                                int device)
+{
+    char tried[AMOUNT_BYTES];
+    char total[AMOUNT_BYTES];
+    char free_now[AMOUNT_BYTES];
+    char others[AMOUNT_BYTES];
+    write_amount(tried, size);
+    if (error->shortfall == NULL) {
+        snprintf(message, MESSAGE_BYTES,
+                 "CUDA out of memory. Tried to allocate %s on GPU %d. Mend: %s", tried, device,
+                 error->message);
+        return;
+    }
+    write_amount(total, error->shortfall->device_bytes);
+    write_amount(free_now, error->shortfall->device_free_bytes);
+    write_amount(others, error->shortfall->device_others_bytes);
+    int length;
+    const char *middle = middle_of(error->message, &length);
+    bool has_others = error->shortfall->device_others_bytes > 0;
+    snprintf(message, MESSAGE_BYTES,
+             "CUDA out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which "
+             "%s is free%s%s%s. Mend: %.*s",
+             tried, device, total, free_now, has_others ? " and " : "", has_others ? others : "",
+             has_others ? " is held by others" : "", length, middle);
 }
 
 static void raise_failure(mend_result result, size_t size, int device)
 {
     mend_error error = MEND_ERROR_INIT;
-    char message[1024];
+    char message[MESSAGE_BYTES];
     mend_last_error(&error);
-    snprintf(message, sizeof(message), "%s Mend: %zu bytes on device %d: %s: %s",
-             beginning_of(result, size), size, device, mend_result_name(result), error.message);
+    if (lacks_memory(result, size)) {
+        write_out_of_memory(message, &error, size, device);
+    } else {
+        snprintf(message, sizeof(message), "CUDA error. Mend: %zu bytes on device %d: %s: %s", size,
+                 device, mend_result_name(result), error.message);
+    }
     raise_function raise = atomic_load(&raise_message);
     if (raise != NULL) {
         raise(message);
@@ -95,15 +149,20 @@ static mend_result set_fraction(double fraction, int device)
     if (result != MEND_OK) {
         return result;
     }
-    /* 0 would mean no limit; and what is no fraction is no limit. */
+    /* 0 would mean no limit; more than all of the device is none. */
     double bytes = fraction * (double)stats.device_bytes;
-    bool is_fraction = fraction >= 0 && fraction < 1;
-    return mend_set_limit(pool, is_fraction ? (uint64_t)bytes + (bytes < 1) : 0);
+    return mend_set_limit(pool, fraction < 1 ? (uint64_t)bytes + (bytes < 1) : 0);
 }
 
 void mend_torch_memory_fraction(double fraction, int device)
 {
-    mend_hooks_note(set_fraction(fraction, device), "the memory fraction of PyTorch");
+    if (fraction >= 0) {
+        mend_hooks_note(set_fraction(fraction, device), "the memory fraction of PyTorch");
+    } else { /* NaN, too */
+        mend_hooks_note_mistake(
+            "the memory fraction of PyTorch is no number from 0 to 1: the limit "
+            "stays as it is");
+    }
 }
 
 void *mend_torch_base_alloc(void *pointer, size_t *size)

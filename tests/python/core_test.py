@@ -28,7 +28,7 @@ class Core(SimulatedTest):
             _devices.alloc(0, 2 * GIB, 0)
         self.assertIsInstance(caught.exception, MemoryError)
         self.assertEqual(caught.exception.name, "MEND_ERROR_OUT_OF_MEMORY")
-        self.assertIn("no room for 2147483648 bytes", str(caught.exception))
+        self.assertIn("2.00 GiB requested", str(caught.exception))
 
     def test_another_error_is_no_lack_of_memory(self):
         with self.assertRaises(mend.Error) as caught:

@@ -49,7 +49,7 @@ class WholeProcess(ProgramTest):
             try:
                 torch.empty(2 << 30)
             except torch.OutOfMemoryError as error:
-                print(str(error)[:19], "no room for 2147483648 bytes" in str(error))
+                print(str(error)[:19], "Tried to allocate 2.00 GiB. GPU 0 has" in str(error))
             torch.empty(MIB)
             """,
             says=["CUDA out of memory. True"],
@@ -132,7 +132,7 @@ class WholeProcess(ProgramTest):
             torch.cuda.set_per_process_memory_fraction(0.25)
             assert torch.cuda.memory.get_per_process_memory_fraction() == 0.25
             message = message_of(lambda: torch.empty(300 * MIB))
-            assert "limit 268435456" in message, message
+            assert "The limit is 256.00 MiB" in message, message
             torch.cuda.set_per_process_memory_fraction(1.0)
             torch.empty(300 * MIB)
             """)

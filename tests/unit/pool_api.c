@@ -124,7 +124,7 @@ MEND_TEST(pool_api, absurd_sizes_are_refused)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(world.pool, UINT64_C(1) << 60, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 65 * MEND_MIB, NULL, &pointer));
-    expect_message("limit 67108864");
+    expect_message("The limit is 64.00 MiB");
     EXPECT_PTR_EQ(&world, pointer);
     EXPECT_U64_EQ(2, mend_world_stats(&world).out_of_memory);
     EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
@@ -291,12 +291,12 @@ MEND_TEST(pool_api, a_hopeless_request_waits_for_nothing)
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(world.pool, 64 * MEND_MIB, streams[1], &pointer));
-    expect_message("Only fewer live bytes");
+    expect_message("Free memory: only that would help.");
     EXPECT_U64_EQ(0, mend_world_stats(&world).host_waits);
     EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 2 * MEND_MIB));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(world.pool, 2 * MEND_MIB, streams[1], &pointer));
-    expect_message("A limit of 3145728, or fewer live bytes, would help.");
+    expect_message("Raise the limit to 3.00 MiB or more, or free memory.");
     mend_world_check(&world);
     mend_world_close(&world);
 }

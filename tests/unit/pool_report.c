@@ -2,7 +2,6 @@
  * The report of an allocation that found no room: its numbers add up, and what it says would help
  * does help, which each test tries.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/align.h"
@@ -15,6 +14,7 @@
 typedef struct scene {
     two_streams two;
     char message[MEND_MESSAGE_BYTES];
+    mend_shortfall shortfall;
 } scene;
 
 static bool open_scene(scene *s, uint64_t limit_bytes)
@@ -25,18 +25,20 @@ static bool open_scene(scene *s, uint64_t limit_bytes)
     return two_streams_open(&s->two);
 }
 
-/* The number that stands behind these words. */
-static uint64_t number(const scene *s, const char *words)
-{
-    const char *at = strstr(s->message, words);
-    MEND_TEST_CHECK(at != NULL, return UINT64_MAX, "\"%s\" does not say \"%s\"", s->message, words);
-    return strtoull(at + strlen(words), NULL, 0);
-}
-
 static void expect_words(const scene *s, const char *words)
 {
     MEND_TEST_CHECK(strstr(s->message, words) != NULL, (void)0, "\"%s\" does not say \"%s\"",
                     s->message, words);
+}
+
+/* What the report says would fit does, and is not above what was refused. */
+static void expect_fit(scene *s, uint64_t refused_bytes, int stream)
+{
+    uint64_t bytes = s->shortfall.fitting_bytes;
+    EXPECT_TRUE(bytes < refused_bytes);
+    if (bytes > 0) {
+        two_streams_free(&s->two, two_streams_alloc(&s->two, bytes, stream), stream);
+    }
 }
 
 /* Is refused, and reads the report; sums that hold in any situation are checked. */
@@ -48,31 +50,78 @@ static void expect_refused(scene *s, uint64_t size_bytes, int stream)
                   mend_alloc(s->two.world.pool, size_bytes, s->two.streams[stream], &pointer));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     strncpy(s->message, error.message, sizeof(s->message) - 1);
+    ASSERT_TRUE(error.shortfall != NULL);
+    s->shortfall = *error.shortfall;
+    const mend_shortfall *f = &s->shortfall;
     mend_stats stats = mend_world_stats(&s->two.world);
-    EXPECT_U64_EQ(size_bytes, number(s, "no room for "));
-    EXPECT_U64_EQ(stats.limit_bytes, number(s, "limit "));
-    EXPECT_U64_EQ(stats.reserved_bytes, number(s, "reserved "));
-    EXPECT_U64_EQ(stats.live_bytes, number(s, ", live "));
-    EXPECT_U64_EQ(stats.free_bytes, number(s, ", free "));
-    EXPECT_U64_EQ(stats.free_whole_bytes, number(s, ", free ") - number(s, "chunks, "));
-    const char *device = strstr(s->message, "Device: ");
-    const char *others = device != NULL ? strstr(device, "free, ") : NULL;
-    ASSERT_TRUE(others != NULL);
-    EXPECT_U64_EQ(8 * MEND_MIB, stats.reserved_bytes + number(s, "Device: ") +
-                                    strtoull(others + strlen("free, "), NULL, 10));
+    EXPECT_U64_EQ(sizeof(mend_shortfall), f->struct_size);
+    EXPECT_U64_EQ(size_bytes, f->requested_bytes);
+    EXPECT_U64_EQ(stats.limit_bytes, f->limit_bytes);
+    EXPECT_U64_EQ(stats.reserved_bytes, f->reserved_bytes);
+    EXPECT_U64_EQ(stats.live_bytes, f->live_bytes);
+    EXPECT_U64_EQ(stats.free_bytes, f->free_whole_bytes + f->free_partial_bytes);
+    EXPECT_U64_EQ(stats.free_whole_bytes, f->free_whole_bytes);
+    EXPECT_U64_EQ(8 * MEND_MIB, f->device_bytes);
+    EXPECT_U64_EQ(8 * MEND_MIB, f->reserved_bytes + f->device_free_bytes + f->device_others_bytes);
+    EXPECT_TRUE(strstr(s->message, " 0 bytes") == NULL || f->live_bytes == 0 ||
+                f->device_free_bytes == 0);
 }
 
-MEND_TEST(pool_report, keeps_its_advice_whatever_the_numbers)
+MEND_TEST(pool_report, keeps_all_its_words_whatever_the_numbers)
 {
-    mend_report report;
-    memset(&report, 0xff, sizeof(report));
-    memset(report.advice, 'a', sizeof(report.advice));
-    report.advice[sizeof(report.advice) - 1] = '\0';
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_report_fail(&report));
+    mend_shortfall shortfall;
+    memset(&shortfall, 0xff, sizeof(shortfall));
+    shortfall.limit_bytes = 1; /* and more is reserved */
+    shortfall.sufficient_limit = 0;
+    char advice[129];
+    memset(advice, 'a', sizeof(advice) - 1);
+    advice[sizeof(advice) - 1] = '\0';
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_report_fail(&shortfall, advice));
     const char *message = mend_process_error()->message;
     size_t length = strlen(message);
     ASSERT_TRUE(length + 1 < MEND_MESSAGE_BYTES);
-    EXPECT_STR_EQ(report.advice, message + length - strlen(report.advice));
+    EXPECT_TRUE(strstr(message, advice) != NULL);
+    EXPECT_STR_EQ("held by others.", message + length - strlen("held by others."));
+}
+
+/* What was asked for and what would help first, units, and no zeros. */
+MEND_TEST(pool_report, is_written_for_people)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
+    two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
+    expect_refused(&s, 3 * MEND_MIB, 0);
+    EXPECT_STR_EQ(
+        "out of memory: 3.00 MiB requested. Raise the limit to 5.00 MiB or more, or free "
+        "memory. A request of 2.00 MiB would fit. The limit is 4.00 MiB; in use 2.00 MiB. "
+        "The GPU has 8.00 MiB, of which 6.00 MiB is free.",
+        s.message);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(s.two.world.pool, MEND_MIB));
+    expect_refused(&s, 3 * MEND_MIB, 0);
+    expect_words(&s, "The limit is 1.00 MiB, the pool holds 1.00 MiB more than that; in use");
+    two_streams_close(&s.two);
+}
+
+/* Digits that are left out are not: with the limit of the words the request is served. */
+MEND_TEST(pool_report, a_limit_in_words_is_enough)
+{
+    mend_shortfall shortfall = {.requested_bytes = 1, .sufficient_limit = MEND_GIB + 1};
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_report_fail(&shortfall, ""));
+    EXPECT_TRUE(strstr(mend_process_error()->message, "Raise the limit to 1.01 GiB or more") !=
+                NULL);
+}
+
+/* Only of a failure that it belongs to. */
+MEND_TEST(pool_report, its_numbers_go_with_the_next_failure)
+{
+    scene s;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(open_scene(&s, 0));
+    expect_refused(&s, 9 * MEND_MIB, 0);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(error.shortfall == NULL);
+    two_streams_close(&s.two);
 }
 
 MEND_TEST(pool_report, names_a_limit_that_would_do)
@@ -84,7 +133,8 @@ MEND_TEST(pool_report, names_a_limit_that_would_do)
     two_streams_alloc(&s.two, MEND_MIB, 0);
     two_streams_free(&s.two, freed, 0);
     expect_refused(&s, 3 * MEND_MIB, 0);
-    uint64_t limit = number(&s, "A limit of ");
+    expect_fit(&s, 3 * MEND_MIB, 0);
+    uint64_t limit = s.shortfall.sufficient_limit;
     EXPECT_U64_EQ(6 * MEND_MIB, limit);
     EXPECT_RESULT(MEND_OK, mend_set_limit(s.two.world.pool, limit - 64 * MEND_KIB));
     expect_refused(&s, 3 * MEND_MIB, 0);
@@ -100,12 +150,13 @@ MEND_TEST(pool_report, names_no_limit_where_the_device_has_not_the_memory)
     void *live = two_streams_alloc(&s.two, 4 * MEND_MIB, 0);
     mend_sim_set_foreign_bytes(s.two.world.sim, 0, 3 * MEND_MIB);
     expect_refused(&s, 2 * MEND_MIB, 0);
-    EXPECT_U64_EQ(3 * MEND_MIB, number(&s, "1048576 free, "));
-    expect_words(&s, "Only fewer live bytes would help.");
+    EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.device_others_bytes);
+    expect_words(&s, "1.00 MiB is free and 3.00 MiB held by others.");
+    expect_words(&s, "Free memory: only that would help.");
     two_streams_free(&s.two, live, 0);
     two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
     expect_refused(&s, 5 * MEND_MIB, 0);
-    expect_words(&s, "The limit is below the request, and the device has no memory left");
+    expect_words(&s, "The request is above the limit, and the GPU has no memory left");
     two_streams_close(&s.two);
 }
 
@@ -116,8 +167,8 @@ MEND_TEST(pool_report, tells_when_others_hold_the_device)
     two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
     mend_sim_set_foreign_bytes(s.two.world.sim, 0, 5 * MEND_MIB);
     expect_refused(&s, 3 * MEND_MIB, 0);
-    EXPECT_U64_EQ(5 * MEND_MIB, number(&s, "1048576 free, "));
-    expect_words(&s, "The device itself has no memory left: others hold it.");
+    EXPECT_U64_EQ(5 * MEND_MIB, s.shortfall.device_others_bytes);
+    expect_words(&s, "Others hold memory of the GPU");
     mend_sim_set_foreign_bytes(s.two.world.sim, 0, 0);
     two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
     two_streams_close(&s.two);
@@ -132,8 +183,8 @@ MEND_TEST(pool_report, tells_when_the_driver_refuses_what_it_counts_as_free)
     fault.count = UINT64_MAX;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(s.two.world.sim, &fault));
     expect_refused(&s, 3 * MEND_MIB, 0);
-    expect_words(&s, "The driver refuses memory that it counts as free.");
-    EXPECT_TRUE(strstr(s.message, "Emptiest chunk") == NULL); /* there is none */
+    expect_words(&s, "The driver refuses memory that it counts as free");
+    EXPECT_U64_EQ(0, s.shortfall.holder_address); /* there is none */
     mend_sim_clear_faults(s.two.world.sim);
     two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
     two_streams_close(&s.two);
@@ -145,11 +196,11 @@ MEND_TEST(pool_report, tells_what_only_fewer_live_bytes_would_help)
     ASSERT_TRUE(open_scene(&s, 0));
     void *live = two_streams_alloc(&s.two, 5 * MEND_MIB, 0);
     expect_refused(&s, 4 * MEND_MIB, 0);
-    expect_words(&s, "Only fewer live bytes would help.");
+    expect_words(&s, "Free memory: only that would help.");
     two_streams_free(&s.two, live, 0);
     two_streams_alloc(&s.two, 4 * MEND_MIB, 0);
     expect_refused(&s, 8 * MEND_MIB + 1, 0);
-    expect_words(&s, "The device is smaller than the request.");
+    expect_words(&s, "The GPU is smaller than the request.");
     two_streams_close(&s.two);
 }
 
@@ -167,9 +218,12 @@ MEND_TEST(pool_report, names_the_block_that_holds_the_emptiest_chunk)
         two_streams_free(&s.two, blocks[i], 0);
     }
     expect_refused(&s, MEND_MIB, 0);
-    expect_words(&s, "What is free lies beside live blocks: freeing some of them would help.");
-    EXPECT_U64_EQ(512 * MEND_KIB, number(&s, "Emptiest chunk in use: "));
-    void *holder = (void *)(uintptr_t)number(&s, "held by ");
+    expect_words(&s, "What is free lies beside live blocks: free some of them");
+    expect_words(&s, "free 4.00 MiB (4.00 MiB beside live blocks)");
+    EXPECT_U64_EQ(512 * MEND_KIB, s.shortfall.emptiest_bytes);
+    EXPECT_U64_EQ(512 * MEND_KIB, s.shortfall.holder_bytes);
+    expect_fit(&s, MEND_MIB, 0);
+    void *holder = (void *)(uintptr_t)s.shortfall.holder_address;
     two_streams_free(&s.two, holder, 0);
     two_streams_alloc(&s.two, MEND_MIB, 0);
     two_streams_close(&s.two);
@@ -185,7 +239,8 @@ MEND_TEST(pool_report, tells_what_waits_for_a_capture)
                                                   MEND_SIM_CAPTURE_RELAXED));
     two_streams_free(&s.two, block, 0);
     expect_refused(&s, 2 * MEND_MIB, 1);
-    EXPECT_U64_EQ(3 * MEND_MIB, number(&s, "of the free, "));
+    EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_stream_bytes);
+    expect_words(&s, "free 3.00 MiB (3.00 MiB in use by the GPU)");
     expect_words(&s, "Ending the capture under way would help");
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.two.world.sim, s.two.streams[0], NULL));
     two_streams_alloc(&s.two, 2 * MEND_MIB, 1);
@@ -202,7 +257,7 @@ MEND_TEST(pool_report, tells_what_waits_for_the_context)
                                                   MEND_SIM_CAPTURE_RELAXED));
     EXPECT_RESULT(MEND_OK, mend_free(s.two.world.pool, block, MEND_NO_STREAM));
     expect_refused(&s, 2 * MEND_MIB, 1);
-    EXPECT_U64_EQ(3 * MEND_MIB, number(&s, "wait for streams, "));
+    EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_context_bytes);
     expect_words(&s, "Ending the capture under way would help");
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.two.world.sim, s.two.streams[1], NULL));
     two_streams_alloc(&s.two, 2 * MEND_MIB, 1);
@@ -220,7 +275,7 @@ MEND_TEST(pool_report, tells_what_is_held_for_groups)
     two_streams_free(&s.two, block, 0);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     expect_refused(&s, 2 * MEND_MIB, 0);
-    EXPECT_U64_EQ(3 * MEND_MIB, number(&s, "for the context, "));
+    EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.group_bytes);
     expect_words(&s, "Releasing groups whose graphs are launched no more would help.");
     EXPECT_RESULT(MEND_OK, mend_group_release(group, s.two.streams[0]));
     two_streams_alloc(&s.two, 2 * MEND_MIB, 0);

@@ -33,6 +33,7 @@ mend_result mend_fail(mend_result result, const char *format, ...)
     error->driver_status = 0;
     error->driver_name = NULL;
     error->driver_call = NULL;
+    error->shortfall.struct_size = 0;
     return result;
 }
 
@@ -48,6 +49,7 @@ mend_result mend_fail_driver(mend_result result, const char *call, int status,
     error->driver_status = status;
     error->driver_name = status_name;
     error->driver_call = call;
+    error->shortfall.struct_size = 0;
     return result;
 }
 
@@ -74,7 +76,8 @@ mend_result mend_last_error(mend_error *error)
                       .driver_status = last->driver_status,
                       .driver_name = last->driver_name != NULL ? last->driver_name : "",
                       .driver_call = last->driver_call != NULL ? last->driver_call : "",
-                      .message = last->message};
+                      .message = last->message,
+                      .shortfall = last->shortfall.struct_size != 0 ? &last->shortfall : NULL};
     memcpy(error, &all, mend_min_u64(error->struct_size, sizeof(all)));
     return MEND_OK;
 }

@@ -106,6 +106,7 @@ typedef struct mend_thread_error {
     const char *driver_name; /* static; NULL when none */
     const char *driver_call; /* static; NULL when none */
     char message[MEND_MESSAGE_BYTES];
+    mend_shortfall shortfall; /* struct_size 0: none */
 } mend_thread_error;
 
 /* The calling thread's last failure in this process. */

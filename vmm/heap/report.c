@@ -1,14 +1,16 @@
 #include "heap/report.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/process.h"
+#include "base/words.h"
 #include "heap/attainable.h"
 #include "heap/layout.h"
 #include "heap/scarcity.h"
 
 #define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
-#define LLU(value)   ((unsigned long long)(value))
 
 static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
 {
@@ -19,7 +21,8 @@ static unsigned holds_of(const mend_heap *heap, const mend_request *request, con
  * -----------------------------------------------------
  */
 
-static void count_holds(const mend_heap *heap, const mend_request *request, mend_report *report)
+static void count_holds(const mend_heap *heap, const mend_request *request,
+                        mend_shortfall *short_of)
 {
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
@@ -28,11 +31,11 @@ static void count_holds(const mend_heap *heap, const mend_request *request, mend
             for (const mend_span *span = RUN_OF(at)->first; span != end; span = span->next) {
                 unsigned holds = holds_of(heap, request, span);
                 if (holds & MEND_HELD_BY_GROUPS) {
-                    report->in_group += span->size_bytes;
+                    short_of->group_bytes += span->size_bytes;
                 } else if (holds & MEND_HELD_UNTIL_WAIT) {
-                    report->streamless += span->size_bytes;
+                    short_of->waiting_context_bytes += span->size_bytes;
                 } else if (holds & MEND_HELD_BY_STREAMS) {
-                    report->in_use += span->size_bytes;
+                    short_of->waiting_stream_bytes += span->size_bytes;
                 }
             }
         }
@@ -61,40 +64,47 @@ static uint64_t whole_bytes_of(const mend_heap *heap, const mend_request *reques
     return bytes;
 }
 
-/* The request has its place in a run, as far as nothing but `holds` keeps it from there. */
-static bool fits_in_run(const mend_heap *heap, const mend_request *request, const mend_run *run,
-                        unsigned holds)
+/* The longest stretch of a run, from where a block may begin, that nothing but `holds` keeps from
+ * the request. */
+static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
+                               const mend_run *run, unsigned holds)
 {
+    uint64_t longest_bytes = 0;
     uint64_t start = mend_align_up(run->address, request->alignment_bytes);
     for (const mend_span *span = run->first;; span = span->next) {
         uint64_t end = mend_span_end(span);
         if ((holds_of(heap, request, span) & ~holds) != 0) {
             start = mend_align_up(end, request->alignment_bytes);
-        } else if (end > start && end - start >= request->size_bytes) {
-            return true;
+        } else if (end > start) {
+            longest_bytes = mend_max_u64(longest_bytes, end - start);
         }
         if (span == run->last) {
-            return false;
+            return longest_bytes;
         }
     }
 }
 
-/* Looks at all that nothing but `holds` keeps from the request: true when it fits into a run of it;
- * *whole_bytes are those of wholly free chunks, which can be joined. */
-static bool look_past(const mend_heap *heap, const mend_request *request, unsigned holds,
-                      uint64_t *whole_bytes)
+/* What nothing but `holds` keeps from the request. */
+typedef struct usable {
+    uint64_t whole_bytes;   /* of wholly free chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run where the request may lie */
+} usable;
+
+static usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
-    bool fits = false;
-    *whole_bytes = heap->chunks.unmapped_bytes;
+    usable found = {.whole_bytes = heap->chunks.unmapped_bytes};
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
         bool may_lie_here = zone >= request->zone; /* small ones in both */
         for (; at != NULL; at = mend_tree_next(at)) {
-            *whole_bytes += whole_bytes_of(heap, request, RUN_OF(at), holds);
-            fits = fits || (may_lie_here && fits_in_run(heap, request, RUN_OF(at), holds));
+            found.whole_bytes += whole_bytes_of(heap, request, RUN_OF(at), holds);
+            if (may_lie_here) {
+                mend_raise_u64(&found.longest_bytes,
+                               longest_in_run(heap, request, RUN_OF(at), holds));
+            }
         }
     }
-    return fits;
+    return found;
 }
 
 /* The chunk with most free bytes among those partly used, and one block that holds it. */
@@ -130,24 +140,33 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
     return request->size_bytes > most_bytes - heap->counters.live_bytes;
 }
 
-/* The request would find room if `holds` kept it from nothing. */
-static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
+/* What may still be created for a request, in whole pages; nothing where the driver refused. */
+static uint64_t creatable_bytes(const mend_heap *heap)
 {
-    uint64_t whole_bytes;
-    bool fits = look_past(heap, request, holds, &whole_bytes);
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     uint64_t limit_bytes = heap->config.limit_bytes;
-    uint64_t room_bytes = limit_bytes > reserved_bytes ? limit_bytes - reserved_bytes : 0;
-    room_bytes = heap->shortage.refused_bytes > 0 ? 0 : room_bytes;
-    return fits || whole_bytes + room_bytes >= request->size_bytes;
+    bool is_over = heap->shortage.refused_bytes > 0 || limit_bytes <= reserved_bytes;
+    return is_over ? 0
+                   : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
+}
+
+/* The largest request that would find room if `holds` kept it from nothing. */
+static uint64_t fitting_without(const mend_heap *heap, const mend_request *request, unsigned holds)
+{
+    usable found = look_past(heap, request, holds);
+    return mend_max_u64(found.longest_bytes, found.whole_bytes + creatable_bytes(heap));
+}
+
+static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
+{
+    return fitting_without(heap, request, holds) >= request->size_bytes;
 }
 
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request)
 {
-    uint64_t whole_bytes;
     uint64_t page = heap->device.granularity_bytes;
-    look_past(heap, request, 0, &whole_bytes);
-    uint64_t there_bytes = whole_bytes + mend_align_down(mend_heap_room_bytes(heap), page);
+    uint64_t there_bytes =
+        look_past(heap, request, 0).whole_bytes + mend_align_down(mend_heap_room_bytes(heap), page);
     uint64_t size_bytes = request->size_bytes;
     return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
 }
@@ -155,8 +174,7 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
 /* The lowest limit under which the request would have been served; 0 when none would do. */
 static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request)
 {
-    uint64_t whole_bytes;
-    look_past(heap, request, 0, &whole_bytes);
+    uint64_t whole_bytes = look_past(heap, request, 0).whole_bytes;
     if (whole_bytes >= request->size_bytes) {
         return 0;
     }
@@ -171,7 +189,7 @@ static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *requ
 static const char *advice_in_words(const mend_heap *heap, const mend_request *request)
 {
     if (request->size_bytes > heap->device.total_bytes) {
-        return "The device is smaller than the request.";
+        return "The GPU is smaller than the request.";
     }
     if (would_fit_without(heap, request, MEND_HELD_BY_GROUPS)) {
         return "Releasing groups whose graphs are launched no more would help.";
@@ -185,73 +203,122 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
     }
     if (heap->shortage.refused_bytes > 0) {
         return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
-                   ? "The device itself has no memory left: others hold it."
-                   : "The driver refuses memory that it counts as free.";
+                   ? "Others hold memory of the GPU: stop them, or free memory here."
+                   : "The driver refuses memory that it counts as free: free memory, or try again.";
     }
     if (request->size_bytes > heap->config.limit_bytes) {
-        return "The limit is below the request, and the device has no memory left to raise it.";
+        return "The request is above the limit, and the GPU has no memory left to raise it.";
     }
     return mend_report_is_hopeless(heap, request)
-               ? "Only fewer live bytes would help."
-               : "What is free lies beside live blocks: freeing some of them would help.";
+               ? "Free memory: only that would help."
+               : "What is free lies beside live blocks: free some of them, or call mend_defrag at "
+                 "a quiet point.";
 }
 
-static void advise(const mend_heap *heap, const mend_request *request, mend_report *report)
+/* The lowest limit that would do, where nothing else stands in the way; or 0. */
+static uint64_t limit_that_helps(const mend_heap *heap, const mend_request *request)
 {
     bool is_limited =
         heap->shortage.refused_bytes == 0 &&
         !would_fit_without(heap, request,
                            MEND_HELD_BY_STREAMS | MEND_HELD_UNTIL_WAIT | MEND_HELD_BY_GROUPS);
-    uint64_t limit_bytes = is_limited ? sufficient_limit(heap, request) : 0;
-    if (limit_bytes > 0) {
-        snprintf(report->advice, sizeof(report->advice),
-                 "A limit of %llu, or fewer live bytes, would help.", LLU(limit_bytes));
-    } else {
-        snprintf(report->advice, sizeof(report->advice), "%s", advice_in_words(heap, request));
-    }
+    return is_limited ? sufficient_limit(heap, request) : 0;
 }
 
 /* ---- the report ---------------------------------------------------------------------------------
  */
 
-mend_result mend_report_fail(const mend_report *report)
+typedef struct sentence {
+    char text[MEND_MESSAGE_BYTES];
+    size_t used;
+} sentence;
+
+__attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *format, ...)
 {
-    char holder[112] = "";
-    if (report->holder != 0) {
-        snprintf(holder, sizeof(holder),
-                 " Emptiest chunk in use: %llu free, held by 0x%llx (%llu bytes).",
-                 LLU(report->emptiest), LLU(report->holder), LLU(report->holder_bytes));
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
+    va_end(arguments);
+    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
+}
+
+/* Where there is any: `before`, the amount, `behind`. */
+static bool add_amount(sentence *s, const char *before, uint64_t bytes, const char *behind)
+{
+    if (bytes > 0) {
+        add(s, "%s%s%s", before, mend_words_amount(bytes).text, behind);
     }
-    return mend_fail(
-        MEND_ERROR_OUT_OF_MEMORY,
-        "no room for %llu bytes: limit %llu, reserved %llu, live %llu, free %llu (%llu in wholly "
-        "free chunks, %llu beside live blocks); of the free, %llu wait for streams, %llu for the "
-        "context, %llu for groups.%s Device: %llu free, %llu held by others. %s",
-        LLU(report->requested), LLU(report->limit), LLU(report->reserved), LLU(report->live),
-        LLU(report->whole + report->partial), LLU(report->whole), LLU(report->partial),
-        LLU(report->in_use), LLU(report->streamless), LLU(report->in_group), holder,
-        LLU(report->device_free), LLU(report->device_others), report->advice);
+    return bytes > 0;
+}
+
+/* What is asked for and what would help come first. */
+static void add_advice(sentence *s, const mend_shortfall *f, const char *advice)
+{
+    add(s, "out of memory: %s requested.", mend_words_amount(f->requested_bytes).text);
+    if (f->sufficient_limit > 0) {
+        add(s, " Raise the limit to %s or more, or free memory.",
+            mend_words_amount_above(f->sufficient_limit).text);
+    } else {
+        add(s, " %s", advice);
+    }
+    add_amount(s, " A request of ", f->fitting_bytes, " would fit.");
+}
+
+static void add_pool(sentence *s, const mend_shortfall *f)
+{
+    bool is_above = f->reserved_bytes > f->limit_bytes;
+    add(s, " The limit is %s", mend_words_amount(f->limit_bytes).text);
+    add_amount(s, ", the pool holds ", is_above ? f->reserved_bytes - f->limit_bytes : 0,
+               " more than that");
+    add_amount(s, "; in use ", f->live_bytes, "");
+    const char *of_it = " (";
+    if (add_amount(s, ", free ", f->free_whole_bytes + f->free_partial_bytes, "")) {
+        of_it = add_amount(s, of_it, f->free_partial_bytes, " beside live blocks") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
+                                                                                          : of_it;
+        of_it = add_amount(s, of_it, f->group_bytes, " held for graphs") ? ", " : of_it;
+        add(s, "%s", of_it[0] == ',' ? ")" : "");
+    }
+    add(s, ".");
+}
+
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice)
+{
+    sentence s = {.used = 0};
+    add_advice(&s, shortfall, advice);
+    add_pool(&s, shortfall);
+    add(&s, " The GPU has %s, of which %s is free", mend_words_amount(shortfall->device_bytes).text,
+        mend_words_amount(shortfall->device_free_bytes).text);
+    add_amount(&s, " and ", shortfall->device_others_bytes, " held by others");
+    add(&s, ".");
+    mend_result result = mend_fail(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
+    mend_process_error()->shortfall = *shortfall;
+    mend_process_error()->shortfall.struct_size = sizeof(*shortfall);
+    return result;
 }
 
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request)
 {
     uint64_t whole_bytes = heap->chunks.whole_bytes;
-    mend_report report = {
-        .requested = request->requested_bytes,
-        .limit = heap->config.limit_bytes,
-        .reserved = heap->chunks.reserved_bytes,
-        .live = heap->counters.live_bytes,
-        .whole = whole_bytes,
-        .partial = heap->chunks.reserved_bytes - heap->counters.live_bytes - whole_bytes,
-        .device_free = heap->shortage.device_free_bytes,
-        .device_others = heap->shortage.others_bytes,
+    mend_shortfall shortfall = {
+        .requested_bytes = request->requested_bytes,
+        .fitting_bytes = fitting_without(heap, request, 0),
+        .limit_bytes = heap->config.limit_bytes,
+        .sufficient_limit = limit_that_helps(heap, request),
+        .reserved_bytes = heap->chunks.reserved_bytes,
+        .live_bytes = heap->counters.live_bytes,
+        .free_whole_bytes = whole_bytes,
+        .free_partial_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes - whole_bytes,
+        .device_bytes = heap->device.total_bytes,
+        .device_free_bytes = heap->shortage.device_free_bytes,
+        .device_others_bytes = heap->shortage.others_bytes,
     };
-    count_holds(heap, request, &report);
-    const mend_span *holder = emptiest_holder(heap, &report.emptiest);
+    count_holds(heap, request, &shortfall);
+    const mend_span *holder = emptiest_holder(heap, &shortfall.emptiest_bytes);
     if (holder != NULL) {
-        report.holder = holder->address;
-        report.holder_bytes = holder->size_bytes;
+        shortfall.holder_address = holder->address;
+        shortfall.holder_bytes = holder->size_bytes;
     }
-    advise(heap, request, &report);
-    return mend_report_fail(&report);
+    return mend_report_fail(&shortfall, advice_in_words(heap, request));
 }

@@ -40,7 +40,8 @@ MEND_API void mend_torch_init(int device_count);
  * PyTorch's own allocator does (mend_device_trim_wait). */
 MEND_API void mend_torch_reset(void);
 
-/* set_memory_fraction_fn: the limit of the device's default pool, as a part of its memory. */
+/* set_memory_fraction_fn: the limit of the device's default pool, as a part of its memory; 1 and
+ * more: no limit. What is negative or no number changes nothing, and is counted as a failure. */
 MEND_API void mend_torch_memory_fraction(double fraction, int device);
 
 /* set_base_alloc_fn: the block around a pointer, and its size. Of a pointer that is none of ours:

@@ -73,7 +73,7 @@ class Real(unittest.TestCase):
                     empty(2 << 30)
                 except torch.OutOfMemoryError as error:
                     assert str(error).startswith("CUDA out of memory. "), error
-                    assert "no room for 2147483648 bytes" in str(error), error
+                    assert "Tried to allocate 2.00 GiB. GPU 0 has" in str(error), error
                 assert empty(MIB).data_ptr() != 0
             """)
 
@@ -143,7 +143,7 @@ class Real(unittest.TestCase):
     def test_the_fraction_and_the_cache(self):
         self.succeeds("""
             torch.cuda.set_per_process_memory_fraction(0.25)
-            assert "limit 268435456" in message_of(lambda: empty(300 * MIB))
+            assert "The limit is 256.00 MiB" in message_of(lambda: empty(300 * MIB))
             torch.cuda.set_per_process_memory_fraction(1.0)
             empty(300 * MIB)
             torch.cuda.empty_cache()
