@@ -203,6 +203,7 @@ KINDS = {
     "OFF": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
     "PERCENT": "1 to 100",
+    "LOG": "`debug`, `info` or `warning`",
 }
 KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"
                   r".*?(?=<!-- end of keys -->)", re.S)

@@ -56,7 +56,7 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     mend_pool_config config =
         read_ok("limit:64GiB,chunk:128MiB,small_chunk:8MiB,small_request:1024KiB,reserve:1TiB,"
                 "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,front_cache:off,"
-                "swap_when_full:on,ample:75,audit:2");
+                "swap_when_full:on,ample:75,audit:2,log:info");
     EXPECT_U64_EQ(64 * MEND_GIB, config.limit_bytes);
     EXPECT_U64_EQ(128 * MEND_MIB, config.chunk_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, config.small_chunk_bytes);
@@ -69,6 +69,7 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     EXPECT_INT_EQ(1, config.swap_when_full);
     EXPECT_INT_EQ(75, config.ample_percent);
     EXPECT_INT_EQ(2, config.audit_level);
+    EXPECT_INT_EQ(MEND_LOG_INFO, config.log_level);
     EXPECT_INT_EQ(0, config.device);
     EXPECT_PTR_EQ(NULL, config.driver);
     EXPECT_U64_EQ(sizeof(config), config.struct_size);
@@ -160,6 +161,14 @@ MEND_TEST(pool_configuration, levels_are_small)
     EXPECT_REFUSED("audit:-1", "audit", "\"-1\"");
     EXPECT_REFUSED("audit:1x", "audit", "\"1x\"");
     EXPECT_REFUSED("audit:4294967297", "audit", "\"4294967297\"");
+}
+
+MEND_TEST(pool_configuration, the_log_has_levels_by_name)
+{
+    EXPECT_INT_EQ(MEND_LOG_DEBUG, read_ok("log:debug").log_level);
+    EXPECT_INT_EQ(MEND_LOG_WARNING, read_ok("log:warning").log_level);
+    EXPECT_REFUSED("log:on", "log", "\"on\"", "debug, info or warning");
+    EXPECT_REFUSED("log:3", "log", "\"3\"");
 }
 
 MEND_TEST(pool_configuration, percentages_are_1_to_100)

@@ -5,20 +5,40 @@
 
 #include "base/process.h"
 
-void mend_log(mend_log_level level, const char *format, ...)
+/* To the sink; or, where the program set none and was asked to, to standard error. */
+static void write_line(mend_log_level level, const char *format, va_list arguments)
 {
     mend_log_sink sink;
     void *context;
-    mend_process_get_log_sink(&sink, &context);
-    if (sink == NULL) {
+    int shown = mend_process_get_log_sink(&sink, &context);
+    if (sink == NULL && (shown == 0 || (int)level < shown)) {
         return;
     }
     char line[MEND_MESSAGE_BYTES];
+    vsnprintf(line, sizeof(line), format, arguments);
+    if (sink != NULL) {
+        sink(context, level, line);
+    } else {
+        fprintf(stderr, "mend: %s\n", line);
+    }
+}
+
+void mend_log(mend_log_level level, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
+    write_line(level, format, arguments);
     va_end(arguments);
-    sink(context, level, line);
+}
+
+void mend_log_beside_error(mend_log_level level, const char *format, ...)
+{
+    mend_thread_error error = *mend_process_error();
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, format, arguments);
+    va_end(arguments);
+    *mend_process_error() = error;
 }
 
 void mend_log_write(mend_log_level level, const char *line)

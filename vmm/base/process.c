@@ -16,6 +16,7 @@ static atomic_bool is_prepared;
 
 static mend_mutex log_mutex = LOG_MUTEX_INITIALIZER;
 static mend_log_sink log_sink;
+static int log_shown; /* lines of this level and above go to standard error; 0: none */
 static void *log_context;
 
 static mend_mutex driver_mutex = PROCESS_MUTEX_INITIALIZER;
@@ -196,11 +197,20 @@ unsigned *mend_process_pressing_depth(void)
 /* ---- log and driver ---------------------------------------------------------------------------
  */
 
-void mend_process_get_log_sink(mend_log_sink *sink, void **context)
+int mend_process_get_log_sink(mend_log_sink *sink, void **context)
 {
     mend_mutex_lock(&log_mutex);
     *sink = log_sink;
     *context = log_context;
+    int shown = log_shown;
+    mend_mutex_unlock(&log_mutex);
+    return shown;
+}
+
+void mend_process_show_log(int level)
+{
+    mend_mutex_lock(&log_mutex);
+    log_shown = log_shown == 0 || level < log_shown ? level : log_shown;
     mend_mutex_unlock(&log_mutex);
 }
 

@@ -126,8 +126,10 @@ unsigned *mend_process_pressing_depth(void);
 /* ---- log and driver ---------------------------------------------------------------------------
  */
 
-void mend_process_get_log_sink(mend_log_sink *sink, void **context);
+/* Answers from which level on lines are shown where there is no sink; 0: none is. */
+int mend_process_get_log_sink(mend_log_sink *sink, void **context);
 void mend_process_set_log_sink(mend_log_sink sink, void *context);
+void mend_process_show_log(int level); /* from now on; the lowest level that was asked for counts */
 
 /* The CUDA driver's table: what `load` gave the first time it succeeded in this process. A child of
  * fork loads it anew and is told by the driver what works there. Thread-safe. */

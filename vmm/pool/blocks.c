@@ -2,13 +2,35 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/struct_size.h"
+#include "base/words.h"
 #include "heap/layout.h"
 #include "pool/pool.h"
 
 static bool is_no_stream(mend_stream stream)
 {
     return stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM;
+}
+
+/* Whatever no free memory serves at once may take long, or fail: the log tells of it. */
+static mend_result alloc_by_all_means(mend_pool *pool, uint64_t size_bytes,
+                                      uint64_t alignment_bytes, mend_stream stream, void **pointer)
+{
+    uint64_t waits_before = pool->heap.streams.host_waits;
+    mend_result result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, pointer);
+    uint64_t waits = pool->heap.streams.host_waits - waits_before;
+    result = mend_pool_leave(pool, result);
+    if (waits > 0) {
+        mend_log_beside_error(
+            MEND_LOG_INFO, "%s on device %d: the host waited for the GPU %llu times to find room",
+            mend_words_amount(size_bytes).text, pool->device, (unsigned long long)waits);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        mend_log_beside_error(MEND_LOG_WARNING, "device %d: %s", pool->device,
+                              mend_process_error()->message);
+    }
+    return result;
 }
 
 static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
@@ -27,8 +49,7 @@ static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes, uint64_t a
         *pointer = (void *)(uintptr_t)address;
         return mend_pool_leave(pool, MEND_OK);
     }
-    return mend_pool_leave(pool,
-                           mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, pointer));
+    return alloc_by_all_means(pool, size_bytes, alignment_bytes, stream, pointer);
 }
 
 mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,

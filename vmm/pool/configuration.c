@@ -19,7 +19,8 @@ typedef enum configuration_kind {
     KIND_ON,
     KIND_OFF,
     KIND_LEVEL,
-    KIND_PERCENT
+    KIND_PERCENT,
+    KIND_LOG
 } configuration_kind;
 
 typedef enum configuration_key {
@@ -54,6 +55,7 @@ static const char *const kind_takes[] = {
     [KIND_OFF] = "on or off",
     [KIND_LEVEL] = "0, 1 or 2",
     [KIND_PERCENT] = "1 to 100",
+    [KIND_LOG] = "debug, info or warning",
 };
 
 static const struct {
@@ -181,6 +183,12 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return read_from_to(value, 0, LARGEST_LEVEL, read);
     case KIND_PERCENT:
         return read_from_to(value, 1, LARGEST_PERCENT, read);
+    case KIND_LOG:
+        *read = is(value, "debug")     ? MEND_LOG_DEBUG
+                : is(value, "info")    ? MEND_LOG_INFO
+                : is(value, "warning") ? MEND_LOG_WARNING
+                                       : 0;
+        return *read != 0;
     }
     return false;
 }

@@ -11,10 +11,19 @@
  * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
  * docs/configuration.md shows this table. The kinds:
  *
- * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB; with these also a
- * fraction LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent ON a
- * switch that is on by default: on is 1, off is -1 OFF      a switch that is off by default: on is
- * 1, off is 0 LEVEL    0, 1 or 2 PERCENT  1 to 100
+ * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB; with these also a fraction
+ *
+ * LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent
+ *
+ * ON       a switch that is on by default: on is 1, off is -1
+ *
+ * OFF      a switch that is off by default: on is 1, off is 0
+ *
+ * LEVEL    0, 1 or 2
+ *
+ * PERCENT  1 to 100
+ *
+ * LOG      debug, info or warning
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
@@ -45,7 +54,11 @@
       "of it fits more into the limit, less of it saves driver time")                              \
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
-      "the sums, 2 every invariant")
+      "the sums, 2 every invariant")                                                               \
+    X(log, log_level, LOG, "nothing is written",                                                   \
+      "lines of the log go to standard error unless the program takes them: warning (out of "      \
+      "memory, a limit below what is held, blocks that live when a pool is destroyed), info (and " \
+      "pools, waits of the host), debug")
 
 /*
  * Reads "key:value,..." and sets those fields that are 0: what the program itself has set stays. A

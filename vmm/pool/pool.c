@@ -1,5 +1,6 @@
 /* The life of a pool: its configuration, creation and destruction. */
 #include "pool/pool.h"
+#include "observe/remains.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,9 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->limit_percent != 0 && config->limit_bytes != 0) {
         return mend_pool_invalid(
             "mend_pool_config.limit_bytes and limit_percent are both set; one limit is possible");
+    }
+    if (config->log_level < 0 || config->log_level > MEND_LOG_WARNING) {
+        return mend_pool_invalid("mend_pool_config.log_level is not 0 to 3");
     }
     if (config->audit_level < 0 || config->audit_level > 2) {
         return mend_pool_invalid("mend_pool_config.audit_level is not 0, 1 or 2");
@@ -178,6 +182,9 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
     mend_process_join(&pool->member);
+    if (config->log_level != 0) {
+        mend_process_show_log(config->log_level);
+    }
     mend_log(MEND_LOG_INFO, "pool on device %d (%s), limit %llu bytes", config->device, info.name,
              (unsigned long long)heap_config.limit_bytes);
     return MEND_OK;
@@ -236,6 +243,9 @@ mend_result mend_pool_destroy(mend_pool *pool)
         return result;
     }
     mend_process_leave(&pool->member);
+    char remains[MEND_REMAINS_BYTES];
+    bool has_blocks = mend_observe_remains(&pool->heap, remains);
+    int device = pool->device;
     result = mend_heap_destroy(&pool->heap);
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
@@ -251,5 +261,9 @@ mend_result mend_pool_destroy(mend_pool *pool)
     free_groups(&pool->heap.groups);
     mend_pressure_destroy(&pool->pressure);
     free(pool);
+    if (has_blocks) {
+        mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",
+                              device, remains);
+    }
     return result;
 }

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/struct_size.h"
+#include "base/words.h"
 #include "heap/room.h"
 #include "observe/statistics.h"
 #include "pool/pool.h"
@@ -61,9 +63,21 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
         return mend_pool_invalid("mend_set_limit: pool is NULL");
     }
     mend_result result = mend_pool_enter_making(pool);
-    return result != MEND_OK
-               ? result
-               : mend_pool_leave_making(pool, mend_heap_set_limit(&pool->heap, limit_bytes));
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_heap_set_limit(&pool->heap, limit_bytes);
+    uint64_t limit = pool->heap.config.limit_bytes;
+    uint64_t reserved = pool->heap.chunks.reserved_bytes;
+    result = mend_pool_leave_making(pool, result);
+    if (reserved > limit) {
+        mend_log_beside_error(MEND_LOG_WARNING,
+                              "device %d: the limit of %s is below the %s that "
+                              "the pool holds",
+                              pool->device, mend_words_amount(limit).text,
+                              mend_words_amount_above(reserved).text);
+    }
+    return result;
 }
 
 /* The caller's limits, as far as he knows them. */

@@ -7,11 +7,12 @@
  *
  * Conventions. All sizes are bytes. Fallible functions return a mend_result; on failure outputs are
  * untouched, the pool is as it was before the call, and mend_last_error() says why. No function
- * aborts, exits or prints. Every call is thread-safe, except create and destroy of the same pool.
- * Besides the results its comment names, a call on a pool or a group may answer MEND_ERROR_FORKED.
- * An allocation that no free memory serves takes turns on its pool with the calls that give memory
- * back (trim, limit, forget, release, destroy) and with the audit: each of these may have to wait
- * for another thread, which may be waiting for the GPU. "Never waits" speaks of what a call does.
+ * aborts, exits or prints (but for the log, where log_level asks for it). Every call is
+ * thread-safe, except create and destroy of the same pool. Besides the results its comment names, a
+ * call on a pool or a group may answer MEND_ERROR_FORKED. An allocation that no free memory serves
+ * takes turns on its pool with the calls that give memory back (trim, limit, forget, release,
+ * destroy) and with the audit: each of these may have to wait for another thread, which may be
+ * waiting for the GPU. "Never waits" speaks of what a call does.
  *
  * Structs that may grow begin with `size_t struct_size`, set by their MEND_..._INIT macro: a
  * struct_size of 0, or one that ends inside of a member, is MEND_ERROR_INVALID_ARGUMENT; 0 in any
@@ -157,10 +158,15 @@ typedef struct mend_pool_config {
                                driver time. 0: 95 */
     int limit_percent;      /* 1 to 100: limit_bytes, as a part of the device's memory; then
                                limit_bytes is 0. 0: limit_bytes says it */
+    int log_level;          /* a mend_log_level: from now on lines of the process's log that matter
+                               as much or more go to standard error, where the program set no sink.
+                               Warnings: out of memory, a limit below what is held, blocks that
+                               live when a pool is destroyed. Info: pools, waits of the host. 0:
+                               nothing is written */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                   \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                \
     }
 
 /*
@@ -175,10 +181,11 @@ MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool 
 
 /*
  * Destroys a pool: waits for the context's work, unmaps and releases everything, blocks still live
- * included, and frees the host's memory. NULL succeeds. No other call on the pool or its groups may
- * be under way or follow. MEND_OK; MEND_ERROR_CAPTURING (a capture forbids the wait: the pool is as
- * it was, destroy it after the capture); MEND_ERROR_DRIVER (the driver refused something: the pool
- * is gone all the same, with its host memory; what work may still be using stays with the driver).
+ * included (of which the log tells, as a warning), and frees the host's memory. NULL succeeds. No
+ * other call on the pool or its groups may be under way or follow. MEND_OK; MEND_ERROR_CAPTURING (a
+ * capture forbids the wait: the pool is as it was, destroy it after the capture); MEND_ERROR_DRIVER
+ * (the driver refused something: the pool is gone all the same, with its host memory; what work may
+ * still be using stays with the driver).
  */
 MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 

@@ -1,0 +1,170 @@
+/* What the log tells of a pool: out of memory, waits of the host, a limit below what is held,
+ * blocks that live at the end; to a sink, or to standard error where a config asks for it. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "tests/support/child.h"
+#include "tests/support/test.h"
+#include "tests/support/two_streams.h"
+
+enum { LINES = 8 };
+
+static struct {
+    char line[LINES][512];
+    mend_log_level level[LINES];
+    int count;
+} heard;
+
+/* Keeps the line; and makes a mistake of its own, which must not hide that of the call. */
+static void hear(void *context, mend_log_level level, const char *line)
+{
+    (void)context;
+    if (heard.count < LINES) {
+        snprintf(heard.line[heard.count], sizeof(heard.line[0]), "%s", line);
+        heard.level[heard.count++] = level;
+    }
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
+}
+
+static bool open_heard(two_streams *t)
+{
+    heard.count = 0;
+    mend_world_init(&t->world);
+    t->world.sim_config.memory_bytes = 8 * MEND_MIB;
+    t->world.pool_config.allow_stream_waits = -1;
+    bool is_open = two_streams_open(t);
+    mend_log_set_sink(hear, NULL);
+    return is_open;
+}
+
+static void expect_heard(mend_log_level level, const char *words)
+{
+    for (int i = 0; i < heard.count; i++) {
+        if (heard.level[i] == level && strstr(heard.line[i], words) != NULL) {
+            return;
+        }
+    }
+    mend_test_fail(__FILE__, __LINE__, "of %d lines none says \"%s\"; the last: %s", heard.count,
+                   words, heard.count > 0 ? heard.line[heard.count - 1] : "");
+}
+
+MEND_TEST(pool_log, tells_of_out_of_memory_and_leaves_the_error)
+{
+    two_streams t;
+    void *block = NULL;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(open_heard(&t));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(t.world.pool, 9 * MEND_MIB, t.streams[0], &block));
+    expect_heard(MEND_LOG_WARNING, "device 0: out of memory: 9.00 MiB requested.");
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, error.result);
+    EXPECT_TRUE(error.shortfall != NULL);
+    mend_log_set_sink(NULL, NULL);
+    two_streams_close(&t);
+}
+
+MEND_TEST(pool_log, tells_when_the_host_has_waited)
+{
+    two_streams t;
+    ASSERT_TRUE(open_heard(&t));
+    void *block = two_streams_alloc(&t, 6 * MEND_MIB, 0);
+    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                                .address = (uint64_t)(uintptr_t)block,
+                                .size_bytes = 512,
+                                .finish_ns = 1000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(t.world.sim, t.streams[0], &work));
+    two_streams_free(&t, block, 0);
+    EXPECT_INT_EQ(0, heard.count); /* nothing that happens all the time */
+    two_streams_alloc(&t, 6 * MEND_MIB, 1);
+    expect_heard(MEND_LOG_INFO, "6.00 MiB on device 0: the host waited for the GPU 1 times");
+    mend_log_set_sink(NULL, NULL);
+    two_streams_close(&t);
+}
+
+MEND_TEST(pool_log, tells_of_a_limit_below_what_is_held)
+{
+    two_streams t;
+    ASSERT_TRUE(open_heard(&t));
+    two_streams_alloc(&t, 3 * MEND_MIB, 0);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(t.world.pool, 3 * MEND_MIB));
+    EXPECT_INT_EQ(0, heard.count);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(t.world.pool, MEND_MIB));
+    expect_heard(MEND_LOG_WARNING,
+                 "the limit of 1.00 MiB is below the 3.00 MiB that the pool holds");
+    mend_log_set_sink(NULL, NULL);
+    two_streams_close(&t);
+}
+
+MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *blocks[5];
+    static const uint64_t sizes[] = {MEND_MIB, 5 * MEND_MIB, 512, 3 * MEND_MIB, 2 * MEND_MIB};
+    for (int i = 0; i < 5; i++) {
+        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, sizes[i], NULL, &blocks[i]));
+    }
+    char expected[256];
+    snprintf(expected, sizeof(expected),
+             "the pool on device 0 was destroyed with 5 blocks alive, 11.00 MiB; the largest: "
+             "%p (5.00 MiB), %p (3.00 MiB), %p (2.00 MiB)",
+             blocks[1], blocks[3], blocks[4]);
+    heard.count = 0;
+    mend_log_set_sink(hear, NULL);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
+    expect_heard(MEND_LOG_WARNING, expected);
+    ASSERT_TRUE(mend_world_open_pool(&world, mend_sim_driver(world.sim)));
+    heard.count = 0;
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, NULL, &blocks[0]));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[0], NULL));
+    mend_world_close(&world); /* nothing lives: there is nothing to tell */
+    EXPECT_INT_EQ(0, heard.count);
+    mend_log_set_sink(NULL, NULL);
+}
+
+typedef struct child_of_log {
+    int log_level;
+    int out;
+} child_of_log;
+
+/* Makes a pool with the config, asks for too much, and destroys it. */
+static bool be_short_of_memory(void *argument)
+{
+    const child_of_log *c = argument;
+    mend_world world;
+    void *block;
+    mend_world_init(&world);
+    world.pool_config.log_level = c->log_level;
+    return dup2(c->out, STDERR_FILENO) >= 0 && mend_world_open(&world) &&
+           mend_alloc(world.pool, 65 * MEND_MIB, NULL, &block) == MEND_ERROR_OUT_OF_MEMORY &&
+           mend_pool_destroy(world.pool) == MEND_OK;
+}
+
+/* What it writes to standard error, in a child: the level is the process's from then on. */
+static void read_errors_of(int log_level, char text[2048])
+{
+    int ends[2];
+    ASSERT_INT_EQ(0, pipe(ends));
+    child_of_log c = {log_level, ends[1]};
+    EXPECT_TRUE(mend_test_holds_in_a_child(be_short_of_memory, &c));
+    close(ends[1]);
+    ssize_t got = read(ends[0], text, 2047); /* all of it is in the pipe */
+    text[got > 0 ? got : 0] = '\0';
+    close(ends[0]);
+}
+
+MEND_TEST(pool_log, goes_to_standard_error_where_a_config_asks_for_it)
+{
+    char text[2048];
+    read_errors_of(0, text);
+    EXPECT_STR_EQ("", text);
+    read_errors_of(MEND_LOG_WARNING, text);
+    EXPECT_TRUE(strncmp(text, "mend: device 0: out of memory: 65.00 MiB requested.", 51) == 0);
+    read_errors_of(MEND_LOG_INFO, text);
+    EXPECT_TRUE(strncmp(text, "mend: pool on device 0", 22) == 0);
+    EXPECT_TRUE(strstr(text, "\nmend: device 0: out of memory") != NULL);
+}

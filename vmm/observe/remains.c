@@ -1,0 +1,48 @@
+#include "observe/remains.h"
+
+#include <stdio.h>
+
+#include "base/words.h"
+
+enum { SHOWN = 3 };
+
+/* Keeps the largest in order; the last one falls out. */
+static void keep(const mend_span *largest[SHOWN], const mend_span *span)
+{
+    for (int i = 0; i < SHOWN; i++) {
+        if (largest[i] == NULL || span->size_bytes > largest[i]->size_bytes) {
+            const mend_span *smaller = largest[i];
+            largest[i] = span;
+            span = smaller;
+            if (span == NULL) {
+                return;
+            }
+        }
+    }
+}
+
+bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
+{
+    uint64_t count = mend_heap_live_blocks(heap);
+    const mend_span *largest[SHOWN] = {NULL};
+    line[0] = '\0';
+    if (count == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < heap->blocks.capacity; i++) {
+        const mend_span *span = heap->blocks.entries[i].value;
+        if (span != NULL && span->live) {
+            keep(largest, span);
+        }
+    }
+    mend_amount live = mend_words_amount(heap->counters.live_bytes);
+    int used =
+        snprintf(line, MEND_REMAINS_BYTES,
+                 "%llu blocks alive, %s; the largest:", (unsigned long long)count, live.text);
+    for (int i = 0; i < SHOWN && largest[i] != NULL; i++) {
+        mend_amount size = mend_words_amount(largest[i]->size_bytes);
+        used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "%s 0x%llx (%s)",
+                         i > 0 ? "," : "", (unsigned long long)largest[i]->address, size.text);
+    }
+    return true;
+}
