@@ -13,7 +13,8 @@ import textwrap
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADERS = ("mend", "mend_types", "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
+HEADERS = ("mend", "mend_results", "mend_types", "mend_devices", "mend_hooks", "mend_torch",
+           "mend_sim")
 COLUMNS = 130
 
 # What a reader takes for code: our names, pointers, snake case, the driver's names.

@@ -21,6 +21,7 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend.h
 ./usr/include/mend/mend_devices.h
 ./usr/include/mend/mend_hooks.h
+./usr/include/mend/mend_results.h
 ./usr/include/mend/mend_sim.h
 ./usr/include/mend/mend_types.h
 ./usr/$libdir/libmend.a

@@ -146,7 +146,7 @@ class Numba(ProgramTest):
             try:
                 context.memalloc(2 << 30)
             except CudaAPIError as error:
-                assert error.code == 2 and "no room" in error.msg
+                assert error.code == 2 and "2.00 GiB requested" in error.msg
                 print(context.memory_manager.deallocations.cleared)
             """,
             says=["1"],

@@ -2,8 +2,18 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/process.h"
+
+/* One line is one write: lines of several threads do not mix. What cannot be written is lost. */
+static void show(const char *line)
+{
+    char text[MEND_MESSAGE_BYTES + 8];
+    int length = snprintf(text, sizeof(text), "mend: %s\n", line);
+    ssize_t written = write(STDERR_FILENO, text, (size_t)length);
+    (void)written;
+}
 
 /* To the sink; or, where the program set none and was asked to, to standard error. */
 static void write_line(mend_log_level level, const char *format, va_list arguments)
@@ -19,7 +29,7 @@ static void write_line(mend_log_level level, const char *format, va_list argumen
     if (sink != NULL) {
         sink(context, level, line);
     } else {
-        fprintf(stderr, "mend: %s\n", line);
+        show(line);
     }
 }
 
