@@ -11,7 +11,8 @@
  * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
  * docs/configuration.md shows this table. The kinds:
  *
- * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB; with these also a fraction
+ * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB; with these also a
+ * fraction
  *
  * LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent
  *
