@@ -4,6 +4,7 @@
  * memory it may be using stays with the driver.
  */
 #include "base/error.h"
+#include "base/process.h"
 #include "heap/door.h"
 #include "heap/heap.h"
 #include "physical/fence.h"
@@ -71,22 +72,26 @@ static void release_everything(mend_heap *heap, refusal *first)
     }
 }
 
-/* Everything queued so far is done, where *status is OK. MEND_ERROR_CAPTURING when it must not be
- * waited for. Where nobody tells of captures the wait might spoil one: it is left out. */
-static mend_result wait_for_work(mend_heap *heap, mend_status *status)
+/* Everything queued so far is done, where waited->status is OK. MEND_ERROR_CAPTURING when it must
+ * not be waited for. Where nobody tells of captures the wait might spoil one: it is left out. */
+static mend_result wait_for_work(mend_heap *heap, refusal *waited)
 {
     bool is_captured = false;
     mend_result told = MEND_ERROR_DRIVER;
     for (int tries = 0; tries < TRIES && told == MEND_ERROR_DRIVER; tries++) {
         told = mend_streams_find_capture_at_end(&heap->streams, &is_captured);
     }
-    *status = MEND_DRIVER_UNKNOWN;
-    for (int tries = 0;
-         tries < TRIES && *status != MEND_DRIVER_OK && !is_captured && told != MEND_ERROR_DRIVER;
+    bool is_told = told != MEND_ERROR_DRIVER;
+    if (!is_told) {
+        *waited = (refusal){MEND_CALL_stream_get_info, mend_process_error()->driver_status};
+        return MEND_OK;
+    }
+    *waited = (refusal){MEND_CALL_context_synchronize, MEND_DRIVER_UNKNOWN};
+    for (int tries = 0; tries < TRIES && waited->status != MEND_DRIVER_OK && !is_captured;
          tries++) {
-        *status = heap->driver->context_synchronize(heap->driver);
-        is_captured = *status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
-                      *status == MEND_DRIVER_CAPTURE_INVALIDATED;
+        waited->status = heap->driver->context_synchronize(heap->driver);
+        is_captured = waited->status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
+                      waited->status == MEND_DRIVER_CAPTURE_INVALIDATED;
     }
     return is_captured ? mend_fail(MEND_ERROR_CAPTURING,
                                    "a stream is being captured: the pool cannot be destroyed now")
@@ -138,13 +143,16 @@ static mend_result end(mend_heap *heap, refusal *first)
 {
     mend_door door;
     bool is_open = open_door(heap, &door);
-    mend_status waited = is_open ? MEND_DRIVER_OK : door.status;
+    refusal waited = {.status = MEND_DRIVER_OK};
+    if (!is_open) {
+        waited = (refusal){door.call, door.status};
+    }
     if (is_open && heap->chunks.all.count > 0 && wait_for_work(heap, &waited) != MEND_OK) {
         mend_heap_close_door(heap, &door);
         return MEND_ERROR_CAPTURING;
     }
-    note(first, is_open ? MEND_CALL_context_synchronize : door.call, waited);
-    give_back(heap, waited == MEND_DRIVER_OK || mend_status_is_fatal(waited), first);
+    note(first, waited.call, waited.status);
+    give_back(heap, waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status), first);
     if (is_open) {
         mend_heap_close_door(heap, &door);
     }

@@ -71,19 +71,23 @@ static bool is_of_capture(mend_status status)
 
 /* Records the event. Another thread may have begun a capture of the stream since it was asked: then
  * the record marks a place in a graph, and whoever waits for it joins the capture. So the stream is
- * asked again; *is_outside is false where the event stands for nothing. */
-static mend_status record(mend_streams *streams, mend_event event, uint32_t recorder,
+ * asked again; *is_outside is false where the event stands for nothing. MEND_OK then too. */
+static mend_result record(mend_streams *streams, mend_event event, uint32_t recorder,
                           bool *is_outside)
 {
     const mend_driver *driver = streams->driver;
     const mend_stream handle = streams->items[recorder].handle;
     mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
+    mend_driver_call call = MEND_CALL_event_record;
     mend_status status = driver->event_record(driver, event, handle);
     if (status == MEND_DRIVER_OK) {
+        call = MEND_CALL_stream_get_info;
         status = driver->stream_get_info(driver, handle, &info);
     }
     *is_outside = info.capture == MEND_CAPTURE_NONE;
-    return is_of_capture(status) ? MEND_DRIVER_OK : status;
+    return status == MEND_DRIVER_OK || is_of_capture(status)
+               ? MEND_OK
+               : mend_streams_driver_failed(streams, call, status);
 }
 
 /* Records an event on `recorder` behind the open epoch of `stream`, which stays open where a
@@ -102,12 +106,10 @@ static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t
         return result;
     }
     bool is_outside = false;
-    mend_status status = record(streams, event, recorder, &is_outside);
-    if (status != MEND_DRIVER_OK || !is_outside) {
+    result = record(streams, event, recorder, &is_outside);
+    if (result != MEND_OK || !is_outside) {
         keep_event(streams, event, context);
-        return status == MEND_DRIVER_OK
-                   ? MEND_OK
-                   : mend_streams_driver_failed(streams, MEND_CALL_event_record, status);
+        return result;
     }
     state->fences[state->fence_count++] = (mend_fence){state->open_epoch, event, context};
     state->open_epoch++;
