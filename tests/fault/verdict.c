@@ -23,11 +23,12 @@ static void expect_difference(const char *what, uint64_t expected, uint64_t befo
     }
 }
 
+/* But the question whether a stream is captured. */
 static uint64_t all_calls(const mend_driver_counters *counters)
 {
     uint64_t calls = 0;
     for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
-        calls += counters->call[i].calls;
+        calls += i != MEND_CALL_stream_get_capture ? counters->call[i].calls : 0;
     }
     return calls;
 }

@@ -138,6 +138,7 @@ static bool open_world(program *p)
     pool->streams_may_vanish = config->streams_vanish;
     pool->knows_all_streams = config->knows_all_streams;
     pool->allow_stream_waits = config->no_stream_waits ? -1 : 0;
+    pool->capture_checks = config->sin == SIN_NO_GROUP ? -1 : 0;
     if (!mend_world_open_device(&p->world)) {
         return false;
     }

@@ -19,7 +19,8 @@ typedef enum program_sin {
     SIN_NO_EVENT,  /* it uses a block on another stream without waiting for the first */
     SIN_NO_RECORD, /* it does not declare streams that use a block */
     SIN_NO_FORGET, /* it destroys streams without a word */
-    SIN_NO_GROUP   /* it frees blocks in a capture that belong to no group */
+    SIN_NO_GROUP   /* it frees blocks in a capture that belong to no group, where the pool was told
+                      that it does not */
 } program_sin;
 
 /* 0 in any field: none of it, or the default. */

@@ -65,7 +65,7 @@ static void check_refusal(program *p, const program_call *call)
         return;
     }
     mend_stats stats = mend_world_stats(&p->world);
-    if (stats.groups > 0) {
+    if (stats.groups > 0 || stats.captures > 0) {
         return; /* what they keep is free, but not for this */
     }
     uint64_t page = p->world.sim_config.page_bytes;
@@ -302,8 +302,10 @@ void program_free(program *p, int at)
     int thread = call.stream == MEND_NO_STREAM ? 0 : program_thread_of(p, block.home);
     program_must(p, thread, &call);
     p->blocks[at] = p->blocks[--p->block_count];
-    program_try(p, thread, &call);
-    program_claim(p, call.result == MEND_ERROR_DOUBLE_FREE, "a second free: %s",
+    if (program_try(p, thread, &call) == MEND_ERROR_DRIVER && call.faulty) {
+        program_try(p, thread, &call); /* the driver did not tell of the stream */
+    }
+    program_claim(p, call.result == MEND_ERROR_DOUBLE_FREE || call.faulty, "a second free: %s",
                   mend_result_name(call.result));
 }
 

@@ -1,8 +1,8 @@
 /*
  * Captures and their graphs. Work recorded in a capture writes and reads blocks at every launch of
- * its graph, on whatever stream. Blocks that were there before, and those allocated in a capture
- * without a group, stay live as long as the graph does. Blocks of a group may be freed in the
- * capture: their memory stays the graph's.
+ * its graph, on whatever stream. Blocks that were there before stay live as long as the graph does.
+ * Blocks allocated in the capture, in a group or without one, may be freed there: their memory
+ * stays the graph's.
  */
 #include "tests/model/program_state.h"
 
@@ -160,8 +160,7 @@ void program_alloc_captured(program *p, int stream)
 {
     program_block *block = program_alloc_on(p, stream);
     if (block != NULL) {
-        /* Without a group there is nobody to keep the memory, but sinners do not mind. */
-        block->of_group = program_records_in_group(p, stream) || p->config->sin == SIN_NO_GROUP;
+        block->of_group = true; /* its own, or that of the capture */
         record_use(p, block, stream);
     }
 }

@@ -104,6 +104,10 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
                            .allocated_on = call->stream,
                            .home = call->at,
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
+    if (call->stream != MEND_NO_STREAM && block->group == NOBODY &&
+        trial_is_recorded(t, call->at)) {
+        block->group = trial_capture_group(t, call->at);
+    }
     count_alloc(&t->pools[call->pool], block);
     return MEND_OK;
 }

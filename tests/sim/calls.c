@@ -202,7 +202,7 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC;
     case MEND_ERROR_CAPTURING:
-        if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD) {
+        if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM) {
             return names_a_spoilt_capture(t, call);
         }
         return (call->kind == CALL_DEFRAG || (call->kind == CALL_TRIM && call->waits)) &&
@@ -246,6 +246,22 @@ static void note_named(trial *t, const trial_call *call, int thread)
     }
 }
 
+/* The pool keeps memory for the capture from now on, unless a group of the program's does. */
+static void note_recorded(trial *t, const trial_call *call, int thread)
+{
+    bool is_use = call->kind == CALL_ALLOC || call->kind == CALL_FREE ||
+                  call->kind == CALL_RECORD || call->kind == CALL_ROOM;
+    for (int i = 0; is_use && i < t->stream_count; i++) {
+        const trial_stream *stream = &t->streams[i];
+        bool is_meant = stream->handle == call->stream &&
+                        (stream->thread == ANY_THREAD || stream->thread == thread);
+        bool has_group = call->pool == 0 && trial_group_taking(t, call->stream) != NOBODY;
+        if (is_meant && trial_is_recorded(t, i) && !has_group) {
+            trial_capture_group(t, i);
+        }
+    }
+}
+
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
 {
     static char untouched;
@@ -263,6 +279,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->refused = false;
     bool is_judged = call->kind == CALL_ALLOC && outer_kind == CALL_NONE && !call->faulty;
     call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
+    note_recorded(t, call, t->calling_thread);
     turns_run(&t->turns, thread == HERE ? 0 : thread, perform, call);
     note_named(t, call, t->calling_thread);
     t->calling_kind = outer_kind;

@@ -21,6 +21,7 @@ static void clear_the_way(trial *t)
         trial_end_captures(t);
     }
     trial_end_groups(t);
+    trial_end_graphs(t);
     for (int i = 0; i < TRIAL_CALLBACKS; i++) {
         trial_disturb(t, &(operation){.kind = OP_REMOVE_CALLBACK, .slot = (uint8_t)i});
     }

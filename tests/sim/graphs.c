@@ -30,8 +30,8 @@ bool trial_follow_group(trial *t, int group, int stream)
 
 bool trial_groups_leave_stream(trial *t, int stream, int heir)
 {
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        if (t->groups[i].group != NULL && t->groups[i].last_stream == stream &&
+    for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
+        if (trial_group_is_there(&t->groups[i]) && t->groups[i].last_stream == stream &&
             !trial_follow_group(t, i, heir)) {
             return false;
         }
@@ -39,10 +39,43 @@ bool trial_groups_leave_stream(trial *t, int stream, int heir)
     return true;
 }
 
+static void leave_group(trial *t, int number, int home);
+
+static bool is_in_a_capture(const trial *t, int group)
+{
+    bool is_in = false;
+    for (int i = 0; i < t->stream_count; i++) {
+        is_in |= t->streams[i].captured && (t->streams[i].capture_groups & trial_bit(group)) != 0;
+    }
+    return is_in;
+}
+
+/* Groups of captures end with the graph. */
 static void drop_graph(trial *t, trial_graph *graph)
 {
-    mend_sim_graph_destroy(t->sim, graph->graph);
+    trial_graph gone = *graph;
     *graph = (trial_graph){0};
+    mend_sim_graph_destroy(t->sim, gone.graph);
+    for (int i = TRIAL_GROUPS; i < TRIAL_ALL_GROUPS; i++) {
+        bool is_its_own = t->groups[i].capture != 0 && t->groups[i].capture == gone.capture;
+        if (is_its_own) {
+            leave_group(t, i, t->groups[i].last_stream);
+        }
+    }
+}
+
+int trial_capture_group(trial *t, int stream)
+{
+    uint64_t capture = t->streams[stream].capture;
+    int unused = NOBODY;
+    for (int i = TRIAL_GROUPS; i < TRIAL_ALL_GROUPS; i++) {
+        if (t->groups[i].capture == capture) {
+            return i;
+        }
+        unused = t->groups[i].capture == 0 ? i : unused;
+    }
+    t->groups[unused] = (trial_group){.capture = capture, .last_stream = NOBODY};
+    return unused;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -89,15 +122,6 @@ static bool end_group(trial *t, trial_group *group, int thread)
         group->begun = false;
     }
     return true;
-}
-
-static bool is_in_a_capture(const trial *t, int group)
-{
-    bool is_in = false;
-    for (int i = 0; i < t->stream_count; i++) {
-        is_in |= t->streams[i].captured && (t->streams[i].capture_groups & trial_bit(group)) != 0;
-    }
-    return is_in;
 }
 
 /* Its graphs go, and its live blocks are ordinary ones, whose use went before on `home`. */
@@ -202,13 +226,12 @@ static bool end_capture(trial *t, int at, trial_graph *graph)
     stream->captured = false;
     stream->unnamed = t->config.vanish ? (1u << TRIAL_POOLS) - 1 : 0;
     t->captures--;
-    if (!is_whole) {
-        return true;
-    }
-    if (graph->graph == NULL && !stream->unsure) {
-        *graph = (trial_graph){call.graph, stream->capture_groups, stream->recorded};
+    trial_graph made = {call.graph, stream->capture_groups, stream->recorded, stream->capture};
+    if (is_whole && graph->graph == NULL && !stream->unsure) {
+        *graph = made;
     } else {
-        mend_sim_graph_destroy(t->sim, call.graph);
+        made.graph = is_whole ? made.graph : NULL;
+        drop_graph(t, &made);
     }
     return true;
 }
@@ -246,8 +269,15 @@ void trial_end_captures(trial *t)
     for (int i = 0; i < t->stream_count; i++) {
         trial_graph unwanted = {0};
         if (end_capture(t, i, &unwanted)) {
-            mend_sim_graph_destroy(t->sim, unwanted.graph);
+            drop_graph(t, &unwanted);
         }
+    }
+}
+
+void trial_end_graphs(trial *t)
+{
+    for (int i = 0; i < TRIAL_GRAPHS; i++) {
+        drop_graph(t, &t->graphs[i]);
     }
 }
 
@@ -260,7 +290,7 @@ static bool launch_graph(trial *t, const operation *op)
     if (graph->graph == NULL || !trial_is_open(t, stream)) {
         return false;
     }
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
+    for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
         if ((graph->groups & trial_bit(i)) != 0) {
             if (!trial_follow_group(t, i, stream)) {
                 return false;
@@ -283,7 +313,11 @@ bool trial_graph_operation(trial *t, const operation *op)
     if (op->kind == OP_GRAPH_LAUNCH) {
         return launch_graph(t, op);
     }
-    if (graph->graph == NULL) {
+    bool is_needed = false; /* its memory, by a capture under way */
+    for (int i = TRIAL_GROUPS; i < TRIAL_ALL_GROUPS; i++) {
+        is_needed |= t->groups[i].capture == graph->capture && is_in_a_capture(t, i);
+    }
+    if (graph->graph == NULL || is_needed) {
         return false;
     }
     drop_graph(t, graph);

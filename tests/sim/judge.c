@@ -54,6 +54,19 @@ bool trial_is_faulty(const trial *t)
     trial_claim(t, verdict, (left) == (right), "%s: %llu, expected %llu", what, LLU(left),         \
                 LLU(right))
 
+/* Captures, or graphs of them, whose blocks live in the pool. */
+static uint64_t captures_with_blocks(const trial *t, int pool)
+{
+    uint32_t groups = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        if (block->live && block->pool == pool && block->group >= TRIAL_GROUPS) {
+            groups |= trial_bit(block->group);
+        }
+    }
+    return (uint64_t)__builtin_popcount(groups);
+}
+
 static void judge_model(trial *t, int number, const mend_stats *stats)
 {
     const trial_pool *pool = &t->pools[number];
@@ -70,6 +83,11 @@ static void judge_model(trial *t, int number, const mend_stats *stats)
         groups += t->groups[i].group != NULL;
     }
     EQUAL(TRIAL_MODEL, "groups", stats->groups, groups);
+    trial_claim(t, TRIAL_MODEL,
+                stats->captures >= captures_with_blocks(t, number) &&
+                    stats->captures <= t->last_capture,
+                "memory is kept for %llu captures, with live blocks of %llu", LLU(stats->captures),
+                LLU(captures_with_blocks(t, number)));
     EQUAL(TRIAL_MODEL, "live and free", stats->live_bytes + stats->free_bytes,
           stats->reserved_bytes);
     EQUAL(TRIAL_MODEL, "free by place",
@@ -159,19 +177,20 @@ void trial_judge(trial *t)
     }
 }
 
-static bool holds_memory_for_graphs(const trial *t)
+static bool holds_memory_for_graphs(trial *t)
 {
     for (int i = 0; i < t->stream_count; i++) {
         if (t->streams[i].unnamed != 0) {
             return true;
         }
     }
-    for (int i = 0; i < TRIAL_GROUPS; i++) {
-        if (t->groups[i].group != NULL) {
+    for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
+        if (trial_group_is_there(&t->groups[i])) {
             return true;
         }
     }
-    return t->captures > 0;
+    /* Launches of graphs that were destroyed may still be under way. */
+    return t->captures > 0 || (t->last_capture > 0 && trial_ledger(t).pending_work > 0);
 }
 
 /* While captures and groups hold on to what is free, only what can be created counts. */

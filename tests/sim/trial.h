@@ -16,6 +16,7 @@ enum {
     TRIAL_STREAMS = 8,
     TRIAL_GROUPS = 3,
     TRIAL_GRAPHS = 4,
+    TRIAL_ALL_GROUPS = TRIAL_GROUPS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures, too */
     TRIAL_CALLBACKS = 2,
     TRIAL_POOLS = 2,
     ANY_THREAD = -1,
@@ -73,7 +74,8 @@ typedef struct trial_group {
     bool begun;
     mend_stream takes;
     uint64_t begun_at;
-    int last_stream; /* behind which all use of its memory is; NOBODY: it was never used */
+    uint64_t capture; /* outside of the program's groups: the pool keeps its memory by itself */
+    int last_stream;  /* behind which all use of its memory is; NOBODY: it was never used */
     uint64_t launches;
 } trial_group;
 
@@ -81,6 +83,7 @@ typedef struct trial_graph {
     mend_sim_graph *graph; /* NULL: none */
     uint32_t groups;
     uint64_t recorded;
+    uint64_t capture;
 } trial_graph;
 
 typedef struct trial_callback {
@@ -152,7 +155,7 @@ struct trial {
     trial_stream streams[TRIAL_STREAMS];
     int stream_count;
     trial_block blocks[TRIAL_BLOCKS];
-    trial_group groups[TRIAL_GROUPS];
+    trial_group groups[TRIAL_ALL_GROUPS]; /* the program's own come first */
     trial_graph graphs[TRIAL_GRAPHS];
     trial_callback callbacks[TRIAL_CALLBACKS];
     uint64_t last_tag;
@@ -263,6 +266,12 @@ bool trial_call_device(trial *t, int thread, trial_call *call);
 bool trial_can_order(const trial *t, int from, int to);
 bool trial_order(trial *t, int from, int to);
 
+/* What is queued on the stream is recorded. */
+static inline bool trial_is_recorded(const trial *t, int stream)
+{
+    return t->streams[stream].captured && !t->streams[stream].spoilt;
+}
+
 /* The stream can be given work that runs, or the pool's events. */
 bool trial_is_open(const trial *t, int stream);
 
@@ -297,6 +306,15 @@ bool trial_synchronize(trial *t);
 
 /* graphs.c */
 int trial_group_taking(const trial *t, mend_stream stream);
+
+/* What a capture under way uses outside of the program's groups is as a group of its own, which
+ * ends with its graph. */
+int trial_capture_group(trial *t, int stream);
+static inline bool trial_group_is_there(const trial_group *group)
+{
+    return group->group != NULL || group->capture != 0;
+}
+void trial_end_graphs(trial *t);
 bool trial_group_operation(trial *t, const operation *op);
 bool trial_capture_operation(trial *t, const operation *op);
 bool trial_graph_operation(trial *t, const operation *op);

@@ -179,6 +179,7 @@ MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     mend_heap_lock(heap);
     EXPECT_RESULT(MEND_OK, mend_group_leave(heap, group, MEND_NO_STREAM));
+    mend_group_drop(heap, group);
     mend_heap_unlock(heap);
     mend_mutex_unlock(&heap->making);
     pthread_join(thread, NULL);
@@ -297,8 +298,8 @@ MEND_TEST(pool_making, what_a_wait_for_the_context_is_to_free_is_not_free_before
     ASSERT_TRUE(mend_held_begin(&held, world.sim, 1, allocate, &waits));
     EXPECT_STR_EQ("context_synchronize", held.call);
     mend_heap_lock(&world.pool->heap);
-    mend_result result =
-        mend_heap_alloc(&world.pool->heap, 4 * MEND_MIB, 512, NULL, MEND_EFFORT_NONE, &address);
+    mend_result result = mend_heap_alloc(&world.pool->heap, 4 * MEND_MIB, 512, (mend_order){0},
+                                         MEND_EFFORT_NONE, &address);
     mend_heap_unlock(&world.pool->heap);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, result);
     mend_held_end(&held);

@@ -235,9 +235,9 @@ MEND_TEST(pool_report, tells_what_waits_for_a_capture)
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
     void *block = two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
     two_streams_alloc(&s.two, MEND_MIB, 1);
+    two_streams_free(&s.two, block, 0);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(s.two.world.sim, s.two.streams[0],
                                                   MEND_SIM_CAPTURE_RELAXED));
-    two_streams_free(&s.two, block, 0);
     expect_refused(&s, 2 * MEND_MIB, 1);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_stream_bytes);
     expect_words(&s, "free 3.00 MiB (3.00 MiB in use by the GPU)");

@@ -191,7 +191,7 @@ MEND_TEST(pool_streams, a_stream_the_driver_does_not_know_is_refused)
     void *pointer = NULL;
     int no_stream;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "stream_get_info";
+    fault.call = "stream_get_capture"; /* the first that is asked */
     fault.status = MEND_DRIVER_INVALID_HANDLE;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(t.world.sim, &fault));
     EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,

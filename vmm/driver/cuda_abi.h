@@ -39,6 +39,8 @@ typedef int mend_cu_symbol_status;  /* CUdriverProcAddressQueryResult */
     X(MEND_CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                            \
     X(MEND_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                      \
     X(MEND_CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                         \
+    X(MEND_CU_USER_OBJECT_NO_SYNC, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC, 1)                           \
+    X(MEND_CU_USER_OBJECT_MOVE, CU_GRAPH_USER_OBJECT_MOVE, 1)                                      \
     X(MEND_CU_SYMBOLS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1)
 
 enum {
@@ -81,6 +83,8 @@ typedef struct CUfunc_st *mend_cu_function;
 typedef struct CUgreenCtx_st *mend_cu_green_context;
 typedef struct CUgraph_st *mend_cu_graph;
 typedef struct CUgraphNode_st *mend_cu_graph_node;
+typedef struct CUuserObject_st *mend_cu_user_object;
+typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
 
 /*
  * Every function Mend calls: X(name, CUDA version of this signature, suffix of the symbol that has
@@ -150,6 +154,12 @@ typedef struct CUgraphNode_st *mend_cu_graph_node;
     X(cuStreamGetCaptureInfo, 11030, "_v2",                                                        \
       (mend_stream stream, mend_cu_capture_status * status, mend_cu_id * id,                       \
        mend_cu_graph * graph, const mend_cu_graph_node **dependencies, size_t *dependency_count))  \
+    X(cuUserObjectCreate, 11030, "",                                                               \
+      (mend_cu_user_object * object, void *data, mend_cu_host_function destroy,                    \
+       unsigned int references, unsigned int flags))                                               \
+    X(cuUserObjectRelease, 11030, "", (mend_cu_user_object object, unsigned int count))            \
+    X(cuGraphRetainUserObject, 11030, "",                                                          \
+      (mend_cu_graph graph, mend_cu_user_object object, unsigned int count, unsigned int flags))   \
     X(cuEventCreate, 2000, "", (mend_event * event, unsigned int flags))                           \
     X(cuEventRecord, 2000, "", (mend_event event, mend_stream stream))                             \
     X(cuEventQuery, 2000, "", (mend_event event))                                                  \

@@ -46,6 +46,12 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
 mend_status mend_cuda_device_close(const mend_driver *driver, int device);
 mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
                                       mend_stream_info *info);
+
+/* cuda_capture.c */
+mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream stream,
+                                         uint64_t *id);
+mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,
+                                   mend_capture_ended ended, void *context);
 mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
                              const mend_kernel *kernel);
 

@@ -116,6 +116,9 @@ typedef struct mend_stream_info {
     uint64_t capture_id; /* unique among captures; 0 unless capture is ACTIVE */
 } mend_stream_info;
 
+/* Hears that a captured graph is no more. */
+typedef void (*mend_capture_ended)(void *context);
+
 /* A small kernel for tools, tests and contract checks; the allocator itself never launches. */
 typedef enum mend_kernel_kind {
     MEND_KERNEL_SPIN,   /* runs for duration_ns and touches nothing */
@@ -191,6 +194,8 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     X(stream_synchronize, "cuStreamSynchronize")                                                   \
     X(stream_wait, "cuStreamWaitEvent")                                                            \
     X(stream_get_info, "cuStreamGetCaptureInfo")                                                   \
+    X(stream_get_capture, "cuStreamGetCaptureInfo")                                                \
+    X(capture_keep, "cuGraphRetainUserObject")                                                     \
     X(event_create, "cuEventCreate")                                                               \
     X(event_record, "cuEventRecord")                                                               \
     X(event_query, "cuEventQuery")                                                                 \
@@ -324,6 +329,18 @@ struct mend_driver {
      * not to be touched. Never harms a capture. The handle of a stream that was destroyed may not
      * be asked about: a driver reads what it points to, and the process may die of it. */
     mend_status (*stream_get_info)(const mend_driver *, mend_stream stream, mend_stream_info *info);
+
+    /* The capture that records what is queued on the stream: its id, 0 where there is none or it
+     * was invalidated. Needs a current context for the per-thread stream alone. Never waits and
+     * never harms a capture. The legacy stream is not asked. */
+    mend_status (*stream_get_capture)(const mend_driver *, mend_stream stream, uint64_t *id);
+
+    /* Calls ended(context) once, when nothing can run any more that the stream's capture records:
+     * the graph and all that was instantiated from it are destroyed, and their launches done; or
+     * the capture came to nothing. In any thread, at any time from now on; it may call nothing of
+     * the driver. INVALID_VALUE: the stream is not captured. After a failure it is not called. */
+    mend_status (*capture_keep)(const mend_driver *, mend_stream stream, mend_capture_ended ended,
+                                void *context);
 
     /* ---- events ---------------------------------------------------------------------------------
      */

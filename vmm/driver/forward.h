@@ -78,6 +78,11 @@
     X(stream_get_info, 0,                                                                          \
       (const mend_driver *driver, mend_stream stream, mend_stream_info *info),                     \
       (inner, stream, info))                                                                       \
+    X(stream_get_capture, 0, (const mend_driver *driver, mend_stream stream, uint64_t *id),        \
+      (inner, stream, id))                                                                         \
+    X(capture_keep, 0,                                                                             \
+      (const mend_driver *driver, mend_stream stream, mend_capture_ended ended, void *context),    \
+      (inner, stream, ended, context))                                                             \
     X(event_create, 0, (const mend_driver *driver, mend_event *event), (inner, event))             \
     X(event_record, 0, (const mend_driver *driver, mend_event event, mend_stream stream),          \
       (inner, event, stream))                                                                      \

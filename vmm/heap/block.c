@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/cache.h"
+#include "heap/capture_group.h"
 #include "heap/door.h"
 #include "heap/group.h"
 #include "heap/heap.h"
@@ -75,6 +76,15 @@ static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t gro
     return result;
 }
 
+/* The group that takes what is allocated in this order: one that the program has begun, or that of
+ * the capture; 0 for none. */
+static mend_result find_group(mend_heap *heap, mend_order order, uint32_t *group)
+{
+    *group = mend_group_taking(heap, order.stream);
+    return *group == 0 && order.capture != 0 ? mend_capture_group_find(heap, order, group)
+                                             : MEND_OK;
+}
+
 mend_result mend_block_find_requester(mend_heap *heap, mend_request *request)
 {
     if (request->handle == MEND_NO_STREAM) {
@@ -82,8 +92,11 @@ mend_result mend_block_find_requester(mend_heap *heap, mend_request *request)
         request->stream = MEND_STREAM_UNKNOWN;
         return MEND_OK;
     }
-    request->group = mend_group_taking(heap, request->handle);
-    return find_stream(heap, request->handle, request->group, &request->stream);
+    mend_order order = {request->handle, request->capture};
+    mend_capture_groups_collect(heap);
+    mend_result result = find_group(heap, order, &request->group);
+    return result == MEND_OK ? find_stream(heap, request->handle, request->group, &request->stream)
+                             : result;
 }
 
 /* Another thread makes room. */
@@ -144,20 +157,21 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
-                            mend_stream stream, mend_effort effort, uint64_t *address)
+                            mend_order order, mend_effort effort, uint64_t *address)
 {
     mend_result result = check_size(size_bytes, alignment_bytes);
     if (result != MEND_OK) {
         return result;
     }
-    if (stream == MEND_EVERY_STREAM) {
+    if (order.stream == MEND_EVERY_STREAM) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "MEND_EVERY_STREAM is for mend_group_begin");
     }
     mend_request request = {
         .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),
         .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
         .requested_bytes = size_bytes,
-        .handle = stream,
+        .handle = order.stream,
+        .capture = order.capture,
         .zone = size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
     };
     /* A chunk begins at a page; what must begin at more finds its place in the large zone. */
@@ -301,35 +315,52 @@ static void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* The number of a stream that uses a block, or in whose order it is freed. */
-static mend_result find_user(mend_heap *heap, const mend_span *span, mend_stream stream,
-                             uint32_t *index)
+/* The streams that stand for a use of a block: of a group or outside all, as the order says; and,
+ * where a capture records the use, the stream itself, whose earlier work may use the block still.
+ */
+typedef struct block_users {
+    uint32_t first;
+    uint32_t second; /* MEND_STREAM_UNKNOWN: none */
+} block_users;
+
+/* What a capture records uses the block at every launch of its graph, whoever it belongs to; a
+ * group that is begun outside of a capture has to do with its own blocks alone. */
+static mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
+                              block_users *users)
 {
-    if (stream == MEND_NO_STREAM) {
-        *index = MEND_STREAM_UNKNOWN;
+    *users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    if (order.stream == MEND_NO_STREAM) {
         return MEND_OK;
     }
-    uint32_t group = mend_group_taking(heap, stream);
-    group = group != 0 && mend_group_owns(heap, group, span) ? group : 0;
-    return mend_users_find_stream(heap, stream, group, index);
+    uint32_t group;
+    mend_result result = find_group(heap, order, &group);
+    if (result != MEND_OK) {
+        return result;
+    }
+    bool is_own = group != 0 && mend_group_owns(heap, group, span);
+    bool is_of_group = is_own || order.capture != 0;
+    result = mend_users_find_stream(heap, order.stream, is_of_group ? group : 0, &users->first);
+    return result == MEND_OK && is_of_group && !is_own
+               ? mend_users_find_stream(heap, order.stream, 0, &users->second)
+               : result;
 }
 
 /* The same for a free, which must not fail for a capture that was spoilt: where nobody can tell the
  * stream, the context covers its work. */
-static mend_result find_last_user(mend_heap *heap, const mend_span *span, mend_stream stream,
-                                  uint32_t *index)
+static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
+                                   block_users *users)
 {
     mend_thread_error error_before = *mend_process_error();
-    mend_result result = find_user(heap, span, stream, index);
+    mend_result result = find_users(heap, span, order, users);
     if (result == MEND_ERROR_CAPTURING) {
         *mend_process_error() = error_before;
-        *index = MEND_STREAM_UNKNOWN;
+        *users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
         return MEND_OK;
     }
     return result;
 }
 
-mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on)
+static mend_result free_into_runs(mend_heap *heap, mend_span *span, block_users users)
 {
     if (!mend_layout_reserve(heap, 0)) {
         return no_host_memory();
@@ -337,45 +368,47 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
-    stamp_users(heap, span, freed_on);
+    stamp_users(heap, span, users.first);
+    if (users.second != MEND_STREAM_UNKNOWN) {
+        mend_waits_add(mend_heap_wait_room(heap), &span->waits,
+                       mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
+    }
     mend_layout_free(heap, span);
-    record_fence_at_free(heap, freed_on);
+    record_fence_at_free(heap, users.first);
     return MEND_OK;
 }
 
-mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_stream stream)
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    return free_into_runs(heap, span, (block_users){freed_on, MEND_STREAM_UNKNOWN});
+}
+
+mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_order order)
 {
     mend_span *span;
-    uint32_t freed_on;
+    block_users users;
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
-        result = heap->config.streams_may_vanish ? find_last_user(heap, span, stream, &freed_on)
-                                                 : find_user(heap, span, stream, &freed_on);
+        result = heap->config.streams_may_vanish ? find_last_users(heap, span, order, &users)
+                                                 : find_users(heap, span, order, &users);
     }
     if (result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED) {
-        freed_on =
-            MEND_STREAM_UNKNOWN; /* the process ends: no work will ever use the block again */
+        /* The process ends: no work will ever use the block again. */
+        users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
         result = MEND_OK;
     }
     if (result != MEND_OK) {
         return result;
     }
-    bool is_ordered = freed_on != MEND_STREAM_UNKNOWN && heap->streams.items[freed_on].group == 0;
-    return is_ordered ? mend_cache_free(heap, span, freed_on)
-                      : mend_block_free_into_runs(heap, span, freed_on);
+    bool is_ordered =
+        users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].group == 0;
+    return is_ordered ? mend_cache_free(heap, span, users.first)
+                      : free_into_runs(heap, span, users);
 }
 
-mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream)
+/* A user of a live block, which is stamped when the block is freed. Idempotent. */
+static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
 {
-    mend_span *span;
-    uint32_t user;
-    mend_result result = find_block(heap, address, &span);
-    if (result == MEND_OK) {
-        result = find_user(heap, span, stream, &user);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
     for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
         if (at->stamp.stream == user && at->stamp.epoch == 0) {
             return MEND_OK;
@@ -389,6 +422,22 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stre
     *node = (mend_wait){{0, user}, span->waits.others};
     span->waits.others = node;
     return MEND_OK;
+}
+
+mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order)
+{
+    mend_span *span;
+    block_users users;
+    mend_result result = find_block(heap, address, &span);
+    if (result == MEND_OK) {
+        result = find_users(heap, span, order, &users);
+    }
+    if (result == MEND_OK) {
+        result = add_user(heap, span, users.first);
+    }
+    return result == MEND_OK && users.second != MEND_STREAM_UNKNOWN
+               ? add_user(heap, span, users.second)
+               : result;
 }
 
 mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)

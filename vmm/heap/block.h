@@ -17,7 +17,7 @@ mend_result mend_block_find_requester(mend_heap *heap, mend_request *request);
 
 /* A free by whatever is not usual: errors of pointers and streams, streams that must be found,
  * groups. Errors as mend_free. */
-mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_stream stream);
+mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_order order);
 
 /* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: it is live still. */
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on);

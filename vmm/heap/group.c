@@ -47,6 +47,8 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
 {
     mend_list_remove(&group->link);
     mend_list_remove(&group->watch.link);
+    heap->begun_count += is_begun ? 1u : 0u;
+    heap->begun_count -= is_begun ? 0u : 1u;
     group->is_begun = is_begun;
     group->watch.handle = stream;
     if (is_begun) {
@@ -107,9 +109,18 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
     if (result != MEND_OK) {
         return result;
     }
+    mend_group_let_go(heap, group);
+    return MEND_OK;
+}
+
+void mend_group_let_go(mend_heap *heap, const mend_group *group)
+{
     unmark_blocks(heap, group);
-    mend_streams_release_group(streams, group->number);
+    mend_streams_release_group(&heap->streams, group->number);
+}
+
+void mend_group_drop(mend_heap *heap, mend_group *group)
+{
     mend_list_remove(&group->link);
     heap->group_count--;
-    return MEND_OK;
 }

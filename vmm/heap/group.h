@@ -16,9 +16,13 @@ struct mend_group {
     uint32_t number; /* from 1 */
     bool is_begun;
     mend_watch watch; /* when begun: of its stream, or MEND_EVERY_STREAM */
+
+    /* Of a capture, which no program asked for: see heap/capture_group.h. */
+    uint64_t capture;             /* id; 0: the program's own group */
+    struct mend_capture_end *end; /* hears when the graph is no more */
 };
 
-/* The caller has allocated the group. */
+/* The caller has allocated the group with malloc. */
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool);
 
 /* The number of the group that takes requests on a stream now; 0 for none. */
@@ -30,11 +34,18 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 /* The caller checked whether it is begun. */
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
 
+/* Its memory is free memory as any other, once its stamps pass; blocks still live are marked no
+ * more. */
+void mend_group_let_go(mend_heap *heap, const mend_group *group);
+
+/* Takes the group off the list. Its memory has gone, or goes with the heap. */
+void mend_group_drop(mend_heap *heap, mend_group *group);
+
 /* A stream the group takes is in use: it is watched, also where one of its handle was forgotten. */
 void mend_group_watch_again(mend_heap *heap, uint32_t number);
 
 /* Gives the group's memory back, idle after what precedes this point of `stream` (MEND_NO_STREAM:
- * after a wait for the context), and takes the group off the list. Both locks; reaches the driver.
+ * after a wait for the context). The caller drops it then. Both locks; reaches the driver.
  * MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST,
  * MEND_ERROR_OUT_OF_HOST_MEMORY: the group stays. */
 mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream);

@@ -43,13 +43,13 @@ void mend_heap_end_looking(mend_heap *heap);
  * caller; the call may let go of it in between. Out of memory comes with a report after all effort,
  * without a detail before. What was worked around may be left in the thread's last error. */
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
-                            mend_stream stream, mend_effort effort, uint64_t *address);
+                            mend_order order, mend_effort effort, uint64_t *address);
 
 /* An allocation that the front cache serves, with an alignment that every block has. 0: it does
  * not, nothing changed; whatever is wrong with the request mend_heap_alloc says. */
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream);
-mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream stream);
-mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_stream stream);
+mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order);
+mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order);
 
 /* These make room, or give it back: both locks are held. */
 mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream);

@@ -15,7 +15,7 @@
 static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
 {
     mend_streams *streams = &heap->streams;
-    if (heap->group_count > 0) {
+    if (heap->begun_count > 0) {
         return MEND_STREAM_UNKNOWN;
     }
     if (handle == streams->last_handle) {
@@ -153,11 +153,11 @@ mend_result mend_cache_free(mend_heap *heap, mend_span *span, uint32_t freed_on)
     return free_block(heap, span, freed_on);
 }
 
-mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_stream handle)
+mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
 {
     mend_span *span = mend_pointer_map_find(&heap->blocks, address);
-    uint32_t freed_on =
-        span != NULL && span->live ? find_stream(heap, handle) : MEND_STREAM_UNKNOWN;
+    bool is_usual = span != NULL && span->live && order.capture == 0;
+    uint32_t freed_on = is_usual ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
-                                           : mend_block_free(heap, address, handle);
+                                           : mend_block_free(heap, address, order);
 }

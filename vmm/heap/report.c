@@ -192,7 +192,10 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
         return "The GPU is smaller than the request.";
     }
     if (would_fit_without(heap, request, MEND_HELD_BY_GROUPS)) {
-        return "Releasing groups whose graphs are launched no more would help.";
+        return heap->capture_count == 0
+                   ? "Releasing groups whose graphs are launched no more would help."
+                   : "Releasing groups whose graphs are launched no more would help, or destroying "
+                     "such graphs.";
     }
     if (would_fit_without(heap, request, MEND_HELD_BY_STREAMS | MEND_HELD_UNTIL_WAIT)) {
         return "Ending the capture under way would help: what was freed can be waited for then.";

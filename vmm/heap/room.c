@@ -113,14 +113,15 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
     return result;
 }
 
-mend_result mend_heap_get_room(mend_heap *heap, mend_stream stream, mend_room *room)
+mend_result mend_heap_get_room(mend_heap *heap, mend_order order, mend_room *room)
 {
-    mend_request asking = {.alignment_bytes = MEND_GRANULE_BYTES, .handle = stream};
+    mend_request asking = {
+        .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};
     mend_result result = MEND_OK;
-    if (stream == MEND_EVERY_STREAM) {
+    if (order.stream == MEND_EVERY_STREAM) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "MEND_EVERY_STREAM is for mend_group_begin");
     }
-    if (stream != MEND_NO_STREAM) { /* which would be taken for a request */
+    if (order.stream != MEND_NO_STREAM) { /* which would be taken for a request */
         result = mend_block_find_requester(heap, &asking);
     }
     mend_door door;

@@ -9,7 +9,7 @@
  * held; reaches the driver. MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM),
  * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
  * MEND_ERROR_DEVICE_LOST: *room is untouched. */
-mend_result mend_heap_get_room(mend_heap *heap, mend_stream stream, mend_room *room);
+mend_result mend_heap_get_room(mend_heap *heap, mend_order order, mend_room *room);
 
 /* Free memory that graphs of groups may still use. `state` is held. */
 uint64_t mend_heap_group_bytes(const mend_heap *heap);

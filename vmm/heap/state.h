@@ -180,6 +180,7 @@ typedef struct mend_heap_config {
     bool streams_may_vanish;
     bool knows_all_streams;
     bool front_cache;
+    bool capture_checks;
     bool swap_when_full;
     uint64_t limit_bytes;
     uint64_t chunk_bytes;       /* 0: follows the limit */
@@ -215,7 +216,9 @@ typedef struct mend_heap {
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
     mend_list groups;           /* see heap/group.h */
     uint32_t group_count;
-    uint32_t last_group; /* number of the group made last */
+    uint32_t begun_count;   /* of these, those that are begun */
+    uint32_t capture_count; /* of these, those of captures, see heap/capture_group.h */
+    uint32_t last_group;    /* number of the group made last */
     mend_slab span_slab;
     mend_slab run_slab;
     mend_slab retired_slab;
@@ -230,12 +233,20 @@ typedef enum mend_effort {
     MEND_EFFORT_ALL
 } mend_effort;
 
+/* The order in which a program uses memory: that of a stream, and the capture which records what is
+ * queued there. */
+typedef struct mend_order {
+    mend_stream stream;
+    uint64_t capture; /* its id; 0: none */
+} mend_order;
+
 /* A request, as the rooms of the heap pass it on. */
 typedef struct mend_request {
     uint64_t size_bytes;      /* rounded up to the granule */
     uint64_t alignment_bytes; /* at least the granule */
     uint64_t requested_bytes;
     mend_stream handle;
+    uint64_t capture; /* that records its use; 0: none */
     uint32_t stream;  /* MEND_STREAM_UNKNOWN: any may use the block */
     uint32_t group;   /* that the block will belong to; 0: none */
     int zone;         /* where it belongs */

@@ -3,6 +3,7 @@
  * reservations in which nothing is left.
  */
 #include "heap/trim.h"
+#include "heap/capture_group.h"
 
 #include "base/error.h"
 #include "heap/attainable.h"
@@ -155,6 +156,7 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes
 mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_swap_try_restore(heap); /* what is missing may be free by now */
+    mend_capture_groups_collect(heap);
     mend_result result = refresh_fences(heap);
     if (result != MEND_OK) {
         return result;

@@ -21,7 +21,7 @@ static bool may_take_long(mend_driver_call call)
     }
 }
 
-static mend_status remember(mend_yielding *yielding, mend_status status)
+mend_status mend_yielding_remember(mend_yielding *yielding, mend_status status)
 {
     if (yielding->lost == MEND_DRIVER_OK && mend_status_is_fatal(status)) {
         yielding->lost = status;
@@ -35,12 +35,12 @@ static mend_status remember(mend_yielding *yielding, mend_status status)
         mend_yielding *yielding = driver->state;                                                   \
         const mend_driver *inner = yielding->inner;                                                \
         if (!may_take_long(MEND_CALL_##member)) {                                                  \
-            return remember(yielding, inner->member arguments);                                    \
+            return mend_yielding_remember(yielding, inner->member arguments);                      \
         }                                                                                          \
         mend_mutex_unlock(yielding->lock);                                                         \
         mend_status status = inner->member arguments;                                              \
         mend_mutex_lock(yielding->lock);                                                           \
-        return remember(yielding, status);                                                         \
+        return mend_yielding_remember(yielding, status);                                           \
     }
 MEND_DRIVER_SIGNATURES(X)
 #undef X

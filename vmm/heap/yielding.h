@@ -19,6 +19,10 @@ typedef struct mend_yielding {
     mend_status lost; /* the first status that is fatal (mend_status_is_fatal), or OK */
 } mend_yielding;
 
+/* Notes a status by which the context was lost, of a call made beside the table; passes it through.
+ * Under the lock. */
+mend_status mend_yielding_remember(mend_yielding *yielding, mend_status status);
+
 /* Both are borrowed. Create, release, map, unmap, set_access, reserve, address_free, memory_info
  * and the calls that wait for the GPU let go of the lock; all others keep it. */
 void mend_yielding_init(mend_yielding *yielding, const mend_driver *inner, mend_mutex *lock);

@@ -67,7 +67,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
         stats->streams += heap->streams.items[i].known && heap->streams.items[i].group == 0;
     }
-    stats->groups = heap->group_count;
+    stats->groups = heap->group_count - heap->capture_count;
+    stats->captures = heap->capture_count;
     stats->allocations = MEND_HEAP_SUM(heap, allocations);
     stats->frees = MEND_HEAP_SUM(heap, frees);
     stats->out_of_memory = counters->out_of_memory;

@@ -321,6 +321,18 @@ void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64
     }
 }
 
+void mend_streams_end_group(mend_streams *streams, uint32_t group)
+{
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        if (state->group == group) {
+            state->passed_epoch = state->open_epoch++;
+            state->open = false;
+            state->open_bytes = 0;
+        }
+    }
+}
+
 void mend_streams_release_group(mend_streams *streams, uint32_t group)
 {
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {

@@ -191,6 +191,9 @@ static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_s
  * and a new stream of the same handle is not taken for it. id 0: whichever the handle means. */
 void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id);
 
+/* All use of a group's memory is over: what was freed in it is idle. */
+void mend_streams_end_group(mend_streams *streams, uint32_t group);
+
 /* The slots of a group become those of a forgotten stream: their memory waits for its fences, or
  * for the context. */
 void mend_streams_release_group(mend_streams *streams, uint32_t group);

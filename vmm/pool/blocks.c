@@ -15,10 +15,10 @@ static bool is_no_stream(mend_stream stream)
 
 /* Whatever no free memory serves at once may take long, or fail: the log tells of it. */
 static mend_result alloc_by_all_means(mend_pool *pool, uint64_t size_bytes,
-                                      uint64_t alignment_bytes, mend_stream stream, void **pointer)
+                                      uint64_t alignment_bytes, mend_order order, void **pointer)
 {
     uint64_t waits_before = pool->heap.streams.host_waits;
-    mend_result result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, stream, pointer);
+    mend_result result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, order, pointer);
     uint64_t waits = pool->heap.streams.host_waits - waits_before;
     result = mend_pool_leave(pool, result);
     if (waits > 0) {
@@ -39,17 +39,22 @@ static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes, uint64_t a
     if (pool == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_alloc: pool or pointer is NULL");
     }
-    mend_result result = mend_pool_enter(pool);
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_enter(pool);
+    }
     if (result != MEND_OK) {
         return result;
     }
-    bool is_usual = mend_is_power_of_two(alignment_bytes) && alignment_bytes <= MEND_GRANULE_BYTES;
+    bool is_usual = mend_is_power_of_two(alignment_bytes) &&
+                    alignment_bytes <= MEND_GRANULE_BYTES && order.capture == 0;
     uint64_t address = is_usual ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
     if (address != 0) {
         *pointer = (void *)(uintptr_t)address;
         return mend_pool_leave(pool, MEND_OK);
     }
-    return alloc_by_all_means(pool, size_bytes, alignment_bytes, stream, pointer);
+    return alloc_by_all_means(pool, size_bytes, alignment_bytes, order, pointer);
 }
 
 mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
@@ -74,11 +79,15 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     if (stream == MEND_EVERY_STREAM) {
         return mend_pool_invalid("mend_free: MEND_EVERY_STREAM is for mend_group_begin");
     }
-    mend_result result = mend_pool_enter_to_free(pool);
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_to_free(pool);
+    }
     return result != MEND_OK
                ? result
                : mend_pool_leave(pool,
-                                 mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, stream));
+                                 mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order));
 }
 
 mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream)
@@ -89,11 +98,15 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
     if (is_no_stream(stream)) {
         return mend_pool_invalid("mend_record_stream: MEND_NO_STREAM or MEND_EVERY_STREAM");
     }
-    mend_result result = mend_pool_enter(pool);
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_enter(pool);
+    }
     return result != MEND_OK
                ? result
                : mend_pool_leave(pool, mend_heap_record_stream(
-                                           &pool->heap, (uint64_t)(uintptr_t)pointer, stream));
+                                           &pool->heap, (uint64_t)(uintptr_t)pointer, order));
 }
 
 mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)

@@ -47,6 +47,9 @@
     X(front_cache, front_cache, ON, "on",                                                          \
       "blocks freed last are kept as they are for the next request of their size; off to look "    \
       "for the cause of an error")                                                                 \
+    X(capture_checks, capture_checks, ON, "on",                                                    \
+      "the driver is asked at each call on a created stream whether that stream is captured; off " \
+      "for a program that captures in groups of its own alone, or not at all")                     \
     X(swap_when_full, swap_when_full, OFF, "off",                                                  \
       "nobody launches work while an allocation is under way, so that what lives in partly used "  \
       "chunks may be copied together before one runs out of memory")                               \

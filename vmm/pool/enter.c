@@ -33,6 +33,60 @@ mend_result mend_pool_refuse(mend_pool *pool)
     return result;
 }
 
+/* A special handle means a stream of the current context. */
+static mend_status ask_own(const mend_driver *driver, mend_context context, uint64_t *capture,
+                           mend_driver_call *call)
+{
+    *call = MEND_CALL_context_push;
+    mend_status status = driver->context_push(driver, context);
+    if (status == MEND_DRIVER_OK) {
+        *call = MEND_CALL_stream_get_capture;
+        status = driver->stream_get_capture(driver, MEND_STREAM_PER_THREAD, capture);
+        driver->context_pop(driver);
+    }
+    return status;
+}
+
+/* The driver has nothing against the question, but against the handle. */
+static bool is_of_handle(mend_status status)
+{
+    return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
+           status == MEND_DRIVER_NOT_SUPPORTED;
+}
+
+mend_result mend_pool_ask_capture(mend_pool *pool, mend_stream stream, uint64_t *capture)
+{
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    const mend_driver *driver = pool->driver;
+    mend_driver_call call = MEND_CALL_stream_get_capture;
+    mend_status status = stream == MEND_STREAM_PER_THREAD
+                             ? ask_own(driver, pool->heap.device.context, capture, &call)
+                             : driver->stream_get_capture(driver, stream, capture);
+    if (status == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
+    mend_heap_lock(&pool->heap);
+    pool->heap.counters.driver_failures++;
+    result = mend_pool_check_context(pool);
+    mend_yielding_remember(&pool->heap.yielding, status);
+    mend_heap_unlock(&pool->heap);
+    if (status == MEND_DRIVER_DEINITIALIZED) {
+        return MEND_OK; /* blocks are freed in peace; other calls find the pool lost */
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    bool is_unknown = call == MEND_CALL_stream_get_capture && is_of_handle(status);
+    result = is_unknown ? MEND_ERROR_UNKNOWN_STREAM : MEND_ERROR_DRIVER;
+    return mend_fail_driver(
+        mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : result, mend_driver_call_name(call),
+        status, driver->status_name(driver, status),
+        "the driver does not tell whether the stream %p is captured", (void *)stream);
+}
+
 mend_result mend_pool_enter_making(mend_pool *pool)
 {
     mend_result result = mend_pool_check_process(pool);

@@ -69,6 +69,7 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
     result = group->is_begun ? mend_pool_invalid("mend_group_release: the group was not ended")
                              : mend_group_leave(&pool->heap, group, stream);
     if (result == MEND_OK) {
+        mend_group_drop(&pool->heap, group);
         free(group);
     }
     return mend_pool_leave_making(pool, result);

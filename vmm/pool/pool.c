@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "driver/cuda.h"
-#include "heap/group.h"
+#include "heap/capture_group.h"
 #include "pool/configuration.h"
 
 #define DEFAULT_SMALL_REQUEST_BYTES MEND_MIB
@@ -32,6 +32,9 @@ static mend_result check_config(const mend_pool_config *config)
     }
     if (config->front_cache < -1 || config->front_cache > 1) {
         return mend_pool_invalid("mend_pool_config.front_cache is not -1, 0 or 1");
+    }
+    if (config->capture_checks < -1 || config->capture_checks > 1) {
+        return mend_pool_invalid("mend_pool_config.capture_checks is not -1, 0 or 1");
     }
     if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
         !is_flag(config->swap_when_full)) {
@@ -135,6 +138,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .streams_may_vanish = config->streams_may_vanish == 1,
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0,
+        .capture_checks = config->capture_checks >= 0,
         .swap_when_full = config->swap_when_full == 1,
         .limit_bytes = limit_of(config, info),
         .chunk_bytes = config->chunk_bytes,
@@ -229,7 +233,7 @@ static void free_groups(mend_list *groups)
     while (!mend_list_is_empty(groups)) {
         mend_group *group = MEND_CONTAINER_OF(groups->next, mend_group, link);
         mend_list_remove(&group->link);
-        free(group);
+        mend_capture_group_free(group);
     }
 }
 

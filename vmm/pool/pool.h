@@ -71,6 +71,31 @@ static inline mend_result mend_pool_enter_to_free(mend_pool *pool)
                                                                        : mend_pool_refuse(pool);
 }
 
+/*
+ * The capture that records what is queued on a stream; 0 for none. Asks the driver without a lock,
+ * so that nobody waits for the answer. A driver that can do nothing any more records nothing.
+ * MEND_ERROR_FORKED, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
+ */
+mend_result mend_pool_ask_capture(mend_pool *pool, mend_stream stream, uint64_t *capture);
+
+/* The stream may be captured, and nothing but the driver tells. Special streams: the legacy one
+ * cannot be, and without a stream nobody knows which is meant. */
+static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
+{
+    return pool->heap.config.capture_checks && stream != NULL && stream != MEND_STREAM_LEGACY &&
+           stream != MEND_NO_STREAM && stream != MEND_EVERY_STREAM;
+}
+
+/* In which order a call uses memory. Errors as above. */
+static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stream,
+                                               mend_order *order)
+{
+    *order = (mend_order){.stream = stream};
+    return mend_pool_may_be_captured(pool, stream)
+               ? mend_pool_ask_capture(pool, stream, &order->capture)
+               : MEND_OK;
+}
+
 /* In debug builds: the audit where one is asked for. */
 #ifdef NDEBUG
 static inline void mend_pool_audit_after_call(mend_pool *pool)

@@ -130,14 +130,14 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
 typedef struct attempt {
     uint64_t size_bytes;
     uint64_t alignment_bytes;
-    mend_stream stream;
+    mend_order order;
     uint64_t *address;
     bool is_in_callback; /* of this thread, on any pool */
 } attempt;
 
 static mend_result allocate(mend_pool *pool, const attempt *a, mend_effort effort)
 {
-    return mend_heap_alloc(&pool->heap, a->size_bytes, a->alignment_bytes, a->stream, effort,
+    return mend_heap_alloc(&pool->heap, a->size_bytes, a->alignment_bytes, a->order, effort,
                            a->address);
 }
 
@@ -194,13 +194,13 @@ static mend_result name_loss(mend_pool *pool)
 
 static uint64_t missing_bytes_of(mend_heap *heap, const attempt *a)
 {
-    uint32_t group = a->stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, a->stream);
+    mend_stream stream = a->order.stream;
+    uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
     mend_request request = {
         .size_bytes = mend_align_up(a->size_bytes, MEND_GRANULE_BYTES),
         .alignment_bytes = mend_max_u64(a->alignment_bytes, MEND_GRANULE_BYTES),
-        .stream = a->stream == MEND_NO_STREAM
-                      ? MEND_STREAM_UNKNOWN
-                      : mend_streams_lookup(&heap->streams, a->stream, group),
+        .stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN
+                                           : mend_streams_lookup(&heap->streams, stream, group),
     };
     return mend_report_missing_bytes(heap, &request);
 }
@@ -316,11 +316,11 @@ static mend_result make_room(mend_pool *pool, const attempt *a)
 }
 
 mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
-                                mend_stream stream, void **pointer)
+                                mend_order order, void **pointer)
 {
     uint64_t address;
     bool is_in_callback = *mend_process_pressing_depth() > 0;
-    attempt a = {size_bytes, alignment_bytes, stream, &address, is_in_callback};
+    attempt a = {size_bytes, alignment_bytes, order, &address, is_in_callback};
     mend_result result = allocate(pool, &a, MEND_EFFORT_NONE);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         result = make_room(pool, &a);

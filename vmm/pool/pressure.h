@@ -6,6 +6,7 @@
 #ifndef MEND_POOL_PRESSURE_H
 #define MEND_POOL_PRESSURE_H
 
+#include "heap/state.h"
 #include <pthread.h>
 
 #include "base/list.h"
@@ -50,6 +51,6 @@ void mend_pressure_destroy(mend_pressure *pressure);
 /* An allocation by all means, errors as mend_alloc. The `state` lock is held, and let go of where
  * no free memory fits. */
 mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
-                                mend_stream stream, void **pointer);
+                                mend_order order, void **pointer);
 
 #endif

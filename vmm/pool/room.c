@@ -45,12 +45,16 @@ mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
         return mend_pool_invalid(
             "mend_room.struct_size is that of no version: start from MEND_ROOM_INIT");
     }
-    mend_result result = mend_pool_enter_making(pool);
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_making(pool);
+    }
     if (result != MEND_OK) {
         return result;
     }
     mend_room all = {.struct_size = room->struct_size};
-    result = mend_heap_get_room(&pool->heap, stream, &all);
+    result = mend_heap_get_room(&pool->heap, order, &all);
     if (result == MEND_OK) {
         memcpy(room, &all, mend_min_u64(room->struct_size, sizeof(all)));
     }

@@ -24,6 +24,7 @@ struct mend_sim_node {
 struct mend_sim_graph {
     mend_list nodes;
     size_t work_count;
+    uint64_t idle_ns; /* when all launches so far are done */
 };
 
 struct mend_sim_capture {
@@ -75,6 +76,19 @@ mend_sim_stream *mend_sim_capture_shuts_legacy(const mend_sim *sim, const mend_s
 mend_status mend_sim_capture_admits_legacy(mend_sim *sim, const mend_sim_stream *stream);
 
 mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mode);
+
+/* ---- keepers.c ------------------------------------------------------------------------------ */
+
+mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id);
+mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
+                                  void *context);
+
+/* The graph is destroyed: its keepers hear when its launches are done. */
+void mend_sim_keepers_lose_graph(mend_sim *sim, const mend_sim_graph *graph);
+
+/* Those hear whose time has come; or all, for the device goes. */
+void mend_sim_keepers_run(mend_sim *sim);
+void mend_sim_keepers_clear(mend_sim *sim);
 
 /* ---- graph.c -------------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@ mend_sim_graph *mend_sim_graph_make(mend_sim *sim)
 
 void mend_sim_graph_drop(mend_sim *sim, mend_sim_graph *graph)
 {
+    mend_sim_keepers_lose_graph(sim, graph);
     while (!mend_list_is_empty(&graph->nodes)) {
         mend_sim_node *node = NODE_OF(graph->nodes.next);
         mend_list_remove(&node->link);
@@ -98,7 +99,7 @@ bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip)
 /* ---- replay ------------------------------------------------------------------------------- */
 
 /* The caller reserved the items. */
-static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, const mend_sim_graph *graph,
+static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, mend_sim_graph *graph,
                         uint64_t finish_ns)
 {
     const uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
@@ -116,10 +117,11 @@ static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, const mend_sim_g
             mend_sim_item_add(sim, stream, &node->item, ready_ns, node->complete_ns);
         }
         mend_sim_stream_extend(sim, stream, node->complete_ns);
+        graph->idle_ns = mend_max_u64(graph->idle_ns, node->complete_ns);
     }
 }
 
-static mend_status launch(mend_sim *sim, mend_stream handle, const mend_sim_graph *graph,
+static mend_status launch(mend_sim *sim, mend_stream handle, mend_sim_graph *graph,
                           uint64_t finish_ns)
 {
     mend_sim_stream *stream = NULL;

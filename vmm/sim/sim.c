@@ -57,6 +57,7 @@ static void init_state(mend_sim *sim)
     mend_list_init(&sim->streams);
     mend_list_init(&sim->threads);
     mend_list_init(&sim->captures);
+    mend_list_init(&sim->keepers);
     mend_pointer_map_init(&sim->chunks);
     mend_sim_handles_init(&sim->stream_handles, STREAM_HANDLES);
     mend_sim_handles_init(&sim->event_handles, EVENT_HANDLES);
@@ -112,6 +113,7 @@ void mend_sim_destroy(mend_sim *sim)
         return;
     }
     mend_sim_items_clear(sim);
+    mend_sim_keepers_clear(sim);
     mend_sim_faults_drop_all(sim);
     mend_sim_shares_clear(sim);
     mend_sim_content_close(sim);

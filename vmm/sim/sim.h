@@ -209,6 +209,7 @@ struct mend_sim {
     uint64_t last_stream_id;
     uint64_t last_capture_id;
     mend_list captures; /* begun and not ended */
+    mend_list keepers;  /* see keepers.c */
 
     mend_tree items; /* by completion */
     uint64_t now_ns;

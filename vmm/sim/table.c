@@ -221,6 +221,18 @@ static mend_status table_stream_get_info(const mend_driver *driver, mend_stream 
     CALL(stream_get_info, 0, mend_sim_stream_info(sim, stream, info));
 }
 
+static mend_status table_stream_get_capture(const mend_driver *driver, mend_stream stream,
+                                            uint64_t *id)
+{
+    CALL(stream_get_capture, 0, mend_sim_stream_capture(sim, stream, id));
+}
+
+static mend_status table_capture_keep(const mend_driver *driver, mend_stream stream,
+                                      mend_capture_ended ended, void *context)
+{
+    CALL(capture_keep, 0, mend_sim_capture_keep(sim, stream, ended, context));
+}
+
 static mend_status table_event_create(const mend_driver *driver, mend_event *event)
 {
     CALL(event_create, 0, mend_sim_event_make(sim, event));

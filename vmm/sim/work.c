@@ -66,6 +66,9 @@ void mend_sim_run_until(mend_sim *sim, uint64_t until_ns)
     if (sim->broken != MEND_DRIVER_OK) {
         mend_sim_items_clear(sim);
     }
+    if (!mend_list_is_empty(&sim->keepers)) {
+        mend_sim_keepers_run(sim);
+    }
 }
 
 void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_sim_item *item,

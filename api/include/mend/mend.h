@@ -83,10 +83,13 @@ typedef struct mend_pool_config {
                                Warnings: out of memory, a limit below what is held, blocks that
                                live when a pool is destroyed. Info: pools, waits of the host. 0:
                                nothing is written */
+    int capture_checks;     /* 0: default, on. -1: off, for a program that captures in groups alone,
+                               or not at all: the driver is not asked at each call on a created
+                               stream whether that stream is captured */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0             \
     }
 
 /*
@@ -113,7 +116,9 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 
 /*
  * Allocates `size_bytes` of device memory, rounded up to a multiple of 512 and aligned to 512, for
- * use in the order of `stream` from now on. *pointer is owned by the caller until mend_free.
+ * use in the order of `stream` from now on. *pointer is owned by the caller until mend_free. On a
+ * created or per-thread stream it asks the driver whether the stream is captured (see groups;
+ * capture_checks), a question that never waits.
  * May call the driver to get to know a stream and when no free memory fits; never waits on the host
  * for the GPU unless the alternative is out of memory. Memory of other streams is handed out only
  * after its last use, which may make `stream` wait on the device (allow_stream_waits). With
@@ -140,11 +145,12 @@ MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
  * when the GPU has passed this point. With MEND_NO_STREAM it is held until a synchronisation of the
  * whole context, made only when the memory is needed. NULL succeeds and does nothing. So that a
  * process can end in peace, blocks can be freed when the driver has shut down.
- * May record an event; never waits.
+ * Asks whether the stream is captured, as mend_alloc does, so that the stream must be there: one
+ * that ended is named no more. May record an event; never waits.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
  * MEND_ERROR_INTERIOR_POINTER; MEND_ERROR_DOUBLE_FREE; MEND_ERROR_UNKNOWN_STREAM;
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (a stream not seen before could not be looked
- * at); MEND_ERROR_DEVICE_LOST. After any error the block is as it was.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (the driver did not tell of the stream);
+ * MEND_ERROR_DEVICE_LOST. After any error the block is as it was.
  */
 MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream);
 
@@ -341,8 +347,18 @@ MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressur
  * A captured graph uses its blocks at every replay, long after they were freed in its capture, and
  * perhaps on another stream. So blocks allocated for a capture belong to a group: they are made
  * only of memory that is idle, of new chunks, or of what was freed on the same stream in the same
- * group; what is freed stays with the group and stays mapped, until the group is released. A group
- * may serve several captures, whose graphs are then to be replayed in the order of their captures.
+ * group; what is freed stays with the group and stays mapped, until the group is released.
+ *
+ * A group may serve several captures, and their graphs may be launched in any order: they share
+ * memory, so they must not run at the same time, and a graph that reads what another one left in a
+ * block is launched after it, with none in between that may use the memory again.
+ *
+ * Captures outside of groups are safe, too. What is allocated on a captured stream, and what is
+ * freed or declared there (mend_free, mend_record_stream) while it is captured, is kept for the
+ * graph, as if each capture had a group of its own, until the graph and all that was instantiated
+ * from it are destroyed and have run to their ends: the driver tells when. A block that is live
+ * then stays so. Graphs that are to share memory need a group. Without a stream (MEND_NO_STREAM)
+ * nobody knows of the capture: name the stream there.
  */
 
 /* Creates a group, which ends with its release, or with the pool. No driver call. MEND_OK;
@@ -350,11 +366,11 @@ MEND_API mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressur
 MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
 
 /* From now on allocations and frees on `stream` (MEND_EVERY_STREAM: on all) belong to the group;
- * call it before the capture begins. Frees of blocks of the group only: other blocks are freed as
- * ever. Of several groups that take the same stream the one begun last is used. Until
- * mend_group_end the pool asks the driver whether the stream is captured before it waits for the
- * context: the stream must live so long, or be forgotten (mend_forget_stream). No driver call.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
+ * call it before the capture begins. Of frees outside of a capture those of blocks of the group:
+ * other blocks are freed as ever. Of several groups that take the same stream the one begun last is
+ * used. Until mend_group_end the pool asks the driver whether the stream is captured before it
+ * waits for the context: the stream must live so long, or be forgotten (mend_forget_stream). No
+ * driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
  * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
 
@@ -446,7 +462,8 @@ MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
     X(attainable_bytes, "B",                                                                       \
       "most physical memory the pool can have now: the limit, or less where the device refused "   \
       "memory under it")                                                                           \
-    X(group_bytes, "B", "of free_bytes, held for graphs of groups")
+    X(group_bytes, "B", "of free_bytes, held for graphs of groups")                                \
+    X(captures, "1", "captures outside of groups whose memory is kept for their graphs")
 
 /* The figures of a pool. */
 typedef struct mend_stats {

@@ -129,8 +129,11 @@ mend_status cuStreamGetCaptureInfo(mend_stream stream, mend_cu_capture_status *c
                                    size_t *dependency_count)
 {
     mend_stream_info info = {0};
-    if (graph != NULL || dependencies != NULL || dependency_count != NULL) {
+    if (dependencies != NULL || dependency_count != NULL) {
         return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    if (graph != NULL) {
+        *graph = (mend_cu_graph)stream; /* a graph under capture is named by its stream */
     }
     mend_status status = inner()->stream_get_info(inner(), stream, &info);
     if (info.capture == MEND_CAPTURE_ACTIVE && info.capture_id == 0) {

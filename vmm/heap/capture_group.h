@@ -1,0 +1,30 @@
+/*
+ * Groups of captures. What is allocated on a captured stream outside of the program's own groups,
+ * or used and freed there, is used again at every launch of the graph. So each capture that touches
+ * the pool has a group (heap/group.h) made for it: nobody else gets that memory until the driver
+ * says that the graph is no more.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+#ifndef MEND_HEAP_CAPTURE_GROUP_H
+#define MEND_HEAP_CAPTURE_GROUP_H
+
+#include "heap/group.h"
+
+/* The number of the group of a capture, which is made if it is new. Reaches the driver then.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t *group);
+
+/* Gives back the memory of graphs that are no more. Calls nothing. */
+void mend_capture_groups_collect_all(mend_heap *heap);
+static inline void mend_capture_groups_collect(mend_heap *heap)
+{
+    if (heap->capture_count > 0) {
+        mend_capture_groups_collect_all(heap);
+    }
+}
+
+/* Frees any group that is in no list, and hears of its graph no more. */
+void mend_capture_group_free(mend_group *group);
+
+#endif
