@@ -167,7 +167,8 @@ static void perform(void *argument)
 /* One is under way; or, where streams may vanish, was, and no call has named its stream since. */
 static bool may_know_a_capture(const trial *t)
 {
-    bool may_know = t->captures > 0;
+    /* With streams that vanish, one that was met in its capture is known by that capture alone. */
+    bool may_know = t->captures > 0 || (t->config.vanish && t->last_capture > 0);
     for (int i = 0; i < t->stream_count; i++) {
         may_know |= t->streams[i].unnamed != 0;
     }

@@ -214,7 +214,7 @@ uint64_t trial_room(trial *t, int pool)
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
     uint64_t now_bytes = ask->room.now_bytes;
-    bool is_exact = t->config.prices == 0 && !t->config.quiet;
+    bool is_exact = t->config.prices == 0 && !t->config.quiet && ask->stream != MEND_NO_STREAM;
     bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
     mend_stats stats = trial_stats(t, call->pool);
     bool has_others = t->foreign_bytes != 0 || stats.attainable_bytes < stats.limit_bytes;
