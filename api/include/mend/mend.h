@@ -232,8 +232,7 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 typedef struct mend_room {
     size_t struct_size;
     uint64_t now_bytes;           /* the largest request that the pool can serve without letting the
-                                     host wait: 512 bytes more would wait, ask others, or fail
-                                     (without a stream they might not) */
+                                     host wait; on a stream 512 bytes more would wait or fail */
     uint64_t after_waiting_bytes; /* at least so much when the host has waited for the GPU, as
                                      mend_alloc does before it runs out of memory */
     uint64_t group_bytes;         /* free, but held for graphs; in neither of the above, unless it
