@@ -386,7 +386,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t
 mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_order order)
 {
     mend_span *span;
-    block_users users;
+    block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
         result = heap->config.streams_may_vanish ? find_last_users(heap, span, order, &users)
@@ -427,7 +427,7 @@ static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order)
 {
     mend_span *span;
-    block_users users;
+    block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
         result = find_users(heap, span, order, &users);
