@@ -126,16 +126,13 @@ static void plant_fault(scene *s)
 static mend_slab *slab_to_dry(const scene *s)
 {
     mend_heap *heap = &s->run.world.pool->heap;
-    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {
-        &heap->span_slab,
-        &heap->run_slab,
-        &heap->wait_slab,
-        &heap->retired_slab,
-        &heap->chunks.slab,
-        &heap->zones[MEND_ZONE_SMALL].space.gap_slab,
-        &heap->zones[MEND_ZONE_LARGE].space.gap_slab,
-        &heap->zones[MEND_ZONE_SMALL].space.reservation_slab,
-        &heap->zones[MEND_ZONE_LARGE].space.reservation_slab};
+    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {&heap->span_slab,
+                                                  &heap->run_slab,
+                                                  &heap->wait_slab,
+                                                  &heap->retired_slab,
+                                                  &heap->chunks.slab,
+                                                  &heap->space.gap_slab,
+                                                  &heap->space.reservation_slab};
     return slabs[s->fault->dry - 1];
 }
 

@@ -298,6 +298,8 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
         if (!call->faulty) {
             trial_judge_refusal(t, call);
         }
+    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty) {
+        trial_judge_addresses(t, call);
     } else {
         trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),
                     "call %d of the pool: %s (%s)", (int)call->kind, mend_result_name(call->result),

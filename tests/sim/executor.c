@@ -114,6 +114,7 @@ static bool open_device(trial *t)
     t->device_bytes = t->page_bytes * config->device_pages;
     sim_config.memory_bytes = t->device_bytes;
     sim_config.page_bytes = t->page_bytes;
+    sim_config.address_bytes = t->device_bytes * config->address_devices;
     sim_config.content = config->content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     sim_config.prices_advance_clock = config->prices != 0;
     sim_config.prices = &prices;

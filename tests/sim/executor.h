@@ -40,6 +40,7 @@
     X(sin, 0, "the program lets streams use a block without an event between them")                \
     X(quiet, 0, "allocations are quiet points")                                                    \
     X(ample_percent, 0, "of the pool's config")                                                    \
+    X(address_devices, 0, "addresses in all, in sizes of the device; 0: more than are needed")     \
     X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")
 
 typedef struct trial_config {

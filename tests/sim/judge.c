@@ -177,7 +177,7 @@ void trial_judge(trial *t)
     }
 }
 
-static bool holds_memory_for_graphs(trial *t)
+bool trial_holds_memory_for_graphs(trial *t)
 {
     for (int i = 0; i < t->stream_count; i++) {
         if (t->streams[i].unnamed != 0) {
@@ -204,7 +204,7 @@ uint64_t trial_room(trial *t, int pool)
             ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, t->page_bytes)
             : 0;
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
-    uint64_t whole = holds_memory_for_graphs(t) ? 0 : stats.free_whole_bytes;
+    uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_whole_bytes;
     return creatable + whole;
 }
 
@@ -228,7 +228,7 @@ void trial_judge_trim(trial *t, const trial_call *call)
     mend_stats stats = trial_stats(t, call->pool);
     trial_claim(
         t, TRIAL_LIVENESS,
-        holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
+        trial_holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
             stats.free_whole_bytes == 0,
         "a trim that waits leaves %llu bytes, %llu of them wholly free, and should keep %llu",
         LLU(stats.reserved_bytes), LLU(stats.free_whole_bytes), LLU(call->size_bytes));

@@ -249,6 +249,12 @@ void trial_judge_refusal(trial *t, const trial_call *call);
 /* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
 
+/* The same for lack of addresses. */
+void trial_judge_addresses(trial *t, const trial_call *call);
+
+/* Captures, or groups, keep free memory from everybody else. */
+bool trial_holds_memory_for_graphs(trial *t);
+
 /* A trim that waited and was not disturbed: it went as far as it should. */
 void trial_judge_trim(trial *t, const trial_call *call);
 

@@ -55,7 +55,7 @@ static uint64_t place(rig *r, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     uint64_t address = 0;
     EXPECT_INT_EQ(MEND_DRIVER_OK,
-                  mend_space_place(&r->space, size_bytes, alignment_bytes, &address));
+                  mend_space_place(&r->space, 0, size_bytes, alignment_bytes, &address));
     return address;
 }
 
@@ -148,7 +148,60 @@ MEND_TEST(address_space, fewer_are_reserved_where_the_driver_refuses_many)
     EXPECT_TRUE(r.space.address_bytes <= largest_reserve_bytes);
     EXPECT_TRUE(mend_space_room_at(&r.space, address) >= 2 * PAGE);
     largest_reserve_bytes = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&r.space, RESERVE, 0, &address));
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&r.space, 0, RESERVE, 0, &address));
+    close_rig(&r);
+}
+
+/* Where the driver has no more, what is left of the larger gaps stays whole, whoever's they are. */
+MEND_TEST(address_space, a_tight_place_is_the_smallest_that_holds_it)
+{
+    rig r;
+    uint64_t address = 0;
+    open_rig(&r);
+    uint64_t base = place(&r, PAGE, 0);
+    largest_reserve_bytes = 0;
+    mend_space_take(&r.space, base + 3 * PAGE, PAGE); /* gaps of 3 and 20 pages, and the rest */
+    mend_space_take(&r.space, base + 24 * PAGE, PAGE);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_place(&r.space, 1, 2 * PAGE, 0, &address));
+    EXPECT_U64_EQ(base, address);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_place(&r.space, 1, 4 * PAGE, 0, &address));
+    EXPECT_U64_EQ(base + 4 * PAGE, address);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_place(&r.space, 1, 21 * PAGE, 0, &address));
+    EXPECT_U64_EQ(base + 25 * PAGE, address);
+    mend_space_give(&r.space, base + 3 * PAGE, PAGE);
+    mend_space_give(&r.space, base + 24 * PAGE, PAGE);
+    close_rig(&r);
+}
+
+/* Halves of what is refused would be many calls: at last it is the place alone, aligned. */
+MEND_TEST(address_space, at_last_what_the_place_needs_is_reserved)
+{
+    rig r;
+    open_rig(&r);
+    largest_reserve_bytes = 3 * PAGE;
+    uint64_t address = place(&r, 2 * PAGE, 4 * PAGE);
+    EXPECT_U64_EQ(0, address % (4 * PAGE));
+    EXPECT_U64_EQ(3 * PAGE, r.space.address_bytes);
+    close_rig(&r);
+}
+
+/* What was given back can be asked for again. */
+MEND_TEST(address_space, is_roomy_again_when_addresses_went_back)
+{
+    rig r;
+    uint64_t address = 0;
+    open_rig(&r);
+    largest_reserve_bytes = RESERVE / 2;
+    (void)place(&r, PAGE, 0);
+    EXPECT_U64_EQ(RESERVE / 2, r.space.address_bytes);
+    largest_reserve_bytes = 0;
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY,
+                  mend_space_place(&r.space, 0, RESERVE / 2, 0, &address));
+    mend_space_trim(&r.space, 0);
+    EXPECT_U64_EQ(0, r.space.address_bytes);
+    largest_reserve_bytes = UINT64_MAX;
+    (void)place(&r, PAGE, 0);
+    EXPECT_U64_EQ(RESERVE / 2, r.space.address_bytes);
     close_rig(&r);
 }
 

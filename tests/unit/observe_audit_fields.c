@@ -198,7 +198,7 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     ASSERT_TRUE(first->next != NULL);
     EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
 
-    mend_space *space = &r.heap->zones[MEND_ZONE_LARGE].space;
+    mend_space *space = &r.heap->space;
     mend_gap gap = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     mend_tree_insert(&space->gaps, &gap.by_address);
     expect_finding(&r, __LINE__, "not exactly one");

@@ -23,11 +23,10 @@ bool mend_retire_reserve(mend_heap *heap, size_t count)
     return mend_slab_reserve(&heap->retired_slab, count);
 }
 
-void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, int zone, uint64_t address,
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits)
 {
     mend_retired *retired = mend_slab_take(&heap->retired_slab);
-    retired->zone = zone;
     retired->address = address;
     retired->size_bytes = chunk->size_bytes;
     retired->handle = chunk->handle;
@@ -47,7 +46,7 @@ static mend_retired *next_of(const mend_retired *retired)
 static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
                         uint64_t size_bytes)
 {
-    mend_space *space = &heap->zones[first->zone].space;
+    mend_space *space = &heap->space;
     if (!mend_space_reserve_nodes(space, 1)) {
         heap->unmap_lacked_nodes = true;
         return;
@@ -119,7 +118,7 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
     while (at != NULL) {
         mend_retired *end = next_of(at);
         uint64_t size_bytes = at->size_bytes;
-        while (end != NULL && end->address == at->address + size_bytes && end->zone == at->zone &&
+        while (end != NULL && end->address == at->address + size_bytes &&
                mend_waits_settle(room, &end->waits)) {
             size_bytes += end->size_bytes;
             end = next_of(end);

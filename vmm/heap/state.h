@@ -85,7 +85,6 @@ typedef struct mend_cache {
 } mend_cache;
 
 typedef struct mend_zone {
-    mend_space space;
     mend_tree runs_by_address;
     mend_tree runs_by_size;
     mend_tree runs_by_growth;
@@ -101,7 +100,6 @@ typedef struct mend_retired {
     uint64_t address;
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk behind it */
-    int zone;
     mend_waits waits;
 } mend_retired;
 
@@ -199,6 +197,7 @@ typedef struct mend_heap {
     mend_heap_config config;
     mend_streams streams;
     mend_chunks chunks;
+    mend_space space; /* the addresses of both zones */
     mend_zone zones[MEND_ZONE_COUNT];
     mend_pointer_map blocks; /* from a block's address to its span */
     mend_tree retired;       /* by address */

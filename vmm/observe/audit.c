@@ -164,13 +164,13 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
     mend_audit_walk a = {.heap = heap, .finding = finding};
     finding[0] = '\0';
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        if (!mend_audit_zone(&a, zone) || !mend_audit_space(&a, zone)) {
+        if (!mend_audit_zone(&a, zone)) {
             return false;
         }
     }
-    if (!mend_audit_chunks(&a) || !mend_audit_retired(&a) || !streams_are_right(&a) ||
-        !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a) ||
-        !counts_are_right(&a)) {
+    if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_retired(&a) ||
+        !streams_are_right(&a) || !nodes_are_right(&a) || !nothing_is_claimed(&a) ||
+        !groups_are_right(&a) || !counts_are_right(&a)) {
         return false;
     }
     if (heap->cache_closings == 0 &&

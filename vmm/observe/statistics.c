@@ -50,8 +50,8 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->attainable_bytes = mend_attainable_limit(heap);
     stats->group_bytes = mend_heap_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
-    stats->address_bytes = small->space.address_bytes + large->space.address_bytes;
-    stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes - chunks->lost_bytes;
+    stats->address_bytes = heap->space.address_bytes;
+    stats->mapped_bytes = heap->space.taken_bytes - chunks->lost_bytes;
     stats->retired_bytes = heap->retired_bytes;
 }
 

@@ -33,8 +33,7 @@
     X(small_chunk, small_chunk_bytes, BYTES, "8MiB, less for small limits",                        \
       "the same for small blocks")                                                                 \
     X(small_request, small_request_bytes, BYTES, "1MiB", "largest request that is a small block")  \
-    X(reserve, reserve_bytes, BYTES, "chosen from the device's memory",                            \
-      "addresses reserved at a time")                                                              \
+    X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
     X(stream_waits, allow_stream_waits, ON, "on",                                                  \
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
       "each other")                                                                                \

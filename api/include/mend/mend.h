@@ -50,7 +50,9 @@ typedef struct mend_pool_config {
                                   most 2^60 */
     uint64_t small_chunk_bytes;   /* the same for the small zone; 0: 8 MiB, less for small limits */
     uint64_t small_request_bytes; /* requests up to this size go to the small zone; 0: 1 MiB */
-    uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */
+    uint64_t reserve_bytes; /* addresses reserved at a time for requests of one kind, small or large
+                               ones; 0: twice the device's memory. Fewer where the driver has not so
+                               many, down to what one block needs */
     int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. The pool asks
                                the driver at each call whether a handle still means the stream it
                                knows (which drivers before CUDA 12.0 cannot tell), and records an
