@@ -109,6 +109,7 @@ static bool open_device(trial *t)
     if (config->prices == 2) {
         prices.set_access.call_ns *= 100;
         prices.create.call_ns *= 100;
+        prices.scrub.mib_ns = 1000000;
     }
     t->page_bytes = (uint64_t)config->page_kib * MEND_KIB;
     t->device_bytes = t->page_bytes * config->device_pages;

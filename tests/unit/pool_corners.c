@@ -268,6 +268,23 @@ MEND_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
     mend_world_close(&world);
 }
 
+/* Asked again at once it would be as little ready as before. */
+MEND_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    answer_not_ready(&world, "set_access", 1);
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    EXPECT_U64_EQ(1000000, mend_sim_now_ns(world.sim));
+    answer_not_ready(&world, "map", 3);
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    EXPECT_U64_EQ(8000000, mend_sim_now_ns(world.sim));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
 MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
 {
     mend_world world;

@@ -3,6 +3,7 @@
 
 #include "heap/cache.h"
 #include "heap/layout.h"
+#include "heap/peers.h"
 #include "heap/retire.h"
 
 /* Addresses that a zone reserves at a time, in multiples of the device's memory: what can be
@@ -38,7 +39,8 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     heap->cache_closings = 1;
     mend_mutex_init(&heap->making, MEND_RANK_MAKING);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
-    mend_chunks_init(&heap->chunks, heap->driver, config->device);
+    mend_chunks_init(&heap->chunks, heap->driver, config->device, config->rdma && device->rdma);
+    mend_peers_init(heap);
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,

@@ -218,8 +218,8 @@ bool mend_heap_give_back(mend_heap *heap, uint64_t bytes)
 mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes)
 {
     uint64_t total_bytes = heap->device.total_bytes;
-    heap->config.limit_bytes =
-        limit_bytes == 0 ? total_bytes : mend_min_u64(limit_bytes, total_bytes);
+    heap->config.limit_bytes = limit_bytes == 0 ? heap->config.default_limit_bytes
+                                                : mend_min_u64(limit_bytes, total_bytes);
     uint64_t released_bytes;
     return heap->chunks.reserved_bytes > heap->config.limit_bytes
                ? mend_heap_trim(heap, heap->config.limit_bytes, &released_bytes)

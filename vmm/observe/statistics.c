@@ -47,6 +47,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_partial_bytes = large->free_bytes - whole_bytes_in(heap, MEND_ZONE_LARGE);
     stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
+    stats->peer_devices = (uint64_t)heap->allowed.count - 1;
     stats->attainable_bytes = mend_attainable_limit(heap);
     stats->group_bytes = mend_heap_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
