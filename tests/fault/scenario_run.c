@@ -1,5 +1,6 @@
 /* One run of a scenario: the state is made, the call is made with its fault, all is judged, and
  * then the pool must work on, or, where the device is lost, come to an end. */
+#include "base/error.h"
 #include "pool/pool.h"
 #include "tests/fault/scene.h"
 #include "tests/support/test.h"
@@ -160,10 +161,14 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     uint64_t first_call = mend_sim_call_count(s->run.world.sim);
     plant_fault(s);
     withhold_records(s);
+    mend_test_call call;
+    (void)mend_fail(MEND_ERROR_INVARIANT, "an error from before the call in question");
+    mend_test_begin_call(&call);
     mend_test_watch_host_memory(true);
     s->result = call_in_question(s);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
+    mend_test_end_call(&call, s->result, "mend_(call in question)", __FILE__, __LINE__);
     give_records_back(s);
     mend_sim_clear_faults(s->run.world.sim);
     if (positions != NULL) {

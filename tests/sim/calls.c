@@ -1,7 +1,10 @@
 /* Calls, each in a thread that may make it, and what a call of the pool may answer. */
 #include <stdio.h>
 
+#include "base/error.h"
+#include "pool/pool.h"
 #include "tests/sim/trial.h"
+#include "tests/support/call.h"
 
 mend_stream trial_handle(const trial *t, int stream, bool other_name)
 {
@@ -63,11 +66,16 @@ static void call_directly(trial_call *call, mend_pool *pool)
     }
 }
 
+/* The thread's last error is marked first, so that a call that sets it is seen. */
 static void call_pool(trial_call *call, mend_pool *pool)
 {
+    mend_test_call begun;
+    mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
+    mend_test_begin_call(&begun);
     if (!trial_hooks_take(call)) {
         call_directly(call, pool);
     }
+    call->remains = mend_test_remains_of_call(&begun, call->result);
     if (call->result != MEND_OK) {
         mend_error error = MEND_ERROR_INIT;
         mend_last_error(&error);
@@ -262,6 +270,26 @@ static void note_recorded(trial *t, const trial_call *call, int thread)
     }
 }
 
+/* Seen here rather than by the next call, which would wait for ever. */
+static bool can_take(mend_mutex *mutex)
+{
+    bool is_free = mend_mutex_try_lock(mutex);
+    if (is_free) {
+        mend_mutex_unlock(mutex);
+    }
+    return is_free;
+}
+
+static void judge_remains(trial *t, const trial_call *call)
+{
+    mend_heap *heap = &t->pools[call->pool].pool->heap;
+    trial_claim(t, TRIAL_RESULT, call->remains == NULL, "call %d of the pool, which answers %s: %s",
+                (int)call->kind, mend_result_name(call->result), call->remains);
+    trial_claim(t, TRIAL_RESULT,
+                t->calling_kind != CALL_NONE || (can_take(&heap->making) && can_take(&heap->state)),
+                "call %d of the pool keeps a lock", (int)call->kind);
+}
+
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
 {
     static char untouched;
@@ -289,6 +317,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     call->faulty = call->faulty || t->disturbed || t->refused;
     bool may_swap = call->kind == CALL_DEFRAG || (call->kind == CALL_ALLOC && t->config.quiet != 0);
     t->may_unmap |= may_swap && call->faulty;
+    judge_remains(t, call);
     judge_lost(t, call);
     if (call->result == MEND_OK) {
         return MEND_OK;

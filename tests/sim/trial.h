@@ -239,6 +239,7 @@ typedef struct trial_call {
     mend_room room;      /* CALL_ROOM's answer */
     uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */
     char message[160];   /* why the pool's call failed */
+    const char *remains; /* what it left behind that it must not; NULL: nothing */
     mend_result result;
     trial *trial;
 } trial_call;

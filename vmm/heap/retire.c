@@ -1,6 +1,6 @@
 #include "heap/retire.h"
 
-#include "heap/door.h"
+#include "base/process.h"
 #include "physical/fence.h"
 
 #define RETIRED_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_retired, by_address) : NULL)
@@ -53,7 +53,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     }
     mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
     if (status != MEND_DRIVER_OK) {
-        mend_heap_driver_failed(heap, MEND_CALL_unmap, status);
+        heap->counters.driver_failures++;
         heap->unmap_refused = status;
         return;
     }
@@ -101,13 +101,8 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
     return at;
 }
 
-void mend_retire_flush(mend_heap *heap, uint32_t asking)
+static void unmap_idle(mend_heap *heap, uint32_t asking)
 {
-    heap->unmap_refused = MEND_DRIVER_OK;
-    heap->unmap_lacked_nodes = false;
-    if (heap->retired.count == 0) {
-        return;
-    }
     mend_wait_room room = mend_heap_wait_room(heap);
     close_epochs(heap);
     mend_streams_poll(&heap->streams);
@@ -125,6 +120,17 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
         }
         unmap_batch(heap, at, end, size_bytes);
         at = find_idle(heap, end);
+    }
+}
+
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
+{
+    heap->unmap_refused = MEND_DRIVER_OK;
+    heap->unmap_lacked_nodes = false;
+    if (heap->retired.count > 0) {
+        mend_thread_error error_before = *mend_process_error();
+        unmap_idle(heap, asking);
+        *mend_process_error() = error_before; /* whoever needs to know asks the heap */
     }
 }
 

@@ -328,6 +328,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (result != MEND_OK) {
         return result;
     }
+    mend_thread_error error_before = *mend_process_error();
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
@@ -350,6 +351,9 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (has_blocks) {
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",
                               device, remains);
+    }
+    if (result == MEND_OK) {
+        *mend_process_error() = error_before; /* what was asked again, or needs no answer */
     }
     return result;
 }
