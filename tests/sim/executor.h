@@ -111,6 +111,10 @@ trial *trial_begin(const trial_config *config, trial_outcome *outcome);
 void trial_step(trial *t, const operation *op);
 void trial_end(trial *t);
 
+/* Which figure the judge would call wrong if the one at this offset of mend_stats were so much
+ * larger than after the last step; "" for none. */
+const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
+
 /* A number that equal states share: what it sees is told in small_worlds.h. */
 uint64_t trial_state_hash(trial *t);
 

@@ -3,6 +3,7 @@
 #include "driver/driver.h"
 #include "heap/layout.h"
 #include "pool/pool.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -203,4 +204,36 @@ MEND_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
     EXPECT_RESULT(MEND_OK, mend_free(world.pool, other, NULL));
     mend_world_check(&world);
     mend_world_close(&world);
+}
+
+/* Each host allocation of a request fails in turn, that of the fences of its flush among them. */
+MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
+{
+    enum { MOST_ALLOCATIONS = 6 };
+    int served = 0;
+    for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
+        mend_world world;
+        mend_unwatched_driver unwatched;
+        void *block;
+        void *other = NULL;
+        mend_world_init(&world);
+        ASSERT_TRUE(mend_world_open_device(&world));
+        mend_unwatched_driver_init(&unwatched, mend_sim_driver(world.sim));
+        ASSERT_TRUE(mend_world_open_pool(&world, &unwatched.table));
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &block));
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
+        EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, MEND_MIB, MEND_GIB, NULL, &block));
+        mend_test_fail_host_memory_after(after, 1);
+        mend_test_watch_host_memory(true);
+        mend_result result = mend_alloc(world.pool, MEND_MIB, NULL, &other);
+        mend_test_watch_host_memory(false);
+        served += result == MEND_OK && mend_test_failed_host_allocations() > 0;
+        mend_test_heal_host_memory();
+        EXPECT_U64_EQ(0, mend_world_stats(&world).driver_failures);
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, other, NULL));
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+    EXPECT_TRUE(served > 0); /* in spite of it */
 }

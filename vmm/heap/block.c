@@ -345,17 +345,17 @@ static mend_result find_users(mend_heap *heap, const mend_span *span, mend_order
                : result;
 }
 
-/* The same for a free, which fails for none of these: where a capture was spoilt nobody can tell its
- * stream, and the context covers the work; at the end of the process, which the driver has heard of,
- * no work will ever use the block again. */
-static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
-                                   block_users *users)
+/* The same for a free, which fails for none of these: where a capture was spoilt nobody can tell
+ * its stream, and the context covers the work; at the end of the process, which the driver has
+ * heard of, no work will ever use the block again. */
+static mend_result find_last_user(mend_heap *heap, const mend_span *span, mend_stream stream,
+                                  uint32_t *index)
 {
     mend_thread_error before = *mend_process_error();
     mend_result result = find_users(heap, span, order, users);
     bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
-    bool is_over = result == MEND_ERROR_DEVICE_LOST &&
-                   mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED;
+    bool is_over =
+        result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED;
     if (is_spoilt || is_over) {
         *mend_process_error() = before;
         *users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};

@@ -1,6 +1,7 @@
 #include "heap/retire.h"
 
 #include "base/process.h"
+#include "heap/door.h"
 #include "physical/fence.h"
 
 #define RETIRED_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_retired, by_address) : NULL)
@@ -73,8 +74,9 @@ static void close_epochs(mend_heap *heap)
     mend_wait_room room = mend_heap_wait_room(heap);
     for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
          at = mend_tree_next(at)) {
-        if (mend_waits_close(room, &RETIRED_OF(at)->waits) != MEND_OK) {
-            heap->counters.driver_failures++;
+        mend_result result = mend_waits_close(room, &RETIRED_OF(at)->waits);
+        if (result != MEND_OK) {
+            mend_heap_work_around(heap, result);
             return; /* a later flush tries again */
         }
     }
@@ -84,8 +86,9 @@ static void close_epochs(mend_heap *heap)
 static bool may_unmap(mend_heap *heap, uint32_t asking)
 {
     bool is_captured = false;
-    if (mend_streams_find_capture(&heap->streams, asking, &is_captured) != MEND_OK) {
-        heap->counters.driver_failures++;
+    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    if (result != MEND_OK) {
+        mend_heap_work_around(heap, result);
         return false;
     }
     return !is_captured;

@@ -273,6 +273,12 @@ static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
     return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
 }
 
+/* Mappings the driver holds for the heap. */
+static inline uint64_t mend_heap_mappings(const mend_heap *heap)
+{
+    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retired.count;
+}
+
 /* The status by which the context was lost, or OK. */
 static inline mend_status mend_heap_lost_by(const mend_heap *heap)
 {

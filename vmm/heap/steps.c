@@ -60,8 +60,7 @@ void mend_step_note_peaks(mend_heap *heap)
     mend_heap_counters *counters = &heap->counters;
     counters->peak_reserved_bytes =
         mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    counters->peak_mappings =
-        mend_max_u64(counters->peak_mappings, heap->chunks.mapped.count + heap->retired.count);
+    counters->peak_mappings = mend_max_u64(counters->peak_mappings, mend_heap_mappings(heap));
     counters->peak_chunks = mend_max_u64(counters->peak_chunks, heap->chunks.all.count);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &counters->zone[i];

@@ -413,8 +413,8 @@ static mend_result perform(swap *s)
         return result;
     }
     exchange(s);
-    mend_step_note_peaks(s->heap);
     result = restore(s);
+    mend_step_note_peaks(s->heap);
     mend_retire_flush(s->heap, MEND_STREAM_UNKNOWN);
     return result;
 }
