@@ -264,8 +264,8 @@ typedef struct mend_room {
  * Calls the driver as an allocation that finds no room: to ask for the device's memory, to get to
  * know the stream, to record and query events and to unmap what is not used any more; never waits
  * for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room);
 
