@@ -311,8 +311,7 @@ static held look_at_held(const trial *t, int pool)
     const mend_heap *heap = &t->pools[pool].pool->heap;
     mend_driver_counters counters;
     mend_traced_driver_get(t->traced, &counters);
-    return (held){.reservations = heap->zones[MEND_ZONE_SMALL].space.reservation_count +
-                                  heap->zones[MEND_ZONE_LARGE].space.reservation_count,
+    return (held){.reservations = heap->space.reservation_count,
                   .swaps = heap->counters.swaps,
                   .refused = counters.call[MEND_CALL_unmap].failures +
                              counters.call[MEND_CALL_address_free].failures};

@@ -239,7 +239,7 @@ MEND_TEST(address_space, a_gap_of_just_the_size_is_a_place)
     EXPECT_U64_EQ(base + 4 * PAGE, place(&r, room - 4 * PAGE, PAGE));
     uint64_t address = 0;
     EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY,
-                  mend_space_place(&r.space, room - 3 * PAGE, 0, &address));
+                  mend_space_place(&r.space, 0, room - 3 * PAGE, 0, &address));
     mend_space_give(&r.space, base, 4 * PAGE);
     close_rig(&r);
 }

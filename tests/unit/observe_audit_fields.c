@@ -252,7 +252,7 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     mend_group *groups[2] = {NULL};
     ASSERT_TRUE(open_rig(&r));
     mend_heap *heap = r.heap;
-    mend_space *space = &heap->zones[MEND_ZONE_LARGE].space;
+    mend_space *space = &heap->space;
     mend_slab *slabs[] = {&heap->run_slab, &heap->retired_slab, &heap->chunks.slab,
                           &space->gap_slab, &space->reservation_slab};
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {

@@ -456,7 +456,7 @@ MEND_TEST(pool_corners, a_trim_without_host_memory_says_so)
         ASSERT_TRUE(mend_world_open_pool(&world, &unwatched.table));
         EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &pointer));
         EXPECT_RESULT(MEND_OK, mend_free(world.pool, pointer, NULL));
-        mend_slab *gaps = &world.pool->heap.zones[MEND_ZONE_LARGE].space.gap_slab;
+        mend_slab *gaps = &world.pool->heap.space.gap_slab;
         size_t withheld = gaps->free_count - gaps->promised_count;
         gaps->promised_count += withheld;
         mend_test_fail_host_memory_after(after, UINT64_MAX);

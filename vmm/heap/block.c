@@ -348,8 +348,8 @@ static mend_result find_users(mend_heap *heap, const mend_span *span, mend_order
 /* The same for a free, which fails for none of these: where a capture was spoilt nobody can tell
  * its stream, and the context covers the work; at the end of the process, which the driver has
  * heard of, no work will ever use the block again. */
-static mend_result find_last_user(mend_heap *heap, const mend_span *span, mend_stream stream,
-                                  uint32_t *index)
+static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
+                                   block_users *users)
 {
     mend_thread_error before = *mend_process_error();
     mend_result result = find_users(heap, span, order, users);

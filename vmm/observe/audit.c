@@ -96,13 +96,10 @@ static bool nodes_are_right(const mend_audit_walk *a)
 
 static bool nodes_of_addresses_are_right(const mend_audit_walk *a)
 {
-    bool are_right = true;
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        const mend_space *space = &a->heap->zones[i].space;
-        are_right = are_right && space->gaps.count == space->gap_slab.used_count &&
-                    space->reservation_count == space->reservation_slab.used_count;
-    }
-    return are_right || mend_audit_broken(a, "nodes of gaps or reservations are lost");
+    const mend_space *space = &a->heap->space;
+    return (space->gaps.count == space->gap_slab.used_count &&
+            space->reservation_count == space->reservation_slab.used_count) ||
+           mend_audit_broken(a, "nodes of gaps or reservations are lost");
 }
 
 /* Nobody is in the midst of a transaction, whose claims would be missed elsewhere. */
@@ -181,8 +178,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
     }
     if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_retired(&a) ||
         !streams_are_right(&a) || !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) ||
-        !nothing_is_claimed(&a) ||
-        !groups_are_right(&a) || !counts_are_right(&a)) {
+        !nothing_is_claimed(&a) || !groups_are_right(&a) || !counts_are_right(&a)) {
         return false;
     }
     if (heap->cache_closings == 0 &&

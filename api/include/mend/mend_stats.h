@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* ---- figures --------------------------------------------------------------------------------- */
+
 /* X(field, unit, meaning): every figure of mend_stats, in bytes (B) or as a count (1). Counters
  * count since the pool was created; fields named peak_... are maxima since then or since
  * mend_reset_peak_stats. */
@@ -75,7 +77,7 @@
     X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
     X(attainable_bytes, "B", "limit_bytes, or less: what the device has, once it refused memory")  \
     X(group_bytes, "B", "of free_bytes, held for graphs of groups")                                \
-    X(peer_devices, "1", "other devices that may use the pool's memory")   \
+    X(peer_devices, "1", "other devices that may use the pool's memory")                           \
     X(captures, "1", "captures outside of groups whose memory is kept for their graphs")
 
 /* The figures of a pool. */
