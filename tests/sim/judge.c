@@ -158,14 +158,19 @@ uint64_t trial_room(trial *t, int pool)
     return creatable + whole;
 }
 
-/* Where calls take time, work may end between the answer and the request; and where the program
+/* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
+ * device has may be learnt between the two. Where calls take time, work may end
+ * between the answer and the request; and where the program
  * declares quiet points, some room is kept for the last effort. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
     uint64_t now_bytes = ask->room.now_bytes;
     bool is_exact = t->config.prices == 0 && !t->config.quiet;
     bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
-    trial_claim(t, TRIAL_REFUSED, holds,
+    mend_stats stats = trial_stats(t, call->pool);
+    bool has_few = t->config.address_devices != 0 || t->foreign_bytes != 0 ||
+                   stats.attainable_bytes < stats.limit_bytes;
+    trial_claim(t, TRIAL_REFUSED, holds || has_few,
                 "%llu bytes could be had at once, was said, and %llu were %s", LLU(now_bytes),
                 LLU(call->size_bytes), at_once ? "had" : "refused, or waited for");
     trial_claim(t, TRIAL_MODEL, ask->room.after_waiting_bytes >= now_bytes,

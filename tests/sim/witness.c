@@ -92,6 +92,11 @@ static uint64_t pass_clock_ns(const mend_driver *driver)
     return inner_of(driver)->clock_ns(inner_of(driver));
 }
 
+static void pass_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    inner_of(driver)->pause(inner_of(driver), duration_ns);
+}
+
 static const char *pass_status_name(const mend_driver *driver, mend_status status)
 {
     return inner_of(driver)->status_name(inner_of(driver), status);
@@ -107,6 +112,7 @@ void trial_witness_init(trial *t)
         MEND_DRIVER_SIGNATURES(X)
 #undef X
             .clock_ns = pass_clock_ns,
+        .pause = pass_pause,
         .status_name = pass_status_name,
         .name = t->device->name,
         .state = w,

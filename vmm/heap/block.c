@@ -87,13 +87,13 @@ static mend_result find_group(mend_heap *heap, mend_order order, uint32_t *group
 
 mend_result mend_block_find_requester(mend_heap *heap, mend_request *request)
 {
+    mend_capture_groups_collect(heap);
     if (request->handle == MEND_NO_STREAM) {
         heap->streams.serves_any = true;
         request->stream = MEND_STREAM_UNKNOWN;
         return MEND_OK;
     }
     mend_order order = {request->handle, request->capture};
-    mend_capture_groups_collect(heap);
     mend_result result = find_group(heap, order, &request->group);
     return result == MEND_OK ? find_stream(heap, request->handle, request->group, &request->stream)
                              : result;

@@ -1,4 +1,5 @@
 #include "heap/room.h"
+#include "heap/capture_group.h"
 
 #include "base/error.h"
 #include "heap/attainable.h"
@@ -8,6 +9,7 @@
 #include "heap/place.h"
 #include "heap/plan.h"
 #include "heap/scarcity.h"
+#include "heap/swap.h"
 #include "physical/capture.h"
 
 /* The ways of a request that need no more than what it lacks: what they refuse all others do. */
@@ -127,6 +129,8 @@ mend_result mend_heap_get_room(mend_heap *heap, mend_order order, mend_room *roo
     mend_door door;
     result = result == MEND_OK ? mend_heap_open_door(heap, &door) : result;
     if (result == MEND_OK) {
+        mend_capture_groups_collect(heap);
+        mend_swap_try_restore(heap); /* as a request would, before it makes room */
         result = look(heap, &asking, room);
         mend_heap_close_door(heap, &door);
     }

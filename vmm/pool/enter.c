@@ -70,10 +70,11 @@ mend_result mend_pool_ask_capture(mend_pool *pool, mend_stream stream, uint64_t 
     }
     mend_heap_lock(&pool->heap);
     pool->heap.counters.driver_failures++;
-    result = mend_pool_check_context(pool);
+    bool is_over = status == MEND_DRIVER_DEINITIALIZED;
+    result = is_over ? MEND_OK : mend_pool_check_context(pool);
     mend_yielding_remember(&pool->heap.yielding, status);
     mend_heap_unlock(&pool->heap);
-    if (status == MEND_DRIVER_DEINITIALIZED) {
+    if (is_over) {
         return MEND_OK; /* blocks are freed in peace; other calls find the pool lost */
     }
     if (result != MEND_OK) {
