@@ -125,12 +125,14 @@ static void print_device(const mend_info_bench *bench, FILE *out)
     if (info->virtual_memory) {
         fprintf(out, "page                   %s, recommended %s\n", page, recommended);
         fprintf(out, "aliases of a chunk     %s (probed)\n", info->aliasing ? "yes" : "no");
-        fprintf(out, "parts of a chunk       %s (probed)\n", info->partial_map ? "yes" : "no");
     }
     fprintf(out, "share: descriptor      %s\n", info->share_file_descriptor ? "yes" : "no");
     fprintf(out, "share: fabric handle   %s\n", info->share_fabric ? "yes" : "no");
     fprintf(out, "RDMA                   %s\n", info->rdma ? "yes" : "no");
     fprintf(out, "multicast              %s\n", info->multicast ? "yes" : "no");
+    fprintf(out, "memory of the host     %s\n", info->integrated ? "yes" : "no");
+    fprintf(out, "reached by devices     0x%llx (a bit for each)\n",
+            (unsigned long long)info->peers);
 }
 
 static int fail(const mend_info_bench *bench, const char *what, mend_status status)

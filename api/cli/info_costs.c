@@ -143,7 +143,10 @@ static bool fit_price(const mend_info_bench *bench, mend_driver_call call, mend_
 void mend_info_write_costs(const mend_info_bench *bench, FILE *out)
 {
     /* The list has one price for all waits of the host. */
-    enum { MEND_CALL_synchronize = MEND_CALL_stream_synchronize };
+    enum {
+        MEND_CALL_synchronize = MEND_CALL_stream_synchronize,
+        MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT /* of no call: nothing measures it */
+    };
     mend_sim_price price;
     fprintf(out, "# Prices measured on %s, driver %d.%d, page %llu bytes.\n", bench->info.name,
             bench->info.driver_version / 1000, bench->info.driver_version % 1000 / 10,

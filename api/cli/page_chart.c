@@ -27,13 +27,14 @@ typedef struct column {
 
 static double x_of(const mend_demo_act *act, uint64_t event)
 {
-    return LEFT + (double)event * (RIGHT - LEFT) / (double)mend_max_u64(act->event_count, 1);
+    double width = (double)event * (double)(RIGHT - LEFT);
+    return (double)LEFT + width / (double)mend_max_u64(act->event_count, 1);
 }
 
 static double y_of(const mend_demo_act *act, uint64_t bytes)
 {
     double share = (double)bytes / (double)mend_max_u64(act->capacity_bytes, 1);
-    return BOTTOM - share * (BOTTOM - TOP);
+    return (double)BOTTOM - share * (double)(BOTTOM - TOP);
 }
 
 /* The largest values of each column. A column without a sample shows what the one before does. */
@@ -62,7 +63,7 @@ static void draw_area(FILE *out, const mend_demo_act *act, const column columns[
 {
     fprintf(out, "<path class=\"%s\" d=\"M%d %d", is_live ? "live" : "held", LEFT, BOTTOM);
     double x = LEFT;
-    double step = (double)(RIGHT - LEFT) / COLUMNS;
+    double step = (double)(RIGHT - LEFT) / (double)COLUMNS;
     uint64_t drawn_bytes = UINT64_MAX;
     for (size_t i = 0; i < COLUMNS && columns[i].is_filled; i++) {
         uint64_t bytes = is_live ? columns[i].live_bytes : columns[i].reserved_bytes;
@@ -78,17 +79,19 @@ static void draw_area(FILE *out, const mend_demo_act *act, const column columns[
 /* Where the run ended, and the part of the program that never ran. */
 static void draw_end(FILE *out, const mend_demo_act *act, const mend_replay_result *result)
 {
+    const double right = RIGHT;
     double x = x_of(act, result->failed_at_event);
     fprintf(out, "<rect class=\"never\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", x,
-            TOP, RIGHT - x, BOTTOM - TOP);
-    if (RIGHT - x >= NEVER_TEXT_ROOM) {
+            TOP, right - x, BOTTOM - TOP);
+    if (right - x >= (double)NEVER_TEXT_ROOM) {
         fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">never reached</text>\n",
-                (x + RIGHT) / 2, (TOP + BOTTOM) / 2);
+                (x + right) / 2, (TOP + BOTTOM) / 2);
     }
     fprintf(out,
             "<line class=\"stop\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n"
             "<path class=\"cross\" d=\"M%.1f %dl%d %dm0 -%dl-%d %d\"/>\n",
-            x, TOP, x, BOTTOM, x - ARM, TOP - ARM, 2 * ARM, 2 * ARM, 2 * ARM, 2 * ARM, 2 * ARM);
+            x, TOP, x, BOTTOM, x - (double)ARM, TOP - ARM, 2 * ARM, 2 * ARM, 2 * ARM, 2 * ARM,
+            2 * ARM);
 }
 
 static void draw_frame(FILE *out, const mend_demo_act *act)

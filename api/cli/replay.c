@@ -22,7 +22,7 @@ typedef struct fit_search {
 static uint64_t step_capacity(const fit_search *search, uint64_t step)
 {
     long double extra = (long double)search->trace->peak_live_bytes * (long double)step;
-    return search->trace->peak_live_bytes + (uint64_t)ceill(extra / STEPS_IN_ONE);
+    return search->trace->peak_live_bytes + (uint64_t)ceill(extra / (long double)STEPS_IN_ONE);
 }
 
 static mend_result probe(const fit_search *search, uint64_t capacity_bytes, double factor,
@@ -63,7 +63,7 @@ static mend_result measure(const fit_search *search, uint64_t capacity_bytes,
 
 static double factor_of(uint64_t step)
 {
-    return 1 + (double)step / STEPS_IN_ONE;
+    return 1 + (double)step / (double)STEPS_IN_ONE;
 }
 
 /* The lowest step that holds `bytes`, 0 at least. */
@@ -73,7 +73,8 @@ static uint64_t step_that_holds(const fit_search *search, uint64_t bytes)
     if (bytes <= live_bytes) {
         return 0;
     }
-    long double steps = (long double)(bytes - live_bytes) * STEPS_IN_ONE / (long double)live_bytes;
+    long double steps =
+        (long double)(bytes - live_bytes) * (long double)STEPS_IN_ONE / (long double)live_bytes;
     return (uint64_t)ceill(steps);
 }
 

@@ -353,6 +353,12 @@ static uint64_t inner_clock_ns(const mend_driver *driver)
     return causes->inner->clock_ns(causes->inner);
 }
 
+static void inner_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const causes_driver *causes = driver->state;
+    causes->inner->pause(causes->inner, duration_ns);
+}
+
 static const char *inner_status_name(const mend_driver *driver, mend_status status)
 {
     const causes_driver *causes = driver->state;
@@ -370,6 +376,7 @@ mend_result mend_causes_driver_create(mend_sim *sim, const mend_driver *inner, m
         MEND_DRIVER_SIGNATURES(X)
 #undef X
             .clock_ns = inner_clock_ns,
+        .pause = inner_pause,
         .status_name = inner_status_name,
     };
     created->table.create = grow_by_chunk;

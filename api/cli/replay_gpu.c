@@ -42,7 +42,7 @@ mend_result mend_replay_scale_to_gpu(mend_trace *trace, double *factor)
     double smallest = 1;
     while (wanted_bytes / smallest > (double)free_bytes * 15 / 16) {
         smallest *= 2;
-        if (smallest > LARGEST_FACTOR) {
+        if (smallest > (double)LARGEST_FACTOR) {
             return mend_fail(MEND_ERROR_OUT_OF_MEMORY, "%llu bytes are free on the GPU",
                              (unsigned long long)free_bytes);
         }

@@ -13,8 +13,8 @@ import textwrap
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADERS = ("mend", "mend_results", "mend_types", "mend_devices", "mend_hooks", "mend_torch",
-           "mend_sim")
+HEADERS = ("mend", "mend_results", "mend_stats", "mend_types", "mend_devices", "mend_hooks",
+           "mend_torch", "mend_sim")
 COLUMNS = 130
 
 # What a reader takes for code: our names, pointers, snake case, the driver's names.
@@ -205,6 +205,7 @@ KINDS = {
     "LEVEL": "`0`, `1` or `2`",
     "PERCENT": "1 to 100",
     "LOG": "`debug`, `info` or `warning`",
+    "PEERS": "`auto`, `none`, or numbers joined by `+`",
 }
 KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"
                   r".*?(?=<!-- end of keys -->)", re.S)

@@ -15,12 +15,10 @@ CONTRACT_TEST(contract_mapping_observed, a_chunk_is_mapped_whole)
                    c->driver->map(c->driver, address + c->page / 2, size, 0, handle));
     EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
                    c->driver->map(c->driver, address, size + 4096, 0, handle));
-    if (!c->info.partial_map) {
-        EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                       c->driver->map(c->driver, address, c->page, 0, handle));
-        EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                       c->driver->map(c->driver, address, c->page, c->page, handle));
-    }
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address, c->page, 0, handle));
+    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
+                   c->driver->map(c->driver, address, c->page, c->page, handle));
     EXPECT_OK(c->driver->map(c->driver, address, size, 0, handle));
     EXPECT_OK(c->driver->release(c->driver, handle));
     contract_drop(c, address, size, 2 * size);

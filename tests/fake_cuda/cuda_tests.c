@@ -30,7 +30,9 @@ MEND_TEST(fake_cuda, a_device_is_described_and_probed)
     EXPECT_TRUE(info.virtual_memory);
     EXPECT_TRUE(info.aliasing);
     EXPECT_TRUE(info.multicast);
-    EXPECT_FALSE(info.partial_map);
+    EXPECT_FALSE(info.integrated);
+    EXPECT_U64_EQ(0, info.peers);
+    EXPECT_TRUE(info.rdma);
     EXPECT_TRUE(info.share_file_descriptor);
     EXPECT_FALSE(info.share_fabric); /* claimed, and refused by the simulated device */
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
@@ -78,7 +80,7 @@ MEND_TEST(fake_cuda, what_is_refused_is_dropped_with_a_log_line)
     EXPECT_FALSE(info.share_file_descriptor);
     EXPECT_FALSE(info.share_fabric);
     EXPECT_FALSE(info.rdma);
-    EXPECT_U64_EQ(4, lines.count); /* these and the parts of chunks */
+    EXPECT_U64_EQ(3, lines.count);
     EXPECT_TRUE(strstr(lines.text, "sharing by fabric handle: no (CUDA_ERROR_NOT_PERMITTED)"));
     expect_nothing_left(fake);
 
@@ -89,15 +91,76 @@ MEND_TEST(fake_cuda, what_is_refused_is_dropped_with_a_log_line)
     expect_nothing_left(fake);
 }
 
-MEND_TEST(fake_cuda, parts_of_chunks_are_seen_where_they_can_be_mapped)
+MEND_TEST(fake_cuda, a_device_says_which_others_reach_its_memory)
 {
     fake_cuda *fake;
     const mend_driver *driver;
     mend_device_info info;
     ASSERT_TRUE(find_both(&fake, &driver));
-    fake->switches.parts_can_be_mapped = true;
+    fake->switches.more_devices = 3;
+    fake->switches.peers = 0xd; /* 0 itself, 2 and 3 */
     EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
-    EXPECT_TRUE(info.partial_map);
+    EXPECT_U64_EQ(0xc, info.peers);
+    fake->switches.more_devices = 2; /* what is not visible is no peer */
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_U64_EQ(0x4, info.peers);
+    expect_nothing_left(fake);
+}
+
+MEND_TEST(fake_cuda, a_device_says_whether_its_memory_is_the_hosts)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    fake->switches.is_integrated = true;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_TRUE(info.integrated);
+    expect_nothing_left(fake);
+}
+
+/* Whether the device creates anything when it is opened. */
+static bool tries_to_create(fake_cuda *fake, const mend_driver *driver, mend_device_info *info)
+{
+    uint64_t calls = mend_sim_call_count(fake->sim);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, info));
+    return mend_sim_call_count(fake->sim) - calls > 8;
+}
+
+MEND_TEST(fake_cuda, what_a_device_can_do_is_tried_once)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info first;
+    mend_device_info again;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    EXPECT_TRUE(tries_to_create(fake, driver, &first));
+    memset(&again, 0x5a, sizeof(again));
+    EXPECT_FALSE(tries_to_create(fake, driver, &again));
+    EXPECT_TRUE(again.virtual_memory && again.aliasing && again.rdma);
+    EXPECT_TRUE(again.share_file_descriptor);
+    EXPECT_FALSE(again.share_fabric);
+    EXPECT_U64_EQ(first.granularity_bytes, again.granularity_bytes);
+    EXPECT_U64_EQ(first.recommended_bytes, again.recommended_bytes);
+    EXPECT_STR_EQ(first.name, again.name);
+    EXPECT_PTR_EQ(first.context, again.context);
+    expect_nothing_left(fake);
+}
+
+/* Nor is a device without virtual memory: that may be a matter of the moment. */
+MEND_TEST(fake_cuda, what_failed_for_lack_of_memory_is_tried_again)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "export_handle";
+    ASSERT_TRUE(find_both(&fake, &driver));
+    ASSERT_RESULT(MEND_OK, mend_sim_fail(fake->sim, &fault));
+    EXPECT_TRUE(tries_to_create(fake, driver, &info));
+    EXPECT_FALSE(info.share_file_descriptor);
+    EXPECT_TRUE(tries_to_create(fake, driver, &info));
+    EXPECT_TRUE(info.share_file_descriptor);
     expect_nothing_left(fake);
 }
 
@@ -180,8 +243,8 @@ MEND_TEST(fake_cuda, what_is_not_needed_is_dropped_when_memory_is_short)
     const mend_driver *driver;
     mend_device_info info;
     ASSERT_TRUE(find_both(&fake, &driver));
-    /* The second chunk is that of the partial mapping, the third the one to share. */
-    EXPECT_INT_EQ(MEND_DRIVER_OK, probe_with_fault(fake, driver, "create", 2, &info));
+    /* The second chunk is the one to share. */
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe_with_fault(fake, driver, "create", 1, &info));
     EXPECT_TRUE(info.virtual_memory);
     EXPECT_TRUE(info.aliasing);
     EXPECT_FALSE(info.share_file_descriptor);
@@ -227,8 +290,7 @@ MEND_TEST(fake_cuda, a_device_opens_beside_a_capture)
     EXPECT_TRUE(info.virtual_memory);
     EXPECT_TRUE(info.aliasing);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(fake->sim, stream, NULL));
-    /* One is meant: the probe asks whether a part of a chunk can be mapped. */
-    EXPECT_U64_EQ(violations + 1, ledger_of(fake).violations);
+    EXPECT_U64_EQ(violations, ledger_of(fake).violations);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(fake->sim, stream));
     expect_nothing_left(fake);
 }

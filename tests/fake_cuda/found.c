@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "driver/cuda.h"
+#include "driver/cuda_state.h"
 #include "tests/support/test.h"
 
 bool is_old(void)
@@ -54,5 +55,8 @@ bool find_both(fake_cuda **fake, const mend_driver **driver)
     *fake = find_fake();
     bool found = *fake != NULL && mend_cuda_driver(driver) == MEND_OK;
     EXPECT_TRUE(found);
+    if (found) { /* each test begins as a process does */
+        mend_cuda_of(*driver)->probed[0].is_known = false;
+    }
     return found;
 }

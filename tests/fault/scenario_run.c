@@ -1,5 +1,6 @@
 /* One run of a scenario: the state is made, the call is made with its fault, all is judged, and
  * then the pool must work on, or, where the device is lost, come to an end. */
+#include "base/error.h"
 #include "pool/pool.h"
 #include "tests/fault/scene.h"
 #include "tests/support/test.h"
@@ -126,16 +127,13 @@ static void plant_fault(scene *s)
 static mend_slab *slab_to_dry(const scene *s)
 {
     mend_heap *heap = &s->run.world.pool->heap;
-    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {
-        &heap->span_slab,
-        &heap->run_slab,
-        &heap->wait_slab,
-        &heap->retired_slab,
-        &heap->chunks.slab,
-        &heap->zones[MEND_ZONE_SMALL].space.gap_slab,
-        &heap->zones[MEND_ZONE_LARGE].space.gap_slab,
-        &heap->zones[MEND_ZONE_SMALL].space.reservation_slab,
-        &heap->zones[MEND_ZONE_LARGE].space.reservation_slab};
+    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {&heap->span_slab,
+                                                  &heap->run_slab,
+                                                  &heap->wait_slab,
+                                                  &heap->retired_slab,
+                                                  &heap->chunks.slab,
+                                                  &heap->space.gap_slab,
+                                                  &heap->space.reservation_slab};
     return slabs[s->fault->dry - 1];
 }
 
@@ -163,10 +161,14 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     uint64_t first_call = mend_sim_call_count(s->run.world.sim);
     plant_fault(s);
     withhold_records(s);
+    mend_test_call call;
+    (void)mend_fail(MEND_ERROR_INVARIANT, "an error from before the call in question");
+    mend_test_begin_call(&call);
     mend_test_watch_host_memory(true);
     s->result = call_in_question(s);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
+    mend_test_end_call(&call, s->result, "mend_(call in question)", __FILE__, __LINE__);
     give_records_back(s);
     mend_sim_clear_faults(s->run.world.sim);
     if (positions != NULL) {

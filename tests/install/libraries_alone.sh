@@ -23,6 +23,7 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend_hooks.h
 ./usr/include/mend/mend_results.h
 ./usr/include/mend/mend_sim.h
+./usr/include/mend/mend_stats.h
 ./usr/include/mend/mend_types.h
 ./usr/$libdir/libmend.a
 ./usr/$libdir/libmend.so

@@ -48,6 +48,12 @@ static uint64_t lying_clock_ns(const mend_driver *driver)
     return self->inner->clock_ns(self->inner);
 }
 
+static void lying_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const lying_driver *self = driver->state;
+    self->inner->pause(self->inner, duration_ns);
+}
+
 static const char *lying_status_name(const mend_driver *driver, mend_status status)
 {
     const lying_driver *self = driver->state;
@@ -65,6 +71,7 @@ void lying_driver_init(lying_driver *driver, const mend_driver *inner, mend_lie 
                 MEND_DRIVER_SIGNATURES(X)
 #undef X
                     .clock_ns = lying_clock_ns,
+                .pause = lying_pause,
                 .status_name = lying_status_name,
             },
         .inner = inner,

@@ -1,4 +1,6 @@
 /* Blocks: allocation, free, and the mistakes a program can make with pointers. */
+#include "heap/layout.h"
+#include "pool/pool.h"
 #include "tests/sim/trial.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -48,13 +50,30 @@ static bool overlaps_any(const trial *t, uint64_t address, uint64_t size_bytes)
     return false;
 }
 
+static void count_alloc_in_zone(trial_zone *zone, const trial_block *block)
+{
+    zone->live_blocks++;
+    zone->live_bytes += block->size_bytes;
+    zone->requested_bytes += block->requested_bytes;
+    zone->allocations++;
+    zone->allocated_bytes += block->size_bytes;
+    zone->allocated_requested_bytes += block->requested_bytes;
+    zone->peak_live_blocks = mend_max_u64(zone->peak_live_blocks, zone->live_blocks);
+    zone->peak_live_bytes = mend_max_u64(zone->peak_live_bytes, zone->live_bytes);
+    zone->peak_requested_bytes = mend_max_u64(zone->peak_requested_bytes, zone->requested_bytes);
+}
+
 /* The model's side of an allocation. */
 static void count_alloc(trial_pool *pool, const trial_block *block)
 {
+    count_alloc_in_zone(&pool->zones[block->zone], block);
     pool->live_bytes += block->size_bytes;
     pool->requested_bytes += block->requested_bytes;
     pool->live_blocks++;
     pool->allocations++;
+    pool->allocated_bytes += block->size_bytes;
+    pool->allocated_requested_bytes += block->requested_bytes;
+    pool->peak_requested_bytes = mend_max_u64(pool->peak_requested_bytes, pool->requested_bytes);
     pool->peak_live_bytes = mend_max_u64(pool->peak_live_bytes, pool->live_bytes);
     pool->peak_live_blocks = mend_max_u64(pool->peak_live_blocks, pool->live_blocks);
 }
@@ -81,6 +100,13 @@ static mend_result call_for(trial *t, const operation *op, trial_call *call)
     return trial_call_pool(t, trial_thread_of(t, stream, op->thread), call);
 }
 
+/* Small blocks may lie in the large zone. */
+static int zone_at(const trial *t, int pool, uint64_t address)
+{
+    const mend_span *span = mend_heap_span_at(&t->pools[pool].pool->heap, address);
+    return span != NULL ? span->zone : MEND_ZONE_LARGE;
+}
+
 /* A block in a free slot, by a call that has its size, its alignment and its pool. */
 static mend_result take_block(trial *t, const operation *op, trial_call *call)
 {
@@ -103,6 +129,7 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
                            .requested_bytes = call->size_bytes,
                            .allocated_on = call->stream,
                            .home = call->at,
+                           .zone = zone_at(t, call->pool, address),
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
     if (call->stream != MEND_NO_STREAM && block->group == NOBODY &&
         trial_is_recorded(t, call->at)) {
@@ -163,6 +190,10 @@ bool trial_ask_room(trial *t, const operation *op)
 static void end_block(trial *t, trial_block *block)
 {
     trial_pool *pool = &t->pools[block->pool];
+    trial_zone *zone = &pool->zones[block->zone];
+    zone->live_blocks--;
+    zone->live_bytes -= block->size_bytes;
+    zone->requested_bytes -= block->requested_bytes;
     block->live = false;
     pool->live_bytes -= block->size_bytes;
     pool->requested_bytes -= block->requested_bytes;

@@ -1,7 +1,10 @@
 /* Calls, each in a thread that may make it, and what a call of the pool may answer. */
 #include <stdio.h>
 
+#include "base/error.h"
+#include "pool/pool.h"
 #include "tests/sim/trial.h"
+#include "tests/support/call.h"
 
 mend_stream trial_handle(const trial *t, int stream, bool other_name)
 {
@@ -63,11 +66,16 @@ static void call_directly(trial_call *call, mend_pool *pool)
     }
 }
 
+/* The thread's last error is marked first, so that a call that sets it is seen. */
 static void call_pool(trial_call *call, mend_pool *pool)
 {
+    mend_test_call begun;
+    mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
+    mend_test_begin_call(&begun);
     if (!trial_hooks_take(call)) {
         call_directly(call, pool);
     }
+    call->remains = mend_test_remains_of_call(&begun, call->result);
     if (call->result != MEND_OK) {
         mend_error error = MEND_ERROR_INIT;
         mend_last_error(&error);
@@ -159,6 +167,7 @@ static void perform(void *argument)
         mend_test_watch_host_memory(false);
         mend_test_heal_host_memory();
         t->outcome->tally.failed_mallocs += mend_test_failed_host_allocations();
+        t->lacked_memory |= mend_test_failed_host_allocations() > 0;
         t->malloc_fails = false;
         t->malloc_armed = false;
     }
@@ -231,6 +240,21 @@ static void judge_lost(trial *t, const trial_call *call)
     }
 }
 
+/* A pool that has heard of the capture of the stream a call names heeds it until it hears of its
+ * end. Streams that a group takes are watched, and need not be remembered; those that may vanish
+ * are known by more than their handle. */
+static void note_seen(trial *t, const trial_call *call, trial_stream *stream)
+{
+    bool is_told = t->witness.captured == call->stream && call->stream != MEND_NO_STREAM;
+    bool is_alone = t->config.vanish == 0;
+    for (int i = 0; i < TRIAL_GROUPS; i++) {
+        is_alone = is_alone && (t->groups[i].group == NULL || !t->groups[i].begun);
+    }
+    if (is_told && is_alone && stream->captured && call->kind == CALL_ALLOC) {
+        stream->seen |= trial_bit(call->pool);
+    }
+}
+
 /* Where streams may vanish, only the stream that a call names is asked whether its capture is over.
  */
 static void note_named(trial *t, const trial_call *call, int thread)
@@ -239,6 +263,9 @@ static void note_named(trial *t, const trial_call *call, int thread)
         trial_stream *stream = &t->streams[i];
         bool is_meant = stream->handle == call->stream &&
                         (stream->thread == ANY_THREAD || stream->thread == thread);
+        if (is_meant) {
+            note_seen(t, call, stream);
+        }
         if (is_meant && call->result == MEND_OK) {
             bool is_used = call->kind == CALL_ALLOC || call->kind == CALL_GROUP_BEGIN;
             stream->unnamed &= ~trial_bit(call->pool);
@@ -263,6 +290,55 @@ static void note_recorded(trial *t, const trial_call *call, int thread)
     }
 }
 
+/* Seen here rather than by the next call, which would wait for ever. */
+static bool can_take(mend_mutex *mutex)
+{
+    bool is_free = mend_mutex_try_lock(mutex);
+    if (is_free) {
+        mend_mutex_unlock(mutex);
+    }
+    return is_free;
+}
+
+/* What a failed request must not keep, where nothing was refused that it gave back. */
+typedef struct held {
+    uint64_t reservations;
+    uint64_t swaps;
+    uint64_t refused;
+} held;
+
+static held look_at_held(const trial *t, int pool)
+{
+    const mend_heap *heap = &t->pools[pool].pool->heap;
+    mend_driver_counters counters;
+    mend_traced_driver_get(t->traced, &counters);
+    return (held){.reservations = heap->space.reservation_count,
+                  .swaps = heap->counters.swaps,
+                  .refused = counters.call[MEND_CALL_unmap].failures +
+                             counters.call[MEND_CALL_address_free].failures};
+}
+
+static void judge_failed(trial *t, const trial_call *call, const held *before)
+{
+    held after = look_at_held(t, call->pool);
+    bool is_judged = call->result != MEND_OK && call->kind == CALL_ALLOC &&
+                     after.swaps == before->swaps && after.refused == before->refused;
+    trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
+                "a request that failed keeps addresses");
+}
+
+static void judge_remains(trial *t, const trial_call *call)
+{
+    mend_heap *heap = &t->pools[call->pool].pool->heap;
+    trial_claim(t, TRIAL_RESULT, call->remains == NULL, "call %d of the pool, which answers %s: %s",
+                (int)call->kind, mend_result_name(call->result), call->remains);
+    trial_claim(t, TRIAL_RESULT, t->calling_kind != CALL_NONE || heap->blocks.promised_count == 0,
+                "call %d of the pool keeps room for a pointer", (int)call->kind);
+    trial_claim(t, TRIAL_RESULT,
+                t->calling_kind != CALL_NONE || (can_take(&heap->making) && can_take(&heap->state)),
+                "call %d of the pool keeps a lock", (int)call->kind);
+}
+
 mend_result trial_call_pool(trial *t, int thread, trial_call *call)
 {
     static char untouched;
@@ -278,9 +354,13 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_thread = thread == HERE ? outer_thread : thread;
     t->has_called = true;
     t->refused = false;
+    if (outer_kind == CALL_NONE) {
+        trial_witness_call(t);
+    }
     bool is_judged = call->kind == CALL_ALLOC && outer_kind == CALL_NONE && !call->faulty;
     call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
     note_recorded(t, call, t->calling_thread);
+    const held before_it = look_at_held(t, call->pool);
     turns_run(&t->turns, thread == HERE ? 0 : thread, perform, call);
     note_named(t, call, t->calling_thread);
     t->calling_kind = outer_kind;
@@ -290,7 +370,11 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     call->faulty = call->faulty || t->disturbed || t->refused;
     bool may_swap = call->kind == CALL_DEFRAG || (call->kind == CALL_ALLOC && t->config.quiet != 0);
     t->may_unmap |= may_swap && call->faulty;
+    judge_remains(t, call);
+    judge_failed(t, call, &before_it);
     judge_lost(t, call);
+    bool is_full = call->kind == CALL_ALLOC && call->result == MEND_ERROR_OUT_OF_MEMORY;
+    t->pools[call->pool].out_of_memory += is_full && !t->refused;
     if (call->result == MEND_OK) {
         return MEND_OK;
     }
@@ -299,6 +383,8 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
         if (!call->faulty) {
             trial_judge_refusal(t, call);
         }
+    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty) {
+        trial_judge_addresses(t, call);
     } else {
         trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),
                     "call %d of the pool: %s (%s)", (int)call->kind, mend_result_name(call->result),

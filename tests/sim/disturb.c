@@ -232,6 +232,7 @@ static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
     int freed = 0;
     (void)pool;
     (void)needed_bytes;
+    t->pools[0].pressure_calls++;
     for (int i = 0; i < TRIAL_BLOCKS && left > 0; i++) {
         trial_block *block = &t->blocks[(callback->slot + i) % TRIAL_BLOCKS];
         if (block->live) {

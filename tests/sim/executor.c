@@ -46,7 +46,7 @@ void trial_print(FILE *out, const char *name, const trial_config *config, const 
 static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
 {
     const mend_streams *streams = &t->pools[pool].pool->heap.streams;
-    bool must_know = stream->blocking;
+    bool must_know = stream->blocking || (stream->seen & trial_bit(pool)) != 0;
     bool every = false;
     for (int i = 0; pool == 0 && i < TRIAL_GROUPS; i++) {
         const trial_group *group = &t->groups[i];
@@ -109,11 +109,13 @@ static bool open_device(trial *t)
     if (config->prices == 2) {
         prices.set_access.call_ns *= 100;
         prices.create.call_ns *= 100;
+        prices.scrub.mib_ns = 1000000;
     }
     t->page_bytes = (uint64_t)config->page_kib * MEND_KIB;
     t->device_bytes = t->page_bytes * config->device_pages;
     sim_config.memory_bytes = t->device_bytes;
     sim_config.page_bytes = t->page_bytes;
+    sim_config.address_bytes = t->device_bytes * config->address_devices;
     sim_config.content = config->content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     sim_config.prices_advance_clock = config->prices != 0;
     sim_config.prices = &prices;
@@ -126,8 +128,8 @@ static bool open_device(trial *t)
     }
     mend_sim_set_event_delay(t->sim, config->event_delay_ns);
     t->device = mend_sim_driver(t->sim);
-    mend_unwatched_driver_init(&t->unwatched, t->device);
-    result = mend_traced_driver_create(&t->unwatched.table, &t->traced);
+    trial_witness_init(t);
+    result = mend_traced_driver_create(&t->witness.table, &t->traced);
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "no traced driver");
 }
 
@@ -254,7 +256,15 @@ static bool reset_peaks(trial *t)
                     "mend_reset_peak_stats");
         pool->peak_live_bytes = pool->live_bytes;
         pool->peak_live_blocks = pool->live_blocks;
+        pool->peak_requested_bytes = pool->requested_bytes;
+        for (int k = 0; k < 2; k++) {
+            trial_zone *zone = &pool->zones[k];
+            zone->peak_live_bytes = zone->live_bytes;
+            zone->peak_live_blocks = zone->live_blocks;
+            zone->peak_requested_bytes = zone->requested_bytes;
+        }
     }
+    t->were_reset = true;
     return true;
 }
 

@@ -40,6 +40,7 @@
     X(sin, 0, "the program lets streams use a block without an event between them")                \
     X(quiet, 0, "allocations are quiet points")                                                    \
     X(ample_percent, 0, "of the pool's config")                                                    \
+    X(address_devices, 0, "addresses in all, in sizes of the device; 0: more than are needed")     \
     X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")
 
 typedef struct trial_config {
@@ -109,6 +110,10 @@ typedef struct trial trial;
 trial *trial_begin(const trial_config *config, trial_outcome *outcome);
 void trial_step(trial *t, const operation *op);
 void trial_end(trial *t);
+
+/* Which figure the judge would call wrong if the one at this offset of mend_stats were so much
+ * larger than after the last step; "" for none. */
+const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
 
 /* A number that equal states share: what it sees is told in small_worlds.h. */
 uint64_t trial_state_hash(trial *t);

@@ -45,6 +45,8 @@ static void draw_config(trial_random *r, trial_config *config)
     config->sibling = PICK(r, 0, 0, 0, 1);
     config->quiet = PICK(r, 0, 0, 0, 1);
     config->ample_percent = PICK(r, 0, 0, 0, 1, 50, 100);
+    /* What a sibling may still be using it cannot give: two pools need more. */
+    config->address_devices = config->sibling ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }

@@ -203,6 +203,7 @@ static bool begin_capture(trial *t, const operation *op)
         stream->captured = true;
         stream->spoilt = false;
         stream->unsure = false;
+        stream->seen = 0;
         stream->capturer = thread;
         stream->capture_groups = 0;
         stream->recorded = 0;

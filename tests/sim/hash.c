@@ -26,12 +26,10 @@ static uint64_t lowest_address(const trial *t)
 {
     uint64_t lowest = UINT64_MAX;
     for (int i = 0; i < t->pool_count; i++) {
-        for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-            const mend_list *head = &t->pools[i].pool->heap.zones[zone].space.reservations;
-            for (const mend_list *at = head->next; at != head; at = at->next) {
-                uint64_t address = MEND_CONTAINER_OF(at, mend_reservation, link)->address;
-                lowest = mend_min_u64(lowest, address);
-            }
+        const mend_list *head = &t->pools[i].pool->heap.space.reservations;
+        for (const mend_list *at = head->next; at != head; at = at->next) {
+            uint64_t address = MEND_CONTAINER_OF(at, mend_reservation, link)->address;
+            lowest = mend_min_u64(lowest, address);
         }
     }
     return lowest;
@@ -56,14 +54,21 @@ static void mix_waits(hasher *h, const mend_streams *streams, const mend_waits *
     mix(h, 77);
 }
 
-static void mix_zone(hasher *h, const mend_heap *heap, const mend_zone *zone)
+static void mix_space(hasher *h, const mend_space *space)
 {
-    const mend_list *head = &zone->space.reservations;
+    const mend_list *head = &space->reservations;
     for (const mend_list *at = head->next; at != head; at = at->next) {
         const mend_reservation *reservation = MEND_CONTAINER_OF(at, mend_reservation, link);
         mix_address(h, reservation->address);
         mix(h, reservation->size_bytes);
+        mix(h, (uint64_t)reservation->zone);
     }
+    mix(h, space->ask_bytes);
+    mix(h, space->refused_bytes);
+}
+
+static void mix_zone(hasher *h, const mend_heap *heap, const mend_zone *zone)
+{
     for (mend_tree_node *at = mend_tree_first(&zone->segment_ends); at != NULL;
          at = mend_tree_next(at)) {
         const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
@@ -124,6 +129,7 @@ static void mix_streams(hasher *h, const mend_streams *streams)
 
 static void mix_pool(hasher *h, const mend_heap *heap)
 {
+    mix_space(h, &heap->space);
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mix_zone(h, heap, &heap->zones[zone]);
     }

@@ -54,65 +54,6 @@ bool trial_is_faulty(const trial *t)
     trial_claim(t, verdict, (left) == (right), "%s: %llu, expected %llu", what, LLU(left),         \
                 LLU(right))
 
-/* Captures, or graphs of them, whose blocks live in the pool. */
-static uint64_t captures_with_blocks(const trial *t, int pool)
-{
-    uint32_t groups = 0;
-    for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        const trial_block *block = &t->blocks[i];
-        if (block->live && block->pool == pool && block->group >= TRIAL_GROUPS) {
-            groups |= trial_bit(block->group);
-        }
-    }
-    return (uint64_t)__builtin_popcount(groups);
-}
-
-static void judge_model(trial *t, int number, const mend_stats *stats)
-{
-    const trial_pool *pool = &t->pools[number];
-    EQUAL(TRIAL_MODEL, "live_bytes", stats->live_bytes, pool->live_bytes);
-    EQUAL(TRIAL_MODEL, "requested_bytes", stats->requested_bytes, pool->requested_bytes);
-    EQUAL(TRIAL_MODEL, "live_blocks", stats->live_blocks, pool->live_blocks);
-    EQUAL(TRIAL_MODEL, "peak_live_bytes", stats->peak_live_bytes, pool->peak_live_bytes);
-    EQUAL(TRIAL_MODEL, "peak_live_blocks", stats->peak_live_blocks, pool->peak_live_blocks);
-    EQUAL(TRIAL_MODEL, "allocations", stats->allocations, pool->allocations);
-    EQUAL(TRIAL_MODEL, "frees", stats->frees, pool->frees);
-    EQUAL(TRIAL_MODEL, "limit_bytes", stats->limit_bytes, pool->limit_bytes);
-    uint64_t groups = 0;
-    for (int i = 0; number == 0 && i < TRIAL_GROUPS; i++) {
-        groups += t->groups[i].group != NULL;
-    }
-    EQUAL(TRIAL_MODEL, "groups", stats->groups, groups);
-    trial_claim(t, TRIAL_MODEL,
-                stats->captures >= captures_with_blocks(t, number) &&
-                    stats->captures <= t->last_capture,
-                "memory is kept for %llu captures, with live blocks of %llu", LLU(stats->captures),
-                LLU(captures_with_blocks(t, number)));
-    EQUAL(TRIAL_MODEL, "live and free", stats->live_bytes + stats->free_bytes,
-          stats->reserved_bytes);
-    EQUAL(TRIAL_MODEL, "free by place",
-          stats->free_whole_bytes + stats->free_partial_bytes + stats->free_small_bytes,
-          stats->free_bytes);
-    trial_claim(t, TRIAL_MODEL,
-                stats->peak_reserved_bytes >= stats->reserved_bytes &&
-                    stats->peak_mappings >= stats->mappings &&
-                    stats->mapped_bytes >= stats->retired_bytes &&
-                    stats->chunks_created - stats->chunks_released == stats->chunks,
-                "peaks, retired mappings or counts of chunks contradict each other");
-}
-
-static void judge_explanation(trial *t, int number, const mend_stats *stats)
-{
-    mend_explanation explanation;
-    mend_result result = mend_pool_explain(t->pools[number].pool, NULL, &explanation);
-    trial_claim(t, TRIAL_RESULT, result == MEND_OK, "mend_pool_explain: %s",
-                mend_result_name(result));
-    EQUAL(TRIAL_MODEL, "free by cause", mend_explanation_free_bytes(&explanation),
-          stats->free_bytes);
-    EQUAL(TRIAL_MODEL, "free in partly used chunks",
-          mend_explanation_partial_bytes(&explanation, MEND_ZONE_LARGE), stats->free_partial_bytes);
-}
-
 /* A swap has mapped them again, and the driver refused access. */
 static uint64_t bytes_without_access(const trial *t)
 {
@@ -127,6 +68,15 @@ static uint64_t bytes_without_access(const trial *t)
     return bytes;
 }
 
+static uint64_t events_held(const trial *t)
+{
+    uint64_t events = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        events += t->pools[i].pool->heap.streams.events_held;
+    }
+    return events;
+}
+
 static void judge_ledger(trial *t, const mend_stats *sum)
 {
     mend_sim_ledger ledger = trial_ledger(t);
@@ -136,6 +86,7 @@ static void judge_ledger(trial *t, const mend_stats *sum)
     EQUAL(TRIAL_LEDGER, "the device's mappings", ledger.mappings, sum->mappings);
     EQUAL(TRIAL_LEDGER, "the device's mapped bytes", ledger.mapped_bytes, sum->mapped_bytes);
     EQUAL(TRIAL_LEDGER, "the device's addresses", ledger.address_bytes, sum->address_bytes);
+    EQUAL(TRIAL_LEDGER, "the device's events", ledger.events, events_held(t));
     trial_claim(t, TRIAL_LEDGER,
                 ledger.accessible_bytes <= sum->mapped_bytes &&
                     ledger.accessible_bytes + sum->retired_bytes + refused_bytes >=
@@ -163,8 +114,6 @@ void trial_judge(trial *t)
         bool is_right = mend_pool_audit(t->pools[i].pool, finding);
         trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, finding);
         mend_stats stats = trial_stats(t, i);
-        judge_model(t, i, &stats);
-        judge_explanation(t, i, &stats);
         sum.reserved_bytes += stats.reserved_bytes;
         sum.chunks += stats.chunks;
         sum.mappings += stats.mappings;
@@ -175,9 +124,10 @@ void trial_judge(trial *t)
     if (!t->stopped) {
         judge_ledger(t, &sum);
     }
+    trial_judge_figures(t);
 }
 
-static bool holds_memory_for_graphs(trial *t)
+bool trial_holds_memory_for_graphs(trial *t)
 {
     for (int i = 0; i < t->stream_count; i++) {
         if (t->streams[i].unnamed != 0) {
@@ -204,12 +154,13 @@ uint64_t trial_room(trial *t, int pool)
             ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, t->page_bytes)
             : 0;
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
-    uint64_t whole = holds_memory_for_graphs(t) ? 0 : stats.free_whole_bytes;
+    uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_whole_bytes;
     return creatable + whole;
 }
 
-/* Where others hold memory, what the device has may be learnt between the answer and the request.
- * Where calls take time, work may end between the answer and the request; and where the program
+/* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
+ * device has may be learnt between the two. Where calls take time, work may end
+ * between the answer and the request; and where the program
  * declares quiet points, some room is kept for the last effort. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
@@ -217,8 +168,9 @@ void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, b
     bool is_exact = t->config.prices == 0 && !t->config.quiet && ask->stream != MEND_NO_STREAM;
     bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
     mend_stats stats = trial_stats(t, call->pool);
-    bool has_others = t->foreign_bytes != 0 || stats.attainable_bytes < stats.limit_bytes;
-    trial_claim(t, TRIAL_REFUSED, holds || has_others,
+    bool has_few = t->config.address_devices != 0 || t->foreign_bytes != 0 ||
+                   stats.attainable_bytes < stats.limit_bytes;
+    trial_claim(t, TRIAL_REFUSED, holds || has_few,
                 "%llu bytes could be had at once, was said, and %llu were %s", LLU(now_bytes),
                 LLU(call->size_bytes), at_once ? "had" : "refused, or waited for");
     trial_claim(t, TRIAL_MODEL, ask->room.after_waiting_bytes >= now_bytes,
@@ -231,7 +183,7 @@ void trial_judge_trim(trial *t, const trial_call *call)
     mend_stats stats = trial_stats(t, call->pool);
     trial_claim(
         t, TRIAL_LIVENESS,
-        holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
+        trial_holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
             stats.free_whole_bytes == 0,
         "a trim that waits leaves %llu bytes, %llu of them wholly free, and should keep %llu",
         LLU(stats.reserved_bytes), LLU(stats.free_whole_bytes), LLU(call->size_bytes));

@@ -1,4 +1,5 @@
 /* Seeds, fixed and fresh; and that a finding is found again, and shrunk. */
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -84,6 +85,29 @@ MEND_TEST(simulation, a_finding_is_shrunk)
     trial_shrink(&config, ops, &count, &outcome);
     EXPECT_INT_EQ(TRIAL_CONTENT, outcome.verdict);
     EXPECT_TRUE(count <= 10);
+}
+
+/* Of the rules of figures.c none is one that nothing can break: each figure in turn is far too
+ * large; and what only grows is less than it was. */
+MEND_TEST(simulation, every_wrong_figure_is_seen)
+{
+    static operation ops[TRIAL_MOST_STEPS];
+    trial_config config;
+    trial_outcome outcome;
+    trial_draw(mend_test_seed(), SOAK_STEPS, &config, ops);
+    config = trial_config_default;
+    trial *t = trial_begin(&config, &outcome);
+    ASSERT_TRUE(t != NULL);
+    for (int i = 0; i < SOAK_STEPS; i++) {
+        trial_step(t, &ops[i]);
+    }
+    ASSERT_INT_EQ(TRIAL_HOLDS, outcome.verdict);
+#define X(field, unit, meaning)                                                                    \
+    EXPECT_STR_EQ("", trial_wrong_figure(t, offsetof(mend_stats, field), 0));                      \
+    EXPECT_TRUE(trial_wrong_figure(t, offsetof(mend_stats, field), UINT64_C(1) << 50)[0] != 0);
+    MEND_STATS(X)
+#undef X
+    trial_end(t);
 }
 
 /* An operation made of any bytes is executed or skipped. */

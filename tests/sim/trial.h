@@ -4,9 +4,11 @@
 
 #include "base/align.h"
 #include "base/list.h"
+#include "driver/forward.h"
 #include "driver/traced.h"
 #include "mend/mend_devices.h"
 #include "mend/mend_sim.h"
+#include "observe/explain.h"
 #include "tests/model/turns.h"
 #include "tests/sim/executor.h"
 #include "tests/support/host_memory.h"
@@ -32,6 +34,7 @@ typedef struct trial_stream {
     bool captured;
     bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
     bool spoilt;             /* the capture of it */
+    uint32_t seen;           /* pools that were told of its capture by the driver, a bit each */
     int capturer;            /* the thread that began the capture */
     uint32_t capture_groups; /* groups whose blocks the capture uses, a bit each */
     uint64_t capture;        /* a number of its own */
@@ -65,6 +68,7 @@ typedef struct trial_block {
     uint32_t declared;   /* of the readers, those the pool was told of */
     uint32_t told;       /* streams that were declared for it and not forgotten since */
     int group;           /* NOBODY: none */
+    int zone;            /* where it lies */
     uint64_t written_in; /* capture of the last write, or 0 */
     uint64_t launches;   /* of the group, at the last write outside captures */
 } trial_block;
@@ -93,20 +97,84 @@ typedef struct trial_callback {
     uint8_t amount;
 } trial_callback;
 
+/* What the model counts of one zone. */
+typedef struct trial_zone {
+    uint64_t live_blocks;
+    uint64_t live_bytes;
+    uint64_t requested_bytes;
+    uint64_t allocations;
+    uint64_t allocated_bytes;
+    uint64_t allocated_requested_bytes;
+    uint64_t peak_live_blocks;
+    uint64_t peak_live_bytes;
+    uint64_t peak_requested_bytes;
+} trial_zone;
+
 typedef struct trial_pool {
     mend_pool *pool;
+    mend_stats is;       /* at the last look, see figures.c */
+    mend_stats was;      /* at the one before */
+    bool has_unmapped;   /* chunks that are mapped nowhere, or miss their mapping */
     uint64_t live_bytes; /* from here on: the model */
     uint64_t requested_bytes;
     uint64_t live_blocks;
     uint64_t peak_live_bytes;
     uint64_t peak_live_blocks;
+    uint64_t peak_requested_bytes;
     uint64_t allocations;
+    uint64_t allocated_bytes;
+    uint64_t allocated_requested_bytes;
     uint64_t frees;
+    uint64_t out_of_memory;
+    uint64_t pressure_calls;
+    trial_zone zones[2];
     uint64_t limit_bytes;
     bool lost; /* a call found the context broken; from then on all do */
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
+
+enum { WITNESS_BORN = 256 };
+
+typedef struct trial_born {
+    mend_chunk_handle handle;
+    uint64_t size_bytes;
+} trial_born;
+
+typedef struct trial_most {
+    uint64_t chunk_bytes;
+    uint64_t chunks;
+    uint64_t mappings;
+} trial_most;
+
+/* A driver between the pools and the device: see witness.c. */
+typedef struct trial_witness {
+    mend_driver table;
+    mend_unwatched_driver unwatched; /* behind it */
+    struct trial *trial;
+    trial_born born[WITNESS_BORN]; /* in the call under way */
+    size_t born_count;             /* more than there is room for: not all are known */
+    mend_stream captured;          /* in that call the driver said so of it, last; or none */
+    uint64_t undone_chunks;        /* since the last look */
+    uint64_t undone_bytes;
+    trial_most most; /* that the device held since then */
+} trial_witness;
+
+/* What the driver did for the pools since the last look: see figures.c. */
+typedef struct trial_seen {
+    uint64_t created; /* and not undone */
+    uint64_t created_bytes;
+    uint64_t released; /* no undone ones */
+    uint64_t mapped;
+    uint64_t copies;
+    uint64_t copied_bytes;
+    uint64_t stream_waits;
+    uint64_t least_host_waits;
+    uint64_t most_host_waits;
+    uint64_t least_failures; /* of calls whose failure is always counted */
+    uint64_t failures;
+    bool is_sure; /* nothing that was to be undone is left */
+} trial_seen;
 
 typedef enum trial_call_kind {
     CALL_NONE,
@@ -144,8 +212,8 @@ struct trial {
     mend_sim *sim;
     const mend_driver *device; /* the program's own way to it */
     mend_context context;
-    mend_unwatched_driver unwatched;
-    mend_driver *traced; /* the pools' way: traced, then unwatched, then the device */
+    trial_witness witness;
+    mend_driver *traced; /* the pools' way: traced, then the witness, then the device */
     uint64_t page_bytes;
     uint64_t device_bytes;
     turn_table turns;
@@ -191,6 +259,13 @@ struct trial {
     mend_list wrappers; /* allocators that were set and have not retired */
     bool refused;       /* one of them has refused what the pool was not asked for */
 
+    trial_seen seen;                 /* from here on: figures.c */
+    mend_driver_counters calls_were; /* at the last look */
+    bool were_reset;                 /* peaks were, since then */
+    bool lacked_memory;              /* malloc has failed since then */
+    bool was_refused;                /* memory was, at any time */
+    bool had_unmapped;               /* at the last look a pool had chunks mapped nowhere */
+
     bool has_spoilt; /* a capture the pool could not know of, in this step */
     bool forgiving;  /* the program itself breaks a rule now */
     char violation[400];
@@ -205,6 +280,16 @@ __attribute__((format(printf, 4, 5))) bool trial_claim(trial *t, trial_verdict v
 
 /* After a step: everything that always holds. */
 void trial_judge(trial *t);
+
+/* ---- figures.c and witness.c ------------------------------------------------------------------
+ */
+
+/* After a step: every figure of every pool. */
+void trial_judge_figures(trial *t);
+
+void trial_witness_init(trial *t);
+void trial_witness_call(trial *t);   /* a call of a pool begins */
+void trial_witness_forget(trial *t); /* what it has seen up to now */
 
 /* Bytes in wholly free chunks, and of those that can be created: what must be enough for a request.
  */
@@ -239,6 +324,7 @@ typedef struct trial_call {
     mend_room room;      /* CALL_ROOM's answer */
     uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */
     char message[160];   /* why the pool's call failed */
+    const char *remains; /* what it left behind that it must not; NULL: nothing */
     mend_result result;
     trial *trial;
 } trial_call;
@@ -248,6 +334,12 @@ void trial_judge_refusal(trial *t, const trial_call *call);
 
 /* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
+
+/* The same for lack of addresses. */
+void trial_judge_addresses(trial *t, const trial_call *call);
+
+/* Captures, or groups, keep free memory from everybody else. */
+bool trial_holds_memory_for_graphs(trial *t);
 
 /* A trim that waited and was not disturbed: it went as far as it should. */
 void trial_judge_trim(trial *t, const trial_call *call);

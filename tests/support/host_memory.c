@@ -99,6 +99,12 @@ static uint64_t unwatched_clock_ns(const mend_driver *driver)
     return inner->clock_ns(inner);
 }
 
+static void unwatched_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_driver *inner = ((const mend_unwatched_driver *)driver->state)->inner;
+    inner->pause(inner, duration_ns);
+}
+
 static const char *unwatched_status_name(const mend_driver *driver, mend_status status)
 {
     const mend_driver *inner = ((const mend_unwatched_driver *)driver->state)->inner;
@@ -114,6 +120,7 @@ void mend_unwatched_driver_init(mend_unwatched_driver *driver, const mend_driver
                 MEND_DRIVER_SIGNATURES(X)
 #undef X
                     .clock_ns = unwatched_clock_ns,
+                .pause = unwatched_pause,
                 .status_name = unwatched_status_name,
                 .name = inner->name,
                 .state = driver,

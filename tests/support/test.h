@@ -18,6 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef __cplusplus
+#include "tests/support/call.h"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -101,12 +105,15 @@ uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
     MEND_TEST_CHECK(__builtin_strcmp(expected, actual) == 0, (void)0,                              \
                     "%s\n  is       \"%s\"\n  expected \"%s\"", #actual, actual, expected)
 
-/* A mend_result; prints names. */
+/* A mend_result; prints names. What it left behind is judged too: see support/call.h. */
 #define EXPECT_RESULT(expected, actual) MEND_TEST_RESULT(expected, actual, (void)0)
 #define ASSERT_RESULT(expected, actual) MEND_TEST_RESULT(expected, actual, return )
 #define MEND_TEST_RESULT(expected, actual, leave)                                                  \
     do {                                                                                           \
+        mend_test_call mend_begun;                                                                 \
+        mend_test_begin_call(&mend_begun);                                                         \
         mend_result mend_actual = (actual);                                                        \
+        mend_test_end_call(&mend_begun, mend_actual, #actual, __FILE__, __LINE__);                 \
         MEND_TEST_CHECK(mend_actual == (expected), leave, "%s\n  is       %s\n  expected %s",      \
                         #actual, mend_result_name(mend_actual), mend_result_name(expected));       \
     } while (0)

@@ -32,6 +32,7 @@ OF_ITS_OWN = {
         "the driver's clock": "clock_gettime",
         "lines of the log, to standard error and only where a config or MEND_CONF asks for them":
             "write",
+        "the driver's pause, before what is not ready is asked again": "nanosleep",
         "the descriptor made when the sharing of memory is tried": "close",
     },
     "libmend_sim": {

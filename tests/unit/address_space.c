@@ -55,7 +55,7 @@ static uint64_t place(rig *r, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     uint64_t address = 0;
     EXPECT_INT_EQ(MEND_DRIVER_OK,
-                  mend_space_place(&r->space, size_bytes, alignment_bytes, &address));
+                  mend_space_place(&r->space, 0, size_bytes, alignment_bytes, &address));
     return address;
 }
 
@@ -148,7 +148,60 @@ MEND_TEST(address_space, fewer_are_reserved_where_the_driver_refuses_many)
     EXPECT_TRUE(r.space.address_bytes <= largest_reserve_bytes);
     EXPECT_TRUE(mend_space_room_at(&r.space, address) >= 2 * PAGE);
     largest_reserve_bytes = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&r.space, RESERVE, 0, &address));
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY, mend_space_place(&r.space, 0, RESERVE, 0, &address));
+    close_rig(&r);
+}
+
+/* Where the driver has no more, what is left of the larger gaps stays whole, whoever's they are. */
+MEND_TEST(address_space, a_tight_place_is_the_smallest_that_holds_it)
+{
+    rig r;
+    uint64_t address = 0;
+    open_rig(&r);
+    uint64_t base = place(&r, PAGE, 0);
+    largest_reserve_bytes = 0;
+    mend_space_take(&r.space, base + 3 * PAGE, PAGE); /* gaps of 3 and 20 pages, and the rest */
+    mend_space_take(&r.space, base + 24 * PAGE, PAGE);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_place(&r.space, 1, 2 * PAGE, 0, &address));
+    EXPECT_U64_EQ(base, address);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_place(&r.space, 1, 4 * PAGE, 0, &address));
+    EXPECT_U64_EQ(base + 4 * PAGE, address);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_space_place(&r.space, 1, 21 * PAGE, 0, &address));
+    EXPECT_U64_EQ(base + 25 * PAGE, address);
+    mend_space_give(&r.space, base + 3 * PAGE, PAGE);
+    mend_space_give(&r.space, base + 24 * PAGE, PAGE);
+    close_rig(&r);
+}
+
+/* Halves of what is refused would be many calls: at last it is the place alone, aligned. */
+MEND_TEST(address_space, at_last_what_the_place_needs_is_reserved)
+{
+    rig r;
+    open_rig(&r);
+    largest_reserve_bytes = 3 * PAGE;
+    uint64_t address = place(&r, 2 * PAGE, 4 * PAGE);
+    EXPECT_U64_EQ(0, address % (4 * PAGE));
+    EXPECT_U64_EQ(3 * PAGE, r.space.address_bytes);
+    close_rig(&r);
+}
+
+/* What was given back can be asked for again. */
+MEND_TEST(address_space, is_roomy_again_when_addresses_went_back)
+{
+    rig r;
+    uint64_t address = 0;
+    open_rig(&r);
+    largest_reserve_bytes = RESERVE / 2;
+    (void)place(&r, PAGE, 0);
+    EXPECT_U64_EQ(RESERVE / 2, r.space.address_bytes);
+    largest_reserve_bytes = 0;
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY,
+                  mend_space_place(&r.space, 0, RESERVE / 2, 0, &address));
+    mend_space_trim(&r.space, 0);
+    EXPECT_U64_EQ(0, r.space.address_bytes);
+    largest_reserve_bytes = UINT64_MAX;
+    (void)place(&r, PAGE, 0);
+    EXPECT_U64_EQ(RESERVE / 2, r.space.address_bytes);
     close_rig(&r);
 }
 
@@ -168,5 +221,64 @@ MEND_TEST(address_space, only_unused_reservations_are_trimmed_the_oldest_stay)
     mend_space_trim(&r.space, 1);
     EXPECT_U64_EQ(1, r.space.reservation_count);
     EXPECT_U64_EQ(RESERVE, r.space.address_bytes);
+    close_rig(&r);
+}
+
+/* Where no more addresses are to be had, a gap of just the size serves; and its place is inside it,
+ * whatever the alignment. */
+MEND_TEST(address_space, a_gap_of_just_the_size_is_a_place)
+{
+    rig r;
+    open_rig(&r);
+    uint64_t base = place(&r, PAGE, 0);
+    uint64_t room = mend_space_room_at(&r.space, base);
+    largest_reserve_bytes = 0;
+    EXPECT_U64_EQ(base, place(&r, room, 0));
+    mend_space_take(&r.space, base, 4 * PAGE);
+    EXPECT_U64_EQ(base + 4 * PAGE, place(&r, room - 4 * PAGE, 0));
+    EXPECT_U64_EQ(base + 4 * PAGE, place(&r, room - 4 * PAGE, PAGE));
+    uint64_t address = 0;
+    EXPECT_INT_EQ(MEND_DRIVER_OUT_OF_MEMORY,
+                  mend_space_place(&r.space, 0, room - 3 * PAGE, 0, &address));
+    mend_space_give(&r.space, base, 4 * PAGE);
+    close_rig(&r);
+}
+
+/* The middle of a gap, aligned downwards, may lie before it. */
+MEND_TEST(address_space, a_place_in_a_tight_gap_lies_inside_it)
+{
+    rig r;
+    open_rig(&r);
+    uint64_t base = place(&r, PAGE, 0);
+    uint64_t end = base + mend_space_room_at(&r.space, base);
+    uint64_t alignment = 16 * PAGE;
+    uint64_t first = mend_align_up(base, alignment) + PAGE; /* the gap begins behind a multiple */
+    mend_space_take(&r.space, base, first - base);
+    mend_space_take(&r.space, first + 18 * PAGE, end - first - 18 * PAGE);
+    largest_reserve_bytes = 0;
+    EXPECT_U64_EQ(first + 15 * PAGE, place(&r, 3 * PAGE, alignment));
+    mend_space_give(&r.space, base, first - base);
+    mend_space_give(&r.space, first + 18 * PAGE, end - first - 18 * PAGE);
+    close_rig(&r);
+}
+
+/* The first refusal is told, and the rest goes back all the same. */
+MEND_TEST(address_space, the_first_refusal_at_the_end_is_told)
+{
+    rig r;
+    open_rig(&r);
+    uint64_t first = place(&r, PAGE, 0);
+    mend_space_take(&r.space, first, PAGE);
+    uint64_t second = place(&r, 2 * RESERVE, 0);
+    mend_space_take(&r.space, second, PAGE);
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "address_free";
+    fault.count = 1;
+    fault.status = MEND_DRIVER_UNKNOWN;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.sim, &fault));
+    EXPECT_INT_EQ(MEND_DRIVER_UNKNOWN, mend_space_clear(&r.space));
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(r.sim, &ledger));
+    EXPECT_U64_EQ(1, ledger.reservations);
     close_rig(&r);
 }

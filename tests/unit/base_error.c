@@ -49,6 +49,19 @@ MEND_TEST(base_error, values_of_results_are_distinct)
     }
 }
 
+MEND_TEST(base_error, a_failure_of_ours_names_no_call_of_the_driver)
+{
+    mend_error error = MEND_ERROR_INIT;
+    (void)mend_fail_driver(MEND_ERROR_DRIVER, "cuMemMap", 1, "CUDA_ERROR_INVALID_VALUE", "no");
+    ASSERT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_STR_EQ("CUDA_ERROR_INVALID_VALUE", error.driver_name);
+    (void)mend_fail(MEND_ERROR_INVALID_ARGUMENT, "no");
+    ASSERT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_INT_EQ(0, error.driver_status);
+    EXPECT_STR_EQ("", error.driver_name);
+    EXPECT_STR_EQ("", error.driver_call);
+}
+
 MEND_TEST(base_error, keeps_the_last_failure)
 {
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,

@@ -20,6 +20,7 @@ typedef struct recorder {
     int calls;
     mend_driver_call last_call;
     bool lock_was_free;
+    uint64_t paused_ns;
 } recorder;
 
 static mend_status note(const mend_driver *driver, mend_driver_call call)
@@ -54,6 +55,13 @@ static uint64_t note_clock_ns(const mend_driver *driver)
     return 40 + (uint64_t)(r->calls == 0);
 }
 
+static void note_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    recorder *r = driver->state;
+    r->paused_ns += duration_ns;
+    note(driver, MEND_DRIVER_CALL_COUNT);
+}
+
 static const char *note_status_name(const mend_driver *driver, mend_status status)
 {
     const recorder *r = driver->state;
@@ -70,6 +78,7 @@ static void recorder_init(recorder *r)
         MEND_DRIVER_SIGNATURES(X)
 #undef X
             .clock_ns = note_clock_ns,
+        .pause = note_pause,
         .status_name = note_status_name,
     };
     mend_mutex_init(&r->lock, MEND_RANK_POOL);
@@ -155,5 +164,19 @@ MEND_TEST(heap_yielding, the_first_loss_is_remembered_and_names_pass_through)
     EXPECT_PASSED(true, unmap, 0, 0);
     mend_mutex_unlock(&r.lock);
     EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, r.yielding.lost);
+    mend_mutex_destroy(&r.lock);
+}
+
+MEND_TEST(heap_yielding, a_pause_lets_go_of_the_lock)
+{
+    recorder r;
+    recorder_init(&r);
+    const mend_driver *door = &r.yielding.table;
+    mend_mutex_lock(&r.lock);
+    door->pause(door, 7);
+    EXPECT_FALSE(mend_mutex_try_lock(&r.lock)); /* held again */
+    mend_mutex_unlock(&r.lock);
+    EXPECT_TRUE(r.lock_was_free);
+    EXPECT_U64_EQ(7, r.paused_ns);
     mend_mutex_destroy(&r.lock);
 }

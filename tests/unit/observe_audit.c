@@ -116,12 +116,14 @@ MEND_TEST(observe_audit, finds_addresses_of_nobody_or_of_two)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    mend_space *space = &r.heap->zones[MEND_ZONE_LARGE].space;
+    mend_space *space = &r.heap->space;
     mend_gap *gap = MEND_CONTAINER_OF(mend_tree_last(&space->gaps), mend_gap, by_address);
     uint64_t page = space->page_bytes;
     expect_found(&r, &gap->size_bytes, gap->size_bytes - page, "not exactly one");
     expect_found(&r, &gap->size_bytes, gap->size_bytes + page, "not exactly one");
-    expect_found(&r, &space->address_bytes, space->address_bytes + page, "bytes of reservations");
+    expect_found(&r, &space->address_bytes, space->address_bytes + page, "counts of addresses");
+    expect_found(&r, &space->taken_bytes, space->taken_bytes + page, "counts of addresses");
+    expect_found(&r, &gap->reservation->taken_bytes, page, "counts wrongly what is taken");
     expect_found(&r, &r.heap->retired_bytes, page, "bytes of retired");
     close_rig(&r);
 }

@@ -198,7 +198,7 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     ASSERT_TRUE(first->next != NULL);
     EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
 
-    mend_space *space = &r.heap->zones[MEND_ZONE_LARGE].space;
+    mend_space *space = &r.heap->space;
     mend_gap gap = {.address = chunk->address, .size_bytes = chunk->size_bytes};
     mend_tree_insert(&space->gaps, &gap.by_address);
     expect_finding(&r, __LINE__, "not exactly one");
@@ -252,7 +252,9 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     mend_group *groups[2] = {NULL};
     ASSERT_TRUE(open_rig(&r));
     mend_heap *heap = r.heap;
-    mend_slab *slabs[] = {&heap->run_slab, &heap->retired_slab, &heap->chunks.slab};
+    mend_space *space = &heap->space;
+    mend_slab *slabs[] = {&heap->run_slab, &heap->retired_slab, &heap->chunks.slab,
+                          &space->gap_slab, &space->reservation_slab};
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
         EXPECT_FOUND(slabs[i]->used_count, 1000, "are lost");
     }

@@ -218,6 +218,25 @@ MEND_TEST(observe_explain, the_holder_has_most_bytes_in_the_chunk)
     two_streams_close(&s);
 }
 
+/* One, two, three or four, five or more. */
+MEND_TEST(observe_explain, counts_chunks_by_the_number_of_their_holders)
+{
+    enum { MOST_HOLDERS = 6 };
+    static const int classes[MOST_HOLDERS + 1] = {0, 0, 1, 2, 2, 3, 3};
+    for (int holders = 1; holders <= MOST_HOLDERS; holders++) {
+        two_streams s;
+        ASSERT_TRUE(open_scene(&s));
+        for (int i = 0; i < holders; i++) {
+            two_streams_alloc(&s, 64 * MEND_KIB, 0);
+        }
+        mend_explanation e = explain(&s, 0);
+        for (int i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
+            EXPECT_U64_EQ(i == classes[holders], e.by_holder_count[LARGE][i].chunks);
+        }
+        two_streams_close(&s);
+    }
+}
+
 MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
 {
     enum { CHUNKS = 12 };

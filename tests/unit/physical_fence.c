@@ -303,3 +303,18 @@ MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r.streams));
     mend_sim_destroy(r.sim); /* which has told of the question */
 }
+
+/* What was freed before the fence counts for no later one. */
+MEND_TEST(physical_fence, a_recorded_epoch_leaves_the_next_one_empty)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    work_and_free(&r, r.first, SHORT_NS);
+    work_and_free(&r, r.first, SHORT_NS);
+    EXPECT_U64_EQ(2, r.streams.items[r.first].open_bytes);
+    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
+    EXPECT_U64_EQ(0, r.streams.items[r.first].open_bytes);
+    work_and_free(&r, r.first, SHORT_NS);
+    EXPECT_U64_EQ(1, r.streams.items[r.first].open_bytes);
+    close_rig(&r);
+}

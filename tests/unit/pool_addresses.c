@@ -1,5 +1,6 @@
 /* A device whose addresses are short: what was given up comes back before a request fails. */
 #include "base/align.h"
+#include "driver/driver.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -126,5 +127,26 @@ MEND_TEST(pool_addresses, what_another_zone_left_is_given_back)
     EXPECT_TRUE(mend_world_stats(&s.world).address_bytes > 0);
     EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, 4 * MEND_MIB, s.stream, &large));
     use(&s, large, 4 * MEND_MIB);
+    close_scene(&s);
+}
+
+/* What went back to the driver made place for addresses that the call could not use either. */
+MEND_TEST(pool_addresses, a_failed_call_keeps_none_of_its_second_reservation)
+{
+    scene s;
+    void *block = NULL;
+    ASSERT_TRUE(open_scene(&s, 6 * MEND_MIB));
+    ASSERT_RESULT(MEND_OK, mend_alloc(s.world.pool, MEND_MIB, s.stream, &block));
+    EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, block, s.stream));
+    EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 0, NULL));
+    EXPECT_U64_EQ(1, mend_world_ledger(&s.world).reservations);
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "set_access";
+    fault.count = 1;
+    fault.status = MEND_DRIVER_UNKNOWN;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(s.world.pool, 4 * MEND_MIB, s.stream, &block));
+    EXPECT_U64_EQ(0, mend_world_ledger(&s.world).reservations);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.world).address_bytes);
     close_scene(&s);
 }

@@ -117,6 +117,30 @@ MEND_TEST(pool_attainable, is_asked_again_before_a_request_fails)
     close_scene(&s);
 }
 
+static int count_call(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+{
+    (void)pool;
+    (void)needed_bytes;
+    (void)missing_bytes;
+    ++*(unsigned *)context;
+    return 0;
+}
+
+/* What others have given back is there: the program need not give up anything. */
+MEND_TEST(pool_attainable, is_asked_again_before_the_program_is)
+{
+    scene s;
+    unsigned calls = 0;
+    ASSERT_TRUE(open_taught(&s));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.world.pool, count_call, &calls));
+    others_hold(&s, 2 * MEND_MIB);
+    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    EXPECT_U64_EQ(0, calls);
+    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    EXPECT_U64_EQ(1, calls);
+    close_scene(&s);
+}
+
 MEND_TEST(pool_attainable, follows_others_who_take_more)
 {
     scene s;
@@ -157,6 +181,8 @@ MEND_TEST(pool_attainable, is_forgotten_by_a_trim)
     allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_TRUE(s.creates > 0);
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(s.world.pool, 0, NULL));
+    EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
     close_scene(&s);
 }
 

@@ -319,3 +319,21 @@ MEND_TEST(pool_captures, a_pool_is_not_destroyed_under_one)
     end_whole(&p, p.streams[0], block);
     graph_program_close(&p);
 }
+
+/* No group watches the stream, and nothing is left to wait for on it. The request that it made
+ * itself has told the pool. */
+MEND_TEST(pool_captures, one_that_was_seen_is_heeded_by_requests_of_others)
+{
+    graph_program p;
+    ASSERT_TRUE(open_small(&p));
+    get_known(&p, p.streams[0]);
+    graph_program_alloc(&p, 4 * MIB, p.streams[1]);
+    leave_in_flight(&p, p.streams[1], MEND_NO_STREAM);
+    graph_program_begin_capture(&p, p.streams[0]);
+    graph_program_expect_none(&p, block_bytes, p.streams[0], "Ending the capture");
+    graph_program_expect_none(&p, block_bytes, p.streams[1], "Ending the capture");
+    EXPECT_U64_EQ(0, mend_world_stats(&p.world).host_waits);
+    end_whole(&p, p.streams[0], NULL);
+    EXPECT_TRUE(graph_program_alloc(&p, block_bytes, p.streams[1]) != NULL);
+    graph_program_close(&p);
+}

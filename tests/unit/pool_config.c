@@ -301,3 +301,53 @@ MEND_TEST(pool_config, a_program_runs_under_the_audit)
         mend_world_close(&world);
     }
 }
+
+/* Whose memory is the host's: half of it is in use when the pool is created. */
+static uint64_t limit_on_a_shared_device(uint64_t limit_bytes, bool later)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.is_integrated = 1;
+    world.pool_config.limit_bytes = later ? 0 : limit_bytes;
+    if (!mend_world_open_device(&world)) {
+        return 0;
+    }
+    mend_sim_set_foreign_bytes(world.sim, 0, 24 * MEND_MIB);
+    EXPECT_TRUE(mend_world_open_pool(&world, mend_sim_driver(world.sim)));
+    if (later) {
+        EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 8 * MEND_MIB));
+        EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, limit_bytes));
+    }
+    uint64_t bytes = mend_world_stats(&world).limit_bytes;
+    mend_world_close(&world);
+    return bytes;
+}
+
+MEND_TEST(pool_config, a_pool_on_memory_of_the_host_leaves_a_tenth_of_what_is_free)
+{
+    EXPECT_U64_EQ(36 * MEND_MIB, limit_on_a_shared_device(0, false));
+    EXPECT_U64_EQ(36 * MEND_MIB, limit_on_a_shared_device(0, true));
+    EXPECT_U64_EQ(60 * MEND_MIB, limit_on_a_shared_device(60 * MEND_MIB, false)); /* as told */
+    EXPECT_U64_EQ(64 * MEND_MIB, limit_on_a_shared_device(MEND_GIB, true));
+}
+
+MEND_TEST(pool_config, a_pool_on_memory_of_the_host_needs_to_know_what_is_free)
+{
+    mend_world world;
+    mend_pool *pool = NULL;
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "memory_info";
+    fault.status = MEND_DRIVER_UNKNOWN;
+    mend_world_init(&world);
+    world.sim_config.is_integrated = 1;
+    ASSERT_TRUE(mend_world_open_device(&world));
+    world.pool_config.driver = mend_sim_driver(world.sim);
+    fault.count = UINT64_MAX;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_create(&world.pool_config, &pool));
+    EXPECT_U64_EQ(0, mend_world_ledger(&world).contexts_open);
+    world.pool_config.limit_bytes = 8 * MEND_MIB; /* nobody needs to know */
+    EXPECT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &pool));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+    mend_sim_destroy(world.sim);
+}

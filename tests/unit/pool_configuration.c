@@ -56,7 +56,9 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     mend_pool_config config =
         read_ok("limit:64GiB,chunk:128MiB,small_chunk:8MiB,small_request:1024KiB,reserve:1TiB,"
                 "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,front_cache:off,"
-                "swap_when_full:on,ample:75,audit:2,log:info");
+                "swap_when_full:on,ample:75,rdma:off,peers:1+3,audit:2,log:info");
+    EXPECT_INT_EQ(-1, config.rdma);
+    EXPECT_U64_EQ(10, config.peers);
     EXPECT_U64_EQ(64 * MEND_GIB, config.limit_bytes);
     EXPECT_U64_EQ(128 * MEND_MIB, config.chunk_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, config.small_chunk_bytes);
@@ -169,6 +171,20 @@ MEND_TEST(pool_configuration, the_log_has_levels_by_name)
     EXPECT_INT_EQ(MEND_LOG_WARNING, read_ok("log:warning").log_level);
     EXPECT_REFUSED("log:on", "log", "\"on\"", "debug, info or warning");
     EXPECT_REFUSED("log:3", "log", "\"3\"");
+}
+
+MEND_TEST(pool_configuration, peers_are_auto_none_or_numbers)
+{
+    EXPECT_U64_EQ(0, read_ok("peers:auto").peers);
+    EXPECT_U64_EQ(MEND_PEERS_NONE, read_ok("peers:none").peers);
+    EXPECT_U64_EQ(1, read_ok("peers:0").peers);
+    EXPECT_U64_EQ((UINT64_C(1) << 62) | 4, read_ok("peers:62+2").peers);
+    EXPECT_REFUSED("peers:63", "peers", "\"63\"", "auto, none, or numbers of devices");
+    EXPECT_REFUSED("peers:", "peers", "\"\"");
+    EXPECT_REFUSED("peers:1+", "peers", "\"1+\"");
+    EXPECT_REFUSED("peers:+1", "peers", "\"+1\"");
+    EXPECT_REFUSED("peers:1;2", "peers", "\"1;2\"");
+    EXPECT_REFUSED("peers:all", "peers", "\"all\"");
 }
 
 MEND_TEST(pool_configuration, percentages_are_1_to_100)
@@ -326,7 +342,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "swap_when_full ample audit");
+    EXPECT_REFUSED(text, "\"xxx", "swap_when_full ample rdma peers audit");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }

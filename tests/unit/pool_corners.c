@@ -4,6 +4,7 @@
 #include "base/align.h"
 #include "physical/stream.h"
 #include "pool/pool.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -268,6 +269,23 @@ MEND_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
     mend_world_close(&world);
 }
 
+/* Asked again at once it would be as little ready as before. */
+MEND_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
+{
+    mend_world world;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    void *pointer;
+    answer_not_ready(&world, "set_access", 1);
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    EXPECT_U64_EQ(1000000, mend_sim_now_ns(world.sim));
+    answer_not_ready(&world, "map", 3);
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    EXPECT_U64_EQ(8000000, mend_sim_now_ns(world.sim));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
 MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
 {
     mend_world world;
@@ -397,4 +415,65 @@ MEND_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so)
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(world.pool, 0, NULL));
     mend_pool_destroy(world.pool);
     mend_sim_destroy(world.sim);
+}
+
+/* The device is lost while the end waits for it; a driver that takes back what it gave is given it.
+ */
+MEND_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken)
+{
+    enum { LOST = 700, BOTH_TRIES = 2 };
+    mend_world world;
+    void *pointer;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &pointer));
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "context_synchronize";
+    fault.status = LOST;
+    fault.count = BOTH_TRIES;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(world.pool));
+    mend_sim_ledger ledger = mend_world_ledger(&world);
+    EXPECT_U64_EQ(0, ledger.chunks);
+    EXPECT_U64_EQ(0, ledger.mappings);
+    EXPECT_U64_EQ(0, ledger.reservations);
+    mend_sim_destroy(world.sim);
+}
+
+/* Each host allocation of a trim fails in turn; the last is for what its unmapping makes free. */
+MEND_TEST(pool_corners, a_trim_without_host_memory_says_so)
+{
+    enum { MOST_ALLOCATIONS = 6 };
+    int succeeded = 0;
+    int left_unmapping = 0;
+    for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
+        mend_world world;
+        void *pointer;
+        mend_unwatched_driver unwatched;
+        mend_world_init(&world);
+        ASSERT_TRUE(mend_world_open_device(&world));
+        mend_unwatched_driver_init(&unwatched, mend_sim_driver(world.sim));
+        ASSERT_TRUE(mend_world_open_pool(&world, &unwatched.table));
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &pointer));
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, pointer, NULL));
+        mend_slab *gaps = &world.pool->heap.space.gap_slab;
+        size_t withheld = gaps->free_count - gaps->promised_count;
+        gaps->promised_count += withheld;
+        mend_test_fail_host_memory_after(after, UINT64_MAX);
+        mend_test_watch_host_memory(true);
+        mend_result result = mend_trim(world.pool, 0, NULL);
+        mend_test_watch_host_memory(false);
+        mend_test_heal_host_memory();
+        gaps->promised_count -= withheld;
+        EXPECT_RESULT(mend_world_stats(&world).reserved_bytes == 0 ? MEND_OK
+                                                                   : MEND_ERROR_OUT_OF_HOST_MEMORY,
+                      result);
+        succeeded += result == MEND_OK;
+        left_unmapping += mend_world_stats(&world).retired_bytes > 0;
+        EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
+        EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+    EXPECT_TRUE(succeeded > 0 && left_unmapping > 0);
 }

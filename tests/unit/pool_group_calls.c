@@ -274,3 +274,24 @@ MEND_TEST(pool_group_calls, a_child_of_fork_has_no_groups)
     EXPECT_RESULT(MEND_OK, mend_group_release(group, NULL));
     graph_program_close(&p);
 }
+
+/* Two groups were begun on it: no request asks for it any more. */
+MEND_TEST(pool_group_calls, a_forgotten_stream_is_watched_by_no_group)
+{
+    graph_program p;
+    ASSERT_TRUE(graph_program_open(&p, 8 * MIB, NULL));
+    mend_group *groups[2] = {graph_program_begin_group(&p, p.streams[0]),
+                             graph_program_begin_group(&p, p.streams[0])};
+    graph_program_free(&p, graph_program_alloc(&p, MIB, p.streams[1]), p.streams[1]);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(p.world.pool, p.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(p.world.sim, p.streams[0]));
+    mend_sim_advance(p.world.sim, 1000);
+    EXPECT_RESULT(MEND_OK, mend_trim(p.world.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&p.world).reserved_bytes);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(p.world.sim, &p.streams[0]));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_RESULT(MEND_OK, mend_group_end(groups[i]));
+        EXPECT_RESULT(MEND_OK, mend_group_release(groups[i], MEND_NO_STREAM));
+    }
+    graph_program_close(&p);
+}

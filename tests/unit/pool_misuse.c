@@ -156,6 +156,9 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_defrag(NULL, NULL, NULL))                                                      \
     X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){0}, NULL))                               \
     X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){.struct_size = SIZE_MAX}, NULL))         \
+    X(INVALID,                                                                                     \
+      mend_defrag(s->pool, &(mend_defrag_limits){.struct_size = sizeof(mend_defrag_limits) + 8},   \
+                  NULL))                                                                           \
     X(INVALID, mend_defrag(s->pool, NULL, &(mend_defrag_report){0}))                               \
     X(INVALID, mend_add_pressure_callback(NULL, press, NULL))                                      \
     X(INVALID, mend_add_pressure_callback(s->pool, NULL, NULL))                                    \

@@ -349,3 +349,21 @@ MEND_TEST(pool_restore, memory_that_another_takes_is_no_failure)
     mend_sim_set_foreign_bytes(r.world.sim, 0, 0);
     close_rig(&r);
 }
+
+/* The swap has given two chunks a place, and none of them a mapping. */
+MEND_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.world.pool));
+    EXPECT_U64_EQ(1, mend_world_stats(&r.world).peak_mappings);
+    fail(&r, "map", SCRATCH_MAPS, UINT64_MAX, 999);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r.world).mappings);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.world).peak_mappings);
+    mend_sim_clear_faults(r.world.sim);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_U64_EQ(2, mend_world_stats(&r.world).peak_mappings);
+    expect_restored(&r);
+    close_rig(&r);
+}

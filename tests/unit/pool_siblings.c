@@ -308,3 +308,24 @@ MEND_TEST(pool_siblings, one_that_is_destroyed_meanwhile_ends_after_it_was_asked
     sem_destroy(&e.over);
     close_family(&f);
 }
+
+/* Behind the run of the first pool two MiB are missing, elsewhere nearly three: both are refused,
+ * in this order. */
+MEND_TEST(pool_siblings, the_least_that_was_refused_is_asked_for)
+{
+    family f;
+    void *block;
+    void *pin;
+    ASSERT_TRUE(open_family(&f, 2));
+    ASSERT_RESULT(MEND_OK, allocate(f.pools[0], 2 * MEND_MIB, &block));
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], block, NULL));
+    ASSERT_RESULT(MEND_OK, allocate(f.pools[0], 128 * MEND_KIB, &pin));
+    leave_idle(f.pools[1], 5);
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 4 * MEND_MIB - 128 * MEND_KIB, &block));
+    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[0]));
+    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[1]));
+    EXPECT_U64_EQ(1, stats_of(f.pools[0]).sibling_trims);
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], pin, NULL));
+    close_family(&f);
+}

@@ -1,7 +1,9 @@
 /* The figures by zone, and the sums of all there was: against a count of the test's own. */
 #include "base/align.h"
+#include "driver/driver.h"
 #include "heap/layout.h"
 #include "pool/pool.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
 
@@ -149,4 +151,89 @@ MEND_TEST(pool_statistics, reserved_memory_lies_in_zones)
     EXPECT_U64_EQ(0, after.peak_small_reserved_bytes);
     EXPECT_U64_EQ(0, after.peak_large_reserved_bytes);
     mend_world_close(&world);
+}
+
+/* A transaction that was undone leaves no trace in what was created. */
+MEND_TEST(pool_statistics, what_was_undone_was_never_created)
+{
+    static const char *const calls[] = {"map", "set_access"};
+    for (int i = 0; i < 2; i++) {
+        mend_world world;
+        void *block = NULL;
+        mend_world_init(&world);
+        ASSERT_TRUE(mend_world_open(&world));
+        mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+        fault.call = calls[i];
+        fault.count = 1;
+        fault.status = MEND_DRIVER_UNKNOWN;
+        EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &block));
+        mend_stats stats = mend_world_stats(&world);
+        EXPECT_U64_EQ(0, stats.created_bytes);
+        EXPECT_U64_EQ(0, stats.chunks_created);
+        EXPECT_U64_EQ(0, stats.chunks_released);
+        EXPECT_U64_EQ(1, stats.driver_failures);
+        EXPECT_U64_EQ(0, stats.out_of_memory); /* it was refused, not full */
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+}
+
+/* A mapping waits for what is open on its stream; the flush that cannot record it goes on. */
+MEND_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
+{
+    mend_world world;
+    void *block;
+    void *other;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &block));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, MEND_MIB, MEND_GIB, NULL, &block));
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&world).retired_bytes);
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "event_record";
+    fault.count = 1;
+    fault.status = MEND_DRIVER_UNKNOWN;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
+    uint64_t before = mend_world_stats(&world).driver_failures;
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &other));
+    EXPECT_U64_EQ(before + 1, mend_world_stats(&world).driver_failures);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&world).retired_bytes);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, other, NULL));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* Each host allocation of a request fails in turn, that of the fences of its flush among them. */
+MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
+{
+    enum { MOST_ALLOCATIONS = 6 };
+    int served = 0;
+    for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
+        mend_world world;
+        mend_unwatched_driver unwatched;
+        void *block;
+        void *other = NULL;
+        mend_world_init(&world);
+        ASSERT_TRUE(mend_world_open_device(&world));
+        mend_unwatched_driver_init(&unwatched, mend_sim_driver(world.sim));
+        ASSERT_TRUE(mend_world_open_pool(&world, &unwatched.table));
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &block));
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
+        EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, MEND_MIB, MEND_GIB, NULL, &block));
+        mend_test_fail_host_memory_after(after, 1);
+        mend_test_watch_host_memory(true);
+        mend_result result = mend_alloc(world.pool, MEND_MIB, NULL, &other);
+        mend_test_watch_host_memory(false);
+        served += result == MEND_OK && mend_test_failed_host_allocations() > 0;
+        mend_test_heal_host_memory();
+        EXPECT_U64_EQ(0, mend_world_stats(&world).driver_failures);
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, other, NULL));
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+    EXPECT_TRUE(served > 0); /* in spite of it */
 }

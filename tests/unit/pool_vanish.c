@@ -350,3 +350,20 @@ MEND_TEST(pool_vanish, per_thread_streams_that_were_forgotten_do_not)
 {
     threads_end(use_own_stream_and_forget_it, 4, 0);
 }
+
+/* It was destroyed before it was forgotten, so that no fence could be recorded: what it did waits
+ * for the context. */
+MEND_TEST(pool_vanish, a_free_waits_for_what_is_open_on_a_forgotten_stream)
+{
+    graph_program p;
+    ASSERT_TRUE(open_small(&p, knows_all));
+    void *block = graph_program_alloc(&p, MIB, p.streams[0]);
+    graph_program_use(&p, p.streams[0], block, MIB, 1000);
+    vanish(&p, 0);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(p.world.pool, p.streams[0]));
+    graph_program_free(&p, block, MEND_NO_STREAM);
+    void *other = graph_program_alloc(&p, MIB, p.streams[1]);
+    EXPECT_TRUE(other != block);
+    graph_program_use(&p, p.streams[1], other, MIB, 10);
+    graph_program_close(&p);
+}

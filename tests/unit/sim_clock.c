@@ -117,6 +117,67 @@ SIM_TEST(sim_clock, events_may_be_reported_late)
     EXPECT_OK(f->driver->event_query(f->driver, event));
 }
 
+/* A device of 4 MiB that cleans one in 1000 ns. */
+static bool open_scrubbing(sim_fixture *f, mend_sim_prices *prices, int advances)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    *prices = (mend_sim_prices){.scrub = {.mib_ns = 1000}};
+    config.memory_bytes = 4 * MEND_MIB;
+    config.prices = prices;
+    config.prices_advance_clock = advances;
+    return sim_fixture_open(f, &config);
+}
+
+MEND_TEST(sim_clock, a_creation_waits_until_enough_is_clean)
+{
+    sim_fixture f;
+    mend_sim_prices prices;
+    if (!open_scrubbing(&f, &prices, 0)) {
+        return;
+    }
+    mend_chunk_handle first = sim_fixture_chunk(&f, 3 * MEND_MIB); /* never used: clean */
+    EXPECT_U64_EQ(0, sim_fixture_ledger(&f).scrub_wait_ns);
+    EXPECT_OK(f.driver->release(f.driver, first));
+    mend_chunk_handle second = sim_fixture_chunk(&f, MEND_MIB); /* what is clean goes first */
+    EXPECT_U64_EQ(0, sim_fixture_ledger(&f).scrub_wait_ns);
+    mend_sim_advance(f.sim, 1000); /* one of three is clean now */
+    mend_chunk_handle third = sim_fixture_chunk(&f, 2 * MEND_MIB);
+    EXPECT_U64_EQ(1000, sim_fixture_ledger(&f).scrub_wait_ns);
+    EXPECT_U64_EQ(1000, sim_fixture_ledger(&f).driver_time_ns);
+
+    /* One that is refused has waited for all that could have become clean. */
+    mend_chunk_properties properties = {.device = 0};
+    mend_chunk_handle none = 0;
+    EXPECT_STATUS(MEND_DRIVER_OUT_OF_MEMORY,
+                  f.driver->create(f.driver, 2 * MEND_MIB, &properties, &none));
+    EXPECT_U64_EQ(2000, sim_fixture_ledger(&f).driver_time_ns);
+    EXPECT_OK(f.driver->release(f.driver, second));
+    EXPECT_OK(f.driver->release(f.driver, third));
+    sim_fixture_close(&f);
+}
+
+MEND_TEST(sim_clock, what_was_waited_for_is_not_cleaned_twice)
+{
+    sim_fixture f;
+    mend_sim_prices prices;
+    if (!open_scrubbing(&f, &prices, 1)) {
+        return;
+    }
+    mend_chunk_handle all = sim_fixture_chunk(&f, 4 * MEND_MIB);
+    EXPECT_OK(f.driver->release(f.driver, all));
+    mend_chunk_handle one = sim_fixture_chunk(&f, MEND_MIB);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(f.sim));
+    mend_chunk_handle other = sim_fixture_chunk(&f, MEND_MIB);
+    EXPECT_U64_EQ(2000, mend_sim_now_ns(f.sim));
+    mend_sim_advance(f.sim, 10000);
+    EXPECT_OK(f.driver->release(f.driver, one));
+    EXPECT_OK(f.driver->release(f.driver, other));
+    mend_chunk_handle half = sim_fixture_chunk(&f, 2 * MEND_MIB); /* cleaned long ago */
+    EXPECT_U64_EQ(12000, mend_sim_now_ns(f.sim));
+    EXPECT_OK(f.driver->release(f.driver, half));
+    sim_fixture_close(&f);
+}
+
 MEND_TEST(sim_clock, the_reference_list_is_frozen)
 {
     mend_sim_prices p;
@@ -131,6 +192,7 @@ MEND_TEST(sim_clock, the_reference_list_is_frozen)
     EXPECT_U64_EQ(500, p.release.mib_ns);
     EXPECT_U64_EQ(300, p.plain_alloc.mib_ns);
     EXPECT_U64_EQ(200000, p.synchronize.call_ns);
+    EXPECT_U64_EQ(0, p.scrub.mib_ns);
 }
 
 MEND_TEST(sim_clock, the_per_mapping_list_is_the_reference_but_for_three_calls)

@@ -253,6 +253,44 @@ MEND_TEST(sim_judge, access_is_given_to_each_device)
     sim_fixture_close(&f);
 }
 
+MEND_TEST(sim_judge, access_is_charged_for_each_device)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.device_count = 2;
+    sim_fixture f;
+    if (!sim_fixture_open(&f, &config)) {
+        return;
+    }
+    uint64_t address = sim_fixture_map(&f, f.page, f.page);
+    uint64_t before = sim_fixture_ledger(&f).driver_time_ns;
+    const int both[] = {0, 1};
+    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, both, 2));
+    EXPECT_U64_EQ(12000 + 2 * 3000, sim_fixture_ledger(&f).driver_time_ns - before);
+    sim_fixture_close(&f);
+}
+
+MEND_TEST(sim_judge, access_is_given_where_the_memory_can_be_reached)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.device_count = 4;
+    config.peer_group = 2;
+    sim_fixture f;
+    if (!sim_fixture_open(&f, &config)) {
+        return;
+    }
+    mend_device_info third = {0};
+    EXPECT_U64_EQ(2, f.info.peers);
+    EXPECT_OK(f.driver->device_open(f.driver, 2, &third));
+    EXPECT_U64_EQ(8, third.peers);
+    uint64_t address = sim_fixture_map(&f, f.page, f.page);
+    const int near_and_far[] = {1, 2};
+    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, near_and_far, 1));
+    EXPECT_STATUS(MEND_DRIVER_INVALID_DEVICE,
+                  f.driver->set_access(f.driver, address, f.page, near_and_far, 2));
+    EXPECT_HEARD(&f, 1, "device 2 cannot reach memory of device 0");
+    sim_fixture_close(&f);
+}
+
 MEND_TEST(sim_judge, events_and_streams_of_two_devices_do_not_mix)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;

@@ -7,10 +7,20 @@
 #define GAP_OF(node)         ((node) ? MEND_CONTAINER_OF(node, mend_gap, by_address) : NULL)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
 
+/* Where the driver refuses what is asked for at a time it is asked for half of it, so often. */
+enum { SMALLER_TRIES = 3 };
+
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {
     uint64_t first = MEND_CONTAINER_OF(a, mend_gap, by_address)->address;
     uint64_t second = MEND_CONTAINER_OF(b, mend_gap, by_address)->address;
+    return (first > second) - (first < second);
+}
+
+static int compare_reservations(const mend_tree_node *a, const mend_tree_node *b)
+{
+    uint64_t first = MEND_CONTAINER_OF(a, mend_reservation, by_address)->address;
+    uint64_t second = MEND_CONTAINER_OF(b, mend_reservation, by_address)->address;
     return (first > second) - (first < second);
 }
 
@@ -20,8 +30,11 @@ void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page
     *space = (mend_space){.driver = driver,
                           .page_bytes = page_bytes,
                           .reserve_bytes = mend_align_up(reserve_bytes, page_bytes),
+                          .ask_bytes = mend_align_up(reserve_bytes, page_bytes),
+                          .refused_bytes = UINT64_MAX,
                           .growth_bytes = mend_align_up(growth_bytes, page_bytes)};
     mend_tree_init(&space->gaps, compare_address);
+    mend_tree_init(&space->reservations_by_address, compare_reservations);
     mend_list_init(&space->reservations);
     mend_slab_init(&space->gap_slab, sizeof(mend_gap));
     mend_slab_init(&space->reservation_slab, sizeof(mend_reservation));
@@ -45,6 +58,7 @@ void mend_space_abandon(mend_space *space)
     mend_slab_clear(&space->gap_slab);
     mend_slab_clear(&space->reservation_slab);
     mend_list_init(&space->reservations);
+    mend_tree_init(&space->reservations_by_address, compare_reservations);
     mend_tree_init(&space->gaps, compare_address);
 }
 
@@ -103,19 +117,16 @@ void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes)
 
 static mend_reservation *reservation_of(const mend_space *space, uint64_t address)
 {
-    for (mend_list *at = space->reservations.next; at != &space->reservations; at = at->next) {
-        mend_reservation *reservation = RESERVATION_OF(at);
-        if (address - reservation->address < reservation->size_bytes) {
-            return reservation;
-        }
-    }
-    return NULL;
+    mend_reservation key = {.address = address};
+    mend_tree_node *node = mend_tree_at_or_before(&space->reservations_by_address, &key.by_address);
+    return node != NULL ? MEND_CONTAINER_OF(node, mend_reservation, by_address) : NULL;
 }
 
 void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 {
     mend_reservation *reservation = reservation_of(space, address);
-    assert(reservation != NULL && reservation->taken_bytes >= size_bytes);
+    assert(reservation != NULL && address - reservation->address < reservation->size_bytes &&
+           reservation->taken_bytes >= size_bytes);
     reservation->taken_bytes -= size_bytes;
     space->taken_bytes -= size_bytes;
     mend_gap *before = gap_before(space, address);
@@ -134,28 +145,21 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
     }
 }
 
-/* Reserves more addresses, fewer when the driver refuses many, but at least `least_bytes`. */
-static mend_status reserve_more(mend_space *space, uint64_t least_bytes)
+static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
+                           uint64_t alignment_bytes)
 {
-    /* The last page is never used: so no two reservations touch, and no range crosses from one into
-     * another. */
-    least_bytes += space->page_bytes;
-    uint64_t size_bytes = mend_max_u64(space->reserve_bytes, least_bytes);
     uint64_t address;
-    mend_status status;
-    for (;;) {
-        status = space->driver->reserve(space->driver, size_bytes, 0, 0, &address);
-        if (status == MEND_DRIVER_OK || size_bytes == least_bytes) {
-            break;
-        }
-        size_bytes = mend_max_u64(mend_align_up(size_bytes / 2, space->page_bytes), least_bytes);
-    }
+    mend_status status =
+        space->driver->reserve(space->driver, size_bytes, alignment_bytes, 0, &address);
     if (status != MEND_DRIVER_OK) {
+        space->refused_bytes = mend_min_u64(space->refused_bytes, size_bytes);
         return status;
     }
     mend_reservation *reservation = mend_slab_take(&space->reservation_slab);
+    reservation->zone = zone;
     reservation->address = address;
     reservation->size_bytes = size_bytes;
+    mend_tree_insert(&space->reservations_by_address, &reservation->by_address);
     mend_list_append(&space->reservations, &reservation->link);
     space->address_bytes += size_bytes;
     space->reservation_count++;
@@ -163,17 +167,18 @@ static mend_status reserve_more(mend_space *space, uint64_t least_bytes)
     return MEND_DRIVER_OK;
 }
 
-/* The lowest gap with room for the size, the growth behind it, and the growth of whatever ends
- * where the gap begins; false when there is none. */
-static bool find_roomy(const mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
-                       uint64_t *address)
+/* The lowest gap of the zone with room for the size, the growth behind it, and the growth of
+ * whatever ends where the gap begins; false when there is none. */
+static bool find_roomy(const mend_space *space, int zone, uint64_t size_bytes,
+                       uint64_t alignment_bytes, uint64_t *address)
 {
     uint64_t growth = mend_max_u64(space->growth_bytes, size_bytes);
     for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
         const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_address);
         uint64_t lead = gap->address == gap->reservation->address ? 0 : growth;
         uint64_t start = mend_align_up(gap->address + lead, alignment_bytes);
-        if (start - gap->address + size_bytes + growth <= gap->size_bytes) {
+        if (gap->reservation->zone == zone &&
+            start - gap->address + size_bytes + growth <= gap->size_bytes) {
             *address = start;
             return true;
         }
@@ -181,66 +186,144 @@ static bool find_roomy(const mend_space *space, uint64_t size_bytes, uint64_t al
     return false;
 }
 
-/* The middle of the largest gap, if it holds the size at all. */
+/* The beginning of the smallest gap that holds the size: what is left of the others stays whole. */
 static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
                        uint64_t *address)
 {
-    const mend_gap *largest = NULL;
+    uint64_t least_bytes = UINT64_MAX;
     for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
-        if (largest == NULL || GAP_OF(at)->size_bytes > largest->size_bytes) {
-            largest = GAP_OF(at);
+        const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_address);
+        uint64_t start = mend_align_up(gap->address, alignment_bytes);
+        if (gap->size_bytes < least_bytes && start - gap->address + size_bytes <= gap->size_bytes) {
+            *address = start;
+            least_bytes = gap->size_bytes;
         }
     }
-    if (largest == NULL || largest->size_bytes < size_bytes) {
-        return false;
-    }
-    uint64_t end = largest->address + largest->size_bytes;
-    uint64_t middle = largest->address + (largest->size_bytes - size_bytes) / 2;
-    *address = mend_max_u64(mend_align_down(middle, alignment_bytes),
-                            mend_align_up(largest->address, alignment_bytes));
-    return *address + size_bytes <= end;
+    return least_bytes != UINT64_MAX;
 }
 
-mend_status mend_space_place(mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
-                             uint64_t *address)
+/* The driver has refused what it is asked for at a time, and nothing was given back to it since. */
+static bool is_short(const mend_space *space)
 {
-    alignment_bytes = mend_max_u64(alignment_bytes, space->page_bytes);
-    if (find_roomy(space, size_bytes, alignment_bytes, address)) {
+    return space->ask_bytes >= space->refused_bytes;
+}
+
+/* Reserves the addresses asked for at a time, or what one place with its growth needs. */
+static mend_status reserve_roomy(mend_space *space, int zone, uint64_t size_bytes,
+                                 uint64_t alignment_bytes)
+{
+    uint64_t growth = mend_max_u64(space->growth_bytes, size_bytes);
+    uint64_t least_bytes = size_bytes + alignment_bytes + growth;
+    return reserve(space, zone, mend_max_u64(space->ask_bytes, least_bytes), 0);
+}
+
+/* No gap holds the place: half of what was refused, and so on, and at last no more than the place
+ * needs. What the driver gives is what it is asked for next time. */
+static mend_status reserve_fewer(mend_space *space, int zone, uint64_t size_bytes,
+                                 uint64_t alignment_bytes)
+{
+    uint64_t exact_bytes = size_bytes + space->page_bytes;
+    uint64_t ask_bytes = space->ask_bytes;
+    for (int tries = 0; tries < SMALLER_TRIES && ask_bytes / 2 > exact_bytes + alignment_bytes;
+         tries++) {
+        ask_bytes = mend_align_up(ask_bytes / 2, space->page_bytes);
+        if (ask_bytes >= space->refused_bytes) {
+            continue;
+        }
+        mend_status status = reserve(space, zone, ask_bytes, 0);
+        if (status == MEND_DRIVER_OK) {
+            space->ask_bytes = ask_bytes;
+        }
+        if (status == MEND_DRIVER_OK || mend_status_is_fatal(status)) {
+            return status;
+        }
+    }
+    return reserve(space, zone, exact_bytes, alignment_bytes);
+}
+
+/* Among addresses enough. */
+static mend_status place_roomy(mend_space *space, int zone, uint64_t size_bytes,
+                               uint64_t alignment_bytes, uint64_t *address)
+{
+    if (find_roomy(space, zone, size_bytes, alignment_bytes, address)) {
         return MEND_DRIVER_OK;
     }
-    uint64_t needed_bytes = size_bytes + alignment_bytes;
-    mend_status status =
-        reserve_more(space, needed_bytes + mend_max_u64(space->growth_bytes, size_bytes));
-    if (status == MEND_DRIVER_OK && find_roomy(space, size_bytes, alignment_bytes, address)) {
-        return MEND_DRIVER_OK;
-    }
+    mend_status status = reserve_roomy(space, zone, size_bytes, alignment_bytes);
+    return status != MEND_DRIVER_OK || find_roomy(space, zone, size_bytes, alignment_bytes, address)
+               ? status
+               : MEND_DRIVER_OUT_OF_MEMORY;
+}
+
+/* Among few. */
+static mend_status place_tight(mend_space *space, int zone, uint64_t size_bytes,
+                               uint64_t alignment_bytes, uint64_t *address)
+{
     if (find_tight(space, size_bytes, alignment_bytes, address)) {
         return MEND_DRIVER_OK;
     }
-    status = reserve_more(space, needed_bytes);
+    mend_status status = reserve_fewer(space, zone, size_bytes, alignment_bytes);
     return status != MEND_DRIVER_OK || find_tight(space, size_bytes, alignment_bytes, address)
                ? status
                : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
+mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
+                             uint64_t alignment_bytes, uint64_t *address)
+{
+    alignment_bytes = mend_max_u64(alignment_bytes, space->page_bytes);
+    if (!is_short(space)) {
+        mend_status status = place_roomy(space, zone, size_bytes, alignment_bytes, address);
+        if (status == MEND_DRIVER_OK || mend_status_is_fatal(status)) {
+            return status;
+        }
+    }
+    return place_tight(space, zone, size_bytes, alignment_bytes, address);
+}
+
+static void free_reservation(mend_space *space, mend_reservation *reservation)
+{
+    if (reservation->taken_bytes != 0 ||
+        space->driver->address_free(space->driver, reservation->address, reservation->size_bytes) !=
+            MEND_DRIVER_OK) {
+        return;
+    }
+    drop_gap(space, gap_before(space, reservation->address));
+    space->ask_bytes =
+        mend_max_u64(space->ask_bytes, mend_min_u64(reservation->size_bytes, space->reserve_bytes));
+    space->refused_bytes = UINT64_MAX;
+    space->address_bytes -= reservation->size_bytes;
+    space->reservation_count--;
+    mend_tree_remove(&space->reservations_by_address, &reservation->by_address);
+    mend_list_remove(&reservation->link);
+    mend_slab_give(&space->reservation_slab, reservation);
+}
+
 void mend_space_trim(mend_space *space, size_t keep_count)
 {
-    mend_list *at = space->reservations.next;
-    for (size_t kept = 0; at != &space->reservations && kept < keep_count; kept++) {
+    size_t kept = 0;
+    for (mend_list *at = space->reservations.next, *next; at != &space->reservations; at = next) {
+        next = at->next;
+        if (kept++ >= keep_count) {
+            free_reservation(space, RESERVATION_OF(at));
+        }
+    }
+}
+
+static bool is_oldest_of_zone(const mend_space *space, const mend_reservation *reservation)
+{
+    const mend_list *at = space->reservations.next;
+    while (RESERVATION_OF(at)->zone != reservation->zone) {
         at = at->next;
     }
-    while (at != &space->reservations) {
-        mend_reservation *reservation = RESERVATION_OF(at);
-        at = at->next;
-        if (reservation->taken_bytes != 0 ||
-            space->driver->address_free(space->driver, reservation->address,
-                                        reservation->size_bytes) != MEND_DRIVER_OK) {
-            continue;
+    return RESERVATION_OF(at) == reservation;
+}
+
+void mend_space_trim_but_oldest(mend_space *space)
+{
+    for (mend_list *at = space->reservations.next, *next; at != &space->reservations; at = next) {
+        next = at->next;
+        if (!is_oldest_of_zone(space, RESERVATION_OF(at))) {
+            free_reservation(space, RESERVATION_OF(at));
         }
-        drop_gap(space, gap_before(space, reservation->address));
-        space->address_bytes -= reservation->size_bytes;
-        space->reservation_count--;
-        mend_list_remove(&reservation->link);
-        mend_slab_give(&space->reservation_slab, reservation);
     }
 }

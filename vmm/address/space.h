@@ -1,7 +1,15 @@
 /*
- * The addresses of one zone: large reservations of the driver, exactly accounted. What is neither
- * mapped nor waiting to be unmapped is a gap; gaps joined with their neighbours, never across two
+ * The addresses of a pool: reservations of the driver, exactly accounted. What is neither mapped
+ * nor waiting to be unmapped is a gap; gaps joined with their neighbours, never across two
  * reservations.
+ *
+ * Zones lie apart while there are addresses enough: each has reservations of its own, with room to
+ * grow between its segments. Where the driver has no more, a gap is anybody's: the smallest that
+ * holds the request, wherever it lies, and reservations of what is needed and no more. So no zone
+ * keeps addresses that another needs. Invariants, checked by observe/audit.c:
+ *  - each byte of a reservation but its last page is in a gap, or taken: by a chunk that is mapped
+ *    there, or by a mapping that retires;
+ *  - a reservation counts what is taken in it. One with nothing taken may be given back.
  *
  * Guarded by the pool's lock. mend_space_place reaches the driver when addresses run out.
  */
@@ -21,7 +29,9 @@ typedef struct mend_gap {
 } mend_gap;
 
 typedef struct mend_reservation {
+    mend_tree_node by_address;
     mend_list link;
+    int zone; /* that it was made for */
     uint64_t address;
     uint64_t size_bytes;
     uint64_t taken_bytes; /* not in gaps */
@@ -30,9 +40,12 @@ typedef struct mend_reservation {
 typedef struct mend_space {
     const mend_driver *driver;
     uint64_t page_bytes;
-    uint64_t reserve_bytes; /* addresses asked for at a time */
+    uint64_t reserve_bytes; /* most addresses asked for at a time */
+    uint64_t ask_bytes;     /* what the driver is asked for: fewer, once it has refused more */
+    uint64_t refused_bytes; /* the least that it refused since something was given back */
     uint64_t growth_bytes;  /* room left behind a fresh place, for what grows there */
     mend_tree gaps;         /* by address */
+    mend_tree reservations_by_address;
     mend_list reservations; /* oldest first */
     size_t reservation_count;
     mend_slab gap_slab;
@@ -58,12 +71,14 @@ bool mend_space_reserve_nodes(mend_space *space, size_t count);
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
 /*
- * Finds a place for `size_bytes`, aligned to a page at least, with room to grow behind it where
- * possible, reserving more addresses when there is none. Takes nothing yet; nodes were reserved.
- * OK, or the driver's answer to the last reserve.
+ * Finds a place for `size_bytes` of a zone, aligned to a page at least, with room to grow behind it
+ * where possible, reserving more addresses when there is none; where the driver has no more, the
+ * place that fits best among all gaps. Takes nothing yet; nodes were reserved. At most five refused
+ * calls of the driver, one where the device is lost or addresses are known to be short. OK, or its
+ * answer to the last reserve.
  */
-mend_status mend_space_place(mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
-                             uint64_t *address);
+mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
+                             uint64_t alignment_bytes, uint64_t *address);
 
 /* Takes the range out of the gap that contains it; gives it back. */
 void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes);
@@ -72,5 +87,8 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes);
 /* Frees the reservations in which nothing is taken, except the `keep_count` oldest. Reaches the
  * driver; what it refuses stays. */
 void mend_space_trim(mend_space *space, size_t keep_count);
+
+/* The same, except the oldest of each zone. */
+void mend_space_trim_but_oldest(mend_space *space);
 
 #endif

@@ -1,6 +1,7 @@
 /* The calls that hooks are made of: each goes to the stand-in of the device or of the block, where
  * there is one, else to the device's default pool. */
 #include "base/error.h"
+#include "base/process.h"
 #include "base/struct_size.h"
 #include "devices/devices.h"
 #include "pool/pool.h"
@@ -94,9 +95,11 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
     return mend_devices_record_stream(device, pointer, stream);
 }
 
-/* What the stand-ins say of a pointer that is none of their blocks: perhaps it lies inside one. */
+/* What the stand-ins say of a pointer that is none of their blocks: perhaps it lies inside one.
+ * That the others do not know it is no failure of the call. */
 static bool stand_ins_know(int device, const void *pointer, mend_block_info *info)
 {
+    mend_thread_error error_before = *mend_process_error();
     int first;
     int end;
     bool is_known = false;
@@ -108,6 +111,7 @@ static bool stand_ins_know(int device, const void *pointer, mend_block_info *inf
             mend_stand_in_let_go(stand_in);
         }
     }
+    *mend_process_error() = error_before;
     return is_known;
 }
 

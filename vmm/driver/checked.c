@@ -75,6 +75,12 @@ static uint64_t checked_clock_ns(const mend_driver *driver)
     return inner->clock_ns(inner);
 }
 
+static void checked_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_driver *inner = checked_of(driver)->inner;
+    inner->pause(inner, duration_ns);
+}
+
 static const char *checked_status_name(const mend_driver *driver, mend_status status)
 {
     const mend_driver *inner = checked_of(driver)->inner;
@@ -454,6 +460,7 @@ static void fill_table(mend_driver *table)
     CHECKED_CALLS(X)
 #undef X
     table->clock_ns = checked_clock_ns;
+    table->pause = checked_pause;
     table->status_name = checked_status_name;
 }
 

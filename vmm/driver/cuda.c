@@ -282,6 +282,14 @@ static uint64_t cuda_clock_ns(const mend_driver *driver)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+static void cuda_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    (void)driver;
+    struct timespec left = {.tv_sec = (time_t)(duration_ns / UINT64_C(1000000000)),
+                            .tv_nsec = (long)(duration_ns % UINT64_C(1000000000))};
+    nanosleep(&left, NULL);
+}
+
 static const char *cuda_status_name(const mend_driver *driver, mend_status status)
 {
     const char *name = NULL;
@@ -333,6 +341,7 @@ static const mend_driver cuda_table = {
     .event_synchronize = cuda_event_synchronize,
     .event_destroy = cuda_event_destroy,
     .clock_ns = cuda_clock_ns,
+    .pause = cuda_pause,
     .status_name = cuda_status_name,
 };
 

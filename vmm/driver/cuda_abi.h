@@ -24,6 +24,7 @@ typedef int mend_cu_symbol_status;  /* CUdriverProcAddressQueryResult */
 
 /* X(name here, name in cuda.h, value) */
 #define MEND_CU_CONSTANTS(X)                                                                       \
+    X(MEND_CU_INTEGRATED, CU_DEVICE_ATTRIBUTE_INTEGRATED, 18)                                      \
     X(MEND_CU_COMPUTE_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                     \
     X(MEND_CU_COMPUTE_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                     \
     X(MEND_CU_HAS_VIRTUAL_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)    \
@@ -100,6 +101,7 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
     X(cuDeviceTotalMem, 3020, "_v2", (size_t * bytes, mend_cu_device device))                      \
     X(cuDeviceGetAttribute, 2000, "",                                                              \
       (int *value, mend_cu_attribute attribute, mend_cu_device device))                            \
+    X(cuDeviceCanAccessPeer, 4000, "", (int *can, mend_cu_device device, mend_cu_device peer))     \
     X(cuDevicePrimaryCtxRetain, 7000, "", (mend_context * context, mend_cu_device device))         \
     X(cuDevicePrimaryCtxRelease, 11000, "_v2", (mend_cu_device device))                            \
     X(cuCtxGetCurrent, 4000, "", (mend_context * context))                                         \

@@ -11,6 +11,24 @@ static int attribute(const mend_cu_functions *functions, mend_cu_attribute which
     return functions->cuDeviceGetAttribute(&value, which, device) == MEND_DRIVER_OK ? value : 0;
 }
 
+/* The devices that can be given access to the memory of this one. */
+static uint64_t peers_of(const mend_cu_functions *functions, mend_cu_device device)
+{
+    uint64_t peers = 0;
+    int count = 0;
+    if (functions->cuDeviceGetCount(&count) != MEND_DRIVER_OK) {
+        return 0;
+    }
+    for (int i = 0; i < count && i < MEND_CUDA_DEVICE_LIMIT; i++) {
+        mend_cu_device other = 0;
+        int can = 0;
+        bool is_told = i != device && functions->cuDeviceGet(&other, i) == MEND_DRIVER_OK &&
+                       functions->cuDeviceCanAccessPeer(&can, other, device) == MEND_DRIVER_OK;
+        peers |= is_told && can != 0 ? UINT64_C(1) << i : 0;
+    }
+    return peers;
+}
+
 /* What the driver says of the device. The last fields are claims: the probe keeps what is true. */
 static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_device_info *info)
 {
@@ -27,6 +45,8 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
     info->driver_version = cuda->driver_version;
     info->compute_major = attribute(functions, MEND_CU_COMPUTE_MAJOR, device);
     info->compute_minor = attribute(functions, MEND_CU_COMPUTE_MINOR, device);
+    info->integrated = attribute(functions, MEND_CU_INTEGRATED, device) != 0;
+    info->peers = peers_of(functions, device);
     info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
     info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
     info->share_file_descriptor = attribute(functions, MEND_CU_HAS_FILE_DESCRIPTOR, device) != 0;
@@ -35,9 +55,20 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
     return MEND_DRIVER_OK;
 }
 
+/* What a probe has found stays so for the process: the table is its own, and a child of fork loads
+ * another. Only the description is asked for at each open. */
+static void keep_probe(const mend_driver *driver, int device, const mend_device_info *info)
+{
+    mend_cuda *cuda = mend_cuda_of(driver);
+    mend_mutex_lock(&cuda->mutex);
+    cuda->probed[device] = (mend_cuda_probed){.is_known = true, .found = *info};
+    mend_mutex_unlock(&cuda->mutex);
+}
+
 /* The probe creates and waits, which a thread may not do while a capture forbids it. */
 static mend_status probe_in_context(const mend_driver *driver, int device, mend_device_info *info)
 {
+    bool is_final = false;
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_cu_capture_mode mode = MEND_CAPTURE_MODE_RELAXED;
     mend_status status = functions->cuCtxPushCurrent(info->context);
@@ -46,12 +77,32 @@ static mend_status probe_in_context(const mend_driver *driver, int device, mend_
     }
     status = functions->cuThreadExchangeStreamCaptureMode(&mode);
     if (status == MEND_DRIVER_OK) {
-        status = mend_cuda_probe_memory(driver, device, info);
+        status = mend_cuda_probe_memory(driver, device, info, &is_final);
         functions->cuThreadExchangeStreamCaptureMode(&mode);
     }
     mend_context popped = NULL;
     functions->cuCtxPopCurrent(&popped);
+    if (status == MEND_DRIVER_OK && is_final) {
+        keep_probe(driver, device, info);
+    }
     return status;
+}
+
+static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
+{
+    mend_mutex_lock(&cuda->mutex);
+    mend_cuda_probed probed = cuda->probed[device];
+    mend_mutex_unlock(&cuda->mutex);
+    if (probed.is_known) {
+        info->granularity_bytes = probed.found.granularity_bytes;
+        info->recommended_bytes = probed.found.recommended_bytes;
+        info->virtual_memory = probed.found.virtual_memory;
+        info->aliasing = probed.found.aliasing;
+        info->share_file_descriptor = probed.found.share_file_descriptor;
+        info->share_fabric = probed.found.share_fabric;
+        info->rdma = probed.found.rdma;
+    }
+    return probed.is_known;
 }
 
 mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info)
@@ -75,7 +126,9 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    status = probe_in_context(driver, device, &found);
+    if (!recall_probe(cuda, device, &found)) {
+        status = probe_in_context(driver, device, &found);
+    }
     if (status != MEND_DRIVER_OK) {
         functions->cuDevicePrimaryCtxRelease(ordinal);
         return status;

@@ -1,6 +1,6 @@
 /*
  * What the memory of a device can do, found out by doing it: attributes have said yes on devices
- * where the calls fail, and some rules of the driver are written nowhere. Two pages at most.
+ * where the calls fail. Two pages of addresses, and one of memory at a time.
  */
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +18,7 @@ typedef struct memory_probe {
     mend_chunk_handle chunk;
     mend_stream stream;
     bool mapped[2]; /* the first page, the second */
+    bool was_short; /* of memory, for what a pool can do without */
 } memory_probe;
 
 /* The context is of no use any more, whatever was tried. */
@@ -27,10 +28,15 @@ static bool is_broken(mend_status status)
            status == MEND_DRIVER_LAUNCH_FAILED;
 }
 
-/* Turns the outcome of a trial into a yes or a no; a no is logged with the driver's reason. */
-static mend_status conclude(const memory_probe *probe, const char *what, mend_status status,
-                            bool *works)
+static bool is_lack_of_memory(mend_status status)
 {
+    return status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY;
+}
+
+/* Turns the outcome of a trial into a yes or a no; a no is logged with the driver's reason. */
+static mend_status conclude(memory_probe *probe, const char *what, mend_status status, bool *works)
+{
+    probe->was_short |= is_lack_of_memory(status);
     *works = status == MEND_DRIVER_OK;
     if (*works || is_broken(status)) {
         return status;
@@ -41,26 +47,25 @@ static mend_status conclude(const memory_probe *probe, const char *what, mend_st
 }
 
 /* The same for what a pool cannot do without: a lack of memory says nothing about the device. */
-static mend_status conclude_needed(const memory_probe *probe, const char *what, mend_status status,
+static mend_status conclude_needed(memory_probe *probe, const char *what, mend_status status,
                                    bool *works)
 {
-    if (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY) {
+    if (is_lack_of_memory(status)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     return conclude(probe, what, status, works);
 }
 
-static mend_status map_page(memory_probe *probe, int page, uint64_t size_bytes,
-                            uint64_t offset_bytes)
+static mend_status map_page(memory_probe *probe, int page)
 {
     const mend_driver *driver = probe->driver;
     uint64_t address = probe->address + (uint64_t)page * probe->page_bytes;
-    mend_status status = driver->map(driver, address, size_bytes, offset_bytes, probe->chunk);
+    mend_status status = driver->map(driver, address, probe->page_bytes, 0, probe->chunk);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
     probe->mapped[page] = true;
-    return driver->set_access(driver, address, size_bytes, &probe->device, 1);
+    return driver->set_access(driver, address, probe->page_bytes, &probe->device, 1);
 }
 
 static void unmap_pages(memory_probe *probe)
@@ -134,7 +139,7 @@ static mend_status try_mapping(memory_probe *probe)
         status = driver->create(driver, probe->page_bytes, &properties, &probe->chunk);
     }
     if (status == MEND_DRIVER_OK) {
-        status = map_page(probe, 0, probe->page_bytes, 0);
+        status = map_page(probe, 0);
     }
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0x5a) : status;
 }
@@ -142,26 +147,11 @@ static mend_status try_mapping(memory_probe *probe)
 /* The chunk that is mapped at the first page, at the second as well. */
 static mend_status try_alias(memory_probe *probe)
 {
-    mend_status status = map_page(probe, 1, probe->page_bytes, 0);
+    mend_status status = map_page(probe, 1);
     if (status == MEND_DRIVER_OK) {
         status = pass_bytes(probe, 0, 1, 0xa5);
     }
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 0, 0x3c) : status;
-}
-
-/* A chunk of two pages, half by half: the first by a smaller size, the second by an offset. */
-static mend_status try_partial_map(memory_probe *probe)
-{
-    mend_chunk_properties properties = {.device = probe->device};
-    mend_status status =
-        probe->driver->create(probe->driver, 2 * probe->page_bytes, &properties, &probe->chunk);
-    if (status == MEND_DRIVER_OK) {
-        status = map_page(probe, 0, probe->page_bytes, 0);
-    }
-    if (status == MEND_DRIVER_OK) {
-        status = map_page(probe, 1, probe->page_bytes, probe->page_bytes);
-    }
-    return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 1, 0x69) : status;
 }
 
 /* A page with special properties: created, and exported where it is for sharing. */
@@ -217,14 +207,8 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
         info->share_file_descriptor = info->share_fabric = info->rdma = false;
         return status;
     }
-    status =
-        conclude(probe, "mapping a part of a chunk", try_partial_map(probe), &info->partial_map);
-    unmap_pages(probe);
-    release_chunk(probe);
-    if (status == MEND_DRIVER_OK) {
-        status = probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
-                                  false, &info->share_file_descriptor);
-    }
+    status = probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
+                              false, &info->share_file_descriptor);
     if (status == MEND_DRIVER_OK) {
         status = probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, false,
                                   &info->share_fabric);
@@ -235,7 +219,8 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
     return status;
 }
 
-mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info)
+mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,
+                                   bool *is_final)
 {
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_chunk_properties plain = {.device = device};
@@ -253,11 +238,13 @@ mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_d
     if (status != MEND_DRIVER_OK || !info->virtual_memory) {
         info->share_file_descriptor = info->share_fabric = info->rdma = false;
         status = status != MEND_DRIVER_OK ? status : MEND_DRIVER_NOT_SUPPORTED;
+        *is_final = false;
         return conclude(&probe, "virtual memory", status, &info->virtual_memory);
     }
     info->granularity_bytes = page_bytes;
     info->recommended_bytes = recommended_bytes;
     status = probe_all(&probe, info);
     clean_up(&probe);
+    *is_final = info->virtual_memory && !probe.was_short;
     return status;
 }

@@ -16,13 +16,20 @@ typedef struct mend_cuda_device {
     mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
 } mend_cuda_device;
 
+/* What the memory of a device was found to do. */
+typedef struct mend_cuda_probed {
+    bool is_known;
+    mend_device_info found;
+} mend_cuda_probed;
+
 typedef struct mend_cuda {
     mend_driver table; /* its `state` is this structure */
     mend_cu_functions functions;
     mend_status init_status; /* of cuInit: what every call answers when it failed */
     int driver_version;
-    mend_mutex mutex; /* guards `device` */
+    mend_mutex mutex; /* guards the arrays */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
+    mend_cuda_probed probed[MEND_CUDA_DEVICE_LIMIT]; /* kept when the device is closed */
 } mend_cuda;
 
 static inline mend_cuda *mend_cuda_of(const mend_driver *driver)
@@ -57,10 +64,13 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
 
 /*
  * Finds out by use what the memory of an open device can do, and fills granularity_bytes,
- * recommended_bytes, virtual_memory, aliasing, partial_map, rdma and share_...; whatever the driver
- * refuses is false and logged. Its context is current. OK; OUT_OF_MEMORY where not even a page
- * could be had, or the code of a broken context: *info is then of no use. Nothing is left behind.
+ * recommended_bytes, virtual_memory, aliasing, rdma and share_...; whatever the driver refuses is
+ * false and logged. *is_final is false where a refusal may have been a lack of memory: another
+ * probe may find more. The context of the device is current. OK; OUT_OF_MEMORY where not even a
+ * page could be had, or the code of a broken context: *info is then of no use. Nothing is left
+ * behind.
  */
-mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info);
+mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,
+                                   bool *is_final);
 
 #endif

@@ -92,10 +92,11 @@ typedef struct mend_device_info {
     bool virtual_memory;        /* create, map and access work (probed by use) */
     bool share_file_descriptor; /* MEND_SHARE_FILE_DESCRIPTOR can be asked for */
     bool share_fabric;          /* MEND_SHARE_FABRIC can be asked for */
-    bool rdma;                  /* gpuDirectRDMACapable may be asked for */
+    bool rdma;                  /* gpuDirectRDMACapable may be asked for (probed) */
     bool multicast;
-    bool aliasing;    /* one chunk may be mapped at several addresses (probed) */
-    bool partial_map; /* a part of a chunk may be mapped (probed) */
+    bool integrated; /* its memory is that of the host */
+    bool aliasing;   /* one chunk may be mapped at several addresses (probed) */
+    uint64_t peers;  /* bit n: device n, another one, can be given access to its memory */
 } mend_device_info;
 
 /* How a chunk is created. */
@@ -362,6 +363,9 @@ struct mend_driver {
 
     /* A clock that never goes back. The simulated device has its own. */
     uint64_t (*clock_ns)(const mend_driver *);
+
+    /* Lets the thread sleep, as long by that clock. No call of the driver. */
+    void (*pause)(const mend_driver *, uint64_t duration_ns);
 
     /* The driver's name of a result ("CUDA_ERROR_OUT_OF_MEMORY"). Static; never NULL. */
     const char *(*status_name)(const mend_driver *, mend_status status);

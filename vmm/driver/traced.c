@@ -64,6 +64,12 @@ static uint64_t traced_clock_ns(const mend_driver *driver)
     return traced->inner->clock_ns(traced->inner);
 }
 
+static void traced_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const traced_driver *traced = driver->state;
+    traced->inner->pause(traced->inner, duration_ns);
+}
+
 static const char *traced_status_name(const mend_driver *driver, mend_status status)
 {
     const traced_driver *traced = driver->state;
@@ -75,6 +81,7 @@ static const mend_driver traced_table = {
     MEND_DRIVER_SIGNATURES(X)
 #undef X
         .clock_ns = traced_clock_ns,
+    .pause = traced_pause,
     .status_name = traced_status_name,
 };
 

@@ -345,15 +345,19 @@ static mend_result find_users(mend_heap *heap, const mend_span *span, mend_order
                : result;
 }
 
-/* The same for a free, which must not fail for a capture that was spoilt: where nobody can tell the
- * stream, the context covers its work. */
+/* The same for a free, which fails for none of these: where a capture was spoilt nobody can tell
+ * its stream, and the context covers the work; at the end of the process, which the driver has
+ * heard of, no work will ever use the block again. */
 static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
                                    block_users *users)
 {
-    mend_thread_error error_before = *mend_process_error();
+    mend_thread_error before = *mend_process_error();
     mend_result result = find_users(heap, span, order, users);
-    if (result == MEND_ERROR_CAPTURING) {
-        *mend_process_error() = error_before;
+    bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
+    bool is_over =
+        result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED;
+    if (is_spoilt || is_over) {
+        *mend_process_error() = before;
         *users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
         return MEND_OK;
     }
@@ -389,13 +393,7 @@ mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_order order)
     block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
-        result = heap->config.streams_may_vanish ? find_last_users(heap, span, order, &users)
-                                                 : find_users(heap, span, order, &users);
-    }
-    if (result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED) {
-        /* The process ends: no work will ever use the block again. */
-        users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
-        result = MEND_OK;
+        result = find_last_users(heap, span, order, &users);
     }
     if (result != MEND_OK) {
         return result;

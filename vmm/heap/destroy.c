@@ -117,12 +117,10 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
         release_everything(heap, first);
     }
     note(first, MEND_CALL_event_destroy, mend_streams_clear(&heap->streams));
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
-            note(first, MEND_CALL_address_free, mend_space_clear(&heap->zones[i].space));
-        } else {
-            mend_space_abandon(&heap->zones[i].space);
-        }
+    if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
+        note(first, MEND_CALL_address_free, mend_space_clear(&heap->space));
+    } else {
+        mend_space_abandon(&heap->space);
     }
 }
 

@@ -23,6 +23,12 @@ mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend
                             "%s failed", name);
 }
 
+void mend_heap_work_around(mend_heap *heap, mend_result result)
+{
+    bool is_of_driver = result == MEND_ERROR_DRIVER || result == MEND_ERROR_DEVICE_LOST;
+    heap->counters.driver_failures += is_of_driver;
+}
+
 mend_result mend_heap_open_door(mend_heap *heap, mend_door *door)
 {
     const mend_driver *driver = heap->driver;

@@ -19,4 +19,7 @@ void mend_heap_close_door(mend_heap *heap, mend_door *door);
 /* The result of a failed driver call, with its detail. */
 mend_result mend_heap_driver_failed(mend_heap *heap, mend_driver_call call, mend_status status);
 
+/* Counts a failure that stops nobody, where it is the driver's: malloc may have failed as well. */
+void mend_heap_work_around(mend_heap *heap, mend_result result);
+
 #endif

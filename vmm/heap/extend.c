@@ -40,7 +40,7 @@ static bool reserve_nodes(transaction *t)
     t->has_nodes = mend_layout_promise_nodes(heap, chunks, &t->nodes);
     return t->has_nodes && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created) &&
-           mend_space_reserve_nodes(&t->zone->space, 1);
+           mend_space_reserve_nodes(&t->heap->space, 1);
 }
 
 /* Makes the stream wait for other streams' last use of what the plan takes. */
@@ -144,22 +144,24 @@ static bool find_tail(const transaction *t, uint64_t *address)
     }
     const mend_span *span = MEND_CONTAINER_OF(last, mend_span, by_end);
     uint64_t end = span->address + span->size_bytes;
-    if (mend_space_room_at(&t->zone->space, end) < t->total_bytes) {
+    if (mend_space_room_at(&t->heap->space, end) < t->total_bytes) {
         return false;
     }
     *address = end;
     return true;
 }
 
-/* Reservations in which nothing is left go back to the driver, and it is asked again. */
+/* Reservations in which nothing is left go back to the driver, and it is asked again if there were
+ * any. */
 static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
 {
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_space_trim(&t->heap->zones[i].space, 0);
-    }
-    t->reservations_before = t->zone->space.reservation_count;
-    return mend_space_reserve_nodes(&t->zone->space, 1)
-               ? mend_space_place(&t->zone->space, t->total_bytes, alignment_bytes, &t->address)
+    mend_space *space = &t->heap->space;
+    uint64_t address_bytes = space->address_bytes;
+    mend_space_trim(space, 0);
+    t->reservations_before = space->reservation_count;
+    return space->address_bytes < address_bytes && mend_space_reserve_nodes(space, 1)
+               ? mend_space_place(space, t->zone_number, t->total_bytes, alignment_bytes,
+                                  &t->address)
                : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
@@ -174,8 +176,8 @@ static mend_result choose_address(transaction *t, const mend_request *request)
     if (t->zone_number == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
         return MEND_OK;
     }
-    mend_status status =
-        mend_space_place(&t->zone->space, t->total_bytes, request->alignment_bytes, &t->address);
+    mend_status status = mend_space_place(&heap->space, t->zone_number, t->total_bytes,
+                                          request->alignment_bytes, &t->address);
     if (status == MEND_DRIVER_OUT_OF_MEMORY) {
         status = place_after_trim(t, request->alignment_bytes);
     }
@@ -207,10 +209,10 @@ static void retire_mapped(transaction *t)
 {
     uint64_t address = t->address;
     uint64_t end = t->address + t->mapped_bytes;
-    mend_space_take(&t->zone->space, t->address, t->mapped_bytes);
+    mend_space_take(&t->heap->space, t->address, t->mapped_bytes);
     for (mend_chunk *at = t->chunks; address < end; at = at->next_picked) {
         mend_waits idle = {0};
-        mend_retire_mapping(t->heap, at, t->zone_number, address, &idle);
+        mend_retire_mapping(t->heap, at, address, &idle);
         address += at->size_bytes;
     }
 }
@@ -245,7 +247,7 @@ static void undo(transaction *t)
     } else {
         release_created(t);
     }
-    mend_space_trim(&t->zone->space, t->reservations_before);
+    mend_space_trim(&t->heap->space, t->reservations_before);
     end_claim(t);
     mend_step_note_peaks(heap);
 }
@@ -256,13 +258,13 @@ static void commit(transaction *t)
     mend_heap *heap = t->heap;
     mend_wait_room room = mend_heap_wait_room(heap);
     uint64_t address = t->address;
-    mend_space_take(&t->zone->space, address, t->total_bytes);
+    mend_space_take(&t->heap->space, address, t->total_bytes);
     end_claim_of_base(t);
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
         mend_waits waits = {0};
         if (at->claimed_address != 0) {
             mend_waits_add_all(room, &waits, &at->claimed_waits);
-            mend_retire_mapping(heap, at, at->zone, at->claimed_address, &at->claimed_waits);
+            mend_retire_mapping(heap, at, at->claimed_address, &at->claimed_waits);
             at->claimed_address = 0;
             heap->counters.chunks_moved++;
             mend_spare_note_moves(heap, 1);
@@ -311,7 +313,7 @@ mend_result mend_extend(mend_heap *heap, const mend_request *request, mend_plan 
                      .zone_number = request->zone,
                      .chunks = plan->picked,
                      .total_bytes = plan->picked_bytes + plan->create_bytes};
-    t.reservations_before = t.zone->space.reservation_count;
+    t.reservations_before = heap->space.reservation_count;
     mend_result result = perform(&t, request);
     if (result == MEND_OK) {
         commit(&t);

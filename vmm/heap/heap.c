@@ -3,13 +3,14 @@
 
 #include "heap/cache.h"
 #include "heap/layout.h"
+#include "heap/peers.h"
 #include "heap/retire.h"
 
-/* Addresses reserved at a time: a multiple of the device's memory, between these. Addresses cost
- * nothing; running out of them costs a driver call. */
-#define LEAST_RESERVE_BYTES   (64 * MEND_GIB)
+/* Addresses that a zone reserves at a time, in multiples of the device's memory: what can be
+ * mapped, and as much again for its growth and for mappings that retire. More costs a call of the
+ * driver; too many are missing elsewhere, for a process may have no more than a terabyte (WSL). */
 #define LARGEST_RESERVE_BYTES (2 * MEND_TIB)
-enum { RESERVES_OF_DEVICE = 16 };
+enum { RESERVES_OF_DEVICE = 2 };
 
 /* Room left behind a segment at a fresh place, in which it can grow. */
 #define GROWTH_BYTES (4 * MEND_GIB)
@@ -20,9 +21,8 @@ static uint64_t reserve_bytes_of(const mend_heap *heap)
     if (heap->config.reserve_bytes != 0) {
         return heap->config.reserve_bytes;
     }
-    uint64_t total = mend_min_u64(heap->device.total_bytes, LARGEST_RESERVE_BYTES);
-    return mend_min_u64(mend_max_u64(total * RESERVES_OF_DEVICE, LEAST_RESERVE_BYTES),
-                        LARGEST_RESERVE_BYTES);
+    return RESERVES_OF_DEVICE *
+           mend_min_u64(heap->device.total_bytes, LARGEST_RESERVE_BYTES / RESERVES_OF_DEVICE);
 }
 
 mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
@@ -39,12 +39,13 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     heap->cache_closings = 1;
     mend_mutex_init(&heap->making, MEND_RANK_MAKING);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
-    mend_chunks_init(&heap->chunks, heap->driver, config->device);
+    mend_chunks_init(&heap->chunks, heap->driver, config->device, config->rdma && device->rdma);
+    mend_peers_init(heap);
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
+    mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
+                    growth_bytes);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_space_init(&heap->zones[i].space, heap->driver, device->granularity_bytes,
-                        reserve_bytes, growth_bytes);
         mend_layout_init_zone(&heap->zones[i]);
     }
     mend_pointer_map_init(&heap->blocks);

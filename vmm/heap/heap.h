@@ -54,6 +54,9 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
 /* These make room, or give it back: both locks are held. */
 mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream);
 mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
+/* For another pool of the device: about so many bytes of memory, and all addresses that are empty.
+ * True when anything went back. */
+bool mend_heap_give_back(mend_heap *heap, uint64_t bytes);
 mend_result mend_heap_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 mend_result mend_heap_defrag(mend_heap *heap, const mend_defrag_limits *limits,
                              mend_defrag_report *report);

@@ -322,18 +322,37 @@ static mend_result place_behind_waits(mend_heap *heap, const mend_request *reque
     return place_anywhere(heap, &behind, span);
 }
 
+/* Now, or behind waits of the stream on the device. */
+static mend_result place_here(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_result result = place_anywhere(heap, request, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        result = place_behind_waits(heap, request, span);
+    }
+    return result == MEND_ERROR_OUT_OF_MEMORY ? place_in_stretch(heap, request, span) : result;
+}
+
+/* Places; and once more where only addresses are short, when what is free gave up its own. */
+static mend_result place_or_unmap(mend_heap *heap, const mend_request *request, mend_span **span,
+                                  mend_result (*place)(mend_heap *, const mend_request *,
+                                                       mend_span **))
+{
+    heap->shortage.no_addresses = MEND_DRIVER_OK;
+    mend_result result = place(heap, request, span);
+    if (result == MEND_ERROR_OUT_OF_MEMORY && heap->shortage.no_addresses != MEND_DRIVER_OK &&
+        mend_trim_addresses(heap, request->stream)) {
+        heap->shortage.no_addresses = MEND_DRIVER_OK;
+        result = place(heap, request, span);
+    }
+    return result;
+}
+
 /* All that can be done without the host waiting for the GPU. */
 static mend_result place_without_host_wait(mend_heap *heap, const mend_request *request,
                                            mend_span **span)
 {
     mend_result result = mend_place_refresh(heap, request);
-    if (result == MEND_OK) {
-        result = place_anywhere(heap, request, span);
-    }
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
-        result = place_behind_waits(heap, request, span);
-    }
-    return result == MEND_ERROR_OUT_OF_MEMORY ? place_in_stretch(heap, request, span) : result;
+    return result == MEND_OK ? place_or_unmap(heap, request, span, place_here) : result;
 }
 
 /* Lets the host wait for the oldest work, again and again, until there is room or nothing to wait
@@ -354,7 +373,7 @@ static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *
         }
         if (waited) {
             mend_retire_flush(heap, request->stream);
-            result = place_anywhere(heap, request, span);
+            result = place_or_unmap(heap, request, span, place_anywhere);
             result =
                 result == MEND_ERROR_OUT_OF_MEMORY ? place_in_stretch(heap, request, span) : result;
         }
@@ -373,7 +392,7 @@ static mend_result swap_for(mend_heap *heap, const mend_request *request, mend_s
         result = mend_swap_next(&pass, request->size_bytes, &swapped);
         if (result == MEND_OK && swapped) {
             mend_swap_keep_room(heap);
-            place_result = place_anywhere(heap, request, span);
+            place_result = place_or_unmap(heap, request, span, place_anywhere);
         }
     }
     mend_swap_end(&pass);
@@ -393,7 +412,7 @@ static mend_result place_behind_swaps(mend_heap *heap, const mend_request *reque
     }
     mend_thread_error swap_error = *mend_process_error();
     heap->spends_last_room = true;
-    mend_result result = place_anywhere(heap, request, span);
+    mend_result result = place_or_unmap(heap, request, span, place_anywhere);
     heap->spends_last_room = false;
     bool is_explained = swap_result == MEND_ERROR_OUT_OF_MEMORY;
     if (result != MEND_ERROR_OUT_OF_MEMORY || is_explained) {

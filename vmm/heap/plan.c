@@ -139,7 +139,7 @@ typedef struct base_place {
 
 static bool can_grow(mend_heap *heap, const mend_request *request, const base_place *place)
 {
-    const mend_space *space = &heap->zones[request->zone].space;
+    const mend_space *space = &heap->space;
     uint64_t end = mend_run_end(place->run);
     return mend_space_room_at(space, end) >= place->need_bytes &&
            mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
@@ -191,7 +191,7 @@ typedef enum growth { GROWTH_FITS, GROWTH_LACKS_ADDRESSES, GROWTH_LACKS_MEMORY }
 static growth plan_growth(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           const base_place *place, mend_plan *plan)
 {
-    const mend_space *space = &heap->zones[request->zone].space;
+    const mend_space *space = &heap->space;
     *plan = (mend_plan){.base = place->run, .start = place->start};
     heap->plan_number++;
     mark_chunks_of(heap, place->run);

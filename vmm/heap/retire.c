@@ -1,5 +1,6 @@
 #include "heap/retire.h"
 
+#include "base/process.h"
 #include "heap/door.h"
 #include "physical/fence.h"
 
@@ -23,11 +24,10 @@ bool mend_retire_reserve(mend_heap *heap, size_t count)
     return mend_slab_reserve(&heap->retired_slab, count);
 }
 
-void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, int zone, uint64_t address,
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits)
 {
     mend_retired *retired = mend_slab_take(&heap->retired_slab);
-    retired->zone = zone;
     retired->address = address;
     retired->size_bytes = chunk->size_bytes;
     retired->handle = chunk->handle;
@@ -47,14 +47,14 @@ static mend_retired *next_of(const mend_retired *retired)
 static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
                         uint64_t size_bytes)
 {
-    mend_space *space = &heap->zones[first->zone].space;
+    mend_space *space = &heap->space;
     if (!mend_space_reserve_nodes(space, 1)) {
         heap->unmap_lacked_nodes = true;
         return;
     }
     mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
     if (status != MEND_DRIVER_OK) {
-        mend_heap_driver_failed(heap, MEND_CALL_unmap, status);
+        heap->counters.driver_failures++;
         heap->unmap_refused = status;
         return;
     }
@@ -74,8 +74,9 @@ static void close_epochs(mend_heap *heap)
     mend_wait_room room = mend_heap_wait_room(heap);
     for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
          at = mend_tree_next(at)) {
-        if (mend_waits_close(room, &RETIRED_OF(at)->waits) != MEND_OK) {
-            heap->counters.driver_failures++;
+        mend_result result = mend_waits_close(room, &RETIRED_OF(at)->waits);
+        if (result != MEND_OK) {
+            mend_heap_work_around(heap, result);
             return; /* a later flush tries again */
         }
     }
@@ -85,8 +86,9 @@ static void close_epochs(mend_heap *heap)
 static bool may_unmap(mend_heap *heap, uint32_t asking)
 {
     bool is_captured = false;
-    if (mend_streams_find_capture(&heap->streams, asking, &is_captured) != MEND_OK) {
-        heap->counters.driver_failures++;
+    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    if (result != MEND_OK) {
+        mend_heap_work_around(heap, result);
         return false;
     }
     return !is_captured;
@@ -102,13 +104,8 @@ static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
     return at;
 }
 
-void mend_retire_flush(mend_heap *heap, uint32_t asking)
+static void unmap_idle(mend_heap *heap, uint32_t asking)
 {
-    heap->unmap_refused = MEND_DRIVER_OK;
-    heap->unmap_lacked_nodes = false;
-    if (heap->retired.count == 0) {
-        return;
-    }
     mend_wait_room room = mend_heap_wait_room(heap);
     close_epochs(heap);
     mend_streams_poll(&heap->streams);
@@ -119,13 +116,24 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
     while (at != NULL) {
         mend_retired *end = next_of(at);
         uint64_t size_bytes = at->size_bytes;
-        while (end != NULL && end->address == at->address + size_bytes && end->zone == at->zone &&
+        while (end != NULL && end->address == at->address + size_bytes &&
                mend_waits_settle(room, &end->waits)) {
             size_bytes += end->size_bytes;
             end = next_of(end);
         }
         unmap_batch(heap, at, end, size_bytes);
         at = find_idle(heap, end);
+    }
+}
+
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
+{
+    heap->unmap_refused = MEND_DRIVER_OK;
+    heap->unmap_lacked_nodes = false;
+    if (heap->retired.count > 0) {
+        mend_thread_error error_before = *mend_process_error();
+        unmap_idle(heap, asking);
+        *mend_process_error() = error_before; /* whoever needs to know asks the heap */
     }
 }
 

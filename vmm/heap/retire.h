@@ -14,7 +14,7 @@ void mend_retire_init(mend_heap *heap);
 bool mend_retire_reserve(mend_heap *heap, size_t count);
 
 /* Puts a mapping of a chunk aside; takes over the nodes of *waits. */
-void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, int zone, uint64_t address,
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits);
 
 /*

@@ -28,6 +28,7 @@
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "base/process.h"
 #include "heap/yielding.h"
 #include "physical/chunk.h"
 #include "physical/waits.h"
@@ -85,7 +86,6 @@ typedef struct mend_cache {
 } mend_cache;
 
 typedef struct mend_zone {
-    mend_space space;
     mend_tree runs_by_address;
     mend_tree runs_by_size;
     mend_tree runs_by_growth;
@@ -101,7 +101,6 @@ typedef struct mend_retired {
     uint64_t address;
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk behind it */
-    int zone;
     mend_waits waits;
 } mend_retired;
 
@@ -174,6 +173,12 @@ typedef struct mend_spare {
     bool was_refused;            /* in this window */
 } mend_spare;
 
+/* The devices that may use the memory: the pool's own first, then its peers. See heap/peers.h. */
+typedef struct mend_allowed {
+    int devices[MEND_DEVICE_LIMIT];
+    int count;
+} mend_allowed;
+
 typedef struct mend_heap_config {
     int device;
     bool allow_stream_waits;
@@ -182,9 +187,12 @@ typedef struct mend_heap_config {
     bool front_cache;
     bool capture_checks;
     bool swap_when_full;
+    bool rdma;      /* chunks are made for it where the device can */
+    uint64_t peers; /* bit n: device n may use the memory from the beginning */
     uint64_t limit_bytes;
-    uint64_t chunk_bytes;       /* 0: follows the limit */
-    uint64_t small_chunk_bytes; /* 0: follows the limit */
+    uint64_t default_limit_bytes; /* where none is asked for */
+    uint64_t chunk_bytes;         /* 0: follows the limit */
+    uint64_t small_chunk_bytes;   /* 0: follows the limit */
     uint64_t small_request_bytes;
     uint64_t reserve_bytes;
     uint64_t ample_percent; /* 0: the default, see heap/scarcity.c */
@@ -199,6 +207,7 @@ typedef struct mend_heap {
     mend_heap_config config;
     mend_streams streams;
     mend_chunks chunks;
+    mend_space space; /* the addresses of both zones */
     mend_zone zones[MEND_ZONE_COUNT];
     mend_pointer_map blocks; /* from a block's address to its span */
     mend_tree retired;       /* by address */
@@ -207,6 +216,7 @@ typedef struct mend_heap {
     bool unmap_lacked_nodes;   /* it left mappings for want of host memory */
     uint64_t plan_number;
     bool spends_last_room; /* the room kept for swaps may be used, see heap/swap.h */
+    mend_allowed allowed;
     mend_attainable attainable;
     mend_usage_peaks usage_peaks;
     mend_spare spare;
@@ -261,6 +271,12 @@ typedef struct mend_request {
 static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
 {
     return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
+}
+
+/* Mappings the driver holds for the heap. */
+static inline uint64_t mend_heap_mappings(const mend_heap *heap)
+{
+    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retired.count;
 }
 
 /* The status by which the context was lost, or OK. */

@@ -1,25 +1,46 @@
 #include "heap/steps.h"
 
+/* A lack of memory in disguise, which some drivers overcome by themselves after a moment: it is
+ * asked again so often, after ever longer pauses, without the lock. */
 enum { NOT_READY_TRIES = 4 };
+#define FIRST_PAUSE_NS UINT64_C(1000000)
+
+static bool try_again(mend_heap *heap, mend_status status, int *tries)
+{
+    if (status != MEND_DRIVER_NOT_READY || ++*tries == NOT_READY_TRIES) {
+        return false;
+    }
+    heap->driver->pause(heap->driver, FIRST_PAUSE_NS << (*tries - 1));
+    return true;
+}
 
 mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk)
 {
     const mend_driver *driver = heap->driver;
-    mend_status status = MEND_DRIVER_NOT_READY;
-    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
+    mend_status status;
+    int tries = 0;
+    do {
         status = driver->map(driver, address, chunk->size_bytes, 0, chunk->handle);
-    }
+    } while (try_again(heap, status, &tries));
+    return status;
+}
+
+mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                               const int *devices, int device_count)
+{
+    const mend_driver *driver = heap->driver;
+    mend_status status;
+    int tries = 0;
+    do {
+        status = driver->set_access(driver, address, size_bytes, devices, device_count);
+    } while (try_again(heap, status, &tries));
     return status;
 }
 
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    const mend_driver *driver = heap->driver;
-    mend_status status = MEND_DRIVER_NOT_READY;
-    for (int tries = 0; tries < NOT_READY_TRIES && status == MEND_DRIVER_NOT_READY; tries++) {
-        status = driver->set_access(driver, address, size_bytes, &heap->config.device, 1);
-    }
-    return status;
+    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices,
+                              heap->allowed.count);
 }
 
 void mend_step_uncreate(mend_heap *heap, mend_chunk *chunk)
@@ -39,8 +60,7 @@ void mend_step_note_peaks(mend_heap *heap)
     mend_heap_counters *counters = &heap->counters;
     counters->peak_reserved_bytes =
         mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
-    counters->peak_mappings =
-        mend_max_u64(counters->peak_mappings, heap->chunks.mapped.count + heap->retired.count);
+    counters->peak_mappings = mend_max_u64(counters->peak_mappings, mend_heap_mappings(heap));
     counters->peak_chunks = mend_max_u64(counters->peak_chunks, heap->chunks.all.count);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &counters->zone[i];

@@ -9,10 +9,13 @@
 
 #include "heap/state.h"
 
-/* Maps a whole chunk at an address, and gives access to mapped addresses. NOT_READY is a passing
- * lack of memory: asked again a few times, then it is one. */
+/* Maps a whole chunk at an address, and gives access to mapped addresses: to the pool's device and
+ * its peers, or to the devices named. NOT_READY is a passing lack of memory: asked again a few
+ * times, with pauses, then it is one. */
 mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                               const int *devices, int device_count);
 
 /* Releases a chunk mapped nowhere as if it had never been created. What the driver will not take
  * back stays, as free memory. */

@@ -137,7 +137,7 @@ static bool reserve_nodes(swap *s)
     s->has_nodes = mend_layout_promise_these(heap, &s->nodes);
     return s->has_nodes && mend_retire_reserve(heap, 2 * clusters) &&
            mend_slab_reserve(&heap->chunks.slab, clusters) &&
-           mend_space_reserve_nodes(&s->zone->space, clusters + 2);
+           mend_space_reserve_nodes(&s->heap->space, clusters + 2);
 }
 
 /* ---- holding the chunk ------------------------------------------------------------------------
@@ -211,7 +211,8 @@ static mend_result create_chunks(swap *s)
 /* Makes the new chunks usable at a scratch address. */
 static mend_result map_scratch(swap *s)
 {
-    mend_status status = mend_space_place(&s->zone->space, s->size.used_bytes, 0, &s->scratch);
+    mend_status status =
+        mend_space_place(&s->heap->space, s->chunk->zone, s->size.used_bytes, 0, &s->scratch);
     if (status != MEND_DRIVER_OK) { /* addresses that are short are as memory that is */
         return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
                                                    : failed(s, MEND_CALL_reserve, status);
@@ -274,10 +275,10 @@ static void leave_scratch(swap *s)
         return;
     }
     heap->counters.driver_failures++;
-    mend_space_take(&s->zone->space, s->scratch, s->mapped_bytes);
+    mend_space_take(&s->heap->space, s->scratch, s->mapped_bytes);
     for (size_t i = 0; address < end; i++) {
         mend_waits idle = {0};
-        mend_retire_mapping(heap, s->clusters[i].chunk, s->chunk->zone, address, &idle);
+        mend_retire_mapping(heap, s->clusters[i].chunk, address, &idle);
         address += s->clusters[i].size_bytes;
     }
 }
@@ -301,7 +302,7 @@ static void undo(swap *s)
     }
     mend_chunk_end_hold(&heap->chunks, s->chunk);
     mend_swap_end_claims(heap, s->first, s->chunk->address + s->chunk->size_bytes);
-    mend_space_trim(&s->zone->space, s->reservations_before);
+    mend_space_trim(&s->heap->space, s->reservations_before);
 }
 
 /* The bytes of live blocks in a cluster, whose chunk its spans now begin in; its pieces stay
@@ -312,7 +313,7 @@ static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
     uint64_t end = cluster->address + cluster->size_bytes;
     while (mend_span_end(span) <= cluster->address) {
         mend_span *next = span->next;
-        mend_space_give(&s->zone->space, span->address, span->size_bytes);
+        mend_space_give(&s->heap->space, span->address, span->size_bytes);
         mend_layout_cut(s->heap, span);
         span = next;
     }
@@ -347,8 +348,7 @@ static void exchange(swap *s)
         uint64_t live_bytes;
         span = pass_cluster(s, span, cluster, &live_bytes);
         if (chunk->claimed_address != 0) {
-            mend_retire_mapping(heap, chunk, chunk->zone, chunk->claimed_address,
-                                &chunk->claimed_waits);
+            mend_retire_mapping(heap, chunk, chunk->claimed_address, &chunk->claimed_waits);
             chunk->claimed_address = 0;
             heap->counters.chunks_moved++;
         }
@@ -361,7 +361,7 @@ static void exchange(swap *s)
     }
     while (span != NULL && span->address < end && mend_span_end(span) <= end) {
         mend_span *next = span->next;
-        mend_space_give(&s->zone->space, span->address, span->size_bytes);
+        mend_space_give(&s->heap->space, span->address, span->size_bytes);
         mend_layout_cut(heap, span);
         span = next;
     }
@@ -413,8 +413,8 @@ static mend_result perform(swap *s)
         return result;
     }
     exchange(s);
-    mend_step_note_peaks(s->heap);
     result = restore(s);
+    mend_step_note_peaks(s->heap);
     mend_retire_flush(s->heap, MEND_STREAM_UNKNOWN);
     return result;
 }
@@ -423,7 +423,7 @@ mend_result mend_swap_chunk(mend_swap_pass *pass, mend_chunk *chunk)
 {
     mend_heap *heap = pass->heap;
     swap s = {.pass = pass, .heap = heap, .chunk = chunk, .zone = &heap->zones[chunk->zone]};
-    s.reservations_before = s.zone->space.reservation_count;
+    s.reservations_before = heap->space.reservation_count;
     mend_result result = plan(&s);
     if (result == MEND_OK) {
         s.first = mend_layout_first_span(heap, chunk);

@@ -50,10 +50,9 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
         return;
     }
     uint64_t address = chunk->address;
-    int zone = chunk->zone;
     mend_waits waits = {0};
     mend_layout_detach(heap, chunk, &waits);
-    mend_retire_mapping(heap, chunk, zone, address, &waits);
+    mend_retire_mapping(heap, chunk, address, &waits);
 }
 
 /* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
@@ -153,6 +152,21 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes
     return mend_heap_lost_by(heap) != MEND_DRIVER_OK ? result : MEND_OK;
 }
 
+bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
+{
+    uint64_t taken_bytes = heap->space.taken_bytes;
+    uint64_t address_bytes = heap->space.address_bytes;
+    bool is_captured = false;
+    mend_chunk *withdrawn;
+    if (refresh_fences(heap) == MEND_OK &&
+        mend_streams_find_capture(&heap->streams, asking, &is_captured) == MEND_OK) {
+        withdraw_chunks(heap, 0, !is_captured, &withdrawn);
+        mend_retire_flush(heap, asking);
+    }
+    mend_space_trim(&heap->space, 0);
+    return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
+}
+
 mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_swap_try_restore(heap); /* what is missing may be free by now */
@@ -171,9 +185,7 @@ mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t
     mend_result withdraw_result = withdraw_chunks(heap, keep_bytes, !is_captured, &withdrawn);
     result = release_chunks(heap, withdrawn, released_bytes);
     mend_spare_forget(heap);
-    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
-        mend_space_trim(&heap->zones[i].space, 1);
-    }
+    mend_space_trim_but_oldest(&heap->space);
     return withdraw_result != MEND_OK ? withdraw_result : result;
 }
 
@@ -189,11 +201,25 @@ mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
     return result;
 }
 
+bool mend_heap_give_back(mend_heap *heap, uint64_t bytes)
+{
+    uint64_t released_bytes = 0;
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    uint64_t address_bytes = heap->space.address_bytes;
+    mend_door door;
+    mend_heap_trim(heap, reserved_bytes > bytes ? reserved_bytes - bytes : 0, &released_bytes);
+    if (mend_heap_open_door(heap, &door) == MEND_OK) {
+        mend_space_trim(&heap->space, 0); /* the oldest as well */
+        mend_heap_close_door(heap, &door);
+    }
+    return released_bytes > 0 || heap->space.address_bytes < address_bytes;
+}
+
 mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes)
 {
     uint64_t total_bytes = heap->device.total_bytes;
-    heap->config.limit_bytes =
-        limit_bytes == 0 ? total_bytes : mend_min_u64(limit_bytes, total_bytes);
+    heap->config.limit_bytes = limit_bytes == 0 ? heap->config.default_limit_bytes
+                                                : mend_min_u64(limit_bytes, total_bytes);
     uint64_t released_bytes;
     return heap->chunks.reserved_bytes > heap->config.limit_bytes
                ? mend_heap_trim(heap, heap->config.limit_bytes, &released_bytes)

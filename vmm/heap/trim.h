@@ -12,4 +12,9 @@ mend_result mend_heap_trim_inside(mend_heap *heap, uint64_t keep_bytes, uint64_t
  * memory. Reaches the driver; fails only when the context is lost. */
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes, bool *released);
 
+/* Addresses are short: unmaps wholly free chunks that are idle, which stay as memory that can be
+ * mapped anywhere, and gives empty reservations back. True when that has freed any addresses.
+ * Reaches the driver; what it refuses stays. */
+bool mend_trim_addresses(mend_heap *heap, uint32_t asking);
+
 #endif

@@ -3,6 +3,7 @@
  * again, and so on, until little enough is reserved or nothing is left to wait for.
  */
 #include "base/error.h"
+#include "heap/attainable.h"
 #include "heap/door.h"
 #include "heap/heap.h"
 #include "heap/layout.h"
@@ -81,6 +82,7 @@ mend_result mend_heap_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *
 {
     mend_door door;
     mend_result result = mend_heap_open_door(heap, &door);
+    mend_attainable_forget(heap);
     if (result != MEND_OK) {
         return result;
     }

@@ -51,6 +51,14 @@ static uint64_t yielding_clock_ns(const mend_driver *driver)
     return yielding->inner->clock_ns(yielding->inner);
 }
 
+static void yielding_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_yielding *yielding = driver->state;
+    mend_mutex_unlock(yielding->lock);
+    yielding->inner->pause(yielding->inner, duration_ns);
+    mend_mutex_lock(yielding->lock);
+}
+
 static const char *yielding_status_name(const mend_driver *driver, mend_status status)
 {
     const mend_yielding *yielding = driver->state;
@@ -66,6 +74,7 @@ void mend_yielding_init(mend_yielding *yielding, const mend_driver *inner, mend_
                 MEND_DRIVER_SIGNATURES(X)
 #undef X
                     .clock_ns = yielding_clock_ns,
+                .pause = yielding_pause,
                 .status_name = yielding_status_name,
                 .state = yielding,
                 .name = inner->name,

@@ -94,6 +94,14 @@ static bool nodes_are_right(const mend_audit_walk *a)
            mend_audit_broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }
 
+static bool nodes_of_addresses_are_right(const mend_audit_walk *a)
+{
+    const mend_space *space = &a->heap->space;
+    return (space->gaps.count == space->gap_slab.used_count &&
+            space->reservation_count == space->reservation_slab.used_count) ||
+           mend_audit_broken(a, "nodes of gaps or reservations are lost");
+}
+
 /* Nobody is in the midst of a transaction, whose claims would be missed elsewhere. */
 static bool nothing_is_claimed(const mend_audit_walk *a)
 {
@@ -164,13 +172,13 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
     mend_audit_walk a = {.heap = heap, .finding = finding};
     finding[0] = '\0';
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        if (!mend_audit_zone(&a, zone) || !mend_audit_space(&a, zone)) {
+        if (!mend_audit_zone(&a, zone)) {
             return false;
         }
     }
-    if (!mend_audit_chunks(&a) || !mend_audit_retired(&a) || !streams_are_right(&a) ||
-        !nodes_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a) ||
-        !counts_are_right(&a)) {
+    if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_retired(&a) ||
+        !streams_are_right(&a) || !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) ||
+        !nothing_is_claimed(&a) || !groups_are_right(&a) || !counts_are_right(&a)) {
         return false;
     }
     if (heap->cache_closings == 0 &&

@@ -101,10 +101,9 @@ bool mend_audit_chunks(const mend_audit_walk *a)
  * ------------------------------------------------------------------------------------ */
 
 /* What begins at an address: a gap, a mapped chunk or a retired mapping; 0 when nothing does. */
-static uint64_t piece_at(const mend_audit_walk *a, const mend_zone *zone, uint64_t address)
+static uint64_t piece_at(const mend_heap *heap, uint64_t address)
 {
-    const mend_heap *heap = a->heap;
-    uint64_t size_bytes = mend_space_room_at(&zone->space, address);
+    uint64_t size_bytes = mend_space_room_at(&heap->space, address);
     mend_chunk chunk_key = {.address = address};
     mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &chunk_key.by_address);
     if (at != NULL && CHUNK_OF(at)->address == address) {
@@ -118,28 +117,52 @@ static uint64_t piece_at(const mend_audit_walk *a, const mend_zone *zone, uint64
     return size_bytes;
 }
 
-bool mend_audit_space(const mend_audit_walk *a, int zone_number)
+static bool reservation_is_right(const mend_audit_walk *a, const mend_reservation *reservation,
+                                 size_t *gaps)
 {
-    const mend_zone *zone = &a->heap->zones[zone_number];
-    const mend_space *space = &zone->space;
+    const mend_space *space = &a->heap->space;
+    uint64_t end = reservation->address + reservation->size_bytes - space->page_bytes;
+    uint64_t taken_bytes = 0;
+    for (uint64_t address = reservation->address; address < end;) {
+        uint64_t size_bytes = piece_at(a->heap, address);
+        if (size_bytes == 0 || size_bytes > end - address) {
+            return mend_audit_broken(a, "not exactly one of gap, chunk and retired at 0x%llx",
+                                     MEND_AUDIT_HEX(address));
+        }
+        bool is_gap = mend_space_room_at(space, address) != 0;
+        *gaps += is_gap;
+        taken_bytes += is_gap ? 0 : size_bytes;
+        address += size_bytes;
+    }
+    return taken_bytes == reservation->taken_bytes ||
+           mend_audit_broken(a, "the reservation 0x%llx counts wrongly what is taken in it",
+                             MEND_AUDIT_HEX(reservation->address));
+}
+
+bool mend_audit_space(const mend_audit_walk *a)
+{
+    const mend_space *space = &a->heap->space;
     uint64_t address_bytes = 0;
+    uint64_t taken_bytes = 0;
+    size_t gaps = 0;
+    size_t count = 0;
     const mend_list *head = &space->reservations;
     for (const mend_list *at = head->next; at != head; at = at->next) {
         const mend_reservation *reservation = RESERVATION_OF(at);
-        uint64_t end = reservation->address + reservation->size_bytes - space->page_bytes;
         address_bytes += reservation->size_bytes;
-        for (uint64_t address = reservation->address; address < end;) {
-            uint64_t size_bytes = piece_at(a, zone, address);
-            if (size_bytes == 0 || size_bytes > end - address) {
-                return mend_audit_broken(
-                    a, "zone %d: not exactly one of gap, chunk and retired at 0x%llx", zone_number,
-                    MEND_AUDIT_HEX(address));
-            }
-            address += size_bytes;
+        taken_bytes += reservation->taken_bytes;
+        count++;
+        if (!reservation_is_right(a, reservation, &gaps)) {
+            return false;
         }
     }
-    if (address_bytes != space->address_bytes) {
-        return mend_audit_broken(a, "zone %d: the bytes of reservations are wrong", zone_number);
+    if (!mend_tree_is_valid(&space->gaps) || !mend_tree_is_valid(&space->reservations_by_address)) {
+        return mend_audit_broken(a, "a tree of addresses is out of order");
+    }
+    if (address_bytes != space->address_bytes || taken_bytes != space->taken_bytes ||
+        gaps != space->gaps.count || count != space->reservation_count ||
+        count != space->reservations_by_address.count) {
+        return mend_audit_broken(a, "the counts of addresses are wrong");
     }
     return true;
 }

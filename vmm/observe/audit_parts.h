@@ -33,9 +33,9 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 /* Spans, runs, indices and the front cache of a zone (audit_layout.c). */
 bool mend_audit_zone(mend_audit_walk *a, int zone);
 
-/* Chunks, the addresses of a zone, and retired mappings (audit_memory.c). */
+/* Chunks, addresses, and retired mappings (audit_memory.c). */
 bool mend_audit_chunks(const mend_audit_walk *a);
-bool mend_audit_space(const mend_audit_walk *a, int zone);
+bool mend_audit_space(const mend_audit_walk *a);
 bool mend_audit_retired(mend_audit_walk *a);
 
 #endif

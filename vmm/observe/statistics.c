@@ -29,11 +29,6 @@ static uint64_t unmapped_blocks(const mend_heap *heap)
     return count;
 }
 
-static uint64_t mappings_of(const mend_heap *heap)
-{
-    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retired.count;
-}
-
 static void fill_bytes(const mend_heap *heap, mend_stats *stats)
 {
     const mend_chunks *chunks = &heap->chunks;
@@ -47,11 +42,12 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_partial_bytes = large->free_bytes - whole_bytes_in(heap, MEND_ZONE_LARGE);
     stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
+    stats->peer_devices = (uint64_t)heap->allowed.count - 1;
     stats->attainable_bytes = mend_attainable_limit(heap);
     stats->group_bytes = mend_heap_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
-    stats->address_bytes = small->space.address_bytes + large->space.address_bytes;
-    stats->mapped_bytes = small->space.taken_bytes + large->space.taken_bytes - chunks->lost_bytes;
+    stats->address_bytes = heap->space.address_bytes;
+    stats->mapped_bytes = heap->space.taken_bytes - chunks->lost_bytes;
     stats->retired_bytes = heap->retired_bytes;
 }
 
@@ -62,7 +58,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = mend_heap_live_blocks(heap);
     stats->chunks = heap->chunks.all.count;
-    stats->mappings = mappings_of(heap);
+    stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
         stats->streams += heap->streams.items[i].known && heap->streams.items[i].group == 0;
@@ -172,7 +168,7 @@ void mend_observe_reset_peaks(mend_heap *heap)
     counters->peak_live_bytes = counters->live_bytes;
     counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
     counters->peak_live_blocks = mend_heap_live_blocks(heap);
-    counters->peak_mappings = mappings_of(heap);
+    counters->peak_mappings = mend_heap_mappings(heap);
     counters->peak_chunks = heap->chunks.all.count;
     counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {

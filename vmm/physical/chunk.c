@@ -31,9 +31,10 @@ static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
     return order ? order : compare_u64(first->number, second->number);
 }
 
-void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device)
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device, bool rdma)
 {
-    *chunks = (mend_chunks){.driver = driver, .properties = {.device = device}, .next_number = 1};
+    *chunks = (mend_chunks){
+        .driver = driver, .properties = {.device = device, .rdma = rdma}, .next_number = 1};
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->whole, compare_size);
     mend_tree_init(&chunks->all, compare_number);

@@ -67,7 +67,8 @@ typedef struct mend_chunks {
     uint64_t released;
 } mend_chunks;
 
-void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device);
+/* `rdma`: the chunks are made so that they can be registered for it. */
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device, bool rdma);
 
 /* Frees the host's memory only; every chunk was released. */
 void mend_chunks_clear(mend_chunks *chunks);

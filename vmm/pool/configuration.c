@@ -12,6 +12,7 @@
 #define LARGEST_PERCENT 100
 #define MOST_FRACTION   UINT64_C(999999999)
 enum { MOST_FRACTION_DIGITS = 9 };
+#define LARGEST_PEER 62
 
 typedef enum configuration_kind {
     KIND_BYTES,
@@ -20,7 +21,8 @@ typedef enum configuration_kind {
     KIND_OFF,
     KIND_LEVEL,
     KIND_PERCENT,
-    KIND_LOG
+    KIND_LOG,
+    KIND_PEERS
 } configuration_kind;
 
 typedef enum configuration_key {
@@ -56,6 +58,7 @@ static const char *const kind_takes[] = {
     [KIND_LEVEL] = "0, 1 or 2",
     [KIND_PERCENT] = "1 to 100",
     [KIND_LOG] = "debug, info or warning",
+    [KIND_PEERS] = "auto, none, or numbers of devices up to 62 joined by + (0+2)",
 };
 
 static const struct {
@@ -168,6 +171,31 @@ static bool read_limit(slice value, int64_t *read)
     return is_good;
 }
 
+/* auto is 0, what the field is by default. */
+static bool read_peers(slice value, int64_t *read)
+{
+    uint64_t peers = is(value, "none") ? MEND_PEERS_NONE : 0;
+    bool is_list = peers == 0 && !is(value, "auto");
+    for (slice rest = value; is_list;) {
+        uint64_t device = 0;
+        size_t digits = read_number(rest, LARGEST_PEER, &device);
+        if (digits == 0) {
+            return false;
+        }
+        peers |= UINT64_C(1) << device;
+        rest = behind(rest, digits);
+        if (rest.length == 0) {
+            break;
+        }
+        if (rest.text[0] != '+') {
+            return false;
+        }
+        rest = behind(rest, 1);
+    }
+    *read = (int64_t)peers;
+    return true;
+}
+
 static bool read_value(configuration_kind kind, slice value, int64_t *read)
 {
     switch (kind) {
@@ -189,6 +217,8 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
                 : is(value, "warning") ? MEND_LOG_WARNING
                                        : 0;
         return *read != 0;
+    case KIND_PEERS:
+        return read_peers(value, read);
     }
     return false;
 }

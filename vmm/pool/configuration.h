@@ -11,19 +11,13 @@
  * X(key, field of mend_pool_config, kind of value, default, what it means): every key there is.
  * docs/configuration.md shows this table. The kinds:
  *
- * BYTES    a whole number up to 2^60, alone or with KiB, MiB, GiB or TiB; with these also a
- * fraction
- *
+ * BYTES    up to 2^60, alone a whole number; with KiB, MiB, GiB or TiB also a fraction
  * LIMIT    BYTES, or 1% to 100% of the device's memory, which go to limit_percent
- *
  * ON       a switch that is on by default: on is 1, off is -1
- *
  * OFF      a switch that is off by default: on is 1, off is 0
- *
  * LEVEL    0, 1 or 2
- *
  * PERCENT  1 to 100
- *
+ * PEERS    auto, none, or numbers of devices joined by + (0+2)
  * LOG      debug, info or warning
  */
 #define MEND_CONFIGURATION(X)                                                                      \
@@ -33,8 +27,7 @@
     X(small_chunk, small_chunk_bytes, BYTES, "8MiB, less for small limits",                        \
       "the same for small blocks")                                                                 \
     X(small_request, small_request_bytes, BYTES, "1MiB", "largest request that is a small block")  \
-    X(reserve, reserve_bytes, BYTES, "chosen from the device's memory",                            \
-      "addresses reserved at a time")                                                              \
+    X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
     X(stream_waits, allow_stream_waits, ON, "on",                                                  \
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
       "each other")                                                                                \
@@ -56,6 +49,11 @@
     X(ample, ample_percent, PERCENT, "95",                                                         \
       "memory counts as ample while more than this percentage of the limit is not reserved; more " \
       "of it fits more into the limit, less of it saves driver time")                              \
+    X(rdma, rdma, ON, "on",                                                                        \
+      "physical memory can be registered for GPUDirect RDMA, where the device can")                \
+    X(peers, peers, PEERS, "auto",                                                                 \
+      "other devices that may use a pool's memory: those on which the process has a pool, none, "  \
+      "or a list of their numbers")                                                                \
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")                                                               \

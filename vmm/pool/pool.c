@@ -11,6 +11,7 @@
 #include "driver/cuda.h"
 #include "heap/capture_group.h"
 #include "pool/configuration.h"
+#include "pool/peers.h"
 
 #define DEFAULT_SMALL_REQUEST_BYTES MEND_MIB
 
@@ -35,6 +36,9 @@ static mend_result check_config(const mend_pool_config *config)
     }
     if (config->capture_checks < -1 || config->capture_checks > 1) {
         return mend_pool_invalid("mend_pool_config.capture_checks is not -1, 0 or 1");
+    }
+    if (config->rdma < -1 || config->rdma > 1) {
+        return mend_pool_invalid("mend_pool_config.rdma is not -1, 0 or 1");
     }
     if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
         !is_flag(config->swap_when_full)) {
@@ -120,18 +124,61 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
 }
 
 /* The most physical memory the pool may hold. */
-static uint64_t limit_of(const mend_pool_config *config, const mend_device_info *info)
+static uint64_t limit_of(const mend_pool_config *config, const mend_device_info *info,
+                         uint64_t default_limit_bytes)
 {
     uint64_t total_bytes = info->total_bytes;
     uint64_t percent = (uint64_t)config->limit_percent;
     if (percent != 0) {
         return total_bytes / 100 * percent + total_bytes % 100 * percent / 100;
     }
-    return config->limit_bytes == 0 ? total_bytes : mend_min_u64(config->limit_bytes, total_bytes);
+    return config->limit_bytes == 0 ? default_limit_bytes
+                                    : mend_min_u64(config->limit_bytes, total_bytes);
 }
 
-static mend_heap_config heap_config_of(const mend_pool_config *config, const mend_device_info *info)
+/* Where the memory is the host's, to take all of it would end the program, and others. */
+enum { LEFT_PARTS_OF_HOST = 10 };
+
+/* The limit where none is asked for. */
+static mend_result find_default_limit(const mend_pool_config *config, const mend_device_info *info,
+                                      uint64_t *limit_bytes)
 {
+    const mend_driver *driver = config->driver;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    *limit_bytes = info->total_bytes;
+    if (!info->integrated) {
+        return MEND_OK;
+    }
+    mend_driver_call call = MEND_CALL_context_push;
+    mend_status status = driver->context_push(driver, info->context);
+    if (status == MEND_DRIVER_OK) {
+        call = MEND_CALL_memory_info;
+        status = driver->memory_info(driver, &free_bytes, &total_bytes);
+        driver->context_pop(driver);
+    }
+    if (status != MEND_DRIVER_OK && (config->limit_bytes != 0 || config->limit_percent != 0)) {
+        *limit_bytes = limit_of(config, info, 0); /* the one that is given */
+        return MEND_OK;
+    }
+    if (status != MEND_DRIVER_OK) {
+        return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(call), status,
+                                driver->status_name(driver, status),
+                                "the free memory of the host is not known, and no limit is given");
+    }
+    free_bytes = mend_min_u64(free_bytes, info->total_bytes);
+    *limit_bytes = free_bytes - free_bytes / LEFT_PARTS_OF_HOST;
+    mend_log(MEND_LOG_INFO,
+             "%s has the memory of the host, %llu bytes of it free: without a limit a pool takes "
+             "%llu bytes at most",
+             info->name, (unsigned long long)free_bytes, (unsigned long long)*limit_bytes);
+    return MEND_OK;
+}
+
+static mend_heap_config heap_config_of(const mend_pool_config *config, const mend_device_info *info,
+                                       uint64_t default_limit_bytes)
+{
+    bool names_peers = config->peers != MEND_PEERS_NONE;
     return (mend_heap_config){
         .device = config->device,
         .allow_stream_waits = config->allow_stream_waits >= 0,
@@ -140,7 +187,10 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .front_cache = config->front_cache >= 0,
         .capture_checks = config->capture_checks >= 0,
         .swap_when_full = config->swap_when_full == 1,
-        .limit_bytes = limit_of(config, info),
+        .rdma = config->rdma >= 0,
+        .peers = names_peers ? config->peers : 0,
+        .limit_bytes = limit_of(config, info, default_limit_bytes),
+        .default_limit_bytes = default_limit_bytes,
         .chunk_bytes = config->chunk_bytes,
         .small_chunk_bytes = config->small_chunk_bytes,
         .small_request_bytes =
@@ -162,6 +212,37 @@ static mend_result check_limit(const mend_heap_config *config, const mend_device
                      (unsigned long long)info->granularity_bytes);
 }
 
+/* Makes the heap on an open device. */
+static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
+                             const mend_device_info *info)
+{
+    uint64_t default_limit_bytes = 0;
+    mend_result result = mend_peers_check(config, info);
+    if (result == MEND_OK) {
+        result = find_default_limit(config, info, &default_limit_bytes);
+    }
+    if (result == MEND_OK) {
+        mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
+        result = check_limit(&heap_config, info);
+        result = result == MEND_OK ? mend_heap_init(&pool->heap, config->driver, info, &heap_config)
+                                   : result;
+    }
+    return result;
+}
+
+/* What it knows of others it forgets again, if it is not to be. */
+static mend_result join_process(mend_pool *pool)
+{
+    mend_process_join(&pool->member);
+    mend_result result = mend_peers_meet(pool);
+    if (result != MEND_OK) {
+        mend_process_leave(&pool->member);
+        mend_heap_destroy(&pool->heap);
+        mend_pressure_destroy(&pool->pressure);
+    }
+    return result;
+}
+
 /* Opens the device and makes the heap on it. */
 static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
 {
@@ -170,27 +251,28 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     if (result != MEND_OK) {
         return result;
     }
-    mend_heap_config heap_config = heap_config_of(config, &info);
-    result = check_limit(&heap_config, &info);
-    if (result == MEND_OK) {
-        result = mend_heap_init(&pool->heap, config->driver, &info, &heap_config);
-    }
+    result = make_heap(pool, config, &info);
     if (result != MEND_OK) {
         config->driver->device_close(config->driver, config->device);
         return result;
     }
     mend_pressure_init(&pool->pressure);
+    pool->meets_peers = config->peers == 0;
     pool->driver = config->driver;
     pool->device = config->device;
     pool->audit_level = config->audit_level;
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
-    mend_process_join(&pool->member);
+    result = join_process(pool);
+    if (result != MEND_OK) {
+        config->driver->device_close(config->driver, config->device);
+        return result;
+    }
     if (config->log_level != 0) {
         mend_process_show_log(config->log_level);
     }
     mend_log(MEND_LOG_INFO, "pool on device %d (%s), limit %llu bytes", config->device, info.name,
-             (unsigned long long)heap_config.limit_bytes);
+             (unsigned long long)pool->heap.config.limit_bytes);
     return MEND_OK;
 }
 
@@ -246,6 +328,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (result != MEND_OK) {
         return result;
     }
+    mend_thread_error error_before = *mend_process_error();
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
@@ -268,6 +351,9 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (has_blocks) {
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",
                               device, remains);
+    }
+    if (result == MEND_OK) {
+        *mend_process_error() = error_before; /* what was asked again, or needs no answer */
     }
     return result;
 }

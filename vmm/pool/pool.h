@@ -19,6 +19,7 @@ struct mend_pool {
     mend_process_member member; /* among the pools of the process */
     mend_pressure pressure;
     int audit_level;
+    bool meets_peers; /* devices with a pool of the process may use its memory */
 };
 
 /* An error of an argument, in words. MEND_ERROR_INVALID_ARGUMENT. */

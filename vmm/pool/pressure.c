@@ -157,6 +157,17 @@ static uint64_t lacking_bytes(const mend_shortage *shortage)
                : shortage->refused_bytes;
 }
 
+/* Asks the next sibling, without the lock. False when there is none left. */
+static bool ask_sibling(mend_pool *pool, uint64_t bytes, uint64_t *cursor, bool *gave)
+{
+    *gave = false;
+    mend_heap_unlock(&pool->heap);
+    bool is_asked = mend_siblings_trim_next(pool, bytes, cursor, gave);
+    mend_heap_lock(&pool->heap);
+    pool->pressure.sibling_trims += is_asked;
+    return is_asked;
+}
+
 /* Siblings give back what the device lacks, one after the other until there is room. They are left
  * alone when it is the limit that stands in the way. */
 static mend_result try_after_siblings(mend_pool *pool, const attempt *a)
@@ -164,15 +175,10 @@ static mend_result try_after_siblings(mend_pool *pool, const attempt *a)
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     mend_shortage shortage = pool->heap.shortage;
     uint64_t cursor = 0;
-    bool is_asked = true;
-    while (result == MEND_ERROR_OUT_OF_MEMORY && is_asked && shortage.refused_bytes > 0) {
-        uint64_t released_bytes = 0;
-        mend_heap_unlock(&pool->heap);
-        is_asked =
-            mend_siblings_trim_next(pool, lacking_bytes(&shortage), &cursor, &released_bytes);
-        mend_heap_lock(&pool->heap);
-        pool->pressure.sibling_trims += is_asked;
-        if (released_bytes > 0) {
+    bool gave = false;
+    while (result == MEND_ERROR_OUT_OF_MEMORY && shortage.refused_bytes > 0 &&
+           ask_sibling(pool, lacking_bytes(&shortage), &cursor, &gave)) {
+        if (gave) {
             result = search(pool, a, MEND_EFFORT_NO_HOST_WAIT);
             shortage = pool->heap.shortage;
         }
@@ -281,6 +287,34 @@ static mend_result search_to_the_end(mend_pool *pool, const attempt *a)
     return result;
 }
 
+/* What siblings are to give when the last search has failed. Where it lacked addresses alone, all
+ * that they do not use; memory where only this search was refused any, for what a pool keeps to
+ * swap with is spent at last. 0: they cannot help. */
+static uint64_t wanted_at_last(const mend_pool *pool, mend_result result, bool were_asked)
+{
+    if (result == MEND_ERROR_OUT_OF_ADDRESSES) {
+        return UINT64_MAX;
+    }
+    return result == MEND_ERROR_OUT_OF_MEMORY && !were_asked ? lacking_bytes(&pool->heap.shortage)
+                                                             : 0;
+}
+
+/* The last search, and again after each sibling that gives anything. */
+static mend_result search_with_siblings(mend_pool *pool, const attempt *a, bool were_asked)
+{
+    mend_result result = search_to_the_end(pool, a);
+    uint64_t wanted_bytes = wanted_at_last(pool, result, were_asked);
+    uint64_t cursor = 0;
+    bool gave = false;
+    while (wanted_bytes > 0 && ask_sibling(pool, wanted_bytes, &cursor, &gave)) {
+        if (gave) {
+            result = search_to_the_end(pool, a);
+            wanted_bytes = wanted_at_last(pool, result, were_asked);
+        }
+    }
+    return result;
+}
+
 /* Something but the GPU itself may give memory back. */
 static bool has_helpers(const mend_pool *pool, const attempt *a)
 {
@@ -292,16 +326,17 @@ static bool has_helpers(const mend_pool *pool, const attempt *a)
 static mend_result climb(mend_pool *pool, const attempt *a)
 {
     if (!has_helpers(pool, a)) {
-        return search_to_the_end(pool, a);
+        return search_with_siblings(pool, a, false);
     }
     mend_result result = allocate(pool, a, MEND_EFFORT_NO_HOST_WAIT);
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+    bool were_asked = result == MEND_ERROR_OUT_OF_MEMORY && pool->heap.shortage.refused_bytes > 0;
+    if (were_asked) {
         result = try_after_siblings(pool, a);
     }
     if (result == MEND_ERROR_OUT_OF_MEMORY && !a->is_in_callback) {
         result = try_after_callbacks(pool, a);
     }
-    return result == MEND_ERROR_OUT_OF_MEMORY ? search_to_the_end(pool, a) : result;
+    return result == MEND_ERROR_OUT_OF_MEMORY ? search_with_siblings(pool, a, were_asked) : result;
 }
 
 static mend_result make_room(mend_pool *pool, const attempt *a)

@@ -1,20 +1,16 @@
 #include "pool/siblings.h"
 
-static uint64_t trim(mend_pool *sibling, uint64_t bytes)
+static bool trim(mend_pool *sibling, uint64_t bytes)
 {
-    uint64_t released_bytes = 0;
     if (mend_pool_enter_making(sibling) != MEND_OK) {
-        return 0; /* it is broken */
+        return false; /* it is broken */
     }
-    uint64_t reserved_bytes = sibling->heap.chunks.reserved_bytes;
-    uint64_t keep_bytes = reserved_bytes > bytes ? reserved_bytes - bytes : 0;
-    mend_heap_trim(&sibling->heap, keep_bytes, &released_bytes);
+    bool gave = mend_heap_give_back(&sibling->heap, bytes);
     mend_pool_leave_making(sibling, MEND_OK);
-    return released_bytes;
+    return gave;
 }
 
-bool mend_siblings_trim_next(mend_pool *pool, uint64_t bytes, uint64_t *cursor,
-                             uint64_t *released_bytes)
+bool mend_siblings_trim_next(mend_pool *pool, uint64_t bytes, uint64_t *cursor, bool *gave)
 {
     mend_process_member *member = mend_process_visit_next(pool->driver, pool->device, cursor);
     if (member == &pool->member) {
@@ -24,7 +20,7 @@ bool mend_siblings_trim_next(mend_pool *pool, uint64_t bytes, uint64_t *cursor,
     if (member == NULL) {
         return false;
     }
-    *released_bytes = trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes);
+    *gave = trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes);
     mend_process_visit_end(member);
     return true;
 }

@@ -6,9 +6,9 @@
 #include "pool/pool.h"
 
 /* Asks the next sibling, of those that joined after *cursor (0 at first), to give back so many
- * bytes or, as chunks are given back whole, a little more. False when there is none left.
+ * bytes or, as chunks are given back whole, a little more, and the addresses it does not use; *gave
+ * says whether it had any. False when there is none left.
  * Without locks: the sibling may be asking this pool meanwhile. */
-bool mend_siblings_trim_next(mend_pool *pool, uint64_t bytes, uint64_t *cursor,
-                             uint64_t *released_bytes);
+bool mend_siblings_trim_next(mend_pool *pool, uint64_t bytes, uint64_t *cursor, bool *gave);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/align.h"
 #include "sim/capture.h"
-#include "sim/sim.h"
+#include "sim/scrub.h"
 
 /* Handles are numbers that never come back, so that a stale one is always noticed. */
 enum { HANDLE_STEP = 512 };
@@ -18,6 +18,7 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
 {
     uint64_t unit = plain ? MEND_SIM_PLAIN_BLOCK_BYTES : sim->config.page_bytes;
     uint64_t free_bytes = mend_sim_free_bytes(sim, device);
+    mend_sim_scrub_for(sim, device, size_bytes);
     if (size_bytes > free_bytes || mend_align_up(size_bytes, unit) > free_bytes ||
         !mend_slab_reserve(&sim->chunk_slab, 1)) {
         return NULL;
@@ -47,8 +48,10 @@ void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
         return;
     }
     sim->devices[chunk->device].charged_bytes -= chunk->charged_bytes;
+    mend_sim_scrub_given(sim, chunk->device, chunk->charged_bytes);
     if (!chunk->plain) {
         sim->ledger.chunks--;
+        sim->ledger.rdma_chunks -= chunk->rdma;
         sim->ledger.chunk_bytes -= chunk->size_bytes;
         mend_sim_content_give(sim, chunk);
     }
@@ -79,7 +82,8 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
         return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE, "create: there is no device %d",
                                properties->device);
     }
-    if ((properties->share_types & ~MEND_SHARE_FILE_DESCRIPTOR) != 0 || properties->rdma) {
+    bool lacks_rdma = properties->rdma && sim->config.has_rdma == 0;
+    if ((properties->share_types & ~MEND_SHARE_FILE_DESCRIPTOR) != 0 || lacks_rdma) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
     return MEND_DRIVER_OK;
@@ -101,6 +105,8 @@ mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     chunk->share_types = properties->share_types;
+    chunk->rdma = properties->rdma;
+    sim->ledger.rdma_chunks += properties->rdma;
     *handle = mend_sim_chunk_add_handle(sim, chunk);
     return MEND_DRIVER_OK;
 }

@@ -80,6 +80,21 @@ mend_context mend_sim_context_of(int context)
     return (mend_context)(CONTEXT_BASE + (uintptr_t)context);
 }
 
+bool mend_sim_can_reach(const mend_sim *sim, int other, int device)
+{
+    int group = sim->config.peer_group;
+    return other != device && (group == 0 || other / group == device / group);
+}
+
+static uint64_t peers_of(const mend_sim *sim, int device)
+{
+    uint64_t peers = 0;
+    for (int i = 0; i < sim->config.device_count; i++) {
+        peers |= mend_sim_can_reach(sim, i, device) ? UINT64_C(1) << i : 0;
+    }
+    return peers;
+}
+
 mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info)
 {
     if (device < 0 || device >= sim->config.device_count) {
@@ -92,7 +107,10 @@ mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *in
         .recommended_bytes = sim->config.page_bytes,
         .virtual_memory = true,
         .share_file_descriptor = true,
+        .rdma = sim->config.has_rdma != 0,
+        .integrated = sim->config.is_integrated != 0,
         .aliasing = true,
+        .peers = peers_of(sim, device),
     };
     snprintf(info->name, sizeof(info->name), "simulated device %d", device);
     sim->devices[device].open_count++;

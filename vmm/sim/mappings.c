@@ -230,6 +230,25 @@ static mend_status check_devices(mend_sim *sim, const int *devices, int count, u
     return MEND_DRIVER_OK;
 }
 
+/* Each device is that of the memory or one that can reach it. */
+static mend_status check_peers(mend_sim *sim, const mend_sim_mapping *mapping, uint64_t count,
+                               const int *devices, int device_count)
+{
+    for (uint64_t left = count; left > 0; left--) {
+        for (int i = 0; i < device_count; i++) {
+            int home = mapping->chunk->device;
+            if (devices[i] != home && !mend_sim_can_reach(sim, devices[i], home)) {
+                return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE,
+                                       "set_access: device %d cannot reach memory of device %d",
+                                       devices[i], home);
+            }
+        }
+        mend_tree_node *next = mend_tree_next(&mapping->by_address);
+        mapping = next != NULL ? MAPPING_OF(next) : NULL;
+    }
+    return MEND_DRIVER_OK;
+}
+
 mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
                                 const int *devices, int device_count)
 {
@@ -238,6 +257,9 @@ mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_b
     mend_status status = check_devices(sim, devices, device_count, &mask);
     if (status == MEND_DRIVER_OK) {
         status = check_whole(sim, "set_access", address, size_bytes, &mapping);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = check_peers(sim, mapping, sim->bill_mappings, devices, device_count);
     }
     if (status != MEND_DRIVER_OK) {
         return status;
@@ -250,5 +272,6 @@ mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_b
         mend_tree_node *next = mend_tree_next(&mapping->by_address);
         mapping = next != NULL ? MAPPING_OF(next) : NULL;
     }
+    sim->bill_mappings *= (uint64_t)device_count; /* each has page tables of its own */
     return MEND_DRIVER_OK;
 }

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "sim/sim.h"
+#include "sim/scrub.h"
 
 void mend_sim_reference_prices(mend_sim_prices *prices)
 {
@@ -51,7 +51,7 @@ mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices)
     return MEND_ERROR_INVALID_ARGUMENT;
 }
 
-static void fill_by_call(mend_sim_price by_call[MEND_DRIVER_CALL_COUNT],
+static void fill_by_call(mend_sim_price by_call[MEND_DRIVER_CALL_COUNT + 1],
                          const mend_sim_prices *prices)
 {
     /* `synchronize` is the price of three calls. */
@@ -90,11 +90,16 @@ static wide cost_of(const mend_sim *sim, const mend_sim_price *price)
            (wide)sim->bill_mappings * price->mapping_ns;
 }
 
-void mend_sim_charge(mend_sim *sim)
+void mend_sim_charge(mend_sim *sim, bool did_its_work)
 {
     mend_sim_ledger *ledger = &sim->ledger;
-    wide cost = cost_of(sim, &sim->price[sim->call]);
-    wide compared = cost_of(sim, &sim->compared_price[sim->call]);
+    wide cost = sim->bill_scrub_ns;
+    wide compared = 0;
+    if (did_its_work) {
+        cost += cost_of(sim, &sim->price[sim->call]);
+        compared = cost_of(sim, &sim->compared_price[sim->call]);
+    }
+    ledger->scrub_wait_ns += sim->bill_scrub_ns;
     ledger->driver_time_ns = sum_to_the_end(ledger->driver_time_ns, cost);
     ledger->compared_time_ns = sum_to_the_end(ledger->compared_time_ns, compared);
     if (sim->config.prices_advance_clock && cost != 0) {

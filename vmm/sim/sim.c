@@ -43,7 +43,7 @@ static mend_result fill_defaults(mend_sim_config *config)
                  config->address_bytes <= MOST_BYTES &&
                  config->address_bytes >= config->page_bytes && config->device_count > 0 &&
                  config->device_count <= MEND_SIM_MOST_DEVICES &&
-                 (unsigned)config->content <= MEND_SIM_CONTENT_BYTES;
+                 (unsigned)config->content <= MEND_SIM_CONTENT_BYTES && config->peer_group >= 0;
     if (!valid) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
@@ -159,6 +159,7 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
     sim->call = call;
     sim->bill_bytes = size_bytes;
     sim->bill_mappings = 0;
+    sim->bill_scrub_ns = 0;
     bool can_fail = mend_sim_call_can_fail(call);
     sim->fallible_calls += can_fail;
     mend_status status = mend_sim_out_of_order(sim, call);
@@ -171,9 +172,7 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
 mend_status mend_sim_call_end(mend_sim *sim, mend_status status)
 {
     bool not_ready_yet = status == MEND_DRIVER_NOT_READY && sim->call == MEND_CALL_event_query;
-    if (status == MEND_DRIVER_OK || not_ready_yet) {
-        mend_sim_charge(sim);
-    }
+    mend_sim_charge(sim, status == MEND_DRIVER_OK || not_ready_yet);
     mend_mutex_unlock(&sim->mutex);
     return status;
 }

@@ -50,6 +50,7 @@ typedef struct mend_sim_chunk {
     uint64_t share_count;
     int device;
     int share_types;
+    bool rdma;
     bool plain;
 } mend_sim_chunk;
 
@@ -161,6 +162,8 @@ typedef struct mend_sim_handles {
 typedef struct mend_sim_device {
     uint64_t charged_bytes; /* by chunks and plain allocations */
     uint64_t foreign_bytes;
+    uint64_t dirty_bytes; /* given back and not clean yet, at clean_ns */
+    uint64_t clean_ns;    /* up to when cleaning has been accounted for */
     uint64_t open_count;
     uint64_t tail_ns;          /* when all that is queued on its streams is done */
     uint64_t blocking_tail_ns; /* and on those that take turns with the legacy stream */
@@ -185,9 +188,9 @@ typedef struct mend_sim_standing_fault {
 struct mend_sim {
     mend_driver table;
     mend_mutex mutex;
-    mend_sim_config config; /* defaults filled in */
-    mend_sim_price price[MEND_DRIVER_CALL_COUNT];
-    mend_sim_price compared_price[MEND_DRIVER_CALL_COUNT]; /* by the second list */
+    mend_sim_config config;                           /* defaults filled in */
+    mend_sim_price price[MEND_DRIVER_CALL_COUNT + 1]; /* by call, and one that is of none */
+    mend_sim_price compared_price[MEND_DRIVER_CALL_COUNT + 1]; /* by the second list */
 
     mend_sim_device devices[MEND_SIM_MOST_DEVICES];
     uint64_t space_base; /* addresses from here */
@@ -228,6 +231,7 @@ struct mend_sim {
     mend_driver_call call;
     uint64_t bill_bytes;
     uint64_t bill_mappings;
+    uint64_t bill_scrub_ns; /* waited, whether the call did its work or not */
 
     atomic_bool watched; /* an observer is set: the lock tells which */
     mend_sim_watch watch;
@@ -351,6 +355,9 @@ static inline int mend_sim_device_of(int context)
 mend_status mend_sim_current_device(mend_sim *sim, int *device);
 mend_status mend_sim_current_context(mend_sim *sim, int *context);
 mend_context mend_sim_context_of(int context);
+
+/* Another device can be given access to the memory of this one. */
+bool mend_sim_can_reach(const mend_sim *sim, int other, int device);
 mend_status mend_sim_context_device(mend_sim *sim, int *device);
 mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info);
 mend_status mend_sim_device_close(mend_sim *sim, int device);
@@ -463,8 +470,8 @@ void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
 void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
                            const mend_sim_prices *compared);
 
-/* Adds the price of the call under way to the ledger and, if so configured, to the clock. */
-void mend_sim_charge(mend_sim *sim);
+/* Adds the price of the call under way to ledger and clock; of one that failed only its wait. */
+void mend_sim_charge(mend_sim *sim, bool did_its_work);
 
 /* The answer of the first fault that matches; OK: none does. */
 mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes);

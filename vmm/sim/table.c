@@ -264,6 +264,11 @@ static uint64_t table_clock_ns(const mend_driver *driver)
     return mend_sim_now_ns(driver->state);
 }
 
+static void table_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    mend_sim_advance(driver->state, duration_ns);
+}
+
 static const char *table_status_name(const mend_driver *driver, mend_status status)
 {
     (void)driver;
@@ -279,6 +284,7 @@ void mend_sim_table_fill(mend_sim *sim)
         MEND_DRIVER_CALLS(X)
 #undef X
             .clock_ns = table_clock_ns,
+        .pause = table_pause,
         .status_name = table_status_name,
     };
 }

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "mend/mend_results.h"
+#include "mend/mend_stats.h"
 #include "mend/mend_types.h"
 
 #ifdef __cplusplus
@@ -42,15 +43,18 @@ typedef struct mend_pool_config {
     int allow_stream_waits;    /* 0: default, on. -1: off, the pool never makes one stream wait for
                                   another (for kernels that spin on each other) */
     const mend_driver *driver; /* NULL: CUDA. Borrowed; must outlive the pool */
-    uint64_t limit_bytes;      /* most physical memory the pool may hold; 0, or more than the
-                                  device has: all of it; less than a page of the device (2 MiB on
-                                  those known): refused */
+    uint64_t limit_bytes;      /* most physical memory the pool may hold; more than the device has:
+                                  all of it; less than a page of the device (2 MiB on those known):
+                                  refused. 0: all of the device; of one whose memory is the host's,
+                                  nine tenths of what is free when the pool is created */
     uint64_t chunk_bytes;      /* usual size of a chunk of the large zone; 0: chosen from the limit.
                                   Rounded up to a page. Sizes of chunks and of reserve_bytes: at
                                   most 2^60 */
     uint64_t small_chunk_bytes;   /* the same for the small zone; 0: 8 MiB, less for small limits */
     uint64_t small_request_bytes; /* requests up to this size go to the small zone; 0: 1 MiB */
-    uint64_t reserve_bytes; /* addresses reserved at a time; 0: chosen from the device's size */
+    uint64_t reserve_bytes; /* addresses reserved at a time for requests of one kind, small or large
+                               ones; 0: twice the device's memory. Fewer where the driver has not so
+                               many, down to what one block needs */
     int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. The pool asks
                                the driver at each call whether a handle still means the stream it
                                knows (which drivers before CUDA 12.0 cannot tell), and records an
@@ -86,10 +90,16 @@ typedef struct mend_pool_config {
     int capture_checks;     /* 0: default, on. -1: off, for a program that captures in groups alone,
                                or not at all: the driver is not asked at each call on a created
                                stream whether that stream is captured */
+    int rdma;               /* 0: default, on: physical memory is made so that it can be registered
+                               for GPUDirect RDMA, where the device can. -1: off */
+    uint64_t peers;         /* other devices that may use the pool's memory. 0: default, those that
+                               can reach it and on which the process has a pool of the same driver,
+                               from when it has. MEND_PEERS_NONE: none. Else bit n: device n, from
+                               the beginning, and no other. Each makes mapping dearer */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0             \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0       \
     }
 
 /*
@@ -223,9 +233,10 @@ MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *r
  */
 MEND_API mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* Sets the most physical memory the pool may hold, in bytes (0, or more than the device has: all of
- * it). From then on the pool grows no further than this; of what is reserved above it, it gives
- * back what it can, as mend_trim. The limit is set even where that fails. Results as mend_trim. */
+/* Sets the most physical memory the pool may hold, in bytes (0: as mend_pool_config; more than the
+ * device has: all of it). From then on the pool grows no further than this; of what is reserved
+ * above it, it gives back what it can, as mend_trim. The limit is set even where that fails.
+ * Results as mend_trim. */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
 /* How much could be had of a pool. */
@@ -253,8 +264,8 @@ typedef struct mend_room {
  * Calls the driver as an allocation that finds no room: to ask for the device's memory, to get to
  * know the stream, to record and query events and to unmap what is not used any more; never waits
  * for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST.
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room);
 
@@ -390,93 +401,6 @@ MEND_API mend_result mend_group_end(mend_group *group);
 MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
 
 /* ---- observe --------------------------------------------------------------------------------- */
-
-/* X(field, unit, meaning): every figure of mend_stats, in bytes (B) or as a count (1). Counters
- * count since the pool was created; fields named peak_... are maxima since then or since
- * mend_reset_peak_stats. */
-#define MEND_STATS(X)                                                                              \
-    X(live_bytes, "B", "bytes in blocks the user holds, sizes rounded up to 512")                  \
-    X(requested_bytes, "B", "bytes asked for in the blocks the user holds")                        \
-    X(reserved_bytes, "B", "physical memory the pool holds")                                       \
-    X(free_bytes, "B", "reserved and not live; the sum of the next three")                         \
-    X(free_whole_bytes, "B", "in chunks wholly free, usable in any place")                         \
-    X(free_partial_bytes, "B", "in chunks partly in use, usable in their place")                   \
-    X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
-    X(peak_live_bytes, "B", "largest live_bytes")                                                  \
-    X(peak_reserved_bytes, "B", "largest reserved_bytes")                                          \
-    X(limit_bytes, "B", "most physical memory the pool may hold")                                  \
-    X(address_bytes, "B", "addresses reserved")                                                    \
-    X(mapped_bytes, "B", "addresses mapped, retired mappings included")                            \
-    X(retired_bytes, "B", "of these, mappings that wait for a fence to be unmapped")               \
-    X(live_blocks, "1", "blocks the user holds")                                                   \
-    X(peak_live_blocks, "1", "largest live_blocks")                                                \
-    X(chunks, "1", "physical allocations held")                                                    \
-    X(mappings, "1", "mappings held, retired ones included")                                       \
-    X(peak_mappings, "1", "largest mappings")                                                      \
-    X(streams, "1", "streams the pool knows")                                                      \
-    X(groups, "1", "groups created and not released")                                              \
-    X(allocations, "1", "successful mend_alloc")                                                   \
-    X(frees, "1", "successful mend_free of a block")                                               \
-    X(out_of_memory, "1", "mend_alloc that ended in out of memory")                                \
-    X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
-    X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
-    X(placed_afresh, "1", "requests for which chunks were mapped at a fresh address")              \
-    X(chunks_moved, "1", "wholly free chunks mapped at another address")                           \
-    X(chunks_remade, "1", "wholly free chunks given back so that one of the right size is made")   \
-    X(moves_spared, "1", "requests for which memory was created so that no chunk had to be moved") \
-    X(chunks_created, "1", "physical allocations made")                                            \
-    X(chunks_released, "1", "physical allocations given back")                                     \
-    X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
-    X(host_waits, "1", "times the host waited for the GPU")                                        \
-    X(pressure_calls, "1", "pressure callbacks called")                                            \
-    X(sibling_trims, "1", "times other pools of the device were asked to give memory back")        \
-    X(driver_failures, "1", "driver calls that failed and were undone or worked around")           \
-    X(cache_hits, "1", "requests served by the front cache; part of placed_in_run")                \
-    X(cached_blocks, "1", "freed blocks that the front cache keeps")                               \
-    X(cached_bytes, "B", "bytes in them, part of the free ones")                                   \
-    X(swaps, "1", "partly used chunks made wholly free by copying what lived in them")             \
-    X(copied_bytes, "B", "bytes copied for that")                                                  \
-    X(unmapped_blocks, "1", "live blocks that no swap could map again so far")                     \
-    X(device_bytes, "B", "physical memory of the device")                                          \
-    X(created_bytes, "B", "physical memory taken so far, given back or not")                       \
-    X(peak_chunks, "1", "largest chunks")                                                          \
-    X(allocated_bytes, "B", "bytes in all blocks there were so far, sizes rounded up to 512")      \
-    X(allocated_requested_bytes, "B", "bytes asked for in all blocks there were so far")           \
-    X(peak_requested_bytes, "B", "largest requested_bytes")                                        \
-    X(small_live_blocks, "1", "of live_blocks, those in chunks of the small zone")                 \
-    X(small_live_bytes, "B", "of live_bytes")                                                      \
-    X(small_requested_bytes, "B", "of requested_bytes")                                            \
-    X(small_reserved_bytes, "B", "of reserved_bytes, what is mapped in the small zone")            \
-    X(small_chunks, "1", "of chunks, those mapped there")                                          \
-    X(small_allocations, "1", "of allocations")                                                    \
-    X(small_allocated_bytes, "B", "of allocated_bytes")                                            \
-    X(small_allocated_requested_bytes, "B", "of allocated_requested_bytes")                        \
-    X(peak_small_live_blocks, "1", "largest small_live_blocks")                                    \
-    X(peak_small_live_bytes, "B", "largest small_live_bytes")                                      \
-    X(peak_small_requested_bytes, "B", "largest small_requested_bytes")                            \
-    X(peak_small_reserved_bytes, "B", "largest small_reserved_bytes")                              \
-    X(peak_large_live_blocks, "1", "most live blocks in chunks of the large zone")                 \
-    X(peak_large_live_bytes, "B", "most bytes in them")                                            \
-    X(peak_large_requested_bytes, "B", "most bytes asked for in them")                             \
-    X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
-    X(attainable_bytes, "B",                                                                       \
-      "most physical memory the pool can have now: the limit, or less where the device refused "   \
-      "memory under it")                                                                           \
-    X(group_bytes, "B", "of free_bytes, held for graphs of groups")                                \
-    X(captures, "1", "captures outside of groups whose memory is kept for their graphs")
-
-/* The figures of a pool. */
-typedef struct mend_stats {
-    size_t struct_size;
-#define X(field, unit, meaning) uint64_t field;
-    MEND_STATS(X)
-#undef X
-} mend_stats;
-#define MEND_STATS_ZERO(field, unit, meaning) , 0
-#define MEND_STATS_INIT                                                                            \
-    {                                                                                              \
-        sizeof(mend_stats) MEND_STATS(MEND_STATS_ZERO)                                             \
-    }
 
 /* Fills *stats with one consistent picture. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT.
  */

@@ -36,7 +36,9 @@ typedef struct mend_sim_price {
     uint64_t mib_ns;     /* for each MiB */
 } mend_sim_price;
 
-/* X(call): the calls that have a price. Order of mend_sim_prices. */
+/* X(call): the calls that have a price. Order of mend_sim_prices. `scrub` is no call: the device
+ * cleans memory that was given back, in the background, at its price for each MiB; a creation that
+ * finds less clean memory than it needs waits for the rest, and one that is refused for all. */
 #define MEND_SIM_PRICED_CALLS(X)                                                                   \
     X(reserve)                                                                                     \
     X(address_free)                                                                                \
@@ -54,7 +56,8 @@ typedef struct mend_sim_price {
     X(stream_wait)                                                                                 \
     X(synchronize)                                                                                 \
     X(memory_info)                                                                                 \
-    X(copy)
+    X(copy)                                                                                        \
+    X(scrub)
 
 /* A price for each call. */
 typedef struct mend_sim_prices {
@@ -98,10 +101,15 @@ typedef struct mend_sim_config {
                                 mode lets it make unsafe calls; 0: by nobody */
     const mend_sim_prices *compared_prices; /* copied; NULL: none. A second list, by which the
                                                ledger counts the same calls */
+    int peer_group;    /* devices reach each other's memory within groups of so many, by their
+                          numbers; 0: all do; 1: none does */
+    int is_integrated; /* 1: the devices say that their memory is the host's */
+    int has_rdma;      /* 1: chunks can be made for RDMA */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL   \
+        sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
+            0, 0, 0                                                                                \
     }
 
 /* Makes a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -300,10 +308,13 @@ typedef struct mend_sim_ledger {
     uint64_t captured_records; /* events recorded on captured streams: legal, and yet no business of
                                   an allocator, for whoever waits for one joins the capture */
     uint64_t compared_time_ns; /* sum of the prices of all calls by compared_prices */
+    uint64_t rdma_chunks;      /* of chunks, those made for RDMA */
+    uint64_t scrub_wait_ns;    /* of driver_time_ns, what creations waited until memory was clean */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0  \
+        sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+            0, 0                                                                                   \
     }
 
 /* Fills *ledger with one consistent picture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */

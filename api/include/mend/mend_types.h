@@ -47,6 +47,9 @@ typedef struct mend_driver mend_driver; /* a table of driver calls: CUDA, or a s
 
 /* ---- log ------------------------------------------------------------------------------------- */
 
+/* For mend_pool_config.peers: no other device may use the pool's memory. */
+#define MEND_PEERS_NONE (1ull << 63)
+
 /* How much a line of the log matters. */
 typedef enum mend_log_level {
     MEND_LOG_DEBUG = 1,  /* to follow what the library does */

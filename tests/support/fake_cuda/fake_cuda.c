@@ -17,6 +17,7 @@ static void create_fake(void)
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     config.memory_bytes = MEND_GIB;
     config.content = MEND_SIM_CONTENT_BYTES;
+    config.has_rdma = 1;
     if (mend_sim_create(&config, &fake.sim) != MEND_OK) {
         fake.switches.init_status = MEND_DRIVER_NO_DEVICE;
         return;
@@ -62,15 +63,27 @@ mend_status cuGetErrorName(mend_status status, const char **name)
 
 mend_status cuDeviceGetCount(int *count)
 {
-    return inner()->device_count(inner(), count);
+    mend_status status = inner()->device_count(inner(), count);
+    *count += status == MEND_DRIVER_OK ? fake_cuda_get()->switches.more_devices : 0;
+    return status;
 }
 
 mend_status cuDeviceGet(mend_cu_device *device, int ordinal)
 {
-    if (ordinal != 0) {
+    if (ordinal < 0 || ordinal > fake_cuda_get()->switches.more_devices) {
         return MEND_DRIVER_INVALID_DEVICE;
     }
     *device = ordinal;
+    return MEND_DRIVER_OK;
+}
+
+mend_status cuDeviceCanAccessPeer(int *can, mend_cu_device device, mend_cu_device peer)
+{
+    const fake_cuda_switches *switches = &fake_cuda_get()->switches;
+    if (device == peer) {
+        return MEND_DRIVER_INVALID_DEVICE;
+    }
+    *can = peer == 0 && (switches->peers >> device & 1) != 0;
     return MEND_DRIVER_OK;
 }
 
@@ -92,6 +105,9 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
     const fake_cuda_switches *switches = &fake_cuda_get()->switches;
     (void)device;
     switch (attribute) {
+    case MEND_CU_INTEGRATED:
+        *value = switches->is_integrated ? 1 : 0;
+        return MEND_DRIVER_OK;
     case MEND_CU_COMPUTE_MAJOR:
         *value = 9;
         return MEND_DRIVER_OK;
@@ -242,15 +258,15 @@ mend_status cuMemRelease(mend_cu_chunk chunk)
     return inner()->release(inner(), chunk);
 }
 
-/* A part of a chunk is played by a chunk of its own. */
-static mend_status map_part(uint64_t address, uint64_t bytes)
+/* Memory of its own instead of the chunk's. */
+static mend_status map_other(uint64_t address, uint64_t bytes)
 {
     mend_chunk_properties properties = {0};
-    mend_chunk_handle part = 0;
-    mend_status status = inner()->create(inner(), bytes, &properties, &part);
+    mend_chunk_handle other = 0;
+    mend_status status = inner()->create(inner(), bytes, &properties, &other);
     if (status == MEND_DRIVER_OK) {
-        status = inner()->map(inner(), address, bytes, 0, part);
-        inner()->release(inner(), part);
+        status = inner()->map(inner(), address, bytes, 0, other);
+        inner()->release(inner(), other);
     }
     return status;
 }
@@ -261,13 +277,9 @@ mend_status cuMemMap(mend_cu_address address, size_t bytes, size_t offset, mend_
     if (flags != 0) {
         return MEND_DRIVER_INVALID_VALUE;
     }
-    if (fake_cuda_get()->switches.mappings_forget) {
-        return map_part(address, bytes);
-    }
-    mend_status status = inner()->map(inner(), address, bytes, offset, chunk);
-    return status == MEND_DRIVER_INVALID_VALUE && fake_cuda_get()->switches.parts_can_be_mapped
-               ? map_part(address, bytes)
-               : status;
+    return fake_cuda_get()->switches.mappings_forget
+               ? map_other(address, bytes)
+               : inner()->map(inner(), address, bytes, offset, chunk);
 }
 
 mend_status cuMemUnmap(mend_cu_address address, size_t bytes)

@@ -17,9 +17,11 @@ typedef struct fake_cuda_switches {
     bool everything_claimed;      /* the attributes of sharing, RDMA and multicast */
     mend_status create_refusal; /* of cuMemCreate with share types or RDMA; 0: as the table does */
     uint64_t larger_page_bytes; /* granularity of chunks with share types; 0: the same */
-    bool parts_can_be_mapped;   /* a smaller mapping of a chunk succeeds */
     bool mappings_forget;       /* each mapping has memory of its own; at first as the environment's
                                    MEND_FAKE_CUDA_FORGETS is set */
+    int more_devices;           /* besides device 0; they can be named, not opened */
+    uint64_t peers;             /* bit n: device n can reach the memory of device 0 */
+    bool is_integrated;         /* the attribute */
 } fake_cuda_switches;
 
 typedef struct fake_cuda {

@@ -1,0 +1,379 @@
+/*
+ * Every figure of the statistics, against what the model has counted, what the driver was seen to
+ * do (through the traced table and the witness), and what it was before. A figure without a rule
+ * does not compile: a rule that nothing can break is seen by
+ * `simulation.every_wrong_figure_is_seen`.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "pool/pool.h"
+#include "tests/sim/trial.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+/* What the rules of one pool look at. */
+typedef struct look {
+    const trial *t;
+    const trial_pool *pool;
+    const mend_stats *is;
+    const mend_stats *was; /* after the step before */
+    const trial_zone *small;
+    const trial_zone *large;
+    const mend_explanation *why;
+    mend_sim_ledger ledger;
+    uint64_t lost_bytes; /* in chunks that miss their mapping */
+    bool was_reset;      /* peaks were, since then */
+} look;
+
+static uint64_t in_small_zone(const mend_explanation *why)
+{
+    uint64_t bytes = mend_explanation_partial_bytes(why, MEND_ZONE_SMALL);
+    for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
+        bytes += why->free_bytes[MEND_ZONE_SMALL][MEND_FREE_WHOLE][reason];
+    }
+    return bytes;
+}
+
+/* A whole chunk counts for what holds it longest. */
+static uint64_t held_for_groups(const mend_explanation *why)
+{
+    uint64_t bytes = 0;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        for (int place = 0; place < MEND_FREE_PLACES; place++) {
+            bytes += why->free_bytes[zone][place][MEND_FREE_GROUPS];
+        }
+    }
+    return bytes;
+}
+
+static uint64_t groups_of(const look *l)
+{
+    uint64_t groups = 0;
+    for (int i = 0; l->pool == &l->t->pools[0] && i < TRIAL_GROUPS; i++) {
+        groups += l->t->groups[i].group != NULL;
+    }
+    return groups;
+}
+
+/* Captures, or graphs of them, whose blocks live in the pool. */
+static uint64_t captures_with_blocks(const look *l)
+{
+    uint32_t groups = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &l->t->blocks[i];
+        bool is_here = block->live && &l->t->pools[block->pool] == l->pool;
+        groups |= is_here && block->group >= TRIAL_GROUPS ? trial_bit(block->group) : 0;
+    }
+    return (uint64_t)__builtin_popcount(groups);
+}
+
+static uint64_t unmapped_of(const look *l)
+{
+    uint64_t blocks = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &l->t->blocks[i];
+        blocks += block->live && block->unmapped && l->pool == &l->t->pools[block->pool];
+    }
+    return blocks;
+}
+
+static bool is_between(uint64_t least, uint64_t value, uint64_t most)
+{
+    return least <= value && value <= most;
+}
+
+/* A peak is that of a moment since the last look, or the one before. */
+static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t now, uint64_t most)
+{
+    uint64_t before = l->was_reset ? 0 : peak_was;
+    return is_between(mend_max_u64(before, now), peak, mend_max_u64(before, most));
+}
+
+#define IS(field)              (l->is->field)
+#define WAS(field)             (l->was->field)
+#define MODEL(field)           (l->is->field == l->pool->field)
+#define ZONE(zone, field)      (l->is->zone##_##field == l->zone->field)
+#define ZONE_PEAK(zone, field) (l->is->peak_##zone##_##field == l->zone->peak_##field)
+#define GROWS(field, most)     is_between(l->was->field, l->is->field, l->was->field + (most))
+#define PEAK(field, most)      is_peak(l, IS(peak_##field), WAS(peak_##field), IS(field), most)
+#define DONE(field)            (l->t->seen.field)
+#define REQUESTS               (l->is->allocations - l->was->allocations)
+
+/* ---- one pool: whether a figure is right ------------------------------------------------------
+ */
+
+#define RULE_live_bytes      MODEL(live_bytes)
+#define RULE_requested_bytes MODEL(requested_bytes)
+#define RULE_live_blocks     MODEL(live_blocks)
+#define RULE_allocations     MODEL(allocations)
+#define RULE_frees           MODEL(frees)
+#define RULE_out_of_memory   MODEL(out_of_memory)
+#define RULE_pressure_calls  MODEL(pressure_calls)
+#define RULE_limit_bytes     MODEL(limit_bytes)
+/* Less than the limit only once memory was refused. */
+#define RULE_attainable_bytes                                                                      \
+    (l->is->attainable_bytes <= l->is->limit_bytes &&                                              \
+     (l->is->attainable_bytes == l->is->limit_bytes || l->t->was_refused))
+#define RULE_allocated_bytes                 MODEL(allocated_bytes)
+#define RULE_allocated_requested_bytes       MODEL(allocated_requested_bytes)
+#define RULE_peak_live_bytes                 MODEL(peak_live_bytes)
+#define RULE_peak_live_blocks                MODEL(peak_live_blocks)
+#define RULE_peak_requested_bytes            MODEL(peak_requested_bytes)
+#define RULE_groups                          (l->is->groups == groups_of(l))
+#define RULE_unmapped_blocks                 (l->is->unmapped_blocks == unmapped_of(l))
+#define RULE_device_bytes                    (l->is->device_bytes == l->t->device_bytes)
+
+#define RULE_small_live_blocks               ZONE(small, live_blocks)
+#define RULE_small_live_bytes                ZONE(small, live_bytes)
+#define RULE_small_requested_bytes           ZONE(small, requested_bytes)
+#define RULE_small_allocations               ZONE(small, allocations)
+#define RULE_small_allocated_bytes           ZONE(small, allocated_bytes)
+#define RULE_small_allocated_requested_bytes ZONE(small, allocated_requested_bytes)
+#define RULE_peak_small_live_blocks          ZONE_PEAK(small, live_blocks)
+#define RULE_peak_small_live_bytes           ZONE_PEAK(small, live_bytes)
+#define RULE_peak_small_requested_bytes      ZONE_PEAK(small, requested_bytes)
+#define RULE_peak_large_live_blocks          ZONE_PEAK(large, live_blocks)
+#define RULE_peak_large_live_bytes           ZONE_PEAK(large, live_bytes)
+#define RULE_peak_large_requested_bytes      ZONE_PEAK(large, requested_bytes)
+
+/* The device's ledger has the sums of these: see judge.c. */
+#define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes)
+#define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
+#define RULE_mappings       (l->is->mappings <= l->is->chunks + l->why->retired_mappings)
+#define RULE_address_bytes                                                                         \
+    (l->t->stopped ||                                                                              \
+     is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
+#define RULE_mapped_bytes                                                                          \
+    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
+     l->is->reserved_bytes - l->why->unmapped_bytes + l->is->retired_bytes)
+#define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
+
+#define RULE_free_bytes                                                                            \
+    (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \
+     l->is->free_bytes + l->is->live_bytes == l->is->reserved_bytes)
+#define RULE_free_whole_bytes                                                                      \
+    (l->is->free_whole_bytes + l->is->free_partial_bytes + l->is->free_small_bytes ==              \
+     l->is->free_bytes)
+#define RULE_free_partial_bytes                                                                    \
+    (l->is->free_partial_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_LARGE))
+#define RULE_free_small_bytes                                                                      \
+    (l->is->free_small_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_SMALL))
+#define RULE_captures                                                                              \
+    (IS(captures) >= captures_with_blocks(l) && IS(captures) <= l->t->last_capture)
+#define RULE_peer_devices (IS(peer_devices) == 0)
+#define RULE_group_bytes                                                                           \
+    (IS(group_bytes) <= held_for_groups(l->why) &&                                                 \
+     (IS(group_bytes) > 0) == (held_for_groups(l->why) > 0))
+#define RULE_small_reserved_bytes                                                                  \
+    (l->is->small_reserved_bytes == l->is->small_live_bytes + in_small_zone(l->why))
+#define RULE_small_chunks                                                                          \
+    (l->is->small_chunks <= l->is->chunks &&                                                       \
+     l->is->small_chunks * l->t->page_bytes <= l->is->small_reserved_bytes &&                      \
+     (l->is->small_chunks > 0) == (l->is->small_reserved_bytes > 0))
+
+#define RULE_peak_reserved_bytes       PEAK(reserved_bytes, l->t->witness.most.chunk_bytes)
+#define RULE_peak_chunks               PEAK(chunks, l->t->witness.most.chunks)
+#define RULE_peak_mappings             PEAK(mappings, l->t->witness.most.mappings)
+#define RULE_peak_small_reserved_bytes PEAK(small_reserved_bytes, l->t->witness.most.chunk_bytes)
+#define RULE_peak_large_reserved_bytes                                                             \
+    is_peak(l, l->is->peak_large_reserved_bytes, l->was->peak_large_reserved_bytes,                \
+            l->is->reserved_bytes - l->why->unmapped_bytes - l->is->small_reserved_bytes,          \
+            l->t->witness.most.chunk_bytes)
+
+/* Each request that was served was placed in one way. */
+#define RULE_placed_in_run                                                                         \
+    (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_afresh == l->is->allocations)
+#define RULE_placed_by_extension GROWS(placed_by_extension, REQUESTS)
+#define RULE_placed_afresh       GROWS(placed_afresh, REQUESTS)
+
+#define RULE_cache_hits          (IS(cache_hits) <= IS(placed_in_run))
+#define RULE_cached_blocks       (IS(cached_blocks) <= (uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
+#define RULE_cached_bytes                                                                          \
+    is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                      \
+               l->is->cached_blocks > 0 ? l->is->free_bytes : 0)
+#define RULE_moves_spared GROWS(moves_spared, REQUESTS)
+#define RULE_streams      (l->is->streams < l->pool->pool->heap.streams.count)
+
+/* What the driver did for one pool is at most what it did for all: sums are below. */
+#define RULE_chunks_created  GROWS(chunks_created, DONE(created))
+#define RULE_chunks_released GROWS(chunks_released, DONE(released))
+#define RULE_created_bytes   GROWS(created_bytes, DONE(created_bytes))
+#define RULE_chunks_remade   GROWS(chunks_remade, DONE(released))
+#define RULE_chunks_moved    GROWS(chunks_moved, DONE(mapped))
+#define RULE_swaps           GROWS(swaps, DONE(copies))
+#define RULE_copied_bytes    GROWS(copied_bytes, DONE(copied_bytes))
+#define RULE_stream_waits    GROWS(stream_waits, DONE(stream_waits))
+#define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
+#define RULE_driver_failures GROWS(driver_failures, DONE(failures))
+#define RULE_sibling_trims   GROWS(sibling_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
+
+static const char *wrong_figure(const look *l)
+{
+#define X(field, unit, meaning)                                                                    \
+    if (!(RULE_##field)) {                                                                         \
+        return #field;                                                                             \
+    }
+    MEND_STATS(X)
+#undef X
+    return NULL;
+}
+
+/* ---- all pools: what the driver did -----------------------------------------------------------
+ */
+
+static uint64_t calls(const mend_driver_counters *counters, mend_driver_call call)
+{
+    return counters->call[call].calls - counters->call[call].failures;
+}
+
+static uint64_t failures_of(const mend_driver_counters *counters, mend_driver_call call)
+{
+    return counters->call[call].failures;
+}
+
+/* Since the last look. */
+static trial_seen look_at_driver(const trial *t, const mend_driver_counters *now)
+{
+    const mend_driver_counters *was = &t->calls_were;
+    const trial_witness *w = &t->witness;
+#define NEW(call)     (calls(now, MEND_CALL_##call) - calls(was, MEND_CALL_##call))
+#define REFUSED(call) (failures_of(now, MEND_CALL_##call) - failures_of(was, MEND_CALL_##call))
+#define BYTES(name)   (now->call[MEND_CALL_##name].bytes - was->call[MEND_CALL_##name].bytes)
+    trial_seen seen = {.created = NEW(create) - w->undone_chunks,
+                       .created_bytes = BYTES(create) - w->undone_bytes,
+                       .released = NEW(release) - w->undone_chunks,
+                       .mapped = NEW(map),
+                       .copies = NEW(copy),
+                       .copied_bytes = BYTES(copy),
+                       .stream_waits = NEW(stream_wait),
+                       .least_host_waits = NEW(event_synchronize),
+                       .most_host_waits = NEW(event_synchronize) + NEW(context_synchronize),
+                       .least_failures = REFUSED(create) + REFUSED(unmap) + REFUSED(release)};
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        seen.failures += now->call[i].failures - was->call[i].failures;
+    }
+    /* What could not be taken back stays, and is given back later: no undone step. */
+    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && w->born_count <= WITNESS_BORN;
+    if (!seen.is_sure) {
+        seen.created = NEW(create);
+        seen.created_bytes = BYTES(create);
+        seen.released = NEW(release);
+    }
+    return seen;
+#undef NEW
+#undef REFUSED
+#undef BYTES
+}
+
+/* What all pools count more than before. */
+#define SUM(field) (sum_of(t, offsetof(mend_stats, field)))
+static uint64_t sum_of(const trial *t, size_t offset)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        uint64_t is;
+        uint64_t was;
+        memcpy(&is, (const char *)&t->pools[i].is + offset, sizeof(is));
+        memcpy(&was, (const char *)&t->pools[i].was + offset, sizeof(was));
+        sum += is - was;
+    }
+    return sum;
+}
+
+static void judge_sum(trial *t, const char *what, uint64_t least, uint64_t value, uint64_t most)
+{
+    trial_claim(t, TRIAL_MODEL, is_between(least, value, most),
+                "the driver's part in %s: %llu more than before, expected %llu to %llu", what,
+                LLU(value), LLU(least), LLU(most));
+}
+
+static void judge_sums(trial *t)
+{
+    const trial_seen *seen = &t->seen;
+    bool is_plain = seen->failures == 0 && !t->lacked_memory;
+    uint64_t host_waits = seen->copies == 0 ? seen->most_host_waits : seen->least_host_waits;
+    judge_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
+              seen->created);
+    judge_sum(t, "created_bytes", seen->is_sure ? seen->created_bytes : 0, SUM(created_bytes),
+              seen->created_bytes);
+    judge_sum(t, "chunks_released", seen->is_sure ? seen->released : 0, SUM(chunks_released),
+              seen->released);
+    judge_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
+    judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
+    judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures), seen->failures);
+    judge_sum(t, "swaps", is_plain && seen->copies > 0, SUM(swaps), seen->copies);
+    judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
+              seen->copied_bytes);
+    judge_sum(t, "placed_by_extension and placed_afresh", 0,
+              SUM(placed_by_extension) + SUM(placed_afresh), seen->mapped);
+    bool maps_moves = is_plain && seen->copies == 0 && !t->had_unmapped;
+    judge_sum(t, "chunks_moved", maps_moves ? seen->mapped - seen->created : 0, SUM(chunks_moved),
+              seen->mapped);
+}
+
+/* ---- a step -----------------------------------------------------------------------------------
+ */
+
+/* The first figure that is wrong; NULL: none is. */
+static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
+{
+    mend_explanation why;
+    trial_pool *pool = &t->pools[number];
+    mend_result result = mend_pool_explain(pool->pool, NULL, &why);
+    trial_claim(t, TRIAL_RESULT, result == MEND_OK, "mend_pool_explain: %s",
+                mend_result_name(result));
+    const look l = {.t = t,
+                    .pool = pool,
+                    .is = stats,
+                    .was = &pool->was,
+                    .small = &pool->zones[MEND_ZONE_SMALL],
+                    .large = &pool->zones[MEND_ZONE_LARGE],
+                    .why = &why,
+                    .ledger = trial_ledger(t),
+                    .lost_bytes = pool->pool->heap.chunks.lost_bytes,
+                    .was_reset = t->were_reset};
+    pool->has_unmapped = why.unmapped_bytes > 0 || pool->pool->heap.chunks.missing_count > 0;
+    return wrong_figure(&l);
+}
+
+static void judge_pool(trial *t, int number)
+{
+    trial_pool *pool = &t->pools[number];
+    pool->is = trial_stats(t, number);
+    const char *wrong = look_at_pool(t, number, &pool->is);
+    trial_claim(t, TRIAL_MODEL, wrong == NULL, "pool %d: %s is wrong", number, wrong);
+}
+
+void trial_judge_figures(trial *t)
+{
+    mend_driver_counters now;
+    mend_traced_driver_get(t->traced, &now);
+    t->seen = look_at_driver(t, &now);
+    t->was_refused = failures_of(&now, MEND_CALL_create) > 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        judge_pool(t, i);
+    }
+    judge_sums(t);
+    t->had_unmapped = false;
+    for (int i = 0; i < t->pool_count; i++) {
+        t->had_unmapped |= t->pools[i].has_unmapped;
+        t->pools[i].was = t->pools[i].is;
+    }
+    t->calls_were = now;
+    t->seen = (trial_seen){0};
+    t->were_reset = false;
+    t->lacked_memory = false;
+    trial_witness_forget(t);
+}
+
+const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by)
+{
+    mend_stats stats = trial_stats(t, 0);
+    uint64_t figure;
+    memcpy(&figure, (const char *)&stats + offset, sizeof(figure));
+    figure += by;
+    memcpy((char *)&stats + offset, &figure, sizeof(figure));
+    const char *wrong = look_at_pool(t, 0, &stats);
+    return wrong != NULL ? wrong : "";
+}

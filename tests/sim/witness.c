@@ -1,0 +1,138 @@
+/*
+ * The witness: stands between the pools and the device, and sees what the pools create, release and
+ * map. What is created and released within one call was undone, and leaves no trace in the figures;
+ * peaks of the pools are never above those of the device.
+ */
+#include "tests/sim/trial.h"
+
+static trial *trial_of(const mend_driver *driver)
+{
+    return ((trial_witness *)driver->state)->trial;
+}
+
+static const mend_driver *inner_of(const mend_driver *driver)
+{
+    return &((trial_witness *)driver->state)->unwatched.table;
+}
+
+static void note_most(trial *t)
+{
+    trial_witness *w = &t->witness;
+    mend_sim_ledger ledger = trial_ledger(t);
+    w->most.chunk_bytes = mend_max_u64(w->most.chunk_bytes, ledger.chunk_bytes);
+    w->most.chunks = mend_max_u64(w->most.chunks, ledger.chunks);
+    w->most.mappings = mend_max_u64(w->most.mappings, ledger.mappings);
+}
+
+static mend_status witness_create(const mend_driver *driver, uint64_t size_bytes,
+                                  const mend_chunk_properties *properties,
+                                  mend_chunk_handle *handle)
+{
+    trial *t = trial_of(driver);
+    trial_witness *w = &t->witness;
+    const mend_driver *inner = inner_of(driver);
+    mend_status status = inner->create(inner, size_bytes, properties, handle);
+    if (status == MEND_DRIVER_OK) {
+        w->born[w->born_count % WITNESS_BORN] = (trial_born){*handle, size_bytes};
+        w->born_count++;
+        note_most(t);
+    }
+    return status;
+}
+
+static mend_status witness_release(const mend_driver *driver, mend_chunk_handle handle)
+{
+    trial_witness *w = &trial_of(driver)->witness;
+    const mend_driver *inner = inner_of(driver);
+    mend_status status = inner->release(inner, handle);
+    for (size_t i = 0; status == MEND_DRIVER_OK && i < w->born_count && i < WITNESS_BORN; i++) {
+        if (w->born[i].handle == handle) {
+            w->undone_chunks++;
+            w->undone_bytes += w->born[i].size_bytes;
+        }
+    }
+    return status;
+}
+
+static mend_status witness_map(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
+                               uint64_t offset_bytes, mend_chunk_handle handle)
+{
+    trial *t = trial_of(driver);
+    const mend_driver *inner = inner_of(driver);
+    mend_status status = inner->map(inner, address, size_bytes, offset_bytes, handle);
+    if (status == MEND_DRIVER_OK) {
+        note_most(t);
+    }
+    return status;
+}
+
+static mend_status witness_stream_get_info(const mend_driver *driver, mend_stream stream,
+                                           mend_stream_info *info)
+{
+    const mend_driver *inner = inner_of(driver);
+    mend_status status = inner->stream_get_info(inner, stream, info);
+    if (status == MEND_DRIVER_OK && info->capture != MEND_CAPTURE_NONE) {
+        trial_of(driver)->witness.captured = stream;
+    }
+    return status;
+}
+
+/* The other calls need nobody to look: they go straight to the table behind. */
+#define X(member, call_bytes, parameters, arguments)                                               \
+    static mend_status pass_##member parameters                                                    \
+    {                                                                                              \
+        const mend_driver *inner = inner_of(driver);                                               \
+        return inner->member arguments;                                                            \
+    }
+MEND_DRIVER_SIGNATURES(X)
+#undef X
+
+static uint64_t pass_clock_ns(const mend_driver *driver)
+{
+    return inner_of(driver)->clock_ns(inner_of(driver));
+}
+
+static void pass_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    inner_of(driver)->pause(inner_of(driver), duration_ns);
+}
+
+static const char *pass_status_name(const mend_driver *driver, mend_status status)
+{
+    return inner_of(driver)->status_name(inner_of(driver), status);
+}
+
+void trial_witness_init(trial *t)
+{
+    trial_witness *w = &t->witness;
+    mend_unwatched_driver_init(&w->unwatched, t->device);
+    w->trial = t;
+    w->table = (mend_driver){
+#define X(member, call_bytes, parameters, arguments) .member = pass_##member,
+        MEND_DRIVER_SIGNATURES(X)
+#undef X
+            .clock_ns = pass_clock_ns,
+        .pause = pass_pause,
+        .status_name = pass_status_name,
+        .name = t->device->name,
+        .state = w,
+    };
+    w->table.create = witness_create;
+    w->table.release = witness_release;
+    w->table.map = witness_map;
+    w->table.stream_get_info = witness_stream_get_info;
+}
+
+void trial_witness_call(trial *t)
+{
+    t->witness.born_count = 0;
+    t->witness.captured = MEND_NO_STREAM;
+}
+
+void trial_witness_forget(trial *t)
+{
+    mend_sim_ledger ledger = trial_ledger(t);
+    t->witness.undone_chunks = 0;
+    t->witness.undone_bytes = 0;
+    t->witness.most = (trial_most){ledger.chunk_bytes, ledger.chunks, ledger.mappings};
+}

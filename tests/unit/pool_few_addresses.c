@@ -1,0 +1,296 @@
+/* Devices with few addresses for their memory: no zone keeps what another needs, and three times
+ * the memory are enough. */
+#include "base/align.h"
+#include "driver/driver.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+/* As a program has them that sets nothing. */
+static bool open_default(mend_world *world, uint64_t memory_bytes, uint64_t address_bytes)
+{
+    mend_world_init(world);
+    world->sim_config.memory_bytes = memory_bytes;
+    world->sim_config.address_bytes = address_bytes;
+    world->sim_config.page_bytes = 2 * MEND_MIB;
+    world->sim_config.content = MEND_SIM_CONTENT_NONE;
+    world->pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    return mend_world_open(world);
+}
+
+static const struct {
+    uint64_t memory_bytes;
+    uint64_t address_bytes;
+} devices[] = {
+    {64 * MEND_MIB, 4 * MEND_GIB},    {64 * MEND_MIB, 192 * MEND_MIB},
+    {80 * MEND_GIB, 1280 * MEND_GIB}, {80 * MEND_GIB, 640 * MEND_GIB},
+    {80 * MEND_GIB, 240 * MEND_GIB},  {24 * MEND_GIB, MEND_TIB},
+};
+enum { DEVICES = sizeof(devices) / sizeof(devices[0]) };
+
+/* Whichever zone comes first, the other finds addresses, up to the last byte of the memory. */
+MEND_TEST(pool_few_addresses, each_zone_has_what_it_needs)
+{
+    for (int i = 0; i < 2 * DEVICES; i++) {
+        mend_world world;
+        bool small_first = i < DEVICES;
+        uint64_t memory_bytes = devices[i % DEVICES].memory_bytes;
+        ASSERT_TRUE(open_default(&world, memory_bytes, devices[i % DEVICES].address_bytes));
+        void *first;
+        void *second;
+        void *rest;
+        EXPECT_RESULT(MEND_OK,
+                      mend_alloc(world.pool, small_first ? 1024 : 8 * MEND_MIB, NULL, &first));
+        EXPECT_RESULT(MEND_OK,
+                      mend_alloc(world.pool, small_first ? 8 * MEND_MIB : 1024, NULL, &second));
+        mend_stats stats = mend_world_stats(&world);
+        EXPECT_RESULT(MEND_OK,
+                      mend_alloc(world.pool, memory_bytes - stats.reserved_bytes, NULL, &rest));
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+}
+
+/* 128 TiB are there for all pools of a process, and for others. */
+MEND_TEST(pool_few_addresses, a_pool_takes_four_times_its_memory)
+{
+    mend_world world;
+    ASSERT_TRUE(open_default(&world, 80 * MEND_GIB, 0));
+    void *small;
+    void *large;
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 1024, NULL, &small));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &large));
+    EXPECT_U64_EQ(4 * 80 * MEND_GIB, mend_world_stats(&world).address_bytes);
+    mend_world_close(&world);
+}
+
+/* Blocks of 1 MiB all over the addresses are freed: their chunks are moved into one block, for
+ * which there is no place but where they lie. */
+MEND_TEST(pool_few_addresses, free_chunks_give_up_their_addresses)
+{
+    enum { BLOCKS = 64 };
+    mend_world world;
+    mend_world_init(&world);
+    world.sim_config.address_bytes = 66 * MEND_MIB; /* the page behind the reservation included */
+    world.pool_config.reserve_bytes = 0;
+    ASSERT_TRUE(mend_world_open(&world));
+    void *blocks[BLOCKS];
+    void *all;
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &blocks[i]));
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+    }
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, BLOCKS * MEND_MIB, NULL, &all));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* A second pool of the device takes all there is, and has nothing left in it when the first one
+ * needs addresses: whether it has given its memory back or not; and where the first one finds out
+ * at the very end, for it keeps room to swap until then. */
+MEND_TEST(pool_few_addresses, a_sibling_gives_those_it_does_not_use)
+{
+    for (int i = 0; i < 4; i++) {
+        mend_world world;
+        mend_pool *sibling = NULL;
+        bool keeps_memory = i % 2 == 1;
+        ASSERT_TRUE(open_default(&world, 64 * MEND_MIB, 192 * MEND_MIB));
+        ASSERT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
+        world.pool_config.swap_when_full = i / 2;
+        ASSERT_TRUE(mend_world_open_pool(&world, mend_sim_driver(world.sim)));
+        ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &sibling));
+        void *blocks[2];
+        EXPECT_RESULT(MEND_OK, mend_alloc(sibling, 1024, NULL, &blocks[0]));
+        EXPECT_RESULT(MEND_OK, mend_alloc(sibling, 8 * MEND_MIB, NULL, &blocks[1]));
+        EXPECT_RESULT(MEND_OK, mend_free(sibling, blocks[0], NULL));
+        EXPECT_RESULT(MEND_OK, mend_free(sibling, blocks[1], NULL));
+        if (!keeps_memory) {
+            EXPECT_RESULT(MEND_OK, mend_trim(sibling, 0, NULL));
+        }
+        void *all;
+        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 64 * MEND_MIB, NULL, &all));
+        EXPECT_RESULT(MEND_OK, mend_pool_destroy(sibling));
+        mend_world_check(&world);
+        mend_world_close(&world);
+    }
+}
+
+/* ---- what the driver is asked -----------------------------------------------------------------
+ */
+
+static const mend_driver *device;
+static uint64_t refused_calls;
+static mend_status refusal;
+
+static mend_status refuse(const mend_driver *driver, uint64_t size_bytes, uint64_t alignment_bytes,
+                          uint64_t hint, uint64_t *address)
+{
+    (void)driver;
+    (void)size_bytes;
+    (void)alignment_bytes;
+    (void)hint;
+    (void)address;
+    refused_calls++;
+    return refusal;
+}
+
+static uint64_t count_refused(mend_status status, mend_result expected)
+{
+    mend_world world;
+    mend_world_init(&world);
+    world.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    EXPECT_TRUE(mend_world_open_device(&world));
+    device = mend_sim_driver(world.sim);
+    mend_driver driver = *device;
+    driver.reserve = refuse;
+    refusal = status;
+    EXPECT_TRUE(mend_world_open_pool(&world, &driver));
+    void *block;
+    refused_calls = 0;
+    EXPECT_RESULT(expected, mend_alloc(world.pool, MEND_MIB, NULL, &block));
+    (void)mend_pool_destroy(world.pool);
+    mend_sim_destroy(world.sim);
+    return refused_calls;
+}
+
+MEND_TEST(pool_few_addresses, a_lost_device_is_asked_once)
+{
+    EXPECT_U64_EQ(1, count_refused(MEND_DRIVER_LAUNCH_FAILED, MEND_ERROR_DEVICE_LOST));
+}
+
+/* The whole ladder, with its several plans: the first place asks for ever fewer, the others for
+ * what they need. */
+MEND_TEST(pool_few_addresses, where_there_are_none_a_few_calls_find_it_out)
+{
+    EXPECT_TRUE(count_refused(MEND_DRIVER_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_ADDRESSES) <= 10);
+}
+
+/* ---- random worlds ----------------------------------------------------------------------------
+ */
+
+enum { WORLDS = 90, STEPS = 300, MOST_BLOCKS = 64, STREAMS = 2 };
+
+typedef struct block {
+    void *pointer;
+    mend_stream stream;
+} block;
+
+typedef struct random_world {
+    mend_world world;
+    mend_test_random random;
+    mend_stream streams[STREAMS];
+    block blocks[MOST_BLOCKS];
+    size_t count;
+    uint64_t refused; /* requests for which there were no addresses */
+} random_world;
+
+static uint64_t below(random_world *w, uint64_t bound)
+{
+    return mend_test_random_below(&w->random, bound);
+}
+
+/* 256 MiB in pages of 64 KiB to 2 MiB, and `multiple` times as many addresses. */
+static bool open_random(random_world *w, uint64_t seed, uint64_t multiple)
+{
+    *w = (random_world){.count = 0};
+    mend_test_random_init(&w->random, seed);
+    mend_world_init(&w->world);
+    w->world.sim_config.memory_bytes = 256 * MEND_MIB;
+    w->world.sim_config.page_bytes = UINT64_C(64) * MEND_KIB << below(w, 6);
+    w->world.sim_config.address_bytes = multiple * w->world.sim_config.memory_bytes;
+    w->world.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    w->world.pool_config.swap_when_full = (int)below(w, 2);
+    if (!mend_world_open(&w->world)) {
+        return false;
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w->world.sim, &w->streams[i]));
+    }
+    return true;
+}
+
+/* The block is read for a while after its free: its old mapping, too, is in use that long. */
+static void use(random_world *w, const block *of, uint64_t size_bytes)
+{
+    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
+                          .address = (uint64_t)(uintptr_t)of->pointer,
+                          .size_bytes = mend_min_u64(size_bytes, 4096) / 512 * 512,
+                          .tag = 1 + below(w, 1000)};
+    if (work.size_bytes > 0) {
+        EXPECT_RESULT(MEND_OK, mend_sim_launch(w->world.sim, of->stream, &work));
+        work.kind = MEND_SIM_WORK_VERIFY;
+        work.finish_ns = mend_sim_now_ns(w->world.sim) + below(w, 5000);
+        EXPECT_RESULT(MEND_OK, mend_sim_launch(w->world.sim, of->stream, &work));
+    }
+}
+
+static void take(random_world *w)
+{
+    static const uint64_t largest_bytes[] = {64 * MEND_KIB, MEND_MIB, 16 * MEND_MIB, 96 * MEND_MIB};
+    uint64_t size_bytes = 1 + below(w, largest_bytes[below(w, 4)]);
+    uint64_t alignment_bytes = below(w, 4) == 0 ? UINT64_C(8) * MEND_MIB << below(w, 2) : 512;
+    block *made = &w->blocks[w->count];
+    *made = (block){.stream = w->streams[below(w, STREAMS)]};
+    mend_result result = mend_alloc_aligned(w->world.pool, size_bytes, alignment_bytes,
+                                            made->stream, &made->pointer);
+    w->refused += result == MEND_ERROR_OUT_OF_ADDRESSES;
+    EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY ||
+                result == MEND_ERROR_OUT_OF_ADDRESSES);
+    if (result == MEND_OK) {
+        use(w, made, size_bytes);
+        w->count++;
+    }
+}
+
+static void give(random_world *w)
+{
+    size_t at = below(w, w->count);
+    EXPECT_RESULT(MEND_OK, mend_free(w->world.pool, w->blocks[at].pointer, w->blocks[at].stream));
+    w->blocks[at] = w->blocks[--w->count];
+}
+
+static void step(random_world *w)
+{
+    if (w->count < MOST_BLOCKS && (w->count == 0 || below(w, 5) < 3)) {
+        take(w);
+    } else {
+        give(w);
+    }
+    mend_sim_advance(w->world.sim, below(w, 1000));
+    if (below(w, 40) == 0) {
+        EXPECT_RESULT(MEND_OK, mend_trim(w->world.pool, below(w, 256 * MEND_MIB), NULL));
+    }
+    if (below(w, 40) == 0) {
+        mend_result result = mend_defrag(w->world.pool, NULL, NULL);
+        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+    }
+}
+
+static void close_random(random_world *w)
+{
+    mend_sim_advance(w->world.sim, 1000000);
+    mend_world_check(&w->world);
+    for (int i = 0; i < STREAMS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(w->world.pool, w->streams[i]));
+        mend_sim_stream_destroy(w->world.sim, w->streams[i]);
+    }
+    mend_world_close(&w->world);
+}
+
+MEND_TEST(pool_few_addresses, three_times_the_memory_are_enough)
+{
+    uint64_t refused[8] = {0};
+    for (uint64_t i = 0; i < WORLDS; i++) {
+        static random_world w;
+        ASSERT_TRUE(open_random(&w, mend_test_seed() + i, 3 + i % 3));
+        for (int k = 0; k < STEPS; k++) {
+            step(&w);
+        }
+        refused[3 + i % 3] += w.refused;
+        close_random(&w);
+    }
+    EXPECT_U64_EQ(0, refused[3]);
+    EXPECT_U64_EQ(0, refused[4]);
+    EXPECT_U64_EQ(0, refused[5]);
+}

@@ -1,0 +1,203 @@
+/*
+ * A call that succeeds leaves the thread's last error alone, whatever it has worked around; and no
+ * call keeps a lock. EXPECT_RESULT asks that of every call (support/call.h): here are those that
+ * meet a failure on their way, and an error from before to be spoilt.
+ */
+#include "base/align.h"
+#include "base/error.h"
+#include "driver/driver.h"
+#include "pool/pool.h"
+#include "tests/support/test.h"
+#include "tests/support/two_streams.h"
+
+/* What was there before, unlike anything that a call of a test may meet. */
+static void leave_error(void)
+{
+    (void)mend_fail(MEND_ERROR_FOREIGN_POINTER, "an error from before");
+}
+
+static void expect_error_from_before(void)
+{
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, error.result);
+    EXPECT_STR_EQ("an error from before", error.message);
+}
+
+static void fail(mend_world *world, const char *call, uint64_t after_calls, uint64_t count)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.after_calls = after_calls;
+    fault.count = count;
+    fault.status = MEND_DRIVER_UNKNOWN;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+}
+
+MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
+{
+    static const char *const calls[] = {"event_record", "context_push"};
+    for (int i = 0; i < 2; i++) {
+        two_streams t;
+        mend_world_init(&t.world);
+        ASSERT_TRUE(two_streams_open(&t));
+        void *other = two_streams_alloc(&t, 512, 1);
+        void *large = two_streams_alloc(&t, 4 * MEND_MIB, 0);
+        uint64_t failures = mend_world_stats(&t.world).driver_failures;
+        leave_error();
+        fail(&t.world, calls[i], 0, 1);
+        two_streams_free(&t, large, 0);
+        expect_error_from_before();
+        EXPECT_U64_EQ(failures + 1, mend_world_stats(&t.world).driver_failures);
+        two_streams_free(&t, other, 1);
+        two_streams_close(&t);
+    }
+}
+
+/* One chunk of eight blocks, of which the second and the sixth live; a swap that cannot map them
+ * again. */
+static void leave_unmapped(mend_world *world, void *blocks[8])
+{
+    void *all;
+    EXPECT_RESULT(MEND_OK, mend_alloc(world->pool, MEND_MIB, NULL, &all));
+    EXPECT_RESULT(MEND_OK, mend_free(world->pool, all, NULL));
+    for (int i = 0; i < 8; i++) {
+        EXPECT_RESULT(MEND_OK, mend_alloc(world->pool, MEND_MIB / 8, NULL, &blocks[i]));
+    }
+    for (int i = 0; i < 8; i++) {
+        if (i != 1 && i != 5) {
+            EXPECT_RESULT(MEND_OK, mend_free(world->pool, blocks[i], NULL));
+        }
+    }
+    fail(world, "map", 2, UINT64_MAX); /* the scratch mappings go well */
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(world->pool, NULL, NULL));
+    EXPECT_U64_EQ(2, mend_world_stats(world).unmapped_blocks);
+}
+
+MEND_TEST(pool_last_error, a_trim_that_cannot_map_again_leaves_it)
+{
+    mend_world world;
+    void *blocks[8];
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 8 * MEND_MIB;
+    ASSERT_TRUE(mend_world_open(&world));
+    leave_unmapped(&world, blocks);
+    leave_error();
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, NULL));
+    expect_error_from_before();
+    EXPECT_U64_EQ(2, mend_world_stats(&world).unmapped_blocks);
+    mend_sim_clear_faults(world.sim);
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&world).unmapped_blocks);
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[1], NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[5], NULL));
+    mend_world_check(&world);
+    mend_world_close(&world);
+}
+
+/* A block at an alignment of its own moves a chunk there; the place it has left retires. */
+static bool open_with_retired(mend_world *world, void **block)
+{
+    mend_world_init(world);
+    if (!mend_world_open(world)) {
+        return false;
+    }
+    EXPECT_RESULT(MEND_OK, mend_alloc(world->pool, MEND_MIB, NULL, block));
+    EXPECT_RESULT(MEND_OK, mend_free(world->pool, *block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world->pool, MEND_MIB, MEND_GIB, NULL, block));
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(world).retired_bytes);
+    leave_error();
+    return true;
+}
+
+static void close_with_retired(mend_world *world, void *block)
+{
+    mend_sim_clear_faults(world->sim);
+    EXPECT_RESULT(MEND_OK, mend_free(world->pool, block, NULL));
+    mend_world_check(world);
+    mend_world_close(world);
+}
+
+MEND_TEST(pool_last_error, a_trim_whose_unmap_is_refused_leaves_it)
+{
+    mend_world world;
+    void *block;
+    ASSERT_TRUE(open_with_retired(&world, &block));
+    fail(&world, "unmap", 0, 2); /* before and after free chunks are withdrawn */
+    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, NULL));
+    expect_error_from_before();
+    EXPECT_U64_EQ(2, mend_world_stats(&world).driver_failures);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&world).retired_bytes);
+    close_with_retired(&world, block);
+}
+
+/* It asks for captures itself, which it says, and before anything is unmapped, which it does not.
+ */
+MEND_TEST(pool_last_error, a_trim_that_does_not_hear_of_captures_leaves_it)
+{
+    enum { MOST_CALLS = 8 };
+    int worked_around = 0;
+    for (uint64_t at = 0; at < MOST_CALLS; at++) {
+        mend_world world;
+        void *block;
+        ASSERT_TRUE(open_with_retired(&world, &block));
+        fail(&world, "stream_get_info", at, 1);
+        if (mend_trim(world.pool, UINT64_MAX, NULL) == MEND_OK) {
+            expect_error_from_before();
+            worked_around += mend_world_stats(&world).driver_failures > 0;
+        }
+        close_with_retired(&world, block);
+    }
+    EXPECT_TRUE(worked_around > 0);
+}
+
+MEND_TEST(pool_last_error, a_free_after_the_drivers_end_leaves_it)
+{
+    mend_world world;
+    mend_stream stream;
+    void *block;
+    mend_world_init(&world);
+    ASSERT_TRUE(mend_world_open(&world));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &stream));
+    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, NULL, &block));
+    mend_sim_stop(world.sim);
+    leave_error();
+    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, stream)); /* which the pool does not know */
+    expect_error_from_before();
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
+    expect_error_from_before();
+    mend_sim_destroy(world.sim);
+}
+
+/* Where streams may vanish, each search asks for the stream anew, the last one behind the lock of
+ * those who make room. */
+MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_lock)
+{
+    enum { MOST_CALLS = 40 };
+    int failed = 0;
+    for (uint64_t at = 0; at < MOST_CALLS; at++) {
+        two_streams t;
+        mend_test_call call;
+        void *block = NULL;
+        mend_world_init(&t.world);
+        t.world.pool_config.streams_may_vanish = 1;
+        ASSERT_TRUE(two_streams_open(&t));
+        mend_mutex *locks[] = {&t.world.pool->heap.making, &t.world.pool->heap.state};
+        two_streams_free(&t, two_streams_alloc(&t, 512, 0), 0);
+        fail(&t.world, "stream_get_info", at, 1);
+        mend_test_begin_call(&call);
+        mend_result result = mend_alloc(t.world.pool, MEND_MIB, t.streams[0], &block);
+        mend_sim_clear_faults(t.world.sim);
+        failed += result != MEND_OK;
+        EXPECT_TRUE(mend_test_remains_of_call(&call, result) == NULL);
+        for (int i = 0; i < 2; i++) {
+            ASSERT_TRUE(mend_mutex_try_lock(locks[i]));
+            mend_mutex_unlock(locks[i]);
+        }
+        if (block != NULL) {
+            two_streams_free(&t, block, 0);
+        }
+        two_streams_close(&t);
+    }
+    EXPECT_TRUE(failed >= 3); /* in each of the searches */
+}
