@@ -119,6 +119,7 @@ static bool open_device(trial *t)
     sim_config.content = config->content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     sim_config.prices_advance_clock = config->prices != 0;
     sim_config.prices = &prices;
+    sim_config.queue_entries = config->queue;
     sim_config.on_violation = note_violation;
     sim_config.violation_context = t;
     mend_result result = mend_sim_create(&sim_config, &t->sim);

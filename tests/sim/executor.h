@@ -32,6 +32,9 @@
     X(event_delay_ns, 0, "events are reported late")                                               \
     X(streams, 1, "streams that are created")                                                      \
     X(blocking, 0, "a bit for each of them that is a blocking one")                                \
+    X(green, 0,                                                                                    \
+      "a bit for each of them that is of a green context, and none of the blocking ones")          \
+    X(queue, 0, "operations that a stream can hold; 0: any number")                                \
     X(legacy, 0, "the legacy stream is used")                                                      \
     X(threads, 1, "threads that take turns")                                                       \
     X(thread_streams, 0, "and each uses the stream of its own")                                    \

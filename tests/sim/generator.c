@@ -47,6 +47,9 @@ static void draw_config(trial_random *r, trial_config *config)
     config->ample_percent = PICK(r, 0, 0, 0, 1, 50, 100);
     /* What a sibling may still be using it cannot give: two pools need more. */
     config->address_devices = config->sibling ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
+    trial_random more = *r; /* came later: the seeds go on as they were */
+    config->queue = PICK(&more, 0, 0, 0, 2, 5);
+    config->green = PICK(&more, 0, 0, 0, 1, 3, 5);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }

@@ -7,10 +7,17 @@ static void add_stream(trial *t, mend_stream handle, int thread, bool created, b
         .handle = handle, .thread = thread, .created = created, .blocking = blocking};
 }
 
-static bool make_stream(trial *t, bool blocking, mend_stream *stream)
+/* `green` is the number of a green context; 0: none. */
+static bool make_stream(trial *t, bool blocking, int green, mend_stream *stream)
 {
-    mend_result result = blocking ? mend_sim_stream_create_blocking(t->sim, stream)
-                                  : mend_sim_stream_create(t->sim, stream);
+    mend_result result = MEND_OK;
+    if (blocking) {
+        result = mend_sim_stream_create_blocking(t->sim, stream);
+    } else if (green > 0) {
+        result = mend_sim_stream_create_green(t->sim, green, stream);
+    } else {
+        result = mend_sim_stream_create(t->sim, stream);
+    }
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a stream: %s",
                        mend_result_name(result));
 }
@@ -28,11 +35,13 @@ bool trial_open_streams(trial *t)
     }
     for (uint32_t i = 0; i < config->streams && t->stream_count < TRIAL_STREAMS; i++) {
         bool blocking = (config->blocking >> i & 1) != 0;
+        int green = (config->green >> i & 1) != 0 ? 1 + (int)i % MEND_SIM_MOST_GREEN : 0;
         mend_stream stream;
-        if (!make_stream(t, blocking, &stream)) {
+        if (!make_stream(t, blocking, green, &stream)) {
             return false;
         }
         add_stream(t, stream, ANY_THREAD, true, blocking);
+        t->streams[t->stream_count - 1].green = blocking ? 0 : green;
     }
     if (config->legacy && t->stream_count < TRIAL_STREAMS) {
         add_stream(t, NULL, ANY_THREAD, false, false);
@@ -155,14 +164,14 @@ bool trial_replace_stream(trial *t, const operation *op)
     }
     mend_stream former = stream->handle;
     bool before = op->amount & 4;
-    if (before && !make_stream(t, stream->blocking, &stream->handle)) {
+    if (before && !make_stream(t, stream->blocking, stream->green, &stream->handle)) {
         return true;
     }
     mend_result result = mend_sim_stream_destroy(t->sim, former);
     trial_claim(t, TRIAL_RESULT, result == MEND_OK, "the end of a stream: %s",
                 mend_result_name(result));
     if (!before) {
-        make_stream(t, stream->blocking, &stream->handle);
+        make_stream(t, stream->blocking, stream->green, &stream->handle);
     }
     stream->capture = 0;
     return true;

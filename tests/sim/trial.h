@@ -31,6 +31,7 @@ typedef struct trial_stream {
     int thread;    /* the only one that may use it, or ANY_THREAD */
     bool created;  /* not a default stream */
     bool blocking; /* takes turns with the legacy stream */
+    int green;     /* the number of its green context; 0: none */
     bool captured;
     bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
     bool spoilt;             /* the capture of it */

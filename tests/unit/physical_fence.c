@@ -137,6 +137,7 @@ MEND_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
     ASSERT_TRUE(open_rig(&r));
     (void)work_and_close(&r, r.first, SHORT_NS);
     mend_stamp late = work_and_close(&r, r.first, LONG_NS);
+    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, late));
     EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, late));
     EXPECT_TRUE(mend_stamp_is_ready(&r.streams, late, r.second));
     mend_sim_advance(r.sim, LONG_NS / 2);
@@ -151,7 +152,7 @@ MEND_TEST(physical_fence, a_wait_of_a_stream_is_not_for_what_is_freed_later)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
-    EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, early));
+    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, early));
     mend_stamp later = work_and_free(&r, r.first, LONG_NS);
     EXPECT_TRUE(mend_stamp_is_ready(&r.streams, early, r.second));
     EXPECT_FALSE(mend_stamp_is_ready(&r.streams, later, r.second));
@@ -220,7 +221,7 @@ MEND_TEST(physical_fence, a_new_stream_in_a_forgotten_place_has_waited_for_nobod
     mend_stream handle = NULL;
     ASSERT_TRUE(open_rig(&r));
     mend_stamp freed = work_and_close(&r, r.first, LONG_NS);
-    EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, freed));
+    EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, freed));
     EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.second));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
     uint32_t successor = find(&r, handle, 0);

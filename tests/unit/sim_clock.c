@@ -337,3 +337,45 @@ MEND_TEST(sim_clock, absurd_prices_end_time)
         sim_fixture_close(&f);
     }
 }
+
+/* Each queues one operation more on a stream that holds two. */
+static mend_status queue_one(sim_fixture *f, int kind, mend_event event)
+{
+    const mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 100};
+    switch (kind) {
+    case 0:
+        return f->driver->launch(f->driver, f->stream, &spin);
+    case 1:
+        return f->driver->event_record(f->driver, event, f->stream);
+    default:
+        return f->driver->stream_wait(f->driver, f->stream, event);
+    }
+}
+
+MEND_TEST(sim_clock, a_full_queue_keeps_the_host)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        sim_fixture f;
+        mend_event event = NULL;
+        const mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = 100};
+        mend_sim_config config = MEND_SIM_CONFIG_INIT;
+        config.queue_entries = 2;
+        if (!sim_fixture_open(&f, &config)) {
+            return;
+        }
+        EXPECT_OK(f.driver->event_create(f.driver, &event));
+        EXPECT_OK(f.driver->launch(f.driver, f.stream, &spin));
+        EXPECT_OK(f.driver->launch(f.driver, f.stream, &spin));
+        EXPECT_U64_EQ(0, mend_sim_now_ns(f.sim));
+        EXPECT_U64_EQ(0, sim_fixture_ledger(&f).queue_waits);
+        EXPECT_OK(queue_one(&f, kind, event));
+        EXPECT_U64_EQ(100, mend_sim_now_ns(f.sim)); /* one of two is done */
+        EXPECT_U64_EQ(1, sim_fixture_ledger(&f).queue_waits);
+        EXPECT_OK(queue_one(&f, kind, event));
+        EXPECT_U64_EQ(200, mend_sim_now_ns(f.sim));
+        mend_sim_advance(f.sim, 1000);
+        EXPECT_OK(queue_one(&f, kind, event));
+        EXPECT_U64_EQ(2, sim_fixture_ledger(&f).queue_waits);
+        sim_fixture_close(&f);
+    }
+}

@@ -262,6 +262,7 @@ static void record_fence(mend_heap *heap, uint32_t stream)
 static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_streams *streams = &heap->streams;
+    heap->frees_of_users += span->waits.others != NULL;
     bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
     mend_stamp inherited = span->waits.first;
     span->waits.first = (mend_stamp){0};
@@ -272,9 +273,7 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
         mend_wait *user = *link;
         if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
             user->stamp = mend_streams_stamp(streams, user->stamp.stream, span->size_bytes);
-            if (heap->config.streams_may_vanish) {
-                record_fence(heap, user->stamp.stream);
-            }
+            streams->items[user->stamp.stream].freed_by = heap->frees_of_users;
         }
         if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
             *link = user->next;
@@ -300,6 +299,17 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
         heap->early_fences_left--;
         record_fence(heap, freed_on);
         mend_mutex_unlock(&heap->making);
+    }
+}
+
+/* Records what the users of a block waited for at this free, when it is a block no more: the lock
+ * is let go of. Where another thread's free named a user since, that one records. */
+static void record_fences_of_users(mend_heap *heap, uint64_t freed_by)
+{
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
+        if (heap->streams.items[i].freed_by == freed_by) {
+            record_fence(heap, i);
+        }
     }
 }
 
@@ -372,12 +382,17 @@ static mend_result free_into_runs(mend_heap *heap, mend_span *span, block_users 
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
+    const bool has_users = span->waits.others != NULL;
     stamp_users(heap, span, users.first);
+    const uint64_t freed_by = heap->frees_of_users;
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_room(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
     }
     mend_layout_free(heap, span);
+    if (has_users && heap->config.streams_may_vanish) {
+        record_fences_of_users(heap, freed_by);
+    }
     record_fence_at_free(heap, users.first);
     return MEND_OK;
 }
@@ -394,6 +409,9 @@ mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_order order)
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
         result = find_last_users(heap, span, order, &users);
+    }
+    if (result == MEND_OK) {
+        result = find_block(heap, address, &span);
     }
     if (result != MEND_OK) {
         return result;
@@ -458,6 +476,9 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     /* One last fence, for what was freed and for blocks that are still in use on the stream. */
     mend_stamp stamp = mend_streams_stamp(&heap->streams, index, 0);
     result = mend_streams_forget(&heap->streams, index);
+    if (result == MEND_OK) {
+        mend_streams_await_calls(&heap->streams, index, &heap->state);
+    }
     mend_heap_close_door(heap, &door);
     if (result == MEND_OK) {
         mend_users_fix(heap, index, stamp);

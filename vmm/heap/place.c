@@ -319,7 +319,11 @@ static mend_result place_behind_waits(mend_heap *heap, const mend_request *reque
     }
     mend_request behind = *request;
     behind.behind_wait = true;
-    return place_anywhere(heap, &behind, span);
+    /* One wait after the other, each queued without the pool's lock; none is queued twice. */
+    do {
+        result = place_anywhere(heap, &behind, span);
+    } while (result == MEND_LOOK_AGAIN);
+    return result;
 }
 
 /* Now, or behind waits of the stream on the device. */

@@ -224,6 +224,7 @@ typedef struct mend_heap {
     uint32_t cache_closings;    /* the front cache is closed while this is not 0 */
     bool cache_spares_chunks;   /* memory is not ample, as long as the cache is open */
     uint32_t early_fences_left; /* fences that frees may still record, see block.c */
+    uint64_t frees_of_users;    /* blocks freed that other streams used, too */
     mend_list groups;           /* see heap/group.h */
     uint32_t group_count;
     uint32_t begun_count;   /* of these, those that are begun */

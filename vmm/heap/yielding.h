@@ -23,8 +23,9 @@ typedef struct mend_yielding {
  * Under the lock. */
 mend_status mend_yielding_remember(mend_yielding *yielding, mend_status status);
 
-/* Both are borrowed. Create, release, map, unmap, set_access, reserve, address_free, memory_info
- * and the calls that wait for the GPU let go of the lock; all others keep it. */
+/* Both are borrowed. Create, release, map, unmap, set_access, reserve, address_free, memory_info,
+ * the calls that wait for the GPU, and those that wait for room in a stream's queue (event_record,
+ * stream_wait) let go of the lock; all others keep it. */
 void mend_yielding_init(mend_yielding *yielding, const mend_driver *inner, mend_mutex *lock);
 
 #endif

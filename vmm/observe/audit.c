@@ -35,7 +35,7 @@ static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_
         return !may_be_user || state->known || state->group != 0 || streams->verify;
     }
     return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
-           (stamp.epoch <= state->open_epoch && state->open);
+           state->recordings > 0 || (stamp.epoch <= state->open_epoch && state->open);
 }
 
 bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t address)
@@ -69,12 +69,11 @@ static bool streams_are_right(const mend_audit_walk *a)
             return mend_audit_broken(a, "stream %u: epoch %llu is open and has a fence", i,
                                      MEND_AUDIT_HEX(epoch));
         }
-        bool nothing_passed =
-            state->fence_count == 0 && state->passed_epoch + 1 == state->open_epoch;
+        bool nothing_passed = state->fence_count == 0 && state->passed_epoch < state->first_epoch;
         if (state->group != 0 && !nothing_passed) {
             return mend_audit_broken(a, "stream %u: memory of a group became idle", i);
         }
-        events += state->fence_count;
+        events += state->fence_count + state->recordings;
     }
     return events == streams->events_held || mend_audit_broken(a, "the counts of events are wrong");
 }

@@ -11,214 +11,12 @@ static mend_result no_host_memory(void)
     return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
 }
 
-/* Creates an event of a context that need not be the current one. */
-static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
-{
-    const mend_driver *driver = streams->driver;
-    if (context == streams->context) {
-        return driver->event_create(driver, event);
-    }
-    mend_status status = driver->context_push(driver, context);
-    if (status == MEND_DRIVER_OK) {
-        status = driver->event_create(driver, event);
-        driver->context_pop(driver);
-    }
-    return status;
-}
-
-/* Events of green contexts are not used again: a context that ended may have left its handle to
- * another one, and nothing tells whose an event is. */
-static bool is_used_again(const mend_streams *streams, mend_context context)
-{
-    return context == streams->context;
-}
-
-static mend_result take_event(mend_streams *streams, mend_context context, mend_event *event)
-{
-    if (is_used_again(streams, context) && streams->spare_count > 0) {
-        *event = streams->spare_events[--streams->spare_count];
-        return MEND_OK;
-    }
-    /* Room to keep it later: an event in hand must never be lost for want of host memory. */
-    if (!mend_streams_grow(&streams->spare_events, &streams->spare_capacity,
-                           (size_t)streams->events_held + 1, sizeof(mend_event))) {
-        return no_host_memory();
-    }
-    mend_status status = create_event(streams, context, event);
-    if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
-    }
-    streams->events_held++;
-    return MEND_OK;
-}
-
-static void keep_event(mend_streams *streams, mend_event event, mend_context context)
-{
-    if (is_used_again(streams, context)) {
-        streams->spare_events[streams->spare_count++] = event;
-    } else {
-        streams->driver->event_destroy(streams->driver, event);
-        streams->events_held--;
-    }
-}
-
-/* The driver has nothing against the record, but against the capture of the stream. */
-static bool is_of_capture(mend_status status)
-{
-    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED ||
-           status == MEND_DRIVER_CAPTURE_IMPLICIT;
-}
-
-/* Records the event. Another thread may have begun a capture of the stream since it was asked: then
- * the record marks a place in a graph, and whoever waits for it joins the capture. So the stream is
- * asked again; *is_outside is false where the event stands for nothing. MEND_OK then too. */
-static mend_result record(mend_streams *streams, mend_event event, uint32_t recorder,
-                          bool *is_outside)
-{
-    const mend_driver *driver = streams->driver;
-    const mend_stream handle = streams->items[recorder].handle;
-    mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
-    mend_driver_call call = MEND_CALL_event_record;
-    mend_status status = driver->event_record(driver, event, handle);
-    if (status == MEND_DRIVER_OK) {
-        call = MEND_CALL_stream_get_info;
-        status = driver->stream_get_info(driver, handle, &info);
-    }
-    *is_outside = info.capture == MEND_CAPTURE_NONE;
-    return status == MEND_DRIVER_OK || is_of_capture(status)
-               ? MEND_OK
-               : mend_streams_driver_failed(streams, call, status);
-}
-
-/* Records an event on `recorder` behind the open epoch of `stream`, which stays open where a
- * capture of `recorder` began meanwhile. */
-static mend_result record_fence(mend_streams *streams, uint32_t stream, uint32_t recorder)
-{
-    mend_stream_state *state = &streams->items[stream];
-    if (!mend_streams_grow(&state->fences, &state->fence_capacity, state->fence_count + 1,
-                           sizeof(mend_fence))) {
-        return no_host_memory();
-    }
-    mend_event event;
-    mend_context context = streams->items[recorder].context;
-    mend_result result = take_event(streams, context, &event);
-    if (result != MEND_OK) {
-        return result;
-    }
-    bool is_outside = false;
-    result = record(streams, event, recorder, &is_outside);
-    if (result != MEND_OK || !is_outside) {
-        keep_event(streams, event, context);
-        return result;
-    }
-    state->fences[state->fence_count++] = (mend_fence){state->open_epoch, event, context};
-    state->open_epoch++;
-    state->open = false;
-    state->open_bytes = 0;
-    return MEND_OK;
-}
-
-mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
-{
-    return streams->verify ? MEND_OK : mend_streams_close_named(streams, stream);
-}
-
-static mend_result close_slot(mend_streams *streams, uint32_t stream)
-{
-    const mend_stream_state *state = &streams->items[stream];
-    if (!state->open || state->group != 0) {
-        return MEND_OK;
-    }
-    mend_reach reach = MEND_REACH_GONE;
-    mend_result result = mend_streams_reach(streams, stream, &reach);
-    return result != MEND_OK || reach != MEND_REACH_OPEN ? result
-                                                         : record_fence(streams, stream, stream);
-}
-
-/* Records what was freed in captures of the stream, which are over. Blocks may still name the slot
- * as a user: only the context covers what those users did, and what follows. */
-static mend_result close_double(mend_streams *streams, uint32_t stream)
-{
-    mend_result result = close_slot(streams, stream);
-    mend_stream_state *state = &streams->items[stream];
-    if (result == MEND_OK && !state->open) {
-        state->known = false;
-        state->is_double = false;
-        state->handle = NULL;
-        state->open = state->is_user;
-    }
-    return result;
-}
-
-mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
-{
-    mend_result result = close_slot(streams, stream);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
-         streams->verify && i < streams->count && result == MEND_OK; i++) {
-        const mend_stream_state *state = &streams->items[i];
-        if (state->is_double && state->id == streams->items[stream].id) {
-            result = close_double(streams, i);
-        }
-    }
-    return result;
-}
-
-/* Takes back the fence recorded last, as if the epoch had stayed open. */
-static void take_back_fence(mend_streams *streams, mend_stream_state *state)
-{
-    const mend_fence *fence = &state->fences[--state->fence_count];
-    keep_event(streams, fence->event, fence->context);
-    state->open_epoch--;
-    state->open = true;
-}
-
-static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
-{
-    mend_reach reach = MEND_REACH_GONE;
-    mend_result result = mend_streams_reach(streams, recorder, &reach);
-    const void *handle = streams->items[recorder].handle;
-    if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
-        return mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle);
-    }
-    if (result == MEND_OK && reach == MEND_REACH_GONE) {
-        return mend_fail(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
-    }
-    return result;
-}
-
-mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
-{
-    mend_result result = check_recorder(streams, recorder);
-    uint32_t i = MEND_STREAM_UNKNOWN + 1;
-    for (; i < streams->count && result == MEND_OK; i++) {
-        const mend_stream_state *state = &streams->items[i];
-        if (state->group == group && state->open) {
-            result = record_fence(streams, i, recorder);
-        }
-        if (result == MEND_OK && state->group == group && state->open) {
-            result = mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured",
-                               (const void *)streams->items[recorder].handle);
-        }
-    }
-    if (result == MEND_OK) {
-        return MEND_OK;
-    }
-    /* The group lives on: nothing of it may become idle. All its epochs were open. */
-    for (uint32_t k = MEND_STREAM_UNKNOWN + 1; k < i; k++) {
-        mend_stream_state *state = &streams->items[k];
-        if (state->group == group && !state->open) {
-            take_back_fence(streams, state);
-        }
-    }
-    return result;
-}
-
 /* Forgets the first `count` fences, which have passed. */
 static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         state->passed_epoch = state->fences[i].epoch;
-        keep_event(streams, state->fences[i].event, state->fences[i].context);
+        mend_streams_keep_event(streams, state->fences[i].event, state->fences[i].context);
     }
     if (count == 0) {
         return;
@@ -231,7 +29,7 @@ static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t 
  * stream covers the same, or else one that is still to be recorded. */
 static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t at)
 {
-    keep_event(streams, state->fences[at].event, state->fences[at].context);
+    mend_streams_keep_event(streams, state->fences[at].event, state->fences[at].context);
     state->fence_count--;
     memmove(state->fences + at, state->fences + at + 1,
             (state->fence_count - at) * sizeof(mend_fence));
@@ -286,14 +84,18 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
                            sizeof(uint64_t))) {
         return no_host_memory();
     }
-    const mend_fence *fence = covering_fence(freed_on, stamp.epoch);
-    mend_status status = streams->driver->stream_wait(streams->driver, state->handle, fence->event);
+    /* Without the pool's lock: the fence may move, but only who makes room lets it pass. */
+    const mend_fence fence = *covering_fence(freed_on, stamp.epoch);
+    state->calls++;
+    mend_status status = streams->driver->stream_wait(streams->driver, state->handle, fence.event);
+    mend_streams_end_call(streams, waiter);
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
     }
-    state->waited_epochs[stamp.stream] = fence->epoch;
+    uint64_t *waited = &streams->items[waiter].waited_epochs[stamp.stream];
+    *waited = mend_max_u64(*waited, fence.epoch);
     streams->stream_waits++;
-    return MEND_OK;
+    return MEND_LOOK_AGAIN;
 }
 
 /* Whether a wait for the context makes what was freed on a stream idle: not what a graph that may
@@ -412,7 +214,9 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
         if (result != MEND_OK) {
             return result;
         }
-        *left = *left || (is_open_and_due(state) && context_covers(state));
+        state = &streams->items[i]; /* other streams may have come */
+        bool is_left = is_open_and_due(state) || state->recordings > 0;
+        *left = *left || (is_left && context_covers(state));
         if (state->fence_count > longest && state->fences[0].epoch <= state->due_epoch) {
             longest = state->fence_count;
             *oldest = i;
@@ -451,11 +255,18 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, boo
     return MEND_OK;
 }
 
+void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock)
+{
+    while (streams->items[stream].calls > 0) {
+        mend_condition_wait(&streams->call_ended, lock);
+    }
+}
+
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
 {
-    mend_stream_state *state = &streams->items[stream];
     mend_reach reach = MEND_REACH_OPEN;
     mend_result result = mend_streams_close_named(streams, stream);
+    mend_stream_state *state = &streams->items[stream];
     if (result == MEND_OK && state->open) {
         result = mend_streams_reach(streams, stream, &reach);
     }

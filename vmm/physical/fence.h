@@ -7,12 +7,17 @@
  * ended.
  *
  * Guarded by the pool's lock. To poll and to wait needs the right to make room as well, for calls
- * that wait on the host let go of the pool's lock meanwhile. All calls reach the driver.
+ * that wait on the host let go of the pool's lock meanwhile, and so do the record of an event and
+ * the wait of a stream, which block while the stream's queue is full: streams and what is freed on
+ * them may be others afterwards. All calls reach the driver.
  */
 #ifndef MEND_PHYSICAL_FENCE_H
 #define MEND_PHYSICAL_FENCE_H
 
 #include "physical/capture.h"
+
+/* Keeps an event to be used again, or destroys it: that of a green context. */
+void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
 
 /* Records the event of the open epoch, if anything is stamped with it. Does nothing for a stream
  * out of reach, or of a group: its memory waits for the context, or for the group's release.
@@ -30,7 +35,12 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
 /* Asks the oldest events whether they have passed. True when any has. */
 bool mend_streams_poll(mend_streams *streams);
 
-/* Makes `waiter` wait, on the device, for the stamp, which has a fence. Errors as close_epoch. */
+/* The pool's lock was let go of: what was found before may be there no more. Never leaves the heap.
+ */
+#define MEND_LOOK_AGAIN ((mend_result)-1)
+
+/* Makes `waiter` wait, on the device, for the stamp, which has a fence. Errors as close_epoch;
+ * MEND_OK where it does so already, MEND_LOOK_AGAIN where it does so from now on. */
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp);
 
 /* From here on the host waits for what has been freed so far, and not for what others free while it
@@ -55,7 +65,14 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, boo
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 
 /* Records what is pending and gives up the handle. Errors as close_epoch, MEND_ERROR_CAPTURING:
- * nothing changed then. */
+ * nothing changed then. Before the stream may be destroyed, its calls are awaited. */
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
+
+/* A call that names the stream, counted in its `calls`, has ended. */
+void mend_streams_end_call(mend_streams *streams, uint32_t stream);
+
+/* Waits for calls of other threads that name the stream; lets go of `lock`, the pool's, meanwhile.
+ */
+void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock);
 
 #endif

@@ -51,7 +51,7 @@ static mend_result add_stream(mend_streams *streams, mend_stream handle,
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (!state->known && state->group == 0 && !state->open && state->fence_count == 0 &&
-            state->awaited_epoch == 0) {
+            state->awaited_epoch == 0 && state->recordings == 0 && state->calls == 0) {
             at = i;
             break;
         }
@@ -78,7 +78,9 @@ static mend_result add_stream(mend_streams *streams, mend_stream handle,
     state->context = info->context;
     state->is_double = false;
     state->is_user = false;
+    state->freed_by = 0;
     state->group = group;
+    state->first_epoch = state->open_epoch;
     state->known = true;
     state->seen_captured = info->capture != MEND_CAPTURE_NONE;
     *index = at;
@@ -90,6 +92,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
 {
     *streams = (mend_streams){.driver = driver, .context = context};
     mend_list_init(&streams->watches);
+    mend_condition_init(&streams->call_ended);
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
     const mend_stream_info none = {0};
@@ -115,6 +118,7 @@ mend_status mend_streams_clear(mend_streams *streams)
     }
     free(streams->spare_events);
     free(streams->items);
+    mend_condition_destroy(&streams->call_ended);
     *streams = (mend_streams){0};
     return first;
 }

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 
 /* The index of memory freed without a stream: only a wait for the whole context makes it idle. */
@@ -40,6 +41,7 @@ typedef struct mend_stream_state {
                                was captured whenever it was asked */
     uint64_t capture_id;    /* id 0: the capture in which it was met */
     bool is_double;         /* an older slot stands for the same stream */
+    uint64_t freed_by;      /* number of the last free of a block that it used, by heap/block.c */
     bool is_user;           /* blocks may name it as one that uses them */
     mend_context context;   /* its own, of the events recorded on it; known with the id */
     uint32_t group;         /* the group it belongs to; 0: none */
@@ -50,9 +52,13 @@ typedef struct mend_stream_state {
     uint64_t open_epoch;    /* from 1 */
     uint64_t passed_epoch;  /* all stamps up to it have passed */
     uint64_t due_epoch;     /* host waits that are under way are for epochs up to it */
+    uint64_t first_epoch;   /* that was open when the slot was made */
+    uint32_t recordings;    /* epochs that are closed, and whose fences are not in `fences` yet */
+    uint32_t calls;         /* under way, without the pool's lock, that name the stream */
     uint64_t awaited_epoch; /* will have passed when the wait for the context is over; or 0 */
     bool was_open;          /* when that wait began */
-    mend_fence *fences;     /* recorded and not passed, oldest first; capacity fence_capacity */
+    mend_fence *fences;     /* recorded and not passed, oldest first; there is room for `recordings`
+                               more */
     size_t fence_count;
     size_t fence_capacity;
     uint64_t *waited_epochs; /* by stream index: this stream waits, on the device, for that epoch */
@@ -83,7 +89,8 @@ typedef struct mend_streams {
     mend_event *spare_events;
     size_t spare_count;
     size_t spare_capacity;
-    uint64_t events_held; /* created and not destroyed */
+    uint64_t events_held;      /* created and not destroyed */
+    mend_condition call_ended; /* of some stream: its `calls` fell to 0 */
     uint64_t stream_waits;
     uint64_t host_waits;
 } mend_streams;

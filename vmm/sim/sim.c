@@ -16,6 +16,7 @@
 #define DEFAULT_PAGE_BYTES    (2 * MEND_MIB)
 #define DEFAULT_ADDRESS_BYTES (128 * MEND_TIB)
 #define MOST_BYTES            (UINT64_C(1) << 62)
+#define MOST_ENTRIES          (UINT64_C(1) << 20)
 
 /* Handles of streams and events stand in ranges of their own. */
 #define STREAM_HANDLES ((uintptr_t)0x10000)
@@ -40,7 +41,7 @@ static mend_result fill_defaults(mend_sim_config *config)
                               : MEND_GRANULE_BYTES;
     bool valid = mend_is_power_of_two(config->page_bytes) && config->page_bytes >= least_page &&
                  config->page_bytes <= MOST_BYTES && config->memory_bytes <= MOST_BYTES &&
-                 config->address_bytes <= MOST_BYTES &&
+                 config->address_bytes <= MOST_BYTES && config->queue_entries <= MOST_ENTRIES &&
                  config->address_bytes >= config->page_bytes && config->device_count > 0 &&
                  config->device_count <= MEND_SIM_MOST_DEVICES &&
                  (unsigned)config->content <= MEND_SIM_CONTENT_BYTES && config->peer_group >= 0;
@@ -107,6 +108,13 @@ mend_result mend_sim_create(const mend_sim_config *config, mend_sim **sim)
     return MEND_OK;
 }
 
+static void drop_queues(mend_sim *sim)
+{
+    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
+        free(MEND_CONTAINER_OF(at, mend_sim_stream, link)->queue);
+    }
+}
+
 void mend_sim_destroy(mend_sim *sim)
 {
     if (sim == NULL) {
@@ -116,6 +124,7 @@ void mend_sim_destroy(mend_sim *sim)
     mend_sim_keepers_clear(sim);
     mend_sim_faults_drop_all(sim);
     mend_sim_shares_clear(sim);
+    drop_queues(sim);
     mend_sim_content_close(sim);
     mend_pointer_map_clear(&sim->chunks);
     mend_sim_handles_clear(&sim->stream_handles);

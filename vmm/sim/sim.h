@@ -86,8 +86,10 @@ typedef struct mend_sim_stream {
     uintptr_t handle; /* 0: one that nobody created, the legacy stream or one of a thread */
     mend_sim_stream_kind kind;
     int device;
-    int context;               /* its number: that of the device's primary one, or of a green one */
-    uint64_t tail_ns;          /* when all that is queued on it is done */
+    int context;      /* its number: that of the device's primary one, or of a green one */
+    uint64_t tail_ns; /* when all that is queued on it is done */
+    uint64_t *queue;  /* when each of the last operations is done, as a ring; NULL: no limit */
+    uint64_t queued;  /* operations so far */
     mend_sim_capture *capture; /* NULL: none */
     mend_sim_node *tip;        /* what its next captured work comes after; NULL: nothing */
 } mend_sim_stream;
@@ -387,6 +389,10 @@ mend_status mend_sim_stream_find_for_use(mend_sim *sim, mend_stream handle,
 mend_status mend_sim_stream_find_for_work(mend_sim *sim, mend_stream handle,
                                           mend_sim_stream **stream);
 mend_status mend_sim_event_find(mend_sim *sim, mend_event handle, mend_sim_event **event);
+
+/* An operation is to be queued: where the queue is full the host waits until there is room. The
+ * device may be broken by what happened meanwhile. */
+mend_status mend_sim_stream_make_room(mend_sim *sim, mend_sim_stream *stream);
 
 /* When the next operation of the stream could start; and makes that later. */
 uint64_t mend_sim_stream_tail(const mend_sim *sim, const mend_sim_stream *stream);

@@ -1,6 +1,7 @@
 /* Streams and events: when what was queued is done, and waiting for it on the device or the host.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/align.h"
 #include "sim/capture.h"
@@ -13,7 +14,14 @@ mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_strea
         (with_handle && !mend_sim_handles_reserve(&sim->stream_handles))) {
         return NULL;
     }
+    uint64_t *queue = sim->config.queue_entries > 0
+                          ? calloc((size_t)sim->config.queue_entries, sizeof(*queue))
+                          : NULL;
+    if (queue == NULL && sim->config.queue_entries > 0) {
+        return NULL;
+    }
     mend_sim_stream *stream = mend_slab_take(&sim->stream_slab);
+    stream->queue = queue;
     stream->id = ++sim->last_stream_id;
     stream->kind = kind;
     stream->context = context;
@@ -106,10 +114,23 @@ uint64_t mend_sim_stream_tail(const mend_sim *sim, const mend_sim_stream *stream
     return mend_max_u64(stream->tail_ns, awaited_ns);
 }
 
+mend_status mend_sim_stream_make_room(mend_sim *sim, mend_sim_stream *stream)
+{
+    if (stream->queue != NULL) {
+        uint64_t oldest_ns = stream->queue[stream->queued % sim->config.queue_entries];
+        sim->ledger.queue_waits += oldest_ns > sim->now_ns;
+        mend_sim_run_until(sim, oldest_ns);
+    }
+    return sim->broken;
+}
+
 void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t until_ns)
 {
     mend_sim_device *device = &sim->devices[stream->device];
     stream->tail_ns = mend_max_u64(stream->tail_ns, until_ns);
+    if (stream->queue != NULL) {
+        stream->queue[stream->queued++ % sim->config.queue_entries] = stream->tail_ns;
+    }
     device->tail_ns = mend_max_u64(device->tail_ns, stream->tail_ns);
     if (mend_sim_stream_is_blocking(stream)) {
         device->blocking_tail_ns = mend_max_u64(device->blocking_tail_ns, stream->tail_ns);
@@ -143,6 +164,7 @@ mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
     }
     mend_sim_handles_remove(&sim->stream_handles, stream->handle);
     mend_list_remove(&stream->link);
+    free(stream->queue);
     mend_slab_give(&sim->stream_slab, stream);
     sim->ledger.streams--;
     return MEND_DRIVER_OK;
@@ -177,6 +199,9 @@ mend_status mend_sim_stream_wait_mark(mend_sim *sim, mend_sim_stream *stream,
 {
     bool captured = false;
     mend_status status = mend_sim_capture_takes_wait(sim, stream, event, &captured);
+    if (status == MEND_DRIVER_OK && !captured) {
+        status = mend_sim_stream_make_room(sim, stream);
+    }
     if (status == MEND_DRIVER_OK && !captured) {
         uint64_t tail_ns = mend_sim_stream_tail(sim, stream);
         mend_sim_stream_extend(sim, stream, mend_max_u64(tail_ns, event->ready_ns));
@@ -267,6 +292,9 @@ mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_s
 {
     bool captured = false;
     mend_status status = mend_sim_capture_takes_work(sim, stream, &captured);
+    if (status == MEND_DRIVER_OK && !captured) {
+        status = mend_sim_stream_make_room(sim, stream);
+    }
     if (status != MEND_DRIVER_OK) {
         return status;
     }

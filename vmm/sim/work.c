@@ -99,6 +99,11 @@ mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_si
         free(item->staged);
         return status;
     }
+    status = mend_sim_stream_make_room(sim, stream);
+    if (status != MEND_DRIVER_OK) {
+        free(item->staged);
+        return status;
+    }
     uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
     uint64_t complete_ns = mend_max_u64(start_ns + duration_ns, finish_ns);
     mend_sim_item placed = *item;

@@ -105,11 +105,13 @@ typedef struct mend_sim_config {
                           numbers; 0: all do; 1: none does */
     int is_integrated; /* 1: the devices say that their memory is the host's */
     int has_rdma;      /* 1: chunks can be made for RDMA */
+    uint64_t queue_entries; /* operations that a stream can hold: a call that queues one more waits
+                               until the oldest is done. 0: any number */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
-            0, 0, 0                                                                                \
+            0, 0, 0, 0                                                                             \
     }
 
 /* Makes a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -310,11 +312,12 @@ typedef struct mend_sim_ledger {
     uint64_t compared_time_ns; /* sum of the prices of all calls by compared_prices */
     uint64_t rdma_chunks;      /* of chunks, those made for RDMA */
     uint64_t scrub_wait_ns;    /* of driver_time_ns, what creations waited until memory was clean */
+    uint64_t queue_waits;      /* calls that waited for room in a stream's queue */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-            0, 0                                                                                   \
+            0, 0, 0                                                                                \
     }
 
 /* Fills *ledger with one consistent picture. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */

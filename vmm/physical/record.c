@@ -1,0 +1,285 @@
+/*
+ * The first half of fence.h: events, taken and kept, and recorded behind what was freed. The record
+ * is made without the pool's lock; record_event says what holds meanwhile.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "physical/fence.h"
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
+}
+
+/* Creates an event of a context that need not be the current one. */
+static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
+{
+    const mend_driver *driver = streams->driver;
+    if (context == streams->context) {
+        return driver->event_create(driver, event);
+    }
+    mend_status status = driver->context_push(driver, context);
+    if (status == MEND_DRIVER_OK) {
+        status = driver->event_create(driver, event);
+        driver->context_pop(driver);
+    }
+    return status;
+}
+
+/* Events of green contexts are not used again: a context that ended may have left its handle to
+ * another one, and nothing tells whose an event is. */
+static bool is_used_again(const mend_streams *streams, mend_context context)
+{
+    return context == streams->context;
+}
+
+static mend_result take_event(mend_streams *streams, mend_context context, mend_event *event)
+{
+    if (is_used_again(streams, context) && streams->spare_count > 0) {
+        *event = streams->spare_events[--streams->spare_count];
+        return MEND_OK;
+    }
+    /* Room to keep it later: an event in hand must never be lost for want of host memory. */
+    if (!mend_streams_grow(&streams->spare_events, &streams->spare_capacity,
+                           (size_t)streams->events_held + 1, sizeof(mend_event))) {
+        return no_host_memory();
+    }
+    mend_status status = create_event(streams, context, event);
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, MEND_CALL_event_create, status);
+    }
+    streams->events_held++;
+    return MEND_OK;
+}
+
+void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context)
+{
+    if (is_used_again(streams, context)) {
+        streams->spare_events[streams->spare_count++] = event;
+    } else {
+        streams->driver->event_destroy(streams->driver, event);
+        streams->events_held--;
+    }
+}
+
+/* The driver has nothing against the record, but against the capture of the stream. */
+static bool is_of_capture(mend_status status)
+{
+    return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED ||
+           status == MEND_DRIVER_CAPTURE_IMPLICIT;
+}
+
+/* From here on frees belong to the next epoch. */
+static void close_epoch(mend_stream_state *state)
+{
+    state->open_epoch++;
+    state->open = false;
+    state->open_bytes = 0;
+    state->recordings++;
+}
+
+/* No fence came of it: what was freed in the epoch waits with what is freed now. Where nothing was,
+ * and nobody has counted on the epoch meanwhile, it is as if it had stayed open. */
+static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t bytes)
+{
+    bool is_as_before = !state->open && state->open_epoch == epoch + 1 &&
+                        state->passed_epoch < epoch && state->awaited_epoch < epoch;
+    state->open_epoch -= is_as_before ? 1 : 0;
+    state->open = true;
+    state->open_bytes += bytes;
+    state->recordings--;
+}
+
+/* The fence counts from now on. A later one of the stream, recorded by another thread meanwhile,
+ * covers the same, and so does a wait for the context. */
+static void add_fence(mend_streams *streams, mend_stream_state *state, mend_fence fence)
+{
+    state->recordings--;
+    bool is_covered =
+        fence.epoch <= state->passed_epoch ||
+        (state->fence_count > 0 && fence.epoch <= state->fences[state->fence_count - 1].epoch);
+    if (is_covered) {
+        mend_streams_keep_event(streams, fence.event, fence.context);
+    } else {
+        state->fences[state->fence_count++] = fence;
+    }
+}
+
+void mend_streams_end_call(mend_streams *streams, uint32_t stream)
+{
+    if (--streams->items[stream].calls == 0) {
+        mend_condition_wake_all(&streams->call_ended);
+    }
+}
+
+/* Records the event. Another thread may have begun a capture of the stream since it was asked: then
+ * the record marks a place in a graph, and whoever waits for it joins the capture. So the stream is
+ * asked again; *is_outside is false where the event stands for nothing. MEND_OK then too. */
+static mend_result record(mend_streams *streams, mend_event event, uint32_t recorder,
+                          bool *is_outside)
+{
+    const mend_driver *driver = streams->driver;
+    const mend_stream handle = streams->items[recorder].handle;
+    mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
+    mend_driver_call call = MEND_CALL_event_record;
+    streams->items[recorder].calls++;
+    mend_status status = driver->event_record(driver, event, handle);
+    if (status == MEND_DRIVER_OK) {
+        call = MEND_CALL_stream_get_info;
+        status = driver->stream_get_info(driver, handle, &info);
+    }
+    mend_streams_end_call(streams, recorder);
+    *is_outside = info.capture == MEND_CAPTURE_NONE;
+    return status == MEND_DRIVER_OK || is_of_capture(status)
+               ? MEND_OK
+               : mend_streams_driver_failed(streams, call, status);
+}
+
+/*
+ * Closes the open epoch of `stream`, and records an event behind it on `recorder`. fence->event is
+ * NULL where a capture of `recorder` began meanwhile: the epoch is open.
+ *
+ * The driver is called without the pool's lock. What holds then: the epoch is closed, so that what
+ * others free belongs to a later one; no fence covers it yet, so that nobody takes its memory; the
+ * slot and the stream stay, for `recordings` and `calls` are not 0; there is room for the fence.
+ */
+static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t recorder,
+                                mend_fence *fence)
+{
+    mend_stream_state *state = &streams->items[stream];
+    *fence = (mend_fence){0};
+    if (!mend_streams_grow(&state->fences, &state->fence_capacity,
+                           state->fence_count + state->recordings + 1, sizeof(mend_fence))) {
+        return no_host_memory();
+    }
+    mend_event event;
+    mend_context context = streams->items[recorder].context;
+    mend_result result = take_event(streams, context, &event);
+    if (result != MEND_OK) {
+        return result;
+    }
+    const uint64_t epoch = state->open_epoch;
+    const uint64_t bytes = state->open_bytes;
+    close_epoch(state);
+    bool is_outside = false;
+    result = record(streams, event, recorder, &is_outside);
+    if (result == MEND_OK && is_outside) {
+        *fence = (mend_fence){epoch, event, context};
+        return MEND_OK;
+    }
+    reopen_epoch(&streams->items[stream], epoch, bytes);
+    mend_streams_keep_event(streams, event, context);
+    return result;
+}
+
+static mend_result record_fence(mend_streams *streams, uint32_t stream)
+{
+    mend_fence fence;
+    mend_result result = record_event(streams, stream, stream, &fence);
+    if (fence.event != NULL) {
+        add_fence(streams, &streams->items[stream], fence);
+    }
+    return result;
+}
+
+mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
+{
+    return streams->verify ? MEND_OK : mend_streams_close_named(streams, stream);
+}
+
+static mend_result close_slot(mend_streams *streams, uint32_t stream)
+{
+    const mend_stream_state *state = &streams->items[stream];
+    if (!state->open || state->group != 0) {
+        return MEND_OK;
+    }
+    mend_reach reach = MEND_REACH_GONE;
+    mend_result result = mend_streams_reach(streams, stream, &reach);
+    return result != MEND_OK || reach != MEND_REACH_OPEN ? result : record_fence(streams, stream);
+}
+
+/* Records what was freed in captures of the stream, which are over. Blocks may still name the slot
+ * as a user: only the context covers what those users did, and what follows. */
+static mend_result close_double(mend_streams *streams, uint32_t stream)
+{
+    mend_result result = close_slot(streams, stream);
+    mend_stream_state *state = &streams->items[stream];
+    if (result == MEND_OK && !state->open) {
+        state->known = false;
+        state->is_double = false;
+        state->handle = NULL;
+        state->open = state->is_user;
+    }
+    return result;
+}
+
+mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
+{
+    mend_result result = close_slot(streams, stream);
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
+         streams->verify && i < streams->count && result == MEND_OK; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->is_double && state->id == streams->items[stream].id) {
+            result = close_double(streams, i);
+        }
+    }
+    return result;
+}
+
+static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
+{
+    mend_reach reach = MEND_REACH_GONE;
+    mend_result result = mend_streams_reach(streams, recorder, &reach);
+    const void *handle = streams->items[recorder].handle;
+    if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
+        return mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle);
+    }
+    if (result == MEND_OK && reach == MEND_REACH_GONE) {
+        return mend_fail(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
+    }
+    return result;
+}
+
+static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint32_t recorder,
+                                    mend_fence *fence)
+{
+    mend_result result = record_event(streams, stream, recorder, fence);
+    return result == MEND_OK && fence->event == NULL
+               ? mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                           (const void *)streams->items[recorder].handle)
+               : result;
+}
+
+/* The group lives on: nothing of it may become idle. */
+static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
+{
+    reopen_epoch(&streams->items[stream], fence.epoch, 0);
+    mend_streams_keep_event(streams, fence.event, fence.context);
+}
+
+mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
+{
+    mend_result result = check_recorder(streams, recorder);
+    const uint32_t count = streams->count; /* streams that come meanwhile are none of the group */
+    mend_fence *fences = result == MEND_OK ? calloc(count, sizeof(*fences)) : NULL;
+    if (result == MEND_OK && fences == NULL) {
+        result = no_host_memory();
+    }
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < count && result == MEND_OK; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->group == group && state->open) {
+            result = record_for_group(streams, i, recorder, &fences[i]);
+        }
+    }
+    /* None counts before all are there: a fence that counted could be waited for by anybody. */
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; fences != NULL && i < count; i++) {
+        if (fences[i].event != NULL && result == MEND_OK) {
+            add_fence(streams, &streams->items[i], fences[i]);
+        } else if (fences[i].event != NULL) {
+            take_back(streams, i, fences[i]);
+        }
+    }
+    free(fences);
+    return result;
+}
