@@ -117,6 +117,19 @@ void *mend_torch_alloc_or_null(size_t size, int device, mend_stream stream)
     return mend_device_alloc(device, size, stream, &pointer) == MEND_OK ? pointer : NULL;
 }
 
+void mend_torch_begin_pool(int device)
+{
+    static const char message[] =
+        "mend.torch: capturing a CUDA graph, or a memory pool of PyTorch's, cannot work while "
+        "PyTorch's memory comes from Mend. See docs/frameworks/pytorch.md";
+    (void)device;
+    raise_function raise = atomic_load(&raise_message);
+    if (raise != NULL) {
+        raise(message);
+    }
+    mend_torch_throw(message);
+}
+
 void mend_torch_free(void *pointer, size_t size, int device, mend_stream stream)
 {
     mend_hooks_note(mend_device_free(device, pointer, size, stream), "a free of PyTorch");

@@ -33,6 +33,7 @@ extern "C" {
     X(torch, mend_torch_record_stream)                                                             \
     X(torch, mend_torch_init)                                                                      \
     X(torch, mend_torch_reset)                                                                     \
+    X(torch, mend_torch_begin_pool)                                                                \
     X(torch, mend_torch_memory_fraction)                                                           \
     X(torch, mend_torch_base_alloc)                                                                \
     X(torch, mend_torch_set_raise)                                                                 \

@@ -1,11 +1,14 @@
 /* In C++, as PyTorch is: what the hook throws has to pass through it. */
 #include "tests/hooks/torch_contract.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 struct torch_contract {
     struct metadata {
@@ -95,6 +98,19 @@ void torch_contract_empty_cache(torch_contract *contract)
 {
     if (contract->functions.reset != nullptr) {
         contract->functions.reset();
+    }
+}
+
+void torch_contract_begin_pool(torch_contract *contract, int device,
+                               char raised[TORCH_RAISED_BYTES])
+{
+    using begin = void (*)(int, std::pair<uint64_t, uint64_t>, std::function<bool(void *)>);
+    raised[0] = '\0';
+    try {
+        void *function = reinterpret_cast<void *>(contract->functions.begin_pool);
+        reinterpret_cast<begin>(function)(device, {0, 1}, nullptr);
+    } catch (const std::exception &error) {
+        std::snprintf(raised, TORCH_RAISED_BYTES, "%s", error.what());
     }
 }
 

@@ -34,6 +34,7 @@ typedef struct torch_functions {
     void (*memory_fraction)(double fraction, int device);
     void *(*base_alloc)(void *pointer, size_t *size);
     void (*record_stream)(void *pointer, struct CUstream_st *stream);
+    void (*begin_pool)(int device); /* which PyTorch gives further arguments */
 } torch_functions;
 
 typedef struct torch_contract torch_contract;
@@ -53,6 +54,8 @@ void torch_contract_delete(torch_contract *contract, void *pointer);
 /* Tensor.record_stream, torch.cuda.empty_cache, and what CUDA's IPC asks for. */
 void torch_contract_record_stream(torch_contract *contract, void *pointer, mend_stream stream);
 void torch_contract_empty_cache(torch_contract *contract);
+void torch_contract_begin_pool(torch_contract *contract, int device,
+                               char raised[TORCH_RAISED_BYTES]);
 void *torch_contract_base(torch_contract *contract, void *pointer, size_t *size);
 
 /* Tensors there are. */

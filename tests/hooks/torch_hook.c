@@ -14,6 +14,7 @@ static torch_contract *contract_of(hooks_rig *rig)
     torch_functions functions = {.alloc = rig->f->mend_torch_alloc,
                                  .free = rig->f->mend_torch_free,
                                  .init = rig->f->mend_torch_init,
+                                 .begin_pool = rig->f->mend_torch_begin_pool,
                                  .reset = rig->f->mend_torch_reset,
                                  .memory_fraction = rig->f->mend_torch_memory_fraction,
                                  .base_alloc = rig->f->mend_torch_base_alloc,
@@ -89,6 +90,19 @@ MEND_TEST(torch_hook, what_is_no_lack_of_memory_is_not_called_so)
     EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, 512, 7, NULL, raised));
     EXPECT_TRUE(strncmp(raised, "CUDA error.", 11) == 0);
     EXPECT_TRUE(strstr(raised, "MEND_ERROR_NO_DEVICE") != NULL);
+    torch_contract_destroy(contract);
+    hooks_close(&rig);
+}
+
+/* A capture from C++ begins with a pool, of which only the allocator hears. */
+MEND_TEST(torch_hook, captures_are_refused_before_they_begin)
+{
+    hooks_rig rig;
+    char raised[TORCH_RAISED_BYTES];
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    torch_contract *contract = contract_of(&rig);
+    torch_contract_begin_pool(contract, 0, raised);
+    EXPECT_TRUE(strstr(raised, "capturing a CUDA graph") != NULL);
     torch_contract_destroy(contract);
     hooks_close(&rig);
 }

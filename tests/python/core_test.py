@@ -126,7 +126,55 @@ class Core(SimulatedTest):
         self.assertTrue(other_ran.is_set())
 
 
+class Mistakes(SimulatedTest):
+    def test_devices_have_the_names_programs_give_them(self):
+        class Device:  # as torch.device
+            type, index = "cuda", 0
+
+        for device in ("cuda:0", "cuda", Device(), 0):
+            self.assertEqual(mend.stats(device)["live_blocks"], 0)
+            mend.trim(device)
+        for device, kind in (("cpu", ValueError), (None, TypeError), (1.5, TypeError)):
+            with self.assertRaisesRegex(kind, "a device is a number"):
+                mend.stats(device)
+        with self.assertRaisesRegex(mend.Error, "MEND_ERROR_NO_DEVICE"):
+            mend.stats("cuda:7")
+
+    def test_amounts_are_whole_numbers_from_0_on(self):
+        with self.assertRaisesRegex(ValueError, "limit_bytes is -5; it takes 0 or more"):
+            mend.set_limit(-5)
+        with self.assertRaisesRegex(ValueError, "keep_bytes is -1"):
+            mend.trim(0, -1)
+        with self.assertRaisesRegex(TypeError, "limit_bytes is a whole number, not '1GiB'"):
+            mend.set_limit("1GiB")
+        with self.assertRaisesRegex(ValueError, "memory_bytes is -1; it takes 1 or more"):
+            mend.simulate(-1)
+        with self.assertRaisesRegex(ValueError, "device_count is 0"):
+            mend.simulate(GIB, device_count=0)
+        self.assertEqual(mend.stats()["limit_bytes"], GIB)
+
+    def test_errors_have_the_name_programs_know(self):
+        self.assertEqual(repr(mend.Error), "<class 'mend.Error'>")
+        self.assertEqual(repr(mend.OutOfMemoryError), "<class 'mend.OutOfMemoryError'>")
+
+
 class Judge(unittest.TestCase):
+    def test_a_device_that_is_closed_says_so(self):
+        device = mend.simulate(GIB)
+        device.close()
+        device.close()  # which is no mistake
+        for call in (
+            device.ledger,
+            device.stream,
+            device.clear_faults,
+            lambda: device.violations,
+            lambda: device.first_violation,
+            lambda: device.advance(1),
+            lambda: device.fail("create"),
+        ):
+            with self.assertRaisesRegex(mend.Error, "^mend: the simulated device is closed$"):
+                call()
+
     def test_a_program_that_breaks_a_rule_is_told(self):
         with mend.simulate(GIB) as device:
             address = _devices.alloc(0, MIB, 0)

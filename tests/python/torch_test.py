@@ -1,9 +1,10 @@
 """mend.torch over a stand-in for PyTorch, whose pluggable allocator copies the contract of
 PyTorch's (fakes/c10/pluggable.cpp). Each test is a process: Mend is turned on once."""
 
+import textwrap
 import unittest
 
-from support import ProgramTest
+from support import ProgramTest, run
 
 ENABLED = """
 import mend
@@ -168,6 +169,66 @@ class WholeProcess(ProgramTest):
                 assert message.startswith("mend.torch: "), message
                 assert "docs/frameworks/pytorch.md" in message, message
             """)
+
+    def test_a_refused_capture_leaves_the_stream_alone(self):
+        """A program that tries a graph and falls back goes on where it was: with order."""
+        self.succeeds("""
+            class Capture:
+                def __call__(self):
+                    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                        pass
+
+            before = torch.cuda.current_stream().cuda_stream
+            assert "CUDA graph" in message_of(Capture())
+            assert torch.cuda.current_stream().cuda_stream == before
+            """)
+
+    def test_a_graph_made_before_is_refused_where_it_was(self):
+        program = """
+            early = torch.cuda.graph(torch.cuda.CUDAGraph())
+            mend.torch.enable()
+            torch.empty(1)
+            try:
+                early.__enter__()
+            except RuntimeError as error:
+                print(str(error)[:11], torch.cuda.current_stream().cuda_stream)
+            """
+        done = run(ENABLED.replace("mend.torch.enable()\n", "") + textwrap.dedent(program))
+        self.assertEqual(done.stdout, "mend.torch: None\n", done.stderr)
+
+    def test_captures_below_torch_cuda_are_refused(self):
+        """torch._C's class, and C++ itself, by the allocator."""
+        self.succeeds("""
+            torch.empty(1)
+            for call in (torch._C._CUDAGraph().capture_begin, lambda: torch._C._begin_pool(0)):
+                message = message_of(call)
+                assert message.startswith("mend.torch: capturing a CUDA graph"), message
+            """)
+
+    def test_history_may_be_turned_off(self):
+        self.succeeds("""
+            torch.cuda.memory._record_memory_history(enabled=None)
+            message_of(torch.cuda.memory._record_memory_history)
+            """)
+
+    def test_settings_of_pytorchs_allocator_are_told_to_do_nothing(self):
+        settings = "expandable_segments:True"
+        self.succeeds(
+            """
+            import warnings
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                for _ in range(2):
+                    torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+            print(len(caught), "have no effect" in str(caught[0].message), caught[0].filename)
+            print(torch._C._allocator_settings)
+            """,
+            says=["1 True <string>", f"['{settings}', '{settings}']"],
+        )
+        self.succeeds(
+            "", stderr="<string>:6: RuntimeWarning: mend.torch: PYTORCH_CUDA_ALLOC_CONF has no",
+            PYTORCH_CUDA_ALLOC_CONF=settings,
+        )
 
     def test_cudnns_benchmark_stays_off(self):
         self.succeeds(
@@ -375,6 +436,7 @@ class TooLate(ProgramTest):
                 mend.torch.enable()
             except RuntimeError as error:
                 print(str(error)[:38])
+                assert "torch.cuda.set_device" in str(error)
             assert (torch._C._cuda_memoryStats, torch.cuda.mem_get_info) == before
             assert torch.cuda.memory.get_allocator_backend() == "native"
             assert not mend.torch.is_enabled()

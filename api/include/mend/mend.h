@@ -125,17 +125,19 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
 /* ---- allocate -------------------------------------------------------------------------------- */
 
 /*
- * Allocates `size_bytes` of device memory, rounded up to a multiple of 512 and aligned to 512, for
- * use in the order of `stream` from now on. *pointer is owned by the caller until mend_free. On a
- * created or per-thread stream it asks the driver whether the stream is captured (see groups;
- * capture_checks), a question that never waits.
- * May call the driver to get to know a stream and when no free memory fits; never waits on the host
- * for the GPU unless the alternative is out of memory. Memory of other streams is handed out only
- * after its last use, which may make `stream` wait on the device (allow_stream_waits). With
- * MEND_NO_STREAM the block is for use on any stream: only memory that nothing uses any more will
- * do, for which the host may wait before the pool grows no further. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL, MEND_EVERY_STREAM);
- * MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * Allocates `size_bytes` of device memory (no pinned host or managed memory), rounded up to a
+ * multiple of 512 and aligned to 512, for use in the order of `stream` from now on. The block is of
+ * the pool's device, in its primary context, whichever device or context is current in the calling
+ * thread, and that one is current again when the call returns. *pointer is owned by the caller
+ * until mend_free. On a created or per-thread stream it asks the driver whether the stream is
+ * captured (see groups; capture_checks), a question that never waits. May call the driver to get to
+ * know a stream and when no free memory fits; never waits on the host for the GPU unless the
+ * alternative is out of memory. Memory of other streams is handed out only after its last use,
+ * which may make `stream` wait on the device (allow_stream_waits). With MEND_NO_STREAM the block is
+ * for use on any stream: only memory that nothing uses any more will do, for which the host may
+ * wait before the pool grows no further. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above
+ * 2^60, pool or pointer NULL, MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (streams may vanish,
  * and the capture of this one was spoilt: nobody can tell it before that has ended);
  * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.

@@ -31,6 +31,11 @@ MEND_API void mend_torch_free(void *pointer, size_t size, int device, mend_strea
  * handed on too early. */
 MEND_API void mend_torch_record_stream(void *pointer, mend_stream stream);
 
+/* set_begin_allocate_to_pool, whose further arguments it leaves alone: captures of CUDA graphs and
+ * PyTorch's own memory pools are refused, by an exception, before anything has begun. Their memory
+ * would be handed to others between two replays. */
+MEND_API void mend_torch_begin_pool(int device);
+
 /* ---- room ------------------------------------------------------------------------------------ */
 
 /* set_init_fn. Pools are made when a device is first used, so this has nothing to do. */

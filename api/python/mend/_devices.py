@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
+import re
 
 from . import _library
 from ._errors import check
@@ -43,6 +45,36 @@ def function(name: str):
     return found
 
 
+def index_of(device: object) -> int:
+    """The ordinal of a device: a number, "cuda", "cuda:1", or an object with a type and an index as
+    torch.device. Raises TypeError or ValueError."""
+    if isinstance(device, str):
+        name = re.fullmatch(r"cuda(?::(\d+))?", device)
+        if name is None:
+            raise ValueError(f'mend: a device is a number or "cuda:1", not {device!r}')
+        return current_device() if name.group(1) is None else int(name.group(1))
+    if getattr(device, "type", None) == "cuda":
+        index = getattr(device, "index", None)
+        return current_device() if index is None else index
+    try:
+        return operator.index(device)
+    except TypeError:
+        raise TypeError(
+            f'mend: a device is a number, "cuda:1" or a torch.device, not {device!r}'
+        ) from None
+
+
+def amount_of(what: str, size: object, least: int = 0) -> int:
+    """A number of bytes, or of something else. Raises TypeError or ValueError."""
+    try:
+        number = operator.index(size)
+    except TypeError:
+        raise TypeError(f"mend: {what} is a whole number, not {size!r}") from None
+    if not least <= number < 2**64:
+        raise ValueError(f"mend: {what} is {number}; it takes {least} or more, below 2**64")
+    return number
+
+
 def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
     """The address of `size` bytes for use in the order of `stream`; 0 for size 0. Without a stream
     the memory is idle for every one. Raises mend.OutOfMemoryError or mend.Error."""
@@ -62,13 +94,14 @@ def record_stream(device: int, address: int, stream: int) -> None:
     check(function("mend_device_record_stream")(device, address, stream))
 
 
-def trim(device: int = 0, keep_bytes: int = 0, wait: bool = False) -> int:
+def trim(device: object = 0, keep_bytes: int = 0, wait: bool = False) -> int:
     """Gives free memory back to the driver until at most `keep_bytes` stay reserved. What work of
     the GPU still uses stays, unless `wait` says that the host waits for it. Returns the bytes that
     went back."""
     released = _u64()
     name = "mend_device_trim_wait" if wait else "mend_device_trim"
-    check(function(name)(device, keep_bytes, ctypes.byref(released)))
+    kept = amount_of("keep_bytes", keep_bytes)
+    check(function(name)(index_of(device), kept, ctypes.byref(released)))
     return released.value
 
 
@@ -79,10 +112,10 @@ def current_device() -> int:
     return device.value
 
 
-def pool(device: int) -> ctypes.c_void_p:
+def pool(device: object) -> ctypes.c_void_p:
     """The device's default pool, which is made on first use."""
     found = _pointer()
-    check(function("mend_pool_for_device")(device, ctypes.byref(found)))
+    check(function("mend_pool_for_device")(index_of(device), ctypes.byref(found)))
     return found
 
 
@@ -93,7 +126,7 @@ def _stats_type() -> type[ctypes.Structure]:
     return type("mend_stats", (ctypes.Structure,), {"_fields_": fields})
 
 
-def stats(device: int = 0) -> dict[str, int]:
+def stats(device: object = 0) -> dict[str, int]:
     """The figures of the device's default pool, by the names of mend_stats (docs/api.md)."""
     figures = _stats_type()()
     figures.struct_size = ctypes.sizeof(figures)
@@ -113,7 +146,7 @@ class _Room(ctypes.Structure):
     ]
 
 
-def room(device: int = 0, stream: int = 0) -> dict[str, int]:
+def room(device: object = 0, stream: int = 0) -> dict[str, int]:
     """How much could be had of the device's default pool on a stream, by the names of mend_room
     (docs/api.md)."""
     answer = _Room(ctypes.sizeof(_Room))
@@ -121,11 +154,12 @@ def room(device: int = 0, stream: int = 0) -> dict[str, int]:
     return {name: getattr(answer, name) for name, _ in answer._fields_[1:]}
 
 
-def reset_peak_stats(device: int = 0) -> None:
+def reset_peak_stats(device: object = 0) -> None:
     """Sets every peak_... figure of the device's default pool to its current value."""
     check(function("mend_reset_peak_stats")(pool(device)))
 
 
-def set_limit(limit_bytes: int, device: int = 0) -> None:
+def set_limit(limit_bytes: int, device: object = 0) -> None:
     """Sets the most physical memory the device's default pool may hold; 0: all of the device."""
-    check(function("mend_set_limit")(pool(device), limit_bytes))
+    limit = amount_of("limit_bytes", limit_bytes)
+    check(function("mend_set_limit")(pool(device), limit))

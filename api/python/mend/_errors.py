@@ -36,6 +36,10 @@ class OutOfMemoryError(Error, MemoryError):
     """The device, or the pool's limit, has no room for the request; the text is the report."""
 
 
+# As programs know them, in tracebacks too.
+Error.__module__ = OutOfMemoryError.__module__ = "mend"
+
+
 class _LastError(ctypes.Structure):
     """mend_error of mend.h."""
 

@@ -14,6 +14,7 @@ import functools
 import re
 
 from . import _devices, _library
+from ._devices import amount_of
 from ._errors import DRIVER_ERROR, Error, check
 
 _int, _u64, _size, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
@@ -107,8 +108,14 @@ class SimulatedDevice:
     def _library(self) -> ctypes.CDLL:
         return _library_of_simulation()
 
+    def _open(self) -> ctypes.CDLL:
+        if not self._sim:
+            raise Error("mend: the simulated device is closed")
+        return self._library
+
     def _call(self, name: str, *arguments: object) -> None:
-        result = getattr(self._library, f"mend_sim_{name}")(*arguments)
+        library = self._library if name == "create" else self._open()
+        result = getattr(library, f"mend_sim_{name}")(*arguments)
         if result != 0:
             raise Error(f"mend_sim_{name} answered {result}", result)
 
@@ -163,7 +170,8 @@ class SimulatedDevice:
 
     def advance(self, duration_ns: int) -> None:
         """Moves the virtual clock; work whose time has come ends."""
-        self._library.mend_sim_advance(self._sim, _u64(duration_ns))
+        duration = amount_of("duration_ns", duration_ns)
+        self._open().mend_sim_advance(self._sim, _u64(duration))
 
     def fail(self, call: str, count: int = 1, above_bytes: int = 0, status: int = 0) -> None:
         """Makes the next calls of the driver named `call` ("create", "map", ...) fail."""
@@ -172,7 +180,7 @@ class SimulatedDevice:
 
     def clear_faults(self) -> None:
         """Lets every call succeed again."""
-        self._library.mend_sim_clear_faults(self._sim)
+        self._open().mend_sim_clear_faults(self._sim)
 
     def ledger(self) -> dict[str, int]:
         """What the device has lent and seen, by the names of mend_sim_ledger."""
@@ -189,13 +197,13 @@ class SimulatedDevice:
     @property
     def first_violation(self) -> str:
         """The explanation of the first one, "" when there is none."""
-        return (self._library.mend_sim_first_violation(self._sim) or b"").decode()
+        return (self._open().mend_sim_first_violation(self._sim) or b"").decode()
 
 
 def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> _SimConfig:
     config = _SimConfig(ctypes.sizeof(_SimConfig))
-    config.memory_bytes = memory_bytes
-    config.device_count = device_count
+    config.memory_bytes = amount_of("memory_bytes", memory_bytes, least=1)
+    config.device_count = amount_of("device_count", device_count, least=1)
     config.content = int(has_bytes)
     return config
 

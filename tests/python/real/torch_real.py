@@ -180,6 +180,18 @@ class Real(unittest.TestCase):
                 assert not torch.backends.cudnn.benchmark
             """)
 
+    def test_a_refused_capture_changes_nothing(self):
+        """Of torch.cuda.graph, of the class below it, and of a pool from C++."""
+        self.succeeds("""
+            before = torch.cuda.current_stream()
+            graph = torch._C._CUDAGraph
+            tries = [lambda: torch.cuda.graph(torch.cuda.CUDAGraph()), lambda: graph().capture_begin()]
+            for call in tries:
+                assert "capturing a CUDA graph" in message_of(call)
+                assert torch.cuda.current_stream() == before
+            torch.cuda.memory._record_memory_history(enabled=None)
+            """)
+
     def test_too_late(self):
         self.succeeds('assert "comes too late" in message_of(mend.torch.enable)', before=NATIVE)
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import warnings
 
 from .. import _library
+from . import _refusals
 from ._pool import mem_pool, pool
 
 __all__ = ["enable", "is_enabled", "mem_pool", "pool"]
@@ -33,6 +33,7 @@ _SETTERS = {
     "set_init_fn": "mend_torch_init",
     "set_memory_fraction_fn": "mend_torch_memory_fraction",
     "set_reset_fn": "mend_torch_reset",
+    "set_begin_allocate_to_pool": "mend_torch_begin_pool",
 }
 
 
@@ -46,7 +47,7 @@ def enable() -> None:
     allocated on a GPU; a second call does nothing; it cannot be undone. Raises RuntimeError."""
     import torch
 
-    from . import _adapter, _refusals, _statistics
+    from . import _adapter, _statistics
 
     with _lock:
         if _kept:
@@ -67,8 +68,10 @@ def enable() -> None:
 
 
 _TOO_LATE = (
-    "mend.torch.enable() comes too late: PyTorch has used its own CUDA allocator already, and"
-    " cannot change it any more. Call it right after `import torch`, or set MEND_TORCH=1"
+    "mend.torch.enable() comes too late: PyTorch has initialised CUDA already, its own allocator"
+    " with it, and cannot change that any more. So do tensors on a GPU, torch.cuda.set_device,"
+    " current_device, synchronize and get_device_name. Call it right after `import torch`, or set"
+    " MEND_TORCH=1"
 )
 
 
@@ -85,11 +88,9 @@ def _allocator(torch, adapter):
     try:
         names = (str(adapter.load(torch)), "mend_torch_adapter_alloc", "mend_torch_adapter_free")
     except adapter.NotAvailable as reason:
-        warnings.warn(
+        _refusals.warn_user(
             "mend.torch: without its C++ part out of memory is a RuntimeError, not a"
-            f" torch.OutOfMemoryError, and the profiler sees no memory: {reason}",
-            RuntimeWarning,
-            stacklevel=3,
+            f" torch.OutOfMemoryError, and the profiler sees no memory: {reason}"
         )
         names = (str(_library.path_of("mend_torch")), "mend_torch_alloc", "mend_torch_free")
     return torch.cuda.memory.CUDAPluggableAllocator(*names)

@@ -130,4 +130,6 @@ def _run(command: list[str]) -> None:
     except OSError as error:
         raise NotAvailable(f"{command[0]} cannot be run: {error}") from error
     if done.returncode != 0:
-        raise NotAvailable(f"{' '.join(command)} failed:\n{done.stderr[-4000:]}")
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        wrong = next((line for line in lines if "error" in line), lines[-1] if lines else "no word")
+        raise NotAvailable(f"{command[0]} failed with status {done.returncode}: {wrong[:200]}")

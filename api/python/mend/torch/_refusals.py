@@ -7,6 +7,8 @@ graphs would go wrong without any: their memory would be handed to others betwee
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import warnings
 
 _SHARE = "Copy the tensor to the host to share it"
@@ -16,9 +18,6 @@ _WATCH = "mend.stats() and torch.cuda.memory_stats() tell what memory is used"
 # What is refused, and what to do instead, by the names of torch._C.
 _FUNCTIONS = {
     "_cuda_memorySnapshot": ("memory snapshots", _WATCH),
-    "_cuda_record_memory_history": ("recording the history of memory", _WATCH),
-    "_cuda_record_memory_history_legacy": ("recording the history of memory", _WATCH),
-    "_cuda_recordMemoryHistory": ("recording the history of memory", _WATCH),
     "_cuda_attach_out_of_memory_observer": (
         "an out-of-memory observer",
         "Catch torch.OutOfMemoryError",
@@ -28,7 +27,22 @@ _FUNCTIONS = {
     "_cuda_checkPoolLiveAllocations": ("CUDA graph trees", _GRAPH),
     "_cuda_beginAllocateToPool": ("a memory pool of PyTorch's", _GRAPH),
     "_cuda_beginAllocateCurrentStreamToPool": ("a memory pool of PyTorch's", _GRAPH),
+    "_cuda_beginAllocateCurrentThreadToPool": ("a memory pool of PyTorch's", _GRAPH),
 }
+
+# Refused where the history is to be recorded; to record none is what happens anyway.
+_RECORDERS = (
+    "_cuda_record_memory_history",
+    "_cuda_record_memory_history_legacy",
+    "_cuda_recordMemoryHistory",
+)
+
+# What changes settings of PyTorch's own allocator, by the names of torch._C.
+_SETTERS = (
+    "_cuda_cudaCachingAllocator_set_allocator_settings",
+    "_accelerator_setAllocatorSettings",
+)
+_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def refusing(what: str, instead: str):
@@ -48,16 +62,75 @@ def install(torch) -> None:
     for name, (what, instead) in _FUNCTIONS.items():
         if hasattr(torch._C, name):
             setattr(torch._C, name, refusing(what, instead))
+    for name in _RECORDERS:
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _recording_nothing)
     share = refusing("sharing a CUDA tensor with another process", _SHARE)
     storage = torch.UntypedStorage
     storage._share_cuda_ = share
     storage._new_shared_cuda = staticmethod(share)
-    torch.cuda.CUDAGraph.capture_begin = refusing("capturing a CUDA graph", _GRAPH)
+    _refuse_captures(torch)
     if hasattr(torch.cuda, "MemPool"):
         torch.cuda.MemPool.__init__ = refusing(
             "a torch.cuda.MemPool", "All memory is Mend's already"
         )
     _switch_benchmark_off(torch)
+    _tell_of_settings(torch)
+
+
+def _recording_nothing(enabled: object = None, *_arguments: object, **_options: object) -> None:
+    """Turns recording off, which it is."""
+    if enabled:
+        refusing("recording the history of memory", _WATCH)()
+
+
+def _refuse_captures(torch) -> None:
+    """Before anything has changed: torch.cuda.graph makes a stream of its own current before it
+    begins. Captures from C++ are refused by the allocator (mend_torch_begin_pool)."""
+    refuse = refusing("capturing a CUDA graph", _GRAPH)
+    torch.cuda.graph.__init__ = torch.cuda.graph.__enter__ = refuse
+    torch.cuda.CUDAGraph.capture_begin = refuse
+    if hasattr(torch._C, "_CUDAGraph"):
+        torch._C._CUDAGraph.capture_begin = refuse
+
+
+def _tell_of_settings(torch) -> None:
+    """Settings of PyTorch's own allocator do nothing here: whoever has some is told so, once."""
+    for name in _SETTINGS:
+        if os.environ.get(name):
+            warn_user(f"mend.torch: {name} has no effect on memory from Mend; MEND_CONF has")
+    told: list[str] = []
+
+    def telling(set_settings):
+        @functools.wraps(set_settings)
+        def set_and_tell(settings: str) -> None:
+            if not told:
+                told.append(settings)
+                warn_user(
+                    f"mend.torch: the allocator settings {settings!r} have no effect on memory"
+                    " from Mend; MEND_CONF has"
+                )
+            set_settings(settings)
+
+        return set_and_tell
+
+    for name in _SETTERS:
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, telling(getattr(torch._C, name)))
+
+
+def warn_user(message: str) -> None:
+    """A RuntimeWarning at the line of the program that called, not at one of Mend's or PyTorch's
+    import machinery."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and _is_inside(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+def _is_inside(path: str) -> bool:
+    folders = f"{os.sep}mend{os.sep}", f"{os.sep}torch{os.sep}"
+    return path.startswith("<frozen") or any(folder in path for folder in folders)
 
 
 def _switch_benchmark_off(torch) -> None:
@@ -70,11 +143,9 @@ def _switch_benchmark_off(torch) -> None:
     @functools.wraps(set_benchmark)
     def set_off(is_on: bool) -> None:
         if is_on:
-            warnings.warn(
+            warn_user(
                 "mend.torch: torch.backends.cudnn.benchmark stays off: PyTorch's search for the"
-                " fastest algorithm does not work with a pluggable allocator",
-                RuntimeWarning,
-                stacklevel=3,
+                " fastest algorithm does not work with a pluggable allocator"
             )
         set_benchmark(False)
 

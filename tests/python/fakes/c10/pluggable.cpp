@@ -5,9 +5,12 @@
  */
 #include <c10/core/Allocator.h>
 
+#include <cstdint>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 namespace
 {
@@ -20,6 +23,8 @@ struct Metadata {
     stream_type stream;
 };
 
+using begin_type = void (*)(int, std::pair<uint64_t, uint64_t>, std::function<bool(stream_type)>);
+
 struct Pluggable {
     void *(*alloc)(size_t, int, stream_type);
     void (*free)(void *, size_t, int, stream_type);
@@ -28,6 +33,7 @@ struct Pluggable {
     void (*memory_fraction)(double, int);
     void (*reset)();
     void (*init)(int);
+    begin_type begin_pool;
     std::mutex mutex;
     std::unordered_map<void *, Metadata> blocks;
 };
@@ -71,6 +77,8 @@ C10_API void fake_pluggable_set(Pluggable *of, const char *what, void *function)
         of->memory_fraction = reinterpret_cast<void (*)(double, int)>(function);
     } else if (std::strcmp(what, "reset") == 0) {
         of->reset = reinterpret_cast<void (*)()>(function);
+    } else if (std::strcmp(what, "begin_pool") == 0) {
+        of->begin_pool = reinterpret_cast<begin_type>(function);
     } else {
         of->init = reinterpret_cast<void (*)(int)>(function);
     }
@@ -140,6 +148,16 @@ C10_API void fake_pluggable_reset(Pluggable *of)
     if (of->reset != nullptr) {
         of->reset();
     }
+}
+
+/* What a capture begins with, and use of a MemPool: without the setter nothing is told. */
+C10_API int fake_pluggable_begin_pool(Pluggable *of, int device, char *text, size_t room)
+{
+    return translated(text, room, [&] {
+        if (of->begin_pool != nullptr) {
+            of->begin_pool(device, {0, 1}, [](stream_type) { return true; });
+        }
+    });
 }
 
 C10_API void fake_pluggable_init(Pluggable *of, int device_count)

@@ -33,6 +33,7 @@ _library.fake_pluggable_base.argtypes = [_pointer, _pointer, ctypes.POINTER(_siz
 _library.fake_pluggable_fraction.argtypes = [_pointer, ctypes.c_double, ctypes.c_int]
 _library.fake_pluggable_reset.argtypes = [_pointer]
 _library.fake_pluggable_init.argtypes = [_pointer, ctypes.c_int]
+_library.fake_pluggable_begin_pool.argtypes = [_pointer, ctypes.c_int, *_text]
 
 
 class OutOfMemoryError(RuntimeError):
@@ -80,8 +81,23 @@ for _setter, _what in {
     "set_memory_fraction_fn": b"memory_fraction",
     "set_reset_fn": b"reset",
     "set_init_fn": b"init",
+    "set_begin_allocate_to_pool": b"begin_pool",
 }.items():
     _add_setter(_setter, _what)
+
+
+def _begin_pool(device):
+    """at::cuda::CUDAGraph::capture_begin, from C++ too, tells the allocator first."""
+    if not isinstance(_current, _Native):
+        text = ctypes.create_string_buffer(8192)
+        _check(
+            _library.fake_pluggable_begin_pool(_current.handle, device, text, len(text)), text
+        )
+
+
+class _CUDAGraph:
+    def capture_begin(self, pool=None, capture_error_mode="global"):
+        _begin_pool(0)
 
 
 class _Native:
@@ -155,6 +171,13 @@ _cuda_resetAccumulatedMemoryStats = _unsupported("resetAccumulatedStats")
 _cuda_getMemoryFraction = _unsupported("getMemoryFraction")
 _cuda_memorySnapshot = _unsupported("snapshot")
 _cuda_record_memory_history = _unsupported("recordHistory")
+_allocator_settings = []
+
+
+def _cuda_cudaCachingAllocator_set_allocator_settings(settings):
+    _allocator_settings.append(settings)
+
+
 _cuda_attach_out_of_memory_observer = _unsupported("attachOutOfMemoryObserver")
 _cuda_getCheckpointState = _unsupported("getCheckpointState")
 _cuda_checkPoolLiveAllocations = _unsupported("checkPoolLiveAllocations")

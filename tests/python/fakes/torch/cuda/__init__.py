@@ -63,22 +63,25 @@ class stream:
         _here.stream = self.before
 
 
-class CUDAGraph:
+class CUDAGraph(_C._CUDAGraph):
     def capture_begin(self, pool=None, capture_error_mode="global"):
-        """A pluggable allocator without begin_allocate_to_pool hears nothing of it."""
+        super().capture_begin(pool, capture_error_mode)
 
 
 class graph:
-    """with torch.cuda.graph(g)."""
+    """with torch.cuda.graph(g): the capture's side stream is current before it begins, and stays
+    so where that fails."""
 
     def __init__(self, of):
         self.of = of
+        self.side = stream(Stream(65536))
 
     def __enter__(self):
+        self.side.__enter__()
         self.of.capture_begin()
 
     def __exit__(self, *exception):
-        return None
+        self.side.__exit__(*exception)
 
 
 class _Runtime:

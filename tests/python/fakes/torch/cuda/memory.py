@@ -136,6 +136,10 @@ def _record_memory_history(enabled="all"):
     _C._cuda_record_memory_history(enabled)
 
 
+def _set_allocator_settings(settings):
+    return _C._cuda_cudaCachingAllocator_set_allocator_settings(settings)
+
+
 def mem_get_info(device=None):
     return _cuda().cudart().cudaMemGetInfo(device)
 
