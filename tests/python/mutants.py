@@ -28,7 +28,12 @@ MUTANTS = [
         "    torch.cuda.graph.__init__ = refuse\n",
         "torch",
     ),
-    ("torch/_refusals.py", "        torch._C._CUDAGraph.capture_begin = refuse\n", "        pass\n", "torch"),
+    (
+        "torch/_refusals.py",
+        "        torch._C._CUDAGraph.capture_begin = refuse\n",
+        "        pass\n",
+        "torch",
+    ),
     (
         "torch/__init__.py",
         '    "set_begin_allocate_to_pool": "mend_torch_begin_pool",\n',
@@ -39,7 +44,12 @@ MUTANTS = [
     ("torch/_refusals.py", "            if not told:\n", "            if True:\n", "torch"),
     ("torch/_refusals.py", "        if os.environ.get(name):\n", "        if False:\n", "torch"),
     ("_devices.py", "    if not least <= number < 2**64:\n", "    if number >= 2**64:\n", "core"),
-    ("_simulation.py", "        if not self._sim:\n            raise", "        if False:\n            raise", "core"),
+    (
+        "_simulation.py",
+        "        if not self._sim:\n            raise",
+        "        if False:\n            raise",
+        "core",
+    ),
     ("torch/_refusals.py", "    _switch_benchmark_off(torch)\n", "    pass\n", "torch"),
     ("torch/_refusals.py", "    storage._share_cuda_ = share\n", "", "torch"),
     (

@@ -185,8 +185,10 @@ class Real(unittest.TestCase):
         self.succeeds("""
             before = torch.cuda.current_stream()
             graph = torch._C._CUDAGraph
-            tries = [lambda: torch.cuda.graph(torch.cuda.CUDAGraph()), lambda: graph().capture_begin()]
-            for call in tries:
+            for call in (
+                lambda: torch.cuda.graph(torch.cuda.CUDAGraph()),
+                lambda: graph().capture_begin(),
+            ):
                 assert "capturing a CUDA graph" in message_of(call)
                 assert torch.cuda.current_stream() == before
             torch.cuda.memory._record_memory_history(enabled=None)
