@@ -16,18 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 # File of the package, what stands there, what comes in its place, the test that must see it.
 MUTANTS = [
-    (
-        "torch/_refusals.py",
-        "    torch.cuda.graph.__init__ = torch.cuda.graph.__enter__ = refuse\n",
-        "    torch.cuda.graph.__enter__ = refuse\n",
-        "torch",
-    ),
-    (
-        "torch/_refusals.py",
-        "    torch.cuda.graph.__init__ = torch.cuda.graph.__enter__ = refuse\n",
-        "    torch.cuda.graph.__init__ = refuse\n",
-        "torch",
-    ),
+    ("torch/_refusals.py", "    torch.cuda.graph.__enter__ = refuse\n", "", "torch"),
     (
         "torch/_refusals.py",
         "        torch._C._CUDAGraph.capture_begin = refuse\n",
@@ -111,7 +100,7 @@ MUTANTS = [
     ("torch/_pool.py", "        entered.remove(chosen)\n", "        pass\n", "torch_part"),
     ("torch/_pool.py", '"mend_torch_alloc_or_null"', '"mend_torch_alloc"', "torch_part"),
     ("torch/_pool.py", "        if index not in _shared:\n", "        if True:\n", "torch_part"),
-    ("torch/_adapter.py", "    if path.is_file():\n        return path\n", "", "adapter"),
+    ("torch/_adapter.py", "    if _is_ours(path):\n        return path\n", "", "adapter"),
     ("torch/_adapter.py", "            os.unlink(unfinished)", "            pass", "adapter"),
     (
         "torch/adapter.cpp",
@@ -139,7 +128,7 @@ MUTANTS = [
     ),
     (
         "cupy.py",
-        "self.free(self.device, self.address, self.size, self.stream.ptr)",
+        "self.free(self.device, self.address, self.size, stream)",
         "self.free(self.device, self.address, self.size, 0)",
         "cupy",
     ),

@@ -481,6 +481,20 @@ class OtherPyTorch(ProgramTest):
             assert torch.empty(1000).data_ptr()
             """)
 
+    def test_captures_are_refused_where_the_allocator_is_not_asked(self):
+        self.succeeds("""
+            del torch._C._CUDAPluggableAllocator.set_begin_allocate_to_pool
+            mend.torch.enable()
+            torch.empty(1)
+            for graph in (torch._C._CUDAGraph(), torch.cuda.CUDAGraph()):
+                try:
+                    graph.capture_begin()
+                except RuntimeError as error:
+                    assert "capturing a CUDA graph" in str(error), error
+                else:
+                    raise AssertionError("it was captured")
+            """)
+
     def test_record_stream_may_not_be_missing(self):
         self.succeeds(
             """

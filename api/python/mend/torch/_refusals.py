@@ -88,7 +88,7 @@ def _refuse_captures(torch) -> None:
     """Before anything has changed: torch.cuda.graph makes a stream of its own current before it
     begins. Captures from C++ are refused by the allocator (mend_torch_begin_pool)."""
     refuse = refusing("capturing a CUDA graph", _GRAPH)
-    torch.cuda.graph.__init__ = torch.cuda.graph.__enter__ = refuse
+    torch.cuda.graph.__enter__ = refuse
     torch.cuda.CUDAGraph.capture_begin = refuse
     if hasattr(torch._C, "_CUDAGraph"):
         torch._C._CUDAGraph.capture_begin = refuse
