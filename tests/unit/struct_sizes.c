@@ -56,11 +56,6 @@ static mend_result call_stats(void *given)
     return mend_get_stats(world.pool, given);
 }
 
-static mend_result call_room(void *given)
-{
-    return mend_get_room(world.pool, NULL, given);
-}
-
 static mend_result call_set_allocator(void *given)
 {
     return mend_set_allocator(0, given);
@@ -98,7 +93,6 @@ static mend_result call_sim_ledger(void *given)
     X(call_defrag_report, mend_defrag_report)                                                      \
     X(call_room, mend_room)                                                                        \
     X(call_stats, mend_stats)                                                                      \
-    X(call_room, mend_room)                                                                        \
     X(call_set_allocator, mend_allocator)                                                          \
     X(call_get_allocator, mend_allocator)                                                          \
     X(call_sim_config, mend_sim_config)                                                            \

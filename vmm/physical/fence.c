@@ -215,7 +215,9 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
             return result;
         }
         state = &streams->items[i]; /* other streams may have come */
-        bool is_left = is_open_and_due(state) || state->recordings > 0;
+        /* What is being recorded has no fence yet, until a wait for the context has covered it. */
+        bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
+        bool is_left = is_open_and_due(state) || is_recorded;
         *left = *left || (is_left && context_covers(state));
         if (state->fence_count > longest && state->fences[0].epoch <= state->due_epoch) {
             longest = state->fence_count;

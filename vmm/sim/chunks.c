@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "sim/capture.h"
+#include "sim/content.h"
 #include "sim/scrub.h"
 
 /* Handles are numbers that never come back, so that a stale one is always noticed. */

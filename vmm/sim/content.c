@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
+#include "sim/content.h"
 #include "sim/sim.h"
 
 /* Without content, addresses are numbers from here on. */

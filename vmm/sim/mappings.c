@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "sim/capture.h"
+#include "sim/content.h"
 #include "sim/sim.h"
 
 #define MAPPING_OF(node) MEND_CONTAINER_OF(node, mend_sim_mapping, by_address)

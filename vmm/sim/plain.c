@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "sim/capture.h"
+#include "sim/content.h"
 #include "sim/sim.h"
 
 /* Any size the address space could hold; keeps roundings from overflowing. */

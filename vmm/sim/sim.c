@@ -1,5 +1,6 @@
 /* A simulated device as its user holds it: made, asked, told, destroyed. */
 #include "sim/sim.h"
+#include "sim/content.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

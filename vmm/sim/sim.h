@@ -457,19 +457,6 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
 /* The item reads or writes something of the range. */
 bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size);
 
-/* ---- content.c: the bytes behind the addresses; nothing happens where content is not kept ---- */
-
-mend_status mend_sim_content_open(mend_sim *sim);
-void mend_sim_content_close(mend_sim *sim);
-bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk);
-void mend_sim_content_give(mend_sim *sim, const mend_sim_chunk *chunk);
-bool mend_sim_content_map(mend_sim *sim, const mend_sim_mapping *mapping);
-bool mend_sim_content_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
-bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes);
-
-/* Carries out an item that was judged. */
-void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
-
 /* ---- prices.c, faults.c --------------------------------------------------------------------- */
 
 /* NULL: the reference list, and no second one. */

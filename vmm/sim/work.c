@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "sim/capture.h"
+#include "sim/content.h"
 #include "sim/sim.h"
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)

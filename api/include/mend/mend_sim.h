@@ -101,10 +101,10 @@ typedef struct mend_sim_config {
                                 mode lets it make unsafe calls; 0: by nobody */
     const mend_sim_prices *compared_prices; /* copied; NULL: none. A second list, by which the
                                                ledger counts the same calls */
-    int peer_group;    /* devices reach each other's memory within groups of so many, by their
-                          numbers; 0: all do; 1: none does */
-    int is_integrated; /* 1: the devices say that their memory is the host's */
-    int has_rdma;      /* 1: chunks can be made for RDMA */
+    int peer_group;         /* devices reach each other's memory within groups of so many, by their
+                               numbers; 0: all do; 1: none does */
+    int is_integrated;      /* 1: the devices say that their memory is the host's */
+    int has_rdma;           /* 1: chunks can be made for RDMA */
     uint64_t queue_entries; /* operations that a stream can hold: a call that queues one more waits
                                until the oldest is done. 0: any number */
 } mend_sim_config;

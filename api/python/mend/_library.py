@@ -61,8 +61,9 @@ def header(name: str) -> str:
 
 
 def rows_of(table: str) -> list[str]:
-    """The first words of the rows of an X(...) table of mend.h, in order."""
-    definition = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*)", header("mend.h"))
-    if definition is None:
-        raise ImportError(f"mend: mend.h has no table {table}")
-    return re.findall(r"\bX\((\w+)", definition.group(1))
+    """The first words of the rows of an X(...) table of the headers, in order."""
+    for name in ("mend.h", "mend_stats.h"):
+        definition = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*)", header(name))
+        if definition is not None:
+            return re.findall(r"\bX\((\w+)", definition.group(1))
+    raise ImportError(f"mend: the headers have no table {table}")
