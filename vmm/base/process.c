@@ -11,7 +11,7 @@
 #define LOG_MUTEX_INITIALIZER     MEND_MUTEX_INITIALIZER(MEND_RANK_LOG)
 #define PROCESS_MUTEX_INITIALIZER MEND_MUTEX_INITIALIZER(MEND_RANK_PROCESS)
 
-static _Atomic uint64_t generation = 1;
+_Atomic uint64_t mend_process_generation_now = 1;
 static atomic_bool is_prepared;
 
 static mend_mutex log_mutex = LOG_MUTEX_INITIALIZER;
@@ -48,7 +48,7 @@ static _Thread_local unsigned pressing_depth;
  */
 static void start_anew(void)
 {
-    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&mend_process_generation_now, 1, memory_order_relaxed);
     log_mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     log_sink = NULL;
     log_context = NULL;
@@ -75,11 +75,6 @@ mend_result mend_process_prepare(void)
     }
     atomic_store_explicit(&is_prepared, true, memory_order_release);
     return MEND_OK;
-}
-
-uint64_t mend_process_generation(void)
-{
-    return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
 /* ---- members ----------------------------------------------------------------------------------
@@ -172,6 +167,25 @@ static thread_state *state_of_this_thread(void)
 mend_thread_error *mend_process_error(void)
 {
     return &state_of_this_thread()->error;
+}
+
+void mend_process_keep_error(mend_thread_error *kept)
+{
+    const mend_thread_error *error = mend_process_error();
+    kept->result = MEND_OK;
+    if (error->result != MEND_OK) {
+        *kept = *error;
+    }
+}
+
+void mend_process_put_error_back(const mend_thread_error *kept)
+{
+    mend_thread_error *error = mend_process_error();
+    if (kept->result != MEND_OK) {
+        *error = *kept;
+    } else if (error->result != MEND_OK) {
+        *error = (mend_thread_error){0};
+    }
 }
 
 uint64_t mend_process_thread_number(void)

@@ -33,7 +33,11 @@ mend_result mend_process_prepare(void);
  * one was inherited through fork and may not be touched, not even its locks, which a thread that
  * the child does not have may hold. No system call, no lock.
  */
-uint64_t mend_process_generation(void);
+extern _Atomic uint64_t mend_process_generation_now __attribute__((visibility("hidden")));
+static inline uint64_t mend_process_generation(void)
+{
+    return atomic_load_explicit(&mend_process_generation_now, memory_order_relaxed);
+}
 
 /* ---- members ----------------------------------------------------------------------------------
  */
@@ -111,6 +115,11 @@ typedef struct mend_thread_error {
 
 /* The calling thread's last failure in this process. */
 mend_thread_error *mend_process_error(void);
+
+/* For what is worked around: the last failure, kept and put back. A thread without one, as almost
+ * all are, has nothing copied. */
+void mend_process_keep_error(mend_thread_error *kept);
+void mend_process_put_error_back(const mend_thread_error *kept);
 
 /* The calling thread's number, from 1, which no other thread of the process ever has. */
 uint64_t mend_process_thread_number(void);

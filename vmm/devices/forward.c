@@ -99,7 +99,8 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
  * That the others do not know it is no failure of the call. */
 static bool stand_ins_know(int device, const void *pointer, mend_block_info *info)
 {
-    mend_thread_error error_before = *mend_process_error();
+    mend_thread_error error_before;
+    mend_process_keep_error(&error_before);
     int first;
     int end;
     bool is_known = false;
@@ -111,7 +112,7 @@ static bool stand_ins_know(int device, const void *pointer, mend_block_info *inf
             mend_stand_in_let_go(stand_in);
         }
     }
-    *mend_process_error() = error_before;
+    mend_process_put_error_back(&error_before);
     return is_known;
 }
 

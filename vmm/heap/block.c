@@ -197,7 +197,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
 }
 
 /* What is wrong with a pointer that is not the start of a live block. */
-static mend_result explain_pointer(const mend_heap *heap, uint64_t address)
+__attribute__((noinline)) static mend_result explain_pointer(const mend_heap *heap,
+                                                             uint64_t address)
 {
     if (mend_chunk_at(&heap->chunks, address) == NULL) {
         return mend_fail(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
@@ -214,7 +215,7 @@ static mend_result explain_pointer(const mend_heap *heap, uint64_t address)
                      (unsigned long long)address);
 }
 
-static mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
+static inline mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
 {
     *span = mend_pointer_map_find(&heap->blocks, address);
     return *span != NULL && (*span)->live ? MEND_OK : explain_pointer(heap, address);
@@ -247,13 +248,14 @@ static void stamp_all(mend_heap *heap, mend_span *span)
 /* A refusal of the driver is no failure of the free. */
 static void record_fence(mend_heap *heap, uint32_t stream)
 {
-    mend_thread_error error_before = *mend_process_error();
+    mend_thread_error error_before;
+    mend_process_keep_error(&error_before);
     mend_door door;
     if (mend_heap_open_door(heap, &door) == MEND_OK) {
         mend_users_record_fence(heap, stream);
         mend_heap_close_door(heap, &door);
     }
-    *mend_process_error() = error_before;
+    mend_process_put_error_back(&error_before);
 }
 
 /* Turns the users declared for a block into stamps of this moment. What the memory waited for when
@@ -335,13 +337,9 @@ typedef struct block_users {
 
 /* What a capture records uses the block at every launch of its graph, whoever it belongs to; a
  * group that is begun outside of a capture has to do with its own blocks alone. */
-static mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
-                              block_users *users)
+__attribute__((noinline)) static mend_result
+find_users_of_group(mend_heap *heap, const mend_span *span, mend_order order, block_users *users)
 {
-    *users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
-    if (order.stream == MEND_NO_STREAM) {
-        return MEND_OK;
-    }
     uint32_t group;
     mend_result result = find_group(heap, order, &group);
     if (result != MEND_OK) {
@@ -353,6 +351,18 @@ static mend_result find_users(mend_heap *heap, const mend_span *span, mend_order
     return result == MEND_OK && is_of_group && !is_own
                ? mend_users_find_stream(heap, order.stream, 0, &users->second)
                : result;
+}
+
+/* Sets the users, UNKNOWN so far. Almost always no group can have to do with it. */
+static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
+                                     block_users *users)
+{
+    if (order.stream == MEND_NO_STREAM) {
+        return MEND_OK;
+    }
+    return heap->begun_count == 0 && order.capture == 0
+               ? mend_users_find_stream(heap, order.stream, 0, &users->first)
+               : find_users_of_group(heap, span, order, users);
 }
 
 /* The same for a free, which fails for none of these: where a capture was spoilt nobody can tell

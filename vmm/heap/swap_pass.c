@@ -133,7 +133,8 @@ mend_result mend_heap_defrag(mend_heap *heap, const mend_defrag_limits *limits,
         return result;
     }
     mend_swap_pass pass;
-    mend_thread_error error_before = *mend_process_error();
+    mend_thread_error error_before;
+    mend_process_keep_error(&error_before);
     mend_swap_limits bounds = {limits->copied_bytes, limits->driver_calls, limits->duration_ns};
     result = mend_swap_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
     if (result == MEND_OK) {
@@ -142,7 +143,7 @@ mend_result mend_heap_defrag(mend_heap *heap, const mend_defrag_limits *limits,
     mend_swap_end(&pass);
     mend_heap_close_door(heap, &door);
     if (result == MEND_OK) {
-        *mend_process_error() = error_before; /* a chunk left as it is, for want of memory */
+        mend_process_put_error_back(&error_before); /* a chunk left as it is, for want of memory */
         report->stop = pass.stop;
         report->gained_bytes = pass.gained_bytes;
         report->copied_bytes = pass.copied_bytes;

@@ -99,8 +99,9 @@ mend_result mend_swap_restore(mend_heap *heap)
 void mend_swap_try_restore(mend_heap *heap)
 {
     if (heap->chunks.missing_count > 0) {
-        mend_thread_error error_before = *mend_process_error();
+        mend_thread_error error_before;
+        mend_process_keep_error(&error_before);
         mend_swap_restore(heap);
-        *mend_process_error() = error_before;
+        mend_process_put_error_back(&error_before);
     }
 }

@@ -14,8 +14,10 @@ static bool is_no_stream(mend_stream stream)
 }
 
 /* Whatever no free memory serves at once may take long, or fail: the log tells of it. */
-static mend_result alloc_by_all_means(mend_pool *pool, uint64_t size_bytes,
-                                      uint64_t alignment_bytes, mend_order order, void **pointer)
+__attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
+                                                                uint64_t size_bytes,
+                                                                uint64_t alignment_bytes,
+                                                                mend_order order, void **pointer)
 {
     uint64_t waits_before = pool->heap.streams.host_waits;
     mend_result result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, order, pointer);
@@ -33,8 +35,10 @@ static mend_result alloc_by_all_means(mend_pool *pool, uint64_t size_bytes,
     return result;
 }
 
-static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
-                                mend_stream stream, void **pointer)
+/* In each of its two callers, for the sake of the host's time: one of them knows the alignment. */
+__attribute__((always_inline)) static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes,
+                                                               uint64_t alignment_bytes,
+                                                               mend_stream stream, void **pointer)
 {
     if (pool == NULL || pointer == NULL) {
         return mend_pool_invalid("mend_alloc: pool or pointer is NULL");
@@ -42,7 +46,7 @@ static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes, uint64_t a
     mend_order order;
     mend_result result = mend_pool_find_order(pool, stream, &order);
     if (result == MEND_OK) {
-        result = mend_pool_enter(pool);
+        result = mend_pool_take(pool);
     }
     if (result != MEND_OK) {
         return result;
@@ -82,7 +86,7 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
     mend_order order;
     mend_result result = mend_pool_find_order(pool, stream, &order);
     if (result == MEND_OK) {
-        result = mend_pool_enter_to_free(pool);
+        result = mend_pool_take_to_free(pool);
     }
     return result != MEND_OK
                ? result
@@ -101,7 +105,7 @@ mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream strea
     mend_order order;
     mend_result result = mend_pool_find_order(pool, stream, &order);
     if (result == MEND_OK) {
-        result = mend_pool_enter(pool);
+        result = mend_pool_take(pool);
     }
     return result != MEND_OK
                ? result

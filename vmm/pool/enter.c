@@ -54,24 +54,14 @@ static bool is_of_handle(mend_status status)
            status == MEND_DRIVER_NOT_SUPPORTED;
 }
 
-mend_result mend_pool_ask_capture(mend_pool *pool, mend_stream stream, uint64_t *capture)
+mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_driver_call call,
+                                   mend_status status)
 {
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
     const mend_driver *driver = pool->driver;
-    mend_driver_call call = MEND_CALL_stream_get_capture;
-    mend_status status = stream == MEND_STREAM_PER_THREAD
-                             ? ask_own(driver, pool->heap.device.context, capture, &call)
-                             : driver->stream_get_capture(driver, stream, capture);
-    if (status == MEND_DRIVER_OK) {
-        return MEND_OK;
-    }
     mend_heap_lock(&pool->heap);
     pool->heap.counters.driver_failures++;
     bool is_over = status == MEND_DRIVER_DEINITIALIZED;
-    result = is_over ? MEND_OK : mend_pool_check_context(pool);
+    mend_result result = is_over ? MEND_OK : mend_pool_check_context(pool);
     mend_yielding_remember(&pool->heap.yielding, status);
     mend_heap_unlock(&pool->heap);
     if (is_over) {
@@ -86,6 +76,15 @@ mend_result mend_pool_ask_capture(mend_pool *pool, mend_stream stream, uint64_t 
         mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : result, mend_driver_call_name(call),
         status, driver->status_name(driver, status),
         "the driver does not tell whether the stream %p is captured", (void *)stream);
+}
+
+mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture)
+{
+    mend_driver_call call;
+    mend_status status = ask_own(pool->driver, pool->heap.device.context, capture, &call);
+    return status == MEND_DRIVER_OK
+               ? MEND_OK
+               : mend_pool_miss_capture(pool, MEND_STREAM_PER_THREAD, call, status);
 }
 
 mend_result mend_pool_enter_making(mend_pool *pool)

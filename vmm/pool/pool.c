@@ -328,7 +328,8 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (result != MEND_OK) {
         return result;
     }
-    mend_thread_error error_before = *mend_process_error();
+    mend_thread_error error_before;
+    mend_process_keep_error(&error_before);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
@@ -353,7 +354,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
                               device, remains);
     }
     if (result == MEND_OK) {
-        *mend_process_error() = error_before; /* what was asked again, or needs no answer */
+        mend_process_put_error_back(&error_before); /* what was asked again, or needs no answer */
     }
     return result;
 }

@@ -46,39 +46,6 @@ mend_result mend_pool_check_context(const mend_pool *pool);
 /* The same, and lets go of the lock. */
 mend_result mend_pool_refuse(mend_pool *pool);
 
-/* Takes the `state` lock of a pool that can still work, or both locks, to make room.
- * MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: without the locks. */
-static inline mend_result mend_pool_enter(mend_pool *pool)
-{
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    mend_heap_lock(&pool->heap);
-    return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
-}
-mend_result mend_pool_enter_making(mend_pool *pool);
-
-/* As enter, also when the driver has shut down: a process that ends frees its blocks in peace. */
-static inline mend_result mend_pool_enter_to_free(mend_pool *pool)
-{
-    mend_result result = mend_pool_check_process(pool);
-    if (result != MEND_OK) {
-        return result;
-    }
-    mend_heap_lock(&pool->heap);
-    mend_status lost = mend_heap_lost_by(&pool->heap);
-    return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK
-                                                                       : mend_pool_refuse(pool);
-}
-
-/*
- * The capture that records what is queued on a stream; 0 for none. Asks the driver without a lock,
- * so that nobody waits for the answer. A driver that can do nothing any more records nothing.
- * MEND_ERROR_FORKED, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
- */
-mend_result mend_pool_ask_capture(mend_pool *pool, mend_stream stream, uint64_t *capture);
-
 /* The stream may be captured, and nothing but the driver tells. Special streams: the legacy one
  * cannot be, and without a stream nobody knows which is meant. */
 static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
@@ -87,15 +54,58 @@ static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream 
            stream != MEND_NO_STREAM && stream != MEND_EVERY_STREAM;
 }
 
-/* In which order a call uses memory. Errors as above. */
+/*
+ * In which order a call uses memory: that of the stream, and of the capture which records what is
+ * queued there. Checks the process, and asks the driver without a lock, so that nobody waits for
+ * the answer. A driver that can do nothing any more records nothing.
+ * MEND_ERROR_FORKED, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
+ */
+mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
+mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_driver_call call,
+                                   mend_status status);
 static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stream,
                                                mend_order *order)
 {
     *order = (mend_order){.stream = stream};
-    return mend_pool_may_be_captured(pool, stream)
-               ? mend_pool_ask_capture(pool, stream, &order->capture)
-               : MEND_OK;
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK || !mend_pool_may_be_captured(pool, stream)) {
+        return result;
+    }
+    if (stream == MEND_STREAM_PER_THREAD) {
+        return mend_pool_ask_own_capture(pool, &order->capture);
+    }
+    const mend_driver *driver = pool->driver;
+    mend_status status = driver->stream_get_capture(driver, stream, &order->capture);
+    return status == MEND_DRIVER_OK
+               ? MEND_OK
+               : mend_pool_miss_capture(pool, stream, MEND_CALL_stream_get_capture, status);
 }
+
+/* Takes the `state` lock of a pool that can still work. The process is known to be the pool's.
+ * MEND_ERROR_DEVICE_LOST: without the lock. */
+static inline mend_result mend_pool_take(mend_pool *pool)
+{
+    mend_heap_lock(&pool->heap);
+    return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
+}
+
+/* The same, also when the driver has shut down: a process that ends frees its blocks in peace. */
+static inline mend_result mend_pool_take_to_free(mend_pool *pool)
+{
+    mend_heap_lock(&pool->heap);
+    mend_status lost = mend_heap_lost_by(&pool->heap);
+    return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK
+                                                                       : mend_pool_refuse(pool);
+}
+
+/* Checks the process, and takes the `state` lock, or both locks, to make room.
+ * MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: without the locks. */
+static inline mend_result mend_pool_enter(mend_pool *pool)
+{
+    mend_result result = mend_pool_check_process(pool);
+    return result == MEND_OK ? mend_pool_take(pool) : result;
+}
+mend_result mend_pool_enter_making(mend_pool *pool);
 
 /* In debug builds: the audit where one is asked for. */
 #ifdef NDEBUG

@@ -341,10 +341,12 @@ static mend_result climb(mend_pool *pool, const attempt *a)
 
 static mend_result make_room(mend_pool *pool, const attempt *a)
 {
-    mend_thread_error error_before = *mend_process_error();
+    mend_thread_error error_before;
+    mend_process_keep_error(&error_before);
     mend_result result = climb(pool, a);
     if (result == MEND_OK) {
-        *mend_process_error() = error_before; /* what was worked around is no failure of the call */
+        /* What was worked around is no failure of the call. */
+        mend_process_put_error_back(&error_before);
     }
     pool->heap.counters.out_of_memory += result == MEND_ERROR_OUT_OF_MEMORY;
     return result;
