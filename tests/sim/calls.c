@@ -242,11 +242,11 @@ static void judge_lost(trial *t, const trial_call *call)
 
 /* A pool that has heard of the capture of the stream a call names heeds it until it hears of its
  * end. Streams that a group takes are watched, and need not be remembered; those that may vanish
- * are known by more than their handle. */
+ * are known by more than their handle; without host memory nothing can be remembered. */
 static void note_seen(trial *t, const trial_call *call, trial_stream *stream)
 {
     bool is_told = t->witness.captured == call->stream && call->stream != MEND_NO_STREAM;
-    bool is_alone = t->config.vanish == 0;
+    bool is_alone = t->config.vanish == 0 && call->result != MEND_ERROR_OUT_OF_HOST_MEMORY;
     for (int i = 0; i < TRIAL_GROUPS; i++) {
         is_alone = is_alone && (t->groups[i].group == NULL || !t->groups[i].begun);
     }

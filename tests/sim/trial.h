@@ -154,6 +154,7 @@ typedef struct trial_witness {
     mend_unwatched_driver unwatched; /* behind it */
     struct trial *trial;
     trial_born born[WITNESS_BORN]; /* in the call under way */
+    bool lost_count;               /* in this step a call created more than `born` can hold */
     size_t born_count;             /* more than there is room for: not all are known */
     mend_stream captured;          /* in that call the driver said so of it, last; or none */
     uint64_t undone_chunks;        /* since the last look */

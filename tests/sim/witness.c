@@ -33,6 +33,7 @@ static mend_status witness_create(const mend_driver *driver, uint64_t size_bytes
     const mend_driver *inner = inner_of(driver);
     mend_status status = inner->create(inner, size_bytes, properties, handle);
     if (status == MEND_DRIVER_OK) {
+        w->lost_count |= w->born_count >= WITNESS_BORN;
         w->born[w->born_count % WITNESS_BORN] = (trial_born){*handle, size_bytes};
         w->born_count++;
         note_most(t);
@@ -134,5 +135,6 @@ void trial_witness_forget(trial *t)
     mend_sim_ledger ledger = trial_ledger(t);
     t->witness.undone_chunks = 0;
     t->witness.undone_bytes = 0;
+    t->witness.lost_count = false;
     t->witness.most = (trial_most){ledger.chunk_bytes, ledger.chunks, ledger.mappings};
 }

@@ -106,7 +106,7 @@ MEND_TEST(physical_fence, a_wait_of_the_host_passes_one_fence)
     mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
     mend_stamp late = work_and_close(&r, r.first, LONG_NS);
     mend_streams_begin_host_waits(&r.streams);
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
     EXPECT_TRUE(waited);
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
@@ -121,10 +121,10 @@ MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
     mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
     mend_streams_begin_host_waits(&r.streams);
     mend_stamp late = work_and_free(&r, r.first, LONG_NS);
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
     EXPECT_TRUE(waited);
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
-    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
     EXPECT_FALSE(waited);
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
     EXPECT_FALSE(mend_stamp_has_fence(&r.streams, late)); /* none was recorded for it */
@@ -267,7 +267,7 @@ MEND_TEST(physical_fence, an_event_of_a_capture_stands_for_nothing)
         r.driver.event_synchronize = captured_event;
         if (on_host) {
             mend_streams_begin_host_waits(&r.streams);
-            EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, &waited));
+            EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
             EXPECT_U64_EQ(0, r.streams.host_waits);
         } else {
             EXPECT_FALSE(mend_streams_poll(&r.streams));

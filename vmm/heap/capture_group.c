@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "heap/door.h"
+#include "physical/fence.h"
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
 
@@ -111,4 +112,17 @@ void mend_capture_groups_collect_all(mend_heap *heap)
             heap->capture_count--;
         }
     }
+}
+
+mend_result mend_capture_groups_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
+                                            bool *has_graphs, bool *waited)
+{
+    mend_result result = mend_streams_wait_oldest(&heap->streams, asking, with_asking, waited);
+    if (result == MEND_OK && !*waited && *has_graphs) {
+        *has_graphs = false;
+        result = mend_streams_wait_context(&heap->streams, asking);
+        *waited = result == MEND_OK;
+    }
+    mend_capture_groups_collect(heap);
+    return result;
 }

@@ -24,6 +24,12 @@ static inline void mend_capture_groups_collect(mend_heap *heap)
     }
 }
 
+/* Lets the host wait as mend_streams_wait_oldest does; and at last, where nothing else is left and
+ * *has_graphs, once for launches of graphs that were destroyed: they keep their memory until they
+ * end. Collects. */
+mend_result mend_capture_groups_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
+                                            bool *has_graphs, bool *waited);
+
 /* Frees any group that is in no list, and hears of its graph no more. */
 void mend_capture_group_free(mend_group *group);
 

@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "heap/attainable.h"
 #include "heap/cache.h"
+#include "heap/capture_group.h"
 #include "heap/extend.h"
 #include "heap/fit.h"
 #include "heap/report.h"
@@ -359,28 +360,31 @@ static mend_result place_without_host_wait(mend_heap *heap, const mend_request *
     return result == MEND_OK ? place_or_unmap(heap, request, span, place_here) : result;
 }
 
+static mend_result place_after_wait(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_retire_flush(heap, request->stream);
+    mend_result result = place_or_unmap(heap, request, span, place_anywhere);
+    return result == MEND_ERROR_OUT_OF_MEMORY ? place_in_stretch(heap, request, span) : result;
+}
+
 /* Lets the host wait for the oldest work, again and again, until there is room or nothing to wait
- * for. */
+ * for. Where a capture forbids the wait, there is nothing to wait for. */
 static mend_result place_behind_host_waits(mend_heap *heap, const mend_request *request,
                                            mend_span **span)
 {
     bool waited = !mend_report_is_hopeless(heap, request);
+    bool has_graphs = waited && heap->capture_count > 0;
     mend_streams_begin_host_waits(&heap->streams);
     mend_result result = MEND_ERROR_OUT_OF_MEMORY;
     while (result == MEND_ERROR_OUT_OF_MEMORY && waited) {
         /* Memory of the stream's own needs no wait, but addresses it may still use do. */
         bool lacks_addresses = heap->shortage.no_addresses != MEND_DRIVER_OK;
-        mend_result wait_result = mend_streams_wait_oldest(
-            &heap->streams, lacks_addresses ? MEND_STREAM_UNKNOWN : request->stream, &waited);
+        mend_result wait_result = mend_capture_groups_wait_oldest(
+            heap, request->stream, lacks_addresses, &has_graphs, &waited);
         if (wait_result != MEND_OK && wait_result != MEND_ERROR_CAPTURING) {
             return wait_result;
         }
-        if (waited) {
-            mend_retire_flush(heap, request->stream);
-            result = place_or_unmap(heap, request, span, place_anywhere);
-            result =
-                result == MEND_ERROR_OUT_OF_MEMORY ? place_in_stretch(heap, request, span) : result;
-        }
+        result = waited ? place_after_wait(heap, request, span) : result;
     }
     return result;
 }

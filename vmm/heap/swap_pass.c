@@ -21,8 +21,8 @@ mend_result mend_swap_begin(mend_heap *heap, uint32_t asking, const mend_swap_li
 {
     *pass = (mend_swap_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
     pass->begun_ns = heap->driver->clock_ns(heap->driver);
-    mend_capture_groups_collect(heap);
     mend_result result = mend_streams_wait_context(&heap->streams, asking);
+    mend_capture_groups_collect(heap);
     if (result == MEND_OK) {
         result = mend_swap_restore(heap);
     }

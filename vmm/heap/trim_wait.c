@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "heap/attainable.h"
+#include "heap/capture_group.h"
 #include "heap/door.h"
 #include "heap/heap.h"
 #include "heap/layout.h"
@@ -64,11 +65,13 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     if (result != MEND_OK || (is_captured && heap->chunks.whole_bytes > 0)) {
         return result != MEND_OK ? result : forbidden();
     }
-    bool goes_on = begin_waits(heap);
+    bool has_graphs = !is_captured && heap->capture_count > 0;
+    bool goes_on = begin_waits(heap) || has_graphs;
     while (result == MEND_OK && goes_on && heap->chunks.reserved_bytes > keep_bytes) {
         uint64_t bytes = 0;
         bool waited = false;
-        result = mend_streams_wait_oldest(&heap->streams, MEND_STREAM_UNKNOWN, &waited);
+        result =
+            mend_capture_groups_wait_oldest(heap, MEND_STREAM_UNKNOWN, true, &has_graphs, &waited);
         if (result == MEND_OK) { /* some may have become idle during the trim before */
             result = mend_heap_trim_inside(heap, keep_bytes, &bytes);
         }

@@ -227,17 +227,19 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
     return MEND_OK;
 }
 
-mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, bool *waited)
+mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
+                                     bool *waited)
 {
     uint32_t oldest;
     bool left;
-    mend_result result = find_oldest(streams, except, &oldest, &left);
+    mend_result result =
+        find_oldest(streams, with_asking ? MEND_STREAM_UNKNOWN : asking, &oldest, &left);
     *waited = false;
     if (result != MEND_OK || (oldest == MEND_STREAM_UNKNOWN && !left)) {
         return result;
     }
     if (oldest == MEND_STREAM_UNKNOWN) {
-        result = mend_streams_wait_context(streams, except);
+        result = mend_streams_wait_context(streams, asking);
         *waited = result == MEND_OK;
         return result;
     }

@@ -52,13 +52,14 @@ void mend_streams_begin_chosen_waits(mend_streams *streams);
 void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
 
 /*
- * Waits on the host for the oldest fence of any stream but `except`, closing epochs first; for the
- * whole context when only memory is left for which no event can be recorded (freed without a
- * stream, or on one out of reach). *waited is false when there was
- * nothing to wait for. Errors as close_epoch; MEND_ERROR_CAPTURING: there is only such memory, and
- * the wait for it is forbidden.
+ * Waits on the host for the oldest fence of any stream, with or without `asking`, the stream that
+ * needs memory; closes epochs first. Waits for the whole context when only memory is left for which
+ * no event can be recorded (freed without a stream, or on one out of reach). *waited is false when
+ * there was nothing to wait for. Errors as close_epoch; MEND_ERROR_CAPTURING: there is only such
+ * memory, and the wait for it is forbidden.
  */
-mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t except, bool *waited);
+mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
+                                     bool *waited);
 
 /* Waits for all work of the context, for the sake of `asking`: everything freed before is idle.
  * MEND_ERROR_CAPTURING: a capture forbids it; MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
