@@ -113,6 +113,46 @@ MEND_TEST(physical_fence, a_wait_of_the_host_passes_one_fence)
     close_rig(&r);
 }
 
+/* The stream that needs memory may be captured, and its own work be waited for as well. */
+MEND_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_is_captured)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_streams_stamp(&r.streams, MEND_STREAM_UNKNOWN, 512);
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, r.handles[1], MEND_SIM_CAPTURE_GLOBAL));
+    for (int with_asking = 0; with_asking < 2; with_asking++) {
+        bool waited = false;
+        mend_streams_begin_host_waits(&r.streams);
+        EXPECT_RESULT(MEND_ERROR_CAPTURING,
+                      mend_streams_wait_oldest(&r.streams, r.second, with_asking != 0, &waited));
+        EXPECT_FALSE(waited);
+    }
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, r.handles[1], NULL));
+    close_rig(&r);
+}
+
+/* Another thread records a fence, and a wait for the context covers what it is to cover: that is
+ * waited for once. */
+MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
+{
+    rig r;
+    bool waited = false;
+    ASSERT_TRUE(open_rig(&r));
+    mend_stamp freed = work_and_free(&r, r.first, SHORT_NS);
+    mend_stream_state *state = &r.streams.items[r.first];
+    state->open_epoch++;
+    state->open = false;
+    state->recordings++;
+    mend_streams_begin_host_waits(&r.streams);
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
+    EXPECT_TRUE(waited);
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed));
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
+    EXPECT_FALSE(waited);
+    state->recordings--;
+    close_rig(&r);
+}
+
 MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
 {
     rig r;
