@@ -102,11 +102,16 @@ MEND_TEST(pool_identity, of_one_that_may_have_vanished_since_the_context_is_wait
     }
 }
 
-/* The slot of the capture is that of the stream which had the handle before and has it after. */
-MEND_TEST(pool_identity, a_user_declared_in_a_capture_is_waited_for_after_it)
+static void may_vanish_unasked(mend_pool_config *config)
+{
+    config->streams_may_vanish = 1;
+    config->capture_checks = -1;
+}
+
+static void declare_in_capture(void (*configure)(mend_pool_config *))
 {
     graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 8 * MIB, may_vanish));
+    EXPECT_TRUE(graph_program_open(&p, 8 * MIB, configure));
     graph_program_alloc(&p, 512, p.streams[0]);
     void *block = graph_program_alloc(&p, block_bytes, p.streams[1]);
     begin_global(&p, p.streams[0]);
@@ -122,6 +127,13 @@ MEND_TEST(pool_identity, a_user_declared_in_a_capture_is_waited_for_after_it)
     graph_program_use(&p, p.streams[2], taken, block_bytes, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&p.world).host_waits);
     graph_program_close(&p);
+}
+
+/* The slot of the capture is that of the stream which had the handle before and has it after. */
+MEND_TEST(pool_identity, a_user_declared_in_a_capture_is_waited_for_after_it)
+{
+    declare_in_capture(may_vanish);
+    declare_in_capture(may_vanish_unasked);
 }
 
 /* Of a capture that was spoilt not even a number is left. */
