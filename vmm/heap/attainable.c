@@ -50,6 +50,13 @@ void mend_attainable_note_refusal(mend_heap *heap)
     }
 }
 
+void mend_attainable_lacks(mend_heap *heap, uint64_t create_bytes)
+{
+    mend_shortage *shortage = &heap->shortage;
+    bool is_least = shortage->refused_bytes == 0 || create_bytes < shortage->refused_bytes;
+    shortage->refused_bytes = is_least ? create_bytes : shortage->refused_bytes;
+}
+
 void mend_attainable_note_shortage(mend_heap *heap, uint64_t create_bytes)
 {
     uint64_t reserved = heap->chunks.reserved_bytes;
@@ -57,9 +64,7 @@ void mend_attainable_note_shortage(mend_heap *heap, uint64_t create_bytes)
     if (limit < reserved || create_bytes > limit - reserved || !is_below_limit(heap)) {
         return;
     }
-    mend_shortage *shortage = &heap->shortage;
-    bool is_least = shortage->refused_bytes == 0 || create_bytes < shortage->refused_bytes;
-    shortage->refused_bytes = is_least ? create_bytes : shortage->refused_bytes;
+    mend_attainable_lacks(heap, create_bytes);
 }
 
 void mend_attainable_begin_search(mend_heap *heap)

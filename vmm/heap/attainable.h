@@ -32,6 +32,11 @@ void mend_attainable_note_refusal(mend_heap *heap);
 /* Asks the driver what there is, as if it had refused something. The door is open. */
 void mend_attainable_learn(mend_heap *heap);
 
+/* The device lacks so much for a plan: of several plans in a search the one that needs least
+ * counts.
+ */
+void mend_attainable_lacks(mend_heap *heap, uint64_t create_bytes);
+
 /* A plan wants to create so many bytes and has no room for them: noted as refused by the device
  * where the limit would allow them. */
 void mend_attainable_note_shortage(mend_heap *heap, uint64_t create_bytes);

@@ -1,7 +1,5 @@
 #include "heap/extend.h"
 
-#include <assert.h>
-
 #include "base/error.h"
 #include "heap/attainable.h"
 #include "heap/door.h"
@@ -228,14 +226,12 @@ static void release_created(transaction *t)
     }
 }
 
-/* The driver had no memory for the plan. Of several plans the one that needs least counts, which is
- * the last: what the device lacks is not asked for again (attainable.h). */
+/* The driver had no memory for the plan. */
 static void note_refusal(const transaction *t)
 {
     mend_heap *heap = t->heap;
-    uint64_t bytes = mend_max_u64(t->plan->create_bytes, heap->device.granularity_bytes);
-    assert(heap->shortage.refused_bytes == 0 || bytes < heap->shortage.refused_bytes);
-    heap->shortage.refused_bytes = bytes;
+    mend_attainable_lacks(heap,
+                          mend_max_u64(t->plan->create_bytes, heap->device.granularity_bytes));
 }
 
 /* Takes back every step done. What the driver will not take back is kept, and stays usable: chunks
