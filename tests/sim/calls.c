@@ -242,11 +242,13 @@ static void judge_lost(trial *t, const trial_call *call)
 
 /* A pool that has heard of the capture of the stream a call names heeds it until it hears of its
  * end. Streams that a group takes are watched, and need not be remembered; those that may vanish
- * are known by more than their handle; without host memory nothing can be remembered. */
+ * are known by more than their handle; without host memory nothing can be remembered; and a capture
+ * that was spoilt cannot be spoilt again: its group may have ended. */
 static void note_seen(trial *t, const trial_call *call, trial_stream *stream)
 {
     bool is_told = t->witness.captured == call->stream && call->stream != MEND_NO_STREAM;
-    bool is_alone = t->config.vanish == 0 && call->result != MEND_ERROR_OUT_OF_HOST_MEMORY;
+    bool is_alone = t->config.vanish == 0 && !stream->spoilt && !stream->unsure &&
+                    call->result != MEND_ERROR_OUT_OF_HOST_MEMORY;
     for (int i = 0; i < TRIAL_GROUPS; i++) {
         is_alone = is_alone && (t->groups[i].group == NULL || !t->groups[i].begun);
     }
@@ -300,7 +302,8 @@ static bool can_take(mend_mutex *mutex)
     return is_free;
 }
 
-/* What a failed request must not keep, where nothing was refused that it gave back. */
+/* What a failed request must not keep, where nothing was refused that it gave back, and every
+ * mapping that it undid is there again. */
 typedef struct held {
     uint64_t reservations;
     uint64_t swaps;
@@ -322,7 +325,8 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
 {
     held after = look_at_held(t, call->pool);
     bool is_judged = call->result != MEND_OK && call->kind == CALL_ALLOC &&
-                     after.swaps == before->swaps && after.refused == before->refused;
+                     after.swaps == before->swaps && after.refused == before->refused &&
+                     t->pools[call->pool].pool->heap.chunks.missing_count == 0;
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
 }

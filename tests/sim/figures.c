@@ -162,9 +162,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_captures                                                                              \
     (IS(captures) >= captures_with_blocks(l) && IS(captures) <= l->t->last_capture)
 #define RULE_peer_devices (IS(peer_devices) == 0)
+/* What a capture freed in a chunk without its mapping is in no run: it is counted as unmapped. */
 #define RULE_group_bytes                                                                           \
     (IS(group_bytes) <= held_for_groups(l->why) &&                                                 \
-     (IS(group_bytes) > 0) == (held_for_groups(l->why) > 0))
+     (IS(group_bytes) > 0 || held_for_groups(l->why) == 0 ||                                       \
+      l->pool->pool->heap.chunks.missing_count > 0))
 #define RULE_small_reserved_bytes                                                                  \
     (l->is->small_reserved_bytes == l->is->small_live_bytes + in_small_zone(l->why))
 #define RULE_small_chunks                                                                          \

@@ -162,13 +162,14 @@ uint64_t trial_room(trial *t, int pool)
 }
 
 /* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
- * device has may be learnt between the two. Where calls take time, work may end
- * between the answer and the request; and where the program
- * declares quiet points, some room is kept for the last effort. */
+ * device has may be learnt between the two. Where calls take time, or wait for a full queue, work
+ * may end between the answer and the request; and where the program declares quiet points, some
+ * room is kept for the last effort. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once)
 {
     uint64_t now_bytes = ask->room.now_bytes;
-    bool is_exact = t->config.prices == 0 && !t->config.quiet && ask->stream != MEND_NO_STREAM;
+    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet &&
+                    ask->stream != MEND_NO_STREAM;
     bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
     mend_stats stats = trial_stats(t, call->pool);
     bool has_few = t->config.address_devices != 0 || t->foreign_bytes != 0 ||

@@ -289,3 +289,36 @@ MEND_TEST(regression, a_trim_that_waits_sees_what_became_idle_meanwhile)
     config.ample_percent = 100;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A sibling that is asked at last fails to give back: its error became the caller's. */
+MEND_TEST(regression, the_failure_of_a_sibling_is_not_the_error_of_the_call)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC},
+        {.kind = OP_FREE, .amount = 55},
+        {.kind = OP_SET_LIMIT, .amount = 1},
+        {.kind = OP_FAULT, .size = 7, .amount = 6},
+        {.kind = OP_FAULT, .size = 8, .amount = 6},
+        {.kind = OP_SIBLING_ALLOC},
+        {.kind = OP_ALLOC, .size = 25},
+    };
+    trial_config config = trial_config_default;
+    config.sibling = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* A request of a captured stream lacked addresses: the host waited for the context, and spoilt the
+ * capture. */
+MEND_TEST(regression, a_captured_stream_that_lacks_addresses_waits_for_no_context)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 4},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_FREE, .slot = 4, .amount = 5},
+        {.kind = OP_ALLOC, .alignment = 20},
+    };
+    trial_config config = trial_config_default;
+    config.vanish = 1;
+    config.address_devices = 4;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

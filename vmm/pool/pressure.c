@@ -157,12 +157,15 @@ static uint64_t lacking_bytes(const mend_shortage *shortage)
                : shortage->refused_bytes;
 }
 
-/* Asks the next sibling, without the lock. False when there is none left. */
+/* Asks the next sibling, without the lock. False when there is none left. Its failures are none of
+ * this call. */
 static bool ask_sibling(mend_pool *pool, uint64_t bytes, uint64_t *cursor, bool *gave)
 {
+    mend_thread_error own_error = *mend_process_error();
     *gave = false;
     mend_heap_unlock(&pool->heap);
     bool is_asked = mend_siblings_trim_next(pool, bytes, cursor, gave);
+    *mend_process_error() = own_error;
     mend_heap_lock(&pool->heap);
     pool->pressure.sibling_trims += is_asked;
     return is_asked;
