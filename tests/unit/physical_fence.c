@@ -1,123 +1,60 @@
 /* Fences: each wait covers what was freed before it, and nothing else. */
 #include "physical/fence.h"
 
-#include "mend/mend_sim.h"
 #include "physical/stream.h"
 #include "tests/support/test.h"
+#include "tests/unit/stream_rig.h"
 
-enum { SHORT_NS = 100, LONG_NS = 1000, GROUP = 1 };
-
-typedef struct rig {
-    mend_sim *sim;
-    mend_driver driver; /* the device's, with a context_synchronize that a test may hook */
-    const mend_driver *device;
-    mend_device_info info;
-    mend_streams streams;
-    mend_stream handles[2];
-    uint32_t first;
-    uint32_t second;
-} rig;
-
-static uint32_t find(rig *r, mend_stream handle, uint32_t group)
-{
-    uint32_t index = 0;
-    EXPECT_RESULT(MEND_OK, mend_streams_find(&r->streams, handle, group, &index));
-    return index;
-}
-
-static bool open_rig(rig *r)
-{
-    *r = (rig){0};
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    if (mend_sim_create(&config, &r->sim) != MEND_OK) {
-        return false;
-    }
-    r->device = mend_sim_driver(r->sim);
-    r->driver = *r->device;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_open(r->device, 0, &r->info));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_push(r->device, r->info.context));
-    EXPECT_RESULT(MEND_OK, mend_streams_init(&r->streams, &r->driver, r->info.context));
-    for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handles[i]));
-    }
-    r->first = find(r, r->handles[0], 0);
-    r->second = find(r, r->handles[1], 0);
-    return true;
-}
-
-static void close_rig(rig *r)
-{
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_pop(r->device));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 0));
-    EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
-    mend_sim_destroy(r->sim);
-}
-
-/* Queues so much work on a stream, and frees something behind it. */
-static mend_stamp work_and_free(rig *r, uint32_t stream, uint64_t duration_ns)
-{
-    mend_kernel spin = {.kind = MEND_KERNEL_SPIN, .duration_ns = duration_ns};
-    mend_stream handle = r->streams.items[stream].handle;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->launch(r->device, handle, &spin));
-    return mend_streams_stamp(&r->streams, stream, 1);
-}
-
-static mend_stamp work_and_close(rig *r, uint32_t stream, uint64_t duration_ns)
-{
-    mend_stamp stamp = work_and_free(r, stream, duration_ns);
-    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r->streams, stream));
-    return stamp;
-}
+enum { GROUP = 1 };
 
 MEND_TEST(physical_fence, a_stream_that_is_known_is_found_again)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    uint32_t in_group = find(&r, r.handles[0], 5);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    uint32_t in_group = stream_rig_find(&r, r.handles[0], 5);
     uint64_t calls = mend_sim_call_count(r.sim);
-    EXPECT_U64_EQ(r.first, find(&r, r.handles[0], 0));
-    EXPECT_U64_EQ(r.second, find(&r, r.handles[1], 0));
-    EXPECT_U64_EQ(in_group, find(&r, r.handles[0], 5));
+    EXPECT_U64_EQ(r.first, stream_rig_find(&r, r.handles[0], 0));
+    EXPECT_U64_EQ(r.second, stream_rig_find(&r, r.handles[1], 0));
+    EXPECT_U64_EQ(in_group, stream_rig_find(&r, r.handles[0], 5));
     EXPECT_TRUE(in_group != r.first);
     EXPECT_U64_EQ(calls, mend_sim_call_count(r.sim)); /* nobody was asked */
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, a_poll_passes_what_is_done_and_no_more)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = work_and_close(&r, r.first, LONG_NS);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = stream_rig_work_and_close(&r, r.first, LONG_NS);
     EXPECT_FALSE(mend_streams_poll(&r.streams));
     mend_sim_advance(r.sim, LONG_NS / 2);
     EXPECT_TRUE(mend_streams_poll(&r.streams));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, a_wait_of_the_host_passes_one_fence)
 {
-    rig r;
+    stream_rig r;
     bool waited = false;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = work_and_close(&r, r.first, LONG_NS);
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = stream_rig_work_and_close(&r, r.first, LONG_NS);
     mend_streams_begin_host_waits(&r.streams);
     EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
     EXPECT_TRUE(waited);
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* The stream that needs memory may be captured, and its own work be waited for as well. */
 MEND_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_is_captured)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
     mend_streams_stamp(&r.streams, MEND_STREAM_UNKNOWN, 512);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, r.handles[1], MEND_SIM_CAPTURE_GLOBAL));
     for (int with_asking = 0; with_asking < 2; with_asking++) {
@@ -128,17 +65,17 @@ MEND_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_
         EXPECT_FALSE(waited);
     }
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, r.handles[1], NULL));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* Another thread records a fence, and a wait for the context covers what it is to cover: that is
  * waited for once. */
 MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
 {
-    rig r;
+    stream_rig r;
     bool waited = false;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp freed = work_and_free(&r, r.first, SHORT_NS);
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp freed = stream_rig_work_and_free(&r, r.first, SHORT_NS);
     mend_stream_state *state = &r.streams.items[r.first];
     state->open_epoch++;
     state->open = false;
@@ -150,17 +87,17 @@ MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
     EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
     EXPECT_FALSE(waited);
     state->recordings--;
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
 {
-    rig r;
+    stream_rig r;
     bool waited = false;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
     mend_streams_begin_host_waits(&r.streams);
-    mend_stamp late = work_and_free(&r, r.first, LONG_NS);
+    mend_stamp late = stream_rig_work_and_free(&r, r.first, LONG_NS);
     EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
     EXPECT_TRUE(waited);
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
@@ -168,15 +105,15 @@ MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)
     EXPECT_FALSE(waited);
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
     EXPECT_FALSE(mend_stamp_has_fence(&r.streams, late)); /* none was recorded for it */
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    (void)work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = work_and_close(&r, r.first, LONG_NS);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    (void)stream_rig_work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = stream_rig_work_and_close(&r, r.first, LONG_NS);
     EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, late));
     EXPECT_RESULT(MEND_OK, mend_streams_make_wait(&r.streams, r.second, late));
     EXPECT_TRUE(mend_stamp_is_ready(&r.streams, late, r.second));
@@ -184,43 +121,43 @@ MEND_TEST(physical_fence, a_stream_waits_for_the_fence_that_covers)
     EXPECT_INT_EQ(MEND_DRIVER_NOT_READY, r.device->stream_query(r.device, r.handles[1]));
     mend_sim_advance(r.sim, LONG_NS);
     EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->stream_query(r.device, r.handles[1]));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, a_wait_of_a_stream_is_not_for_what_is_freed_later)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
     EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, early));
-    mend_stamp later = work_and_free(&r, r.first, LONG_NS);
+    mend_stamp later = stream_rig_work_and_free(&r, r.first, LONG_NS);
     EXPECT_TRUE(mend_stamp_is_ready(&r.streams, early, r.second));
     EXPECT_FALSE(mend_stamp_is_ready(&r.streams, later, r.second));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, a_wait_for_the_context_passes_all_but_groups)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    uint32_t grouped = find(&r, r.handles[0], GROUP);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    uint32_t grouped = stream_rig_find(&r, r.handles[0], GROUP);
     EXPECT_TRUE(grouped != r.first);
-    mend_stamp of_stream = work_and_free(&r, r.first, SHORT_NS);
-    mend_stamp of_group = work_and_free(&r, grouped, SHORT_NS);
+    mend_stamp of_stream = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+    mend_stamp of_group = stream_rig_work_and_free(&r, grouped, SHORT_NS);
     mend_stamp of_nobody = mend_streams_stamp(&r.streams, MEND_STREAM_UNKNOWN, 1);
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, of_stream));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, of_nobody));
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, of_group));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, a_wait_for_the_context_that_fails_passes_nothing)
 {
-    rig r;
+    stream_rig r;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp freed = work_and_free(&r, r.first, SHORT_NS);
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp freed = stream_rig_work_and_free(&r, r.first, SHORT_NS);
     fault.call = "context_synchronize";
     fault.status = MEND_DRIVER_UNKNOWN;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(r.sim, &fault));
@@ -228,63 +165,63 @@ MEND_TEST(physical_fence, a_wait_for_the_context_that_fails_passes_nothing)
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed));
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* What the hook below frees, when it is to free anything. */
-static rig *freeing;
+static stream_rig *freeing;
 static mend_stamp freed_meanwhile;
 
 static mend_status free_and_synchronize(const mend_driver *driver)
 {
     (void)driver;
-    freed_meanwhile = work_and_free(freeing, freeing->first, LONG_NS);
+    freed_meanwhile = stream_rig_work_and_free(freeing, freeing->first, LONG_NS);
     return MEND_DRIVER_OK; /* the work before it was done already */
 }
 
 MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_covered)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp before = work_and_free(&r, r.first, 0);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp before = stream_rig_work_and_free(&r, r.first, 0);
     freeing = &r;
     r.driver.context_synchronize = free_and_synchronize;
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, before));
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed_meanwhile));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_fence, a_new_stream_in_a_forgotten_place_has_waited_for_nobody)
 {
-    rig r;
+    stream_rig r;
     mend_stream handle = NULL;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp freed = work_and_close(&r, r.first, LONG_NS);
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp freed = stream_rig_work_and_close(&r, r.first, LONG_NS);
     EXPECT_RESULT(MEND_LOOK_AGAIN, mend_streams_make_wait(&r.streams, r.second, freed));
     EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.second));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
-    uint32_t successor = find(&r, handle, 0);
+    uint32_t successor = stream_rig_find(&r, handle, 0);
     EXPECT_INT_EQ((int)r.second, (int)successor);
     EXPECT_FALSE(mend_stamp_is_ready(&r.streams, freed, successor));
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* A place is free once nothing waits for its stream any more. */
 MEND_TEST(physical_fence, a_forgotten_stream_keeps_its_place_until_its_fences_have_passed)
 {
-    rig r;
+    stream_rig r;
     mend_stream handle = NULL;
-    ASSERT_TRUE(open_rig(&r));
-    (void)work_and_free(&r, r.first, LONG_NS);
+    ASSERT_TRUE(stream_rig_open(&r));
+    (void)stream_rig_work_and_free(&r, r.first, LONG_NS);
     EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.first));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
-    EXPECT_TRUE(find(&r, handle, 0) != r.first);
+    EXPECT_TRUE(stream_rig_find(&r, handle, 0) != r.first);
     mend_sim_advance(r.sim, 2 * LONG_NS);
     EXPECT_TRUE(mend_streams_poll(&r.streams));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
-    EXPECT_TRUE(find(&r, handle, 0) == r.first);
-    close_rig(&r);
+    EXPECT_TRUE(stream_rig_find(&r, handle, 0) == r.first);
+    stream_rig_close(&r);
 }
 
 /* The driver says of an event that it is of a capture: as if it had never been recorded. */
@@ -297,11 +234,11 @@ static mend_status captured_event(const mend_driver *driver, mend_event event)
 
 MEND_TEST(physical_fence, an_event_of_a_capture_stands_for_nothing)
 {
-    rig r;
+    stream_rig r;
     bool waited = false;
-    ASSERT_TRUE(open_rig(&r));
+    ASSERT_TRUE(stream_rig_open(&r));
     for (int on_host = 0; on_host < 2; on_host++) {
-        mend_stamp stamp = work_and_close(&r, r.first, SHORT_NS);
+        mend_stamp stamp = stream_rig_work_and_close(&r, r.first, SHORT_NS);
         mend_sim_advance(r.sim, LONG_NS);
         r.driver.event_query = captured_event;
         r.driver.event_synchronize = captured_event;
@@ -321,16 +258,16 @@ MEND_TEST(physical_fence, an_event_of_a_capture_stands_for_nothing)
         EXPECT_TRUE(mend_streams_poll(&r.streams));
         EXPECT_TRUE(mend_stamp_has_passed(&r.streams, stamp));
     }
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* The later fence of a stream covers the earlier memory as well. */
 MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    mend_stamp early = work_and_close(&r, r.first, SHORT_NS);
-    mend_stamp late = work_and_close(&r, r.first, SHORT_NS);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp early = stream_rig_work_and_close(&r, r.first, SHORT_NS);
+    mend_stamp late = stream_rig_work_and_close(&r, r.first, SHORT_NS);
     mend_stream_state *state = &r.streams.items[r.first];
     mend_event first_event = state->fences[0].event;
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, r.handles[1], MEND_SIM_CAPTURE_RELAXED));
@@ -348,14 +285,14 @@ MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place
 /* What was freed before the fence counts for no later one. */
 MEND_TEST(physical_fence, a_recorded_epoch_leaves_the_next_one_empty)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r));
-    work_and_free(&r, r.first, SHORT_NS);
-    work_and_free(&r, r.first, SHORT_NS);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    stream_rig_work_and_free(&r, r.first, SHORT_NS);
+    stream_rig_work_and_free(&r, r.first, SHORT_NS);
     EXPECT_U64_EQ(2, r.streams.items[r.first].open_bytes);
     EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
     EXPECT_U64_EQ(0, r.streams.items[r.first].open_bytes);
-    work_and_free(&r, r.first, SHORT_NS);
+    stream_rig_work_and_free(&r, r.first, SHORT_NS);
     EXPECT_U64_EQ(1, r.streams.items[r.first].open_bytes);
-    close_rig(&r);
+    stream_rig_close(&r);
 }

@@ -1,0 +1,35 @@
+/* For tests of streams and fences: a simulated device, the books of its streams, and two of them.
+ */
+#ifndef MEND_TESTS_UNIT_STREAM_RIG_H
+#define MEND_TESTS_UNIT_STREAM_RIG_H
+
+#include "mend/mend_sim.h"
+#include "physical/fence.h"
+
+enum { SHORT_NS = 100, LONG_NS = 1000 };
+
+typedef struct stream_rig {
+    mend_sim *sim;
+    mend_driver driver; /* the device's, with a context_synchronize that a test may hook */
+    const mend_driver *device;
+    mend_device_info info;
+    mend_streams streams;
+    mend_stream handles[2];
+    uint32_t first;
+    uint32_t second;
+} stream_rig;
+
+bool stream_rig_open(stream_rig *r);
+
+/* Nothing broke a rule of the driver. */
+void stream_rig_close(stream_rig *r);
+
+uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t group);
+
+/* Queues so much work on a stream, and frees something behind it. */
+mend_stamp stream_rig_work_and_free(stream_rig *r, uint32_t stream, uint64_t duration_ns);
+
+/* The same, and records its fence. */
+mend_stamp stream_rig_work_and_close(stream_rig *r, uint32_t stream, uint64_t duration_ns);
+
+#endif
