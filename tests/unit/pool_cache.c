@@ -485,27 +485,3 @@ MEND_TEST(pool_cache, passes_over_a_few_runs_that_others_hold)
     EXPECT_U64_EQ(1, hits_behind(8));
     EXPECT_U64_EQ(0, hits_behind(9));
 }
-
-/* What the stream freed a moment ago, outside of the capture, is not made a part of it unnoticed.
- */
-MEND_TEST(pool_cache, serves_no_captured_stream)
-{
-    for (uint64_t captured = 0; captured < 2; captured++) {
-        rig r;
-        void *block = NULL;
-        mend_sim_graph *graph = NULL;
-        ASSERT_TRUE(open_rig(&r));
-        free_of_row(&r, 1);
-        if (captured) {
-            EXPECT_RESULT(MEND_OK,
-                          mend_sim_begin_capture(r.world.sim, r.stream, MEND_SIM_CAPTURE_GLOBAL));
-        }
-        EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE, r.stream, &block));
-        EXPECT_U64_EQ(1 - captured, hits(&r));
-        if (captured) {
-            EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.world.sim, r.stream, &graph));
-            mend_sim_graph_destroy(r.world.sim, graph);
-        }
-        close_rig(&r);
-    }
-}
