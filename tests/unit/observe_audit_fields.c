@@ -246,6 +246,22 @@ MEND_TEST(observe_audit_fields, of_waits_and_streams)
     close_rig(&r);
 }
 
+MEND_TEST(observe_audit_fields, of_users)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    mend_streams *streams = &r.heap->streams;
+    mend_stream_state *one = &streams->items[mend_streams_lookup(streams, r.stream, 0)];
+    mend_stream_state *other = &streams->items[mend_streams_lookup(streams, r.idle, 0)];
+    const char *finding = "the counts of users of blocks are wrong";
+    /* Of a weight that no other has, so that no count hides the other. */
+    EXPECT_FOUND(streams->items[MEND_STREAM_UNKNOWN].users, 1, finding);
+    one->users++;
+    EXPECT_FOUND(other->users, other->users - 1, finding);
+    one->users--;
+    close_rig(&r);
+}
+
 MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
 {
     rig r;

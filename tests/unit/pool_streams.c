@@ -158,6 +158,52 @@ MEND_TEST(pool_streams, a_forgotten_stream_still_protects_its_memory)
     close_two(&t);
 }
 
+/* Its fence has passed, but a block names it: a stream that comes then has nothing to do with it.
+ */
+MEND_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
+{
+    two_streams t;
+    mend_stream third;
+    void *other = NULL;
+    ASSERT_TRUE(open_two(&t, 0));
+    void *block = allocate(&t, t.first);
+    EXPECT_RESULT(MEND_OK, mend_record_stream(t.world.pool, block, t.second));
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(t.world.pool, t.second));
+    EXPECT_RESULT(MEND_OK, mend_trim(t.world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(t.world.sim, &third));
+    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512, third, &other));
+    use(&t, third, block, 1, 1000);
+    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, block, t.first));
+    allocate(&t, t.first);
+    EXPECT_U64_EQ(0, mend_world_stats(&t.world).stream_waits);
+    EXPECT_U64_EQ(0, mend_world_stats(&t.world).host_waits);
+    mend_sim_advance(t.world.sim, 2000);
+    mend_sim_stream_destroy(t.world.sim, third);
+    close_two(&t);
+}
+
+MEND_TEST(pool_streams, a_stream_in_the_slot_of_a_forgotten_one_is_waited_for)
+{
+    two_streams t;
+    mend_stream third;
+    void *other = NULL;
+    ASSERT_TRUE(open_two(&t, 0));
+    void *block = allocate(&t, t.first);
+    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512, t.second, &other));
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(t.world.pool, t.second));
+    EXPECT_RESULT(MEND_OK, mend_trim(t.world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(t.world.sim, &third));
+    EXPECT_RESULT(MEND_OK, mend_record_stream(t.world.pool, block, third));
+    use(&t, third, block, 1, 1000);
+    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, block, t.first));
+    void *again = allocate(&t, t.first);
+    use(&t, t.first, again, 2, 10);
+    EXPECT_U64_EQ(1, mend_world_stats(&t.world).stream_waits);
+    mend_sim_advance(t.world.sim, 2000);
+    mend_sim_stream_destroy(t.world.sim, third);
+    close_two(&t);
+}
+
 MEND_TEST(pool_streams, a_forgotten_stream_is_learnt_anew)
 {
     two_streams t;

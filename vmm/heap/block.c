@@ -151,6 +151,7 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
         mend_wait *mark = mend_slab_take(&heap->wait_slab);
         *mark = (mend_wait){{0, request->stream}, span->waits.others};
         span->waits.others = mark;
+        heap->streams.items[request->stream].users++;
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_block_count_alloc(heap, span, request->requested_bytes, request->handle);
@@ -221,18 +222,6 @@ static inline mend_result find_block(const mend_heap *heap, uint64_t address, me
     return *span != NULL && (*span)->live ? MEND_OK : explain_pointer(heap, address);
 }
 
-/* What stands for all that was queued on a stream: this moment, or what was recorded when it was
- * forgotten. */
-static mend_stamp stamp_of(mend_streams *streams, uint32_t stream, uint64_t size_bytes)
-{
-    const mend_stream_state *state = &streams->items[stream];
-    if (state->known) {
-        return mend_streams_stamp(streams, stream, size_bytes);
-    }
-    uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
-    return (mend_stamp){.epoch = last_epoch, .stream = stream};
-}
-
 /* Freed without a stream by a program that tells of every stream: the fences of all of them. */
 static void stamp_all(mend_heap *heap, mend_span *span)
 {
@@ -240,7 +229,9 @@ static void stamp_all(mend_heap *heap, mend_span *span)
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         if (streams->items[i].group == 0) {
             mend_waits_add(mend_heap_wait_room(heap), &span->waits,
-                           stamp_of(streams, i, span->size_bytes));
+                           streams->items[i].known
+                               ? mend_streams_stamp(streams, i, span->size_bytes)
+                               : mend_streams_last_stamp(streams, i));
         }
     }
 }
@@ -273,9 +264,11 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
     }
     for (mend_wait **link = &span->waits.others; *link != NULL;) {
         mend_wait *user = *link;
-        if (user->stamp.epoch == 0 && user->stamp.stream != freed_on) {
-            user->stamp = mend_streams_stamp(streams, user->stamp.stream, span->size_bytes);
-            streams->items[user->stamp.stream].freed_by = heap->frees_of_users;
+        uint32_t stream = user->stamp.stream;
+        streams->items[stream].users -= user->stamp.epoch == 0;
+        if (user->stamp.epoch == 0 && stream != freed_on) {
+            user->stamp = mend_streams_stamp_use(streams, stream, span->size_bytes);
+            streams->items[stream].freed_by = heap->frees_of_users;
         }
         if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
             *link = user->next;
@@ -444,7 +437,7 @@ static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
         return no_host_memory();
     }
     mend_wait *node = mend_slab_take(&heap->wait_slab);
-    heap->streams.items[user].is_user = true;
+    heap->streams.items[user].users++;
     *node = (mend_wait){{0, user}, span->waits.others};
     span->waits.others = node;
     return MEND_OK;
@@ -484,14 +477,13 @@ mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
     }
     uint64_t id = heap->streams.items[index].id;
     /* One last fence, for what was freed and for blocks that are still in use on the stream. */
-    mend_stamp stamp = mend_streams_stamp(&heap->streams, index, 0);
+    mend_streams_stamp(&heap->streams, index, 0);
     result = mend_streams_forget(&heap->streams, index);
     if (result == MEND_OK) {
         mend_streams_await_calls(&heap->streams, index, &heap->state);
     }
     mend_heap_close_door(heap, &door);
     if (result == MEND_OK) {
-        mend_users_fix(heap, index, stamp);
         mend_streams_watch_no_more(&heap->streams, stream);
         mend_streams_leave_groups(&heap->streams, stream, id);
     }

@@ -106,7 +106,7 @@ void mend_capture_groups_collect_all(mend_heap *heap)
         mend_group *group = GROUP_OF(at);
         if (group->end != NULL && atomic_load(&group->end->has_come)) {
             mend_streams_end_group(&heap->streams, group->number);
-            mend_group_let_go(heap, group);
+            mend_streams_release_group(&heap->streams, group->number);
             mend_group_drop(heap, group);
             mend_capture_group_free(group);
             heap->capture_count--;

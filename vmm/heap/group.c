@@ -85,18 +85,6 @@ static mend_result close_on(mend_heap *heap, const mend_group *group, mend_strea
     return result;
 }
 
-/* Blocks still live are marked no more: they wait for the end of the group's use. */
-static void unmark_blocks(mend_heap *heap, const mend_group *group)
-{
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
-        const mend_stream_state *state = &heap->streams.items[i];
-        if (state->group == group->number) {
-            uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
-            mend_users_fix(heap, i, (mend_stamp){.epoch = last_epoch, .stream = i});
-        }
-    }
-}
-
 mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream)
 {
     mend_streams *streams = &heap->streams;
@@ -109,14 +97,8 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
     if (result != MEND_OK) {
         return result;
     }
-    mend_group_let_go(heap, group);
-    return MEND_OK;
-}
-
-void mend_group_let_go(mend_heap *heap, const mend_group *group)
-{
-    unmark_blocks(heap, group);
     mend_streams_release_group(&heap->streams, group->number);
+    return MEND_OK;
 }
 
 void mend_group_drop(mend_heap *heap, mend_group *group)

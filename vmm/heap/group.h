@@ -34,10 +34,6 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 /* The caller checked whether it is begun. */
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
 
-/* Its memory is free memory as any other, once its stamps pass; blocks still live are marked no
- * more. */
-void mend_group_let_go(mend_heap *heap, const mend_group *group);
-
 /* Takes the group off the list. Its memory has gone, or goes with the heap. */
 void mend_group_drop(mend_heap *heap, mend_group *group);
 

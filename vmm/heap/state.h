@@ -12,7 +12,10 @@
  *  - a mapped chunk without live bytes lies in exactly one run, once what of it is cached has been
  *    put back; or it is held, and all of it is claimed: in no run, and nobody's. A claimed span
  * lies inside its held chunk;
- *  - the pointer map holds exactly the live and the cached spans.
+ *  - the pointer map holds exactly the live and the cached spans;
+ *  - a user of a live block is a node without an epoch, which names the slot of the stream; a slot
+ *    counts the nodes that name it, and goes to no other stream before there are none. So nobody
+ *    looks at blocks when a stream is forgotten or a group released: the slot knows the last epoch.
  *
  * Two locks. `state` guards everything here and in the rooms below. `making` is the right to make
  * room and to give it back: to plan, create, map, unmap, release, and to record and wait for

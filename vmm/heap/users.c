@@ -29,15 +29,3 @@ mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_
     }
     return result;
 }
-
-void mend_users_fix(mend_heap *heap, uint32_t stream, mend_stamp stamp)
-{
-    for (size_t i = 0; i < heap->blocks.capacity; i++) {
-        mend_span *span = heap->blocks.entries[i].value;
-        for (mend_wait *at = span != NULL ? span->waits.others : NULL; at != NULL; at = at->next) {
-            if (at->stamp.stream == stream && at->stamp.epoch == 0) {
-                at->stamp = stamp;
-            }
-        }
-    }
-}

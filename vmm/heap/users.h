@@ -24,7 +24,4 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
  * not, the context is waited for. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
-/* Fixes the uses of a stream that will be gone when the blocks are freed: they wait for `stamp`. */
-void mend_users_fix(mend_heap *heap, uint32_t stream, mend_stamp stamp);
-
 #endif

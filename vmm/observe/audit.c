@@ -32,10 +32,18 @@ static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_
     }
     const mend_stream_state *state = &streams->items[stamp.stream];
     if (stamp.epoch == 0) {
-        return !may_be_user || state->known || state->group != 0 || streams->verify;
+        return !may_be_user || state->known || state->group != 0 || state->has_ended ||
+               streams->verify;
     }
     return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
            state->recordings > 0 || (stamp.epoch <= state->open_epoch && state->open);
+}
+
+/* What a user adds to a sum over all: sums over other users differ. */
+static uint64_t mark_of(uint32_t stream)
+{
+    uint64_t mark = (stream + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    return (mark ^ (mark >> 29)) * UINT64_C(0xBF58476D1CE4E5B9);
 }
 
 bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t address)
@@ -44,6 +52,7 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
         are_right = are_right && stamp_is_right(a, at->stamp, true);
         a->wait_nodes++;
+        a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
     }
     return are_right ||
            mend_audit_broken(a, "0x%llx waits for what never comes", MEND_AUDIT_HEX(address));
@@ -76,6 +85,18 @@ static bool streams_are_right(const mend_audit_walk *a)
         events += state->fence_count + state->recordings;
     }
     return events == streams->events_held || mend_audit_broken(a, "the counts of events are wrong");
+}
+
+/* Each stream counts the nodes that name it as a user, and nothing else does. */
+static bool users_are_right(const mend_audit_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    uint64_t marks = 0;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        marks += streams->items[i].users * mark_of(i);
+    }
+    return marks == a->user_marks ||
+           mend_audit_broken(a, "the counts of users of blocks are wrong");
 }
 
 /* ---- counts and the whole
@@ -176,8 +197,9 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         }
     }
     if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_retired(&a) ||
-        !streams_are_right(&a) || !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) ||
-        !nothing_is_claimed(&a) || !groups_are_right(&a) || !counts_are_right(&a)) {
+        !streams_are_right(&a) || !users_are_right(&a) || !nodes_are_right(&a) ||
+        !nodes_of_addresses_are_right(&a) || !nothing_is_claimed(&a) || !groups_are_right(&a) ||
+        !counts_are_right(&a)) {
         return false;
     }
     if (heap->cache_closings == 0 &&

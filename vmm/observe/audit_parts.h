@@ -21,6 +21,8 @@ typedef struct mend_audit_walk {
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
+    uint64_t
+        user_marks; /* a sum over users that are not stamped yet, each with its stream's mark */
 } mend_audit_walk;
 
 /* Writes the finding. False. */

@@ -282,6 +282,7 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
         return result;
     }
     state->known = false;
+    state->has_ended = true;
     mend_streams_look_up_anew(streams);
     state->handle = NULL;
     return MEND_OK;

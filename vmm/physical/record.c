@@ -200,7 +200,7 @@ static mend_result close_slot(mend_streams *streams, uint32_t stream)
 }
 
 /* Records what was freed in captures of the stream, which are over. Blocks may still name the slot
- * as a user: only the context covers what those users did, and what follows. */
+ * as a user: when they are freed, only the context covers what it did until then. */
 static mend_result close_double(mend_streams *streams, uint32_t stream)
 {
     mend_result result = close_slot(streams, stream);
@@ -209,7 +209,6 @@ static mend_result close_double(mend_streams *streams, uint32_t stream)
         state->known = false;
         state->is_double = false;
         state->handle = NULL;
-        state->open = state->is_user;
     }
     return result;
 }

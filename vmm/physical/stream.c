@@ -51,7 +51,8 @@ static mend_result add_stream(mend_streams *streams, mend_stream handle,
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (!state->known && state->group == 0 && !state->open && state->fence_count == 0 &&
-            state->awaited_epoch == 0 && state->recordings == 0 && state->calls == 0) {
+            state->awaited_epoch == 0 && state->recordings == 0 && state->calls == 0 &&
+            state->users == 0) {
             at = i;
             break;
         }
@@ -77,7 +78,7 @@ static mend_result add_stream(mend_streams *streams, mend_stream handle,
     state->capture_id = info->id == 0 ? info->capture_id : 0;
     state->context = info->context;
     state->is_double = false;
-    state->is_user = false;
+    state->has_ended = false;
     state->freed_by = 0;
     state->group = group;
     state->first_epoch = state->open_epoch;
@@ -148,8 +149,8 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     return MEND_STREAM_UNKNOWN;
 }
 
-/* A stream was destroyed without a word. Blocks may still name it as a user: its slot is not given
- * to another before the context was waited for, which covers what those users did. */
+/* A stream was destroyed without a word, or is known by another slot from now on. Blocks may still
+ * name it as a user: what they do until they are freed only the context covers. */
 static void abandon(mend_streams *streams, mend_stream_state *state)
 {
     mend_streams_look_up_anew(streams);
@@ -344,6 +345,7 @@ void mend_streams_release_group(mend_streams *streams, uint32_t group)
         if (state->group == group) {
             state->group = 0;
             state->known = false;
+            state->has_ended = true;
             state->handle = NULL;
         }
     }

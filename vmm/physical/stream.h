@@ -37,12 +37,13 @@ typedef struct mend_fence {
 
 typedef struct mend_stream_state {
     mend_stream handle;
-    uint64_t id;            /* unique for ever, unlike the handle; 0: not known yet, for the stream
-                               was captured whenever it was asked */
-    uint64_t capture_id;    /* id 0: the capture in which it was met */
-    bool is_double;         /* an older slot stands for the same stream */
-    uint64_t freed_by;      /* number of the last free of a block that it used, by heap/block.c */
-    bool is_user;           /* blocks may name it as one that uses them */
+    uint64_t id;         /* unique for ever, unlike the handle; 0: not known yet, for the stream
+                            was captured whenever it was asked */
+    uint64_t capture_id; /* id 0: the capture in which it was met */
+    bool is_double;      /* an older slot stands for the same stream */
+    uint64_t freed_by;   /* number of the last free of a block that it used, by heap/block.c */
+    uint64_t users;      /* nodes of live blocks that name it, see heap/state.h: it stays so long */
+    bool has_ended;      /* forgotten, or its group was released: nothing is stamped any more */
     mend_context context;   /* its own, of the events recorded on it; known with the id */
     uint32_t group;         /* the group it belongs to; 0: none */
     bool known;             /* false: forgotten, the slot waits for its fences */
@@ -163,6 +164,22 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
     state->open = true;
     state->open_bytes += size_bytes;
     return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
+}
+
+/* What stands for all that a stream did before it ended. */
+static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, uint32_t stream)
+{
+    const mend_stream_state *state = &streams->items[stream];
+    uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
+    return (mend_stamp){.epoch = last_epoch, .stream = stream};
+}
+
+/* Stamps bytes freed now that the stream was a user of. */
+static inline mend_stamp mend_streams_stamp_use(mend_streams *streams, uint32_t stream,
+                                                uint64_t size_bytes)
+{
+    return streams->items[stream].has_ended ? mend_streams_last_stamp(streams, stream)
+                                            : mend_streams_stamp(streams, stream, size_bytes);
 }
 
 /* The work behind the stamp is known to be done. */
