@@ -8,13 +8,14 @@ kernel takes and gives back inside itself (workspaces of libraries).
 """
 import contextlib
 import gc
-import gzip
 import weakref
 
 import torch
 import torch._dynamo  # loaded here: else the first optimizer loads it inside the recording
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+import packing
 
 GRANULE_BYTES = 512
 GIB = 1 << 30
@@ -70,11 +71,7 @@ class Recorder(TorchDispatchMode):
         self.live[tensor.untyped_storage()._cdata][2] = stream
 
     def write(self, path):
-        with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
-            out.write(b"Thread,Time,Action,Pointer,Size,Stream\n")
-            for time, (is_allocation, number, size, stream) in enumerate(self.events):
-                action = "allocate" if is_allocation else "free"
-                out.write(f"0,{time},{action},{number:#x},{size},{stream}\n".encode())
+        packing.write(path, self.events)
 
     def summary(self):
         streams = len({event[3] for event in self.events})
