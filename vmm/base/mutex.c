@@ -38,6 +38,19 @@ static void count_let_go(mend_lock_rank rank)
     }
 }
 
+#endif
+
+void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank)
+{
+    pthread_mutex_init(&mutex->mutex, NULL);
+    mutex->rank = rank;
+}
+
+void mend_mutex_destroy(mend_mutex *mutex)
+{
+    pthread_mutex_destroy(&mutex->mutex);
+}
+
 void mend_mutex_lock(mend_mutex *mutex)
 {
     assert(held_from(mutex->rank) == 0 && "locks are taken in rising order of rank");
@@ -50,19 +63,6 @@ void mend_mutex_unlock(mend_mutex *mutex)
     mend_lock_rank rank = mutex->rank; /* whoever takes it next may destroy it */
     pthread_mutex_unlock(&mutex->mutex);
     count_let_go(rank);
-}
-
-#endif
-
-void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank)
-{
-    pthread_mutex_init(&mutex->mutex, NULL);
-    mutex->rank = rank;
-}
-
-void mend_mutex_destroy(mend_mutex *mutex)
-{
-    pthread_mutex_destroy(&mutex->mutex);
 }
 
 bool mend_mutex_try_lock(mend_mutex *mutex)

@@ -29,21 +29,8 @@ typedef struct mend_mutex {
 
 void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank);
 void mend_mutex_destroy(mend_mutex *mutex);
-
-/* Inline where ranks are not checked: every call of the library takes a lock. */
-#ifdef NDEBUG
-static inline void mend_mutex_lock(mend_mutex *mutex)
-{
-    pthread_mutex_lock(&mutex->mutex);
-}
-static inline void mend_mutex_unlock(mend_mutex *mutex)
-{
-    pthread_mutex_unlock(&mutex->mutex);
-}
-#else
 void mend_mutex_lock(mend_mutex *mutex);
 void mend_mutex_unlock(mend_mutex *mutex);
-#endif
 
 /* Takes the lock if nobody holds it; never waits, so that any order of ranks is fine. From then on
  * it counts like any other. */
