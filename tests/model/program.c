@@ -86,7 +86,7 @@ static const struct {
     {30, program_launch_graph},
     {8, program_forget_and_go_on},
     {14, program_end_stream},
-    {4, program_try_strange_stream},
+    {4, program_use_strange_stream},
 };
 
 static void take_step(program *p)
@@ -135,6 +135,7 @@ static bool open_world(program *p)
     pool->small_chunk_bytes = 64 * MEND_KIB;
     pool->small_request_bytes = 8 * MEND_KIB;
     pool->limit_bytes = config->limit_bytes;
+    pool->peers = 2;
     pool->streams_may_vanish = config->streams_vanish;
     pool->knows_all_streams = config->knows_all_streams;
     pool->allow_stream_waits = config->no_stream_waits ? -1 : 0;

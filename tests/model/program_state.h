@@ -176,8 +176,8 @@ void program_end_stream(program *p);
 /* The pool forgets a stream that the program goes on using. */
 void program_forget_and_go_on(program *p);
 
-/* A stream of another device is refused. */
-void program_try_strange_stream(program *p);
+/* A stream of another device uses a block, and whoever gets its memory comes after. */
+void program_use_strange_stream(program *p);
 
 /* ---- program_graphs.c --------------------------------------------------------------------------
  */

@@ -1,6 +1,8 @@
 /* The streams of the program: created, default and per-thread ones, and their ends. */
 #include "tests/model/program_state.h"
 
+#define STRANGE_BYTES (64 * MEND_KIB)
+
 static void enter(program *p, int thread)
 {
     program_call call = {.kind = CALL_ENTER};
@@ -179,30 +181,41 @@ void program_forget_and_go_on(program *p)
     }
 }
 
-static void expect_unknown(program *p, program_call call)
+static void launch_strange(program *p, void *pointer, mend_sim_work_kind kind)
 {
-    program_try(p, 0, &call);
-    program_claim(p, call.result == MEND_ERROR_UNKNOWN_STREAM || (call.faulty && call.result != 0),
-                  "call %d with a stream of another device: %s", (int)call.kind,
-                  mend_result_name(call.result));
+    uint64_t scale = p->config->prices_advance_clock ? 2000 : 1;
+    program_call call = {.kind = CALL_LAUNCH,
+                         .stream = p->strange,
+                         .work = {.kind = kind,
+                                  .address = (uint64_t)(uintptr_t)pointer,
+                                  .size_bytes = STRANGE_BYTES,
+                                  .tag = p->last_tag,
+                                  .finish_ns = mend_sim_now_ns(p->world.sim) + 40 * scale}};
+    program_drive(p, 0, &call);
 }
 
-void program_try_strange_stream(program *p)
+void program_use_strange_stream(program *p)
 {
-    program_call forgetting = {.kind = CALL_FORGET_STREAM, .stream = p->strange};
-    if (!p->config->streams_vanish) {
-        program_must(p, 0, &forgetting); /* else its handle may be one the pool has seen */
+    program_call call = {.kind = CALL_ALLOC,
+                         .stream = p->strange,
+                         .size_bytes = STRANGE_BYTES,
+                         .alignment_bytes = 512};
+    if (p->stream_count == 1) {
+        return; /* a program of one stream */
     }
-    expect_unknown(p, (program_call){.kind = CALL_ALLOC,
-                                     .stream = p->strange,
-                                     .size_bytes = 512,
-                                     .alignment_bytes = 512});
-    if (p->block_count > 0) {
-        void *pointer = (void *)(uintptr_t)p->blocks[0].address;
-        expect_unknown(p,
-                       (program_call){.kind = CALL_FREE, .stream = p->strange, .pointer = pointer});
-        expect_unknown(
-            p,
-            (program_call){.kind = CALL_RECORD_STREAM, .stream = p->strange, .pointer = pointer});
+    if (program_try(p, 0, &call) != MEND_OK) {
+        program_claim(p, call.faulty || call.result == MEND_ERROR_OUT_OF_MEMORY,
+                      "an allocation on a stream of another device: %s",
+                      mend_result_name(call.result));
+        return;
+    }
+    p->last_tag++;
+    launch_strange(p, call.pointer, MEND_SIM_WORK_WRITE);
+    launch_strange(p, call.pointer, MEND_SIM_WORK_VERIFY);
+    call.kind = CALL_FREE;
+    program_must(p, 0, &call);
+    if (!p->config->streams_vanish && p->config->sin != SIN_NO_FORGET) {
+        program_call forgetting = {.kind = CALL_FORGET_STREAM, .stream = p->strange};
+        program_must(p, 0, &forgetting);
     }
 }

@@ -2,15 +2,8 @@
 
 #include <string.h>
 
-bool graph_program_open(graph_program *p, uint64_t memory_bytes,
-                        void (*configure)(mend_pool_config *))
+static bool open_program(graph_program *p)
 {
-    *p = (graph_program){0};
-    mend_world_init(&p->world);
-    p->world.sim_config.memory_bytes = memory_bytes;
-    if (configure != NULL) {
-        configure(&p->world.pool_config);
-    }
     if (!mend_world_open(&p->world)) {
         return false;
     }
@@ -20,6 +13,32 @@ bool graph_program_open(graph_program *p, uint64_t memory_bytes,
         is_open = is_open && mend_sim_stream_create(p->world.sim, &p->streams[i]) == MEND_OK;
     }
     return is_open;
+}
+
+static bool open_on(graph_program *p, int devices, uint64_t memory_bytes,
+                    void (*configure)(mend_pool_config *))
+{
+    *p = (graph_program){0};
+    mend_world_init(&p->world);
+    p->world.sim_config.device_count = devices;
+    p->world.sim_config.memory_bytes = memory_bytes;
+    p->world.pool_config.peers = devices > 1 ? 2 : 0;
+    if (configure != NULL) {
+        configure(&p->world.pool_config);
+    }
+    return open_program(p);
+}
+
+bool graph_program_open(graph_program *p, uint64_t memory_bytes,
+                        void (*configure)(mend_pool_config *))
+{
+    return open_on(p, 1, memory_bytes, configure);
+}
+
+bool graph_program_open_beside_another(graph_program *p, uint64_t memory_bytes,
+                                       void (*configure)(mend_pool_config *))
+{
+    return open_on(p, 2, memory_bytes, configure);
 }
 
 void graph_program_close(graph_program *p)

@@ -26,6 +26,10 @@ typedef struct graph_program {
 bool graph_program_open(graph_program *p, uint64_t memory_bytes,
                         void (*configure)(mend_pool_config *));
 
+/* The same with a second device, which may use the pool's memory. */
+bool graph_program_open_beside_another(graph_program *p, uint64_t memory_bytes,
+                                       void (*configure)(mend_pool_config *));
+
 /* Lets all work end, checks everything, and closes; streams are forgotten first. */
 void graph_program_close(graph_program *p);
 

@@ -32,7 +32,8 @@ static bool open_rig(rig *r, bool verify)
 
 static void close_rig(rig *r)
 {
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams));
+    mend_driver_call refused;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams, &refused));
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_pop(r->driver));
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->device_close(r->driver, 0));
     EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
@@ -91,23 +92,124 @@ MEND_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it)
     close_rig(&r);
 }
 
-/* It was taken for one of the pool's; from here on nothing is recorded on it. */
+/* Another stream may have its handle by then. */
+MEND_TEST(physical_stream, one_met_in_a_capture_is_not_learned_by_its_handle)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r, true));
+    begin(&r);
+    uint32_t stream = find(&r, 0);
+    end(&r);
+    vanish(&r);
+    EXPECT_INT_EQ(MEND_REACH_GONE, reach_of(&r, stream));
+    EXPECT_U64_EQ(0, r.streams.items[stream].id);
+    close_rig(&r);
+}
+
+/* A stream of the second device, which stays open. */
+static mend_stream create_foreign(rig *r, mend_context *context)
+{
+    mend_device_info other = {0};
+    mend_stream foreign = NULL;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->device_open(r->driver, 1, &other));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_push(r->driver, other.context));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->stream_create(r->driver, &foreign));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_pop(r->driver));
+    *context = other.context;
+    return foreign;
+}
+
+/* Its context is known from then on, and waited for. */
 MEND_TEST(physical_stream, one_met_in_a_capture_may_be_of_another_device)
 {
     rig r;
-    mend_device_info other = {0};
-    mend_stream foreign = NULL;
     uint32_t stream = 0;
+    mend_context context = NULL;
     ASSERT_TRUE(open_rig(&r, false));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->device_open(r.driver, 1, &other));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->context_push(r.driver, other.context));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->stream_create(r.driver, &foreign));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->context_pop(r.driver));
-    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM, mend_streams_find(&r.streams, foreign, 0, &stream));
+    mend_stream foreign = create_foreign(&r, &context);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, foreign, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_RESULT(MEND_OK, mend_streams_find(&r.streams, foreign, 0, &stream));
+    EXPECT_U64_EQ(0, r.streams.foreign_devices);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, foreign, NULL));
-    EXPECT_INT_EQ(MEND_REACH_GONE, reach_of(&r, stream));
+    EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(&r, stream));
+    EXPECT_PTR_EQ(context, r.streams.items[stream].context);
+    EXPECT_U64_EQ(2, r.streams.foreign_devices);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->device_close(r.driver, 1));
+    close_rig(&r);
+}
+
+/* The rig's device, where one call answers otherwise. */
+static const mend_driver *device_of_rig;
+
+static mend_status open_another_context(const mend_driver *driver, int device,
+                                        mend_device_info *info)
+{
+    (void)driver;
+    mend_status status = device_of_rig->device_open(device_of_rig, device, info);
+    info->context = (mend_context)info;
+    return status;
+}
+
+static mend_status tell_no_home(const mend_driver *driver, mend_stream stream,
+                                mend_stream_info *info)
+{
+    (void)driver;
+    mend_status status = device_of_rig->stream_get_info(device_of_rig, stream, info);
+    info->home = NULL;
+    return status;
+}
+
+static mend_driver override(rig *r)
+{
+    device_of_rig = r->driver;
+    return *r->driver;
+}
+
+static uint64_t contexts_open(const rig *r)
+{
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(r->sim, &ledger));
+    return ledger.contexts_open;
+}
+
+/* A program may make contexts of its own beside a device's primary one. */
+MEND_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused)
+{
+    rig r;
+    uint32_t stream = 0;
+    mend_context context = NULL;
+    ASSERT_TRUE(open_rig(&r, false));
+    mend_stream foreign = create_foreign(&r, &context);
+    mend_driver driver = override(&r);
+    driver.device_open = open_another_context;
+    r.streams.driver = &driver;
+    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM, mend_streams_find(&r.streams, foreign, 0, &stream));
+    EXPECT_U64_EQ(0, r.streams.foreign_devices);
+    EXPECT_U64_EQ(2, contexts_open(&r));
+    driver.device_open = r.driver->device_open;
+    r.streams.context = (mend_context)&r; /* nor is one of the pool's own device served */
+    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM, mend_streams_find(&r.streams, r.handle, 0, &stream));
+    r.streams.context = r.info.context;
+    EXPECT_U64_EQ(0, r.streams.foreign_devices);
+    EXPECT_U64_EQ(2, contexts_open(&r));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->device_close(r.driver, 1));
+    close_rig(&r);
+}
+
+/* Nobody knows the primary context of a device that Mend has not opened. */
+MEND_TEST(physical_stream, one_of_a_green_context_of_another_device_is_served)
+{
+    rig r;
+    uint32_t stream = 0;
+    mend_context context = NULL;
+    ASSERT_TRUE(open_rig(&r, false));
+    mend_stream foreign = create_foreign(&r, &context);
+    mend_driver driver = override(&r);
+    driver.stream_get_info = tell_no_home;
+    r.streams.driver = &driver;
+    EXPECT_RESULT(MEND_OK, mend_streams_find(&r.streams, foreign, 0, &stream));
+    EXPECT_PTR_EQ(context, r.streams.foreign[1]);
+    EXPECT_U64_EQ(3, contexts_open(&r)); /* as the pool holds it */
     EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->device_close(r.driver, 1));
     close_rig(&r);
 }

@@ -14,7 +14,6 @@
 #define FOREIGN  MEND_ERROR_FOREIGN_POINTER
 #define INTERIOR MEND_ERROR_INTERIOR_POINTER
 #define DOUBLE   MEND_ERROR_DOUBLE_FREE
-#define UNKNOWN  MEND_ERROR_UNKNOWN_STREAM
 #define LARGEST  (UINT64_C(1) << 60)
 
 /* What the rows below speak of. */
@@ -28,8 +27,7 @@ typedef struct scene {
     int host;      /* memory of the host */
     mend_group *idle;
     mend_group *begun;
-    mend_stream beside; /* a stream of another device */
-    void *pointer;      /* outputs: must stay NULL, 0 or as the INIT macros make them */
+    void *pointer; /* outputs: must stay NULL, 0 or as the INIT macros make them */
     mend_pool *made;
     mend_group *group;
     uint64_t released;
@@ -63,12 +61,6 @@ static bool open_scene(scene *s)
     mend_stream other_stream;
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &other_stream));
     EXPECT_RESULT(MEND_OK, mend_group_begin(s->begun, other_stream));
-    const mend_driver *driver = s->config.driver;
-    mend_device_info device;
-    EXPECT_INT_EQ(0, driver->device_open(driver, 1, &device));
-    EXPECT_INT_EQ(0, driver->context_push(driver, device.context));
-    EXPECT_INT_EQ(0, driver->stream_create(driver, &s->beside));
-    EXPECT_INT_EQ(0, driver->context_pop(driver));
     return !mend_test_has_failed();
 }
 
@@ -76,8 +68,6 @@ static void close_scene(scene *s)
 {
     EXPECT_RESULT(MEND_OK, mend_audit(s->pool));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->other));
-    EXPECT_INT_EQ(0, s->config.driver->stream_destroy(s->config.driver, s->beside));
-    EXPECT_INT_EQ(0, s->config.driver->device_close(s->config.driver, 1));
     mend_world_check(&s->world);
     mend_world_close(&s->world);
 }
@@ -102,7 +92,6 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_alloc(s->pool, UINT64_MAX, NULL, &s->pointer))                                 \
     X(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s->pool, LARGEST, NULL, &s->pointer))                   \
     X(INVALID, mend_alloc(s->pool, 512, MEND_EVERY_STREAM, &s->pointer))                           \
-    X(UNKNOWN, mend_alloc(s->pool, 512, s->beside, &s->pointer))                                   \
     X(INVALID, mend_alloc_aligned(NULL, 512, 512, NULL, &s->pointer))                              \
     X(INVALID, mend_alloc_aligned(s->pool, 512, 512, NULL, NULL))                                  \
     X(INVALID, mend_alloc_aligned(s->pool, 0, 512, NULL, &s->pointer))                             \
@@ -131,12 +120,10 @@ static bool outputs_are_untouched(const scene *s)
     X(DOUBLE, mend_free(s->pool, s->freed + 1, NULL))                                              \
     X(DOUBLE, mend_free(s->pool, s->freed, MEND_NO_STREAM))                                        \
     X(INVALID, mend_free(s->pool, s->live, MEND_EVERY_STREAM))                                     \
-    X(UNKNOWN, mend_free(s->pool, s->live, s->beside))                                             \
     X(INVALID, mend_record_stream(NULL, s->live, NULL))                                            \
     X(INVALID, mend_record_stream(s->pool, NULL, NULL))                                            \
     X(INVALID, mend_record_stream(s->pool, s->live, MEND_NO_STREAM))                               \
     X(INVALID, mend_record_stream(s->pool, s->live, MEND_EVERY_STREAM))                            \
-    X(UNKNOWN, mend_record_stream(s->pool, s->live, s->beside))                                    \
     X(FOREIGN, mend_record_stream(s->pool, s->foreign, NULL))                                      \
     X(INTERIOR, mend_record_stream(s->pool, s->live + 8, NULL))                                    \
     X(DOUBLE, mend_record_stream(s->pool, s->freed, NULL))                                         \
@@ -180,7 +167,6 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_group_end(s->idle))                                                            \
     X(INVALID, mend_group_release(NULL, NULL))                                                     \
     X(INVALID, mend_group_release(s->idle, MEND_EVERY_STREAM))                                     \
-    X(UNKNOWN, mend_group_release(s->idle, s->beside))                                             \
     X(INVALID, mend_group_release(s->begun, NULL))                                                 \
     X(INVALID, mend_group_release(s->begun, MEND_NO_STREAM))
 
@@ -283,7 +269,7 @@ MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
     judge(s, "pool NULL", INVALID, mend_pool_create(&s->world.pool_config, NULL));
     mend_sim_ledger ledger = mend_world_ledger(&s->world);
     EXPECT_U64_EQ(chunks_before, ledger.chunks);
-    EXPECT_U64_EQ(3, ledger.contexts_open);
+    EXPECT_U64_EQ(2, ledger.contexts_open);
     close_scene(s);
 }
 

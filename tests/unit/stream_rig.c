@@ -31,7 +31,8 @@ bool stream_rig_open(stream_rig *r)
 
 void stream_rig_close(stream_rig *r)
 {
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams));
+    mend_driver_call refused;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams, &refused));
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_pop(r->device));
     EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_close(r->device, 0));
     EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));

@@ -8,6 +8,7 @@
 #include "heap/door.h"
 #include "heap/heap.h"
 #include "physical/fence.h"
+#include "physical/foreign.h"
 
 /* A refusal is asked again once: there is no later time to try. */
 enum { TRIES = 2 };
@@ -89,7 +90,8 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
     *waited = (refusal){MEND_CALL_context_synchronize, MEND_DRIVER_UNKNOWN};
     for (int tries = 0; tries < TRIES && waited->status != MEND_DRIVER_OK && !is_captured;
          tries++) {
-        waited->status = heap->driver->context_synchronize(heap->driver);
+        uint64_t waits = 0;
+        waited->status = mend_foreign_synchronize(&heap->streams, &waits, &waited->call);
         is_captured = waited->status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
                       waited->status == MEND_DRIVER_CAPTURE_INVALIDATED;
     }
@@ -116,7 +118,9 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
         note(first, mappings_left.call, mappings_left.status);
         release_everything(heap, first);
     }
-    note(first, MEND_CALL_event_destroy, mend_streams_clear(&heap->streams));
+    mend_driver_call call = MEND_CALL_event_destroy;
+    mend_status status = mend_streams_clear(&heap->streams, &call);
+    note(first, call, status);
     if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
         note(first, MEND_CALL_address_free, mend_space_clear(&heap->space));
     } else {

@@ -1,6 +1,7 @@
 #include "physical/capture.h"
 
 #include "base/align.h"
+#include "physical/foreign.h"
 
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {
@@ -10,11 +11,18 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
         return MEND_OK;
     }
     mend_stream_info info = {0};
+    bool is_same = false;
+    mend_driver_call call = MEND_CALL_stream_get_info;
     mend_status status = streams->driver->stream_get_info(streams->driver, state->handle, &info);
-    if (status != MEND_DRIVER_OK && status != MEND_DRIVER_INVALID_HANDLE) {
-        return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_streams_learn(streams, state, &info, &is_same, &call);
+    } else if (status == MEND_DRIVER_INVALID_HANDLE) {
+        status = MEND_DRIVER_OK; /* is_same is false */
     }
-    if (status == MEND_DRIVER_INVALID_HANDLE || !mend_streams_learn(streams, state, &info)) {
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, call, status);
+    }
+    if (!is_same) {
         *reach = MEND_REACH_GONE;
     } else {
         *reach = info.capture == MEND_CAPTURE_NONE ? MEND_REACH_OPEN : MEND_REACH_CAPTURED;
@@ -33,6 +41,18 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
     }
     *is_captured = info.capture != MEND_CAPTURE_NONE;
     return MEND_OK;
+}
+
+/* Asks the legacy streams: the pool's, and those of the other devices that use its memory. */
+static mend_result ask_legacy(mend_streams *streams, bool *is_captured)
+{
+    mend_result result = ask_capture(streams, MEND_STREAM_LEGACY, is_captured);
+    if (result != MEND_OK || *is_captured) {
+        return result;
+    }
+    mend_driver_call call = MEND_CALL_stream_get_info;
+    mend_status status = mend_foreign_find_capture(streams, is_captured, &call);
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_streams_driver_failed(streams, call, status);
 }
 
 /* Asks the streams that are watched; *any_stream is set where all are. */
@@ -88,7 +108,7 @@ mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bo
 {
     bool any_stream = false;
     *is_captured = false;
-    mend_result result = ask_capture(streams, MEND_STREAM_LEGACY, is_captured);
+    mend_result result = ask_legacy(streams, is_captured);
     if (result == MEND_OK && !*is_captured) {
         result = ask_watched(streams, &any_stream, is_captured);
     }
@@ -102,7 +122,7 @@ mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_cap
 {
     bool any_stream = false;
     *is_captured = false;
-    mend_result result = ask_capture(streams, MEND_STREAM_LEGACY, is_captured);
+    mend_result result = ask_legacy(streams, is_captured);
     if (result == MEND_OK && !*is_captured) {
         result = ask_watched(streams, &any_stream, is_captured);
     }

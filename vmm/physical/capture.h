@@ -4,7 +4,8 @@
  * wait for the context. Asking whether it is captured never does.
  *
  * No driver tells of all captures. The pool learns of those of
- *  - blocking streams, the per-thread streams included: the legacy stream is out of use then;
+ *  - blocking streams, the per-thread streams included: the legacy stream of their device is out of
+ *    use then;
  *  - streams that are watched: those of groups which are begun (heap/group.h);
  *  - the stream for which a call is made, streams on which something is left to wait for, and those
  *    which were captured when they were last asked. Others may have been destroyed: the driver must

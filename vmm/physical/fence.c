@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "physical/foreign.h"
 
 static mend_result no_host_memory(void)
 {
@@ -151,7 +152,9 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
                                              "for the context");
     }
     begin_context_wait(streams);
-    mend_status status = streams->driver->context_synchronize(streams->driver);
+    uint64_t waits = 0;
+    mend_driver_call call = MEND_CALL_context_synchronize;
+    mend_status status = mend_foreign_synchronize(streams, &waits, &call);
     end_context_wait(streams, status == MEND_DRIVER_OK);
     if (status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED) {
         return mend_fail_driver(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
@@ -159,9 +162,9 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
                                 "a stream the pool does not know is being captured");
     }
     if (status != MEND_DRIVER_OK) {
-        return mend_streams_driver_failed(streams, MEND_CALL_context_synchronize, status);
+        return mend_streams_driver_failed(streams, call, status);
     }
-    streams->host_waits++;
+    streams->host_waits += waits;
     return MEND_OK;
 }
 

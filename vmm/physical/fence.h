@@ -61,7 +61,8 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp);
 mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, bool with_asking,
                                      bool *waited);
 
-/* Waits for all work of the context, for the sake of `asking`: everything freed before is idle.
+/* Waits for all work of the context, and of those of other devices whose streams use the memory
+ * (physical/foreign.h), for the sake of `asking`: everything freed before is idle.
  * MEND_ERROR_CAPTURING: a capture forbids it; MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "physical/foreign.h"
 
 enum { FIRST_CAPACITY = 8 };
 
@@ -100,7 +101,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     return add_stream(streams, MEND_NO_STREAM, &none, 0, &unknown);
 }
 
-mend_status mend_streams_clear(mend_streams *streams)
+mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
 {
     mend_status first = MEND_DRIVER_OK;
     const mend_driver *driver = streams->driver;
@@ -116,6 +117,12 @@ mend_status mend_streams_clear(mend_streams *streams)
     for (size_t k = 0; k < streams->spare_count; k++) {
         mend_status status = driver->event_destroy(driver, streams->spare_events[k]);
         first = first != MEND_DRIVER_OK ? first : status;
+    }
+    *call = MEND_CALL_event_destroy;
+    mend_status closed = mend_foreign_close(streams);
+    if (first == MEND_DRIVER_OK && closed != MEND_DRIVER_OK) {
+        *call = MEND_CALL_device_close;
+        first = closed;
     }
     free(streams->spare_events);
     free(streams->items);
@@ -258,12 +265,19 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
                                 driver->status_name(driver, status),
                                 "the driver does not tell of the stream %p", (void *)handle);
     }
-    if (info->home != NULL && info->home != streams->context) {
-        return mend_fail(MEND_ERROR_UNKNOWN_STREAM,
-                         "the stream %p belongs to another context than the pool's device uses",
-                         (void *)handle);
+    bool is_admitted = true;
+    mend_driver_call refused = MEND_CALL_stream_get_info;
+    if (info->id != 0) { /* else nobody can tell before its capture has ended */
+        status = mend_foreign_admit(streams, info, &is_admitted, &refused);
     }
-    return MEND_OK;
+    if (status != MEND_DRIVER_OK) {
+        return mend_streams_driver_failed(streams, refused, status);
+    }
+    return is_admitted ? MEND_OK
+                       : mend_fail(MEND_ERROR_UNKNOWN_STREAM,
+                                   "the stream %p belongs to another context than its device's "
+                                   "primary one",
+                                   (void *)handle);
 }
 
 mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
@@ -292,18 +306,23 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
     return add_stream(streams, handle, &info, group, index);
 }
 
-bool mend_streams_learn(const mend_streams *streams, mend_stream_state *state,
-                        const mend_stream_info *info)
+mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
+                               const mend_stream_info *info, bool *is_same, mend_driver_call *call)
 {
     if (info->id == 0 || state->id != 0) {
-        return info->id == 0 || state->id == info->id;
+        *is_same = info->id == 0 || state->id == info->id;
+        return MEND_DRIVER_OK;
     }
-    if (streams->verify || info->home != streams->context) {
-        return false;
+    *is_same = false;
+    if (streams->verify) {
+        return MEND_DRIVER_OK;
     }
-    state->id = info->id;
-    state->context = info->context;
-    return true;
+    mend_status status = mend_foreign_admit(streams, info, is_same, call);
+    if (*is_same) {
+        state->id = info->id;
+        state->context = info->context;
+    }
+    return status;
 }
 
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)

@@ -18,6 +18,7 @@
 
 #include "base/list.h"
 #include "base/mutex.h"
+#include "base/process.h"
 #include "driver/driver.h"
 
 /* The index of memory freed without a stream: only a wait for the whole context makes it idle. */
@@ -74,8 +75,9 @@ typedef struct mend_watch {
 
 typedef struct mend_streams {
     const mend_driver *driver;
-    mend_context context; /* streams that it does not wait for are refused: those of others, but for
-                             the green contexts of the device */
+    mend_context context;
+    uint64_t foreign_devices; /* bit n: device n has streams that use the memory, foreign.h */
+    mend_context foreign[MEND_DEVICE_LIMIT]; /* of these devices */
     bool verify; /* streams end without a word: a handle may mean another stream at any time, so it
                     is asked at each find, and only then */
     bool serves_any;   /* memory was asked for that any stream may use: it matters what is idle */
@@ -100,9 +102,9 @@ typedef struct mend_streams {
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context);
 
-/* Destroys all events. Reaches the driver; goes on when it refuses, and returns its first answer.
- */
-mend_status mend_streams_clear(mend_streams *streams);
+/* Destroys all events, and lets go of the contexts of other devices. Reaches the driver; goes on
+ * when it refuses, and returns its first answer, with the call that was refused. */
+mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
 
 /*
  * The index of a stream in a group (0: outside all), registering it when it is new. Reaches the
@@ -116,7 +118,8 @@ mend_status mend_streams_clear(mend_streams *streams);
  * one, and becomes its double. Otherwise nothing will tell which stream it was: what it freed waits
  * for the context.
  *
- * MEND_ERROR_UNKNOWN_STREAM (another context, or the driver does not know it),
+ * MEND_ERROR_UNKNOWN_STREAM (of a context that is no device's primary one, nor a green one; or the
+ * driver does not know it),
  * MEND_ERROR_CAPTURING (which stream it is must be verified, and its capture was spoilt),
  * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
@@ -222,10 +225,10 @@ void mend_streams_end_group(mend_streams *streams, uint32_t group);
  * for the context. */
 void mend_streams_release_group(mend_streams *streams, uint32_t group);
 
-/* The stream was asked, and its identity is to be learned: false where it is not this stream, or
- * can never be. */
-bool mend_streams_learn(const mend_streams *streams, mend_stream_state *state,
-                        const mend_stream_info *info);
+/* The stream was asked, and its identity is to be learned: *is_same is false where it is not this
+ * stream, or can never be. *call is the one that was refused, where not OK. */
+mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
+                               const mend_stream_info *info, bool *is_same, mend_driver_call *call);
 
 /* The result of a failed driver call, with its detail. */
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,

@@ -135,10 +135,12 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * alternative is out of memory. Memory of other streams is handed out only after its last use,
  * which may make `stream` wait on the device (allow_stream_waits). With MEND_NO_STREAM the block is
  * for use on any stream: only memory that nothing uses any more will do, for which the host may
- * wait before the pool grows no further. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above
- * 2^60, pool or pointer NULL, MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY;
- * MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (streams may vanish,
+ * wait before the pool grows no further. A created stream may be of another device: the pool holds
+ * that one's primary context open from then on, and waits for it where it waits for its own.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
+ * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_UNKNOWN_STREAM (of a context that is no device's primary
+ * one, nor a green one, or the driver does not know it); MEND_ERROR_CAPTURING (streams may vanish,
  * and the capture of this one was spoilt: nobody can tell it before that has ended);
  * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
@@ -155,7 +157,8 @@ MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
  * Frees a block. The caller asserts that all use of it precedes this point of `stream`, or was
  * declared by mend_record_stream. The memory is at once usable for the same stream, and for others
  * when the GPU has passed this point. With MEND_NO_STREAM it is held until a synchronisation of the
- * whole context, made only when the memory is needed. NULL succeeds and does nothing. So that a
+ * whole context, and of those of other devices whose streams the pool has seen, which is made only
+ * when the memory is needed. NULL succeeds and does nothing. So that a
  * process can end in peace, blocks can be freed when the driver has shut down.
  * Asks whether the stream is captured, as mend_alloc does, so that the stream must be there: one
  * that ended is named no more. May record an event; never waits.
@@ -168,8 +171,10 @@ MEND_API mend_result mend_free(mend_pool *pool, void *pointer, mend_stream strea
 
 /*
  * Declares that `stream` uses the block too, up to the moment it is freed: the memory is handed on
- * only after the work queued on `stream` at mend_free. Idempotent. No driver call but to get to
- * know a stream: one the pool has not seen, or the per-thread stream. MEND_OK;
+ * only after the work queued on `stream` at mend_free. The stream may be of another device, which
+ * uses the block as a peer; the handles of default and per-thread streams mean those of the pool's
+ * device. Idempotent. No driver call but to get to know a stream: one the pool has not seen, or the
+ * per-thread stream. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM included); the pointer errors
  * of mend_free; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as mend_alloc);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
