@@ -22,7 +22,8 @@ HOST_TIMES = ("alloc_ns", "free_ns")
 
 def workloads(mend):
     listed = subprocess.run([mend, "replay", "--list"], check=True, capture_output=True, text=True)
-    built_in = [line.split()[0] for line in listed.stdout.splitlines() if line.startswith("stress:")]
+    lines = listed.stdout.splitlines()
+    built_in = [line.split()[0] for line in lines if line.startswith("stress:")]
     return sorted(glob.glob(os.path.join(HERE, "traces", "*.csv.gz"))) + built_in
 
 
