@@ -42,7 +42,7 @@ void trial_print(FILE *out, const char *name, const trial_config *config, const 
 
 /* Ways in which a pool learns of the capture of a stream, see physical/capture.h: the legacy stream
  * tells of blocking ones, groups that are begun are watched, and streams are asked for which
- * something is left to wait for, or which were captured before. */
+ * something is left to wait for, or which were captured before; and captures that are served. */
 static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
 {
     const mend_streams *streams = &t->pools[pool].pool->heap.streams;
@@ -58,7 +58,9 @@ static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
         const mend_stream_state *state = &streams->items[i];
         bool is_asked = (state->seen_captured && (state->group == 0 || !streams->verify)) ||
                         (!streams->verify && (every || (state->open && state->group == 0)));
-        must_know = state->known && state->id == stream->id && is_asked;
+        bool is_served = (state->group & MEND_GROUP_OF_CAPTURE) != 0 && state->seen_captured &&
+                         state->handle == stream->handle;
+        must_know = state->known && ((state->id == stream->id && is_asked) || is_served);
     }
     return must_know;
 }

@@ -147,7 +147,9 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
 
 static void hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
+    span->of_group = false;
     if (request->group != 0) { /* a user that stays until the group is released */
+        span->of_group = true;
         mend_wait *mark = mend_slab_take(&heap->wait_slab);
         *mark = (mend_wait){{0, request->stream}, span->waits.others};
         span->waits.others = mark;
@@ -353,7 +355,7 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
     if (order.stream == MEND_NO_STREAM) {
         return MEND_OK;
     }
-    return heap->begun_count == 0 && order.capture == 0
+    return !mend_heap_has_begun_groups(heap) && order.capture == 0
                ? mend_users_find_stream(heap, order.stream, 0, &users->first)
                : find_users_of_group(heap, span, order, users);
 }
@@ -457,35 +459,4 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     return result == MEND_OK && users.second != MEND_STREAM_UNKNOWN
                ? add_user(heap, span, users.second)
                : result;
-}
-
-mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream)
-{
-    uint32_t index;
-    mend_result result = MEND_OK;
-    if (!mend_streams_handle_suffices(&heap->streams, stream)) {
-        result = mend_users_find_stream(heap, stream, 0, &index);
-    } else if ((index = mend_streams_lookup(&heap->streams, stream, 0)) == MEND_STREAM_UNKNOWN) {
-        mend_streams_watch_no_more(&heap->streams, stream);
-        mend_streams_leave_groups(&heap->streams, stream, 0);
-        return MEND_OK;
-    }
-    mend_door door;
-    result = result == MEND_OK ? mend_heap_open_door(heap, &door) : result;
-    if (result != MEND_OK) {
-        return result;
-    }
-    uint64_t id = heap->streams.items[index].id;
-    /* One last fence, for what was freed and for blocks that are still in use on the stream. */
-    mend_streams_stamp(&heap->streams, index, 0);
-    result = mend_streams_forget(&heap->streams, index);
-    if (result == MEND_OK) {
-        mend_streams_await_calls(&heap->streams, index, &heap->state);
-    }
-    mend_heap_close_door(heap, &door);
-    if (result == MEND_OK) {
-        mend_streams_watch_no_more(&heap->streams, stream);
-        mend_streams_leave_groups(&heap->streams, stream, id);
-    }
-    return result;
 }

@@ -77,6 +77,7 @@ static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
         return result;
     }
     mend_group_enter(heap, group, NULL);
+    group->number |= MEND_GROUP_OF_CAPTURE;
     group->capture = order.capture;
     group->end = end;
     heap->capture_count++;

@@ -35,20 +35,19 @@ uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
 
 bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
 {
-    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
-        if (at->stamp.epoch == 0 && heap->streams.items[at->stamp.stream].group == number) {
-            return true;
-        }
+    uint32_t owner = 0;
+    for (const mend_wait *at = span->of_group ? span->waits.others : NULL; at != NULL;
+         at = at->next) {
+        owner = at->stamp.epoch == 0 ? heap->streams.items[at->stamp.stream].group : owner;
     }
-    return false;
+    return owner == number;
 }
 
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun)
 {
     mend_list_remove(&group->link);
     mend_list_remove(&group->watch.link);
-    heap->begun_count += is_begun ? 1u : 0u;
-    heap->begun_count -= is_begun ? 0u : 1u;
+    atomic_fetch_add_explicit(&heap->begun_count, is_begun ? 1u : UINT_MAX, memory_order_relaxed);
     group->is_begun = is_begun;
     group->watch.handle = stream;
     if (is_begun) {

@@ -28,7 +28,8 @@ void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool);
 /* The number of the group that takes requests on a stream now; 0 for none. */
 uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream);
 
-/* The block is one of the group. */
+/* The block was allocated in the group: a stream of the group that was only declared for it
+ * (mend_record_stream) does not make it one. */
 bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
 
 /* The caller checked whether it is begun. */

@@ -15,7 +15,7 @@
 static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
 {
     mend_streams *streams = &heap->streams;
-    if (heap->begun_count > 0) {
+    if (mend_heap_has_begun_groups(heap)) {
         return MEND_STREAM_UNKNOWN;
     }
     if (handle == streams->last_handle) {

@@ -26,6 +26,9 @@
 #ifndef MEND_HEAP_STATE_H
 #define MEND_HEAP_STATE_H
 
+#include <limits.h>
+#include <stdatomic.h>
+
 #include "address/space.h"
 #include "base/align.h"
 #include "base/list.h"
@@ -54,6 +57,7 @@ typedef struct mend_span {
     int zone;
     bool live;
     bool cached;    /* free, in the zone's front cache */
+    bool of_group;  /* live: the oldest of its users is the mark of its group, see heap/group.h */
     uint16_t place; /* cached: in the list of its cache */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
@@ -230,9 +234,9 @@ typedef struct mend_heap {
     uint64_t frees_of_users;    /* blocks freed that other streams used, too */
     mend_list groups;           /* see heap/group.h */
     uint32_t group_count;
-    uint32_t begun_count;   /* of these, those that are begun */
-    uint32_t capture_count; /* of these, those of captures, see heap/capture_group.h */
-    uint32_t last_group;    /* number of the group made last */
+    atomic_uint begun_count; /* of these, those that are begun; read without the lock, too */
+    uint32_t capture_count;  /* of these, those of captures, see heap/capture_group.h */
+    uint32_t last_group;     /* number of the group made last */
     mend_slab span_slab;
     mend_slab run_slab;
     mend_slab retired_slab;
@@ -281,6 +285,12 @@ static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
 static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
     return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retired.count;
+}
+
+/* Without a lock, a group that another thread begins at this moment may be missed. */
+static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
+{
+    return atomic_load_explicit(&heap->begun_count, memory_order_relaxed) > 0;
 }
 
 /* The status by which the context was lost, or OK. */

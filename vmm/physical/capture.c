@@ -83,7 +83,15 @@ static bool was_captured(const mend_stream_state *state)
     return state->seen_captured;
 }
 
-/* Asks the stream for whose sake this is, and those known that `can_be_asked`. */
+/* The pool serves a capture of the stream, and has not heard of its end. */
+static bool is_served(const mend_stream_state *state)
+{
+    return (state->group & MEND_GROUP_OF_CAPTURE) != 0;
+}
+
+/* Asks the stream for whose sake this is, and those known that `can_be_asked`. Where streams may
+ * vanish, no other is asked: one that was seen captured is held for so until it is named again, or
+ * its graph is no more. */
 static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream,
                              bool (*can_be_asked)(const mend_stream_state *), bool *is_captured)
 {
@@ -94,7 +102,7 @@ static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_st
         bool is_used = any_stream || (state->group == 0 && can_be_asked(state)) ||
                        (state->seen_captured && !streams->verify);
         if (i != asking && streams->verify) {
-            *is_captured = is_used && state->known && state->seen_captured;
+            *is_captured = (is_used || is_served(state)) && state->known && state->seen_captured;
         } else if (i == asking || (state->known && is_used)) {
             mend_reach reach = MEND_REACH_GONE;
             result = mend_streams_reach(streams, i, &reach);

@@ -195,6 +195,12 @@ static const mend_stream_state *find_first(const mend_streams *streams, mend_str
     return NULL;
 }
 
+/* The slot was made in a capture, and what the handle means now is in no capture, or in another. */
+static bool is_of_ended_capture(const mend_stream_state *state, const mend_stream_info *info)
+{
+    return state->id == 0 && state->capture_id != info->capture_id;
+}
+
 /* By handle and identity. The per-thread stream has one handle for all threads; any other slot of
  * the handle is that of a stream which was destroyed without a word. Whether the stream is captured
  * is the same for all groups that use it. */
@@ -225,6 +231,8 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
         } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0 &&
                    is_past(state, info)) {
             abandon(streams, state);
+        } else if (handle != MEND_STREAM_PER_THREAD && is_of_ended_capture(state, info)) {
+            state->seen_captured = false;
         }
     }
     return is_found;
@@ -329,6 +337,18 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 {
     const mend_stream_state *state = &streams->items[stamp.stream];
     return state->fence_count > 0 && stamp.epoch <= state->fences[state->fence_count - 1].epoch;
+}
+
+uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle)
+{
+    handle = plain(handle);
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        if (state->known && state->group != 0 && state->seen_captured && state->handle == handle) {
+            return i;
+        }
+    }
+    return MEND_STREAM_UNKNOWN;
 }
 
 void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id)

@@ -24,6 +24,9 @@
 /* The index of memory freed without a stream: only a wait for the whole context makes it idle. */
 enum { MEND_STREAM_UNKNOWN = 0 };
 
+/* Added to the numbers of groups that captures made. */
+#define MEND_GROUP_OF_CAPTURE (UINT32_C(1) << 31)
+
 /* "Everything freed on `stream` up to `epoch`." epoch 0: nothing, idle. */
 typedef struct mend_stamp {
     uint64_t epoch;
@@ -46,7 +49,8 @@ typedef struct mend_stream_state {
     uint64_t users;      /* nodes of live blocks that name it, see heap/state.h: it stays so long */
     bool has_ended;      /* forgotten, or its group was released: nothing is stamped any more */
     mend_context context;   /* its own, of the events recorded on it; known with the id */
-    uint32_t group;         /* the group it belongs to; 0: none */
+    uint32_t group;         /* the group it belongs to, MEND_GROUP_OF_CAPTURE added for one that a
+                               capture made; 0: none */
     bool known;             /* false: forgotten, the slot waits for its fences */
     bool seen_captured;     /* when the driver was last asked about it */
     bool open;              /* something is stamped with an epoch that no fence covers */
@@ -213,6 +217,10 @@ static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_s
     return mend_stamp_has_fence(streams, stamp) ||
            (streams->looks_ahead && streams->items[stamp.stream].group == 0);
 }
+
+/* A slot of the stream in a group, that was seen captured when the driver was last asked; or
+ * UNKNOWN. */
+uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle);
 
 /* A stream ends: what was freed on it in groups stays with them, in slots that are known no more,
  * and a new stream of the same handle is not taken for it. id 0: whichever the handle means. */

@@ -42,7 +42,8 @@
       "for the cause of an error")                                                                 \
     X(capture_checks, capture_checks, ON, "on",                                                    \
       "the driver is asked at each call on a created stream whether that stream is captured; off " \
-      "for a program that captures in groups of its own alone, or not at all")                     \
+      "only asks while a group is begun: for a program that captures in groups of its own alone, " \
+      "or not at all")                                                                             \
     X(swap_when_full, swap_when_full, OFF, "off",                                                  \
       "nobody launches work while an allocation is under way, so that what lives in partly used "  \
       "chunks may be copied together before one runs out of memory")                               \

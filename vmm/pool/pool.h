@@ -46,12 +46,14 @@ mend_result mend_pool_check_context(const mend_pool *pool);
 /* The same, and lets go of the lock. */
 mend_result mend_pool_refuse(mend_pool *pool);
 
-/* The stream may be captured, and nothing but the driver tells. Special streams: the legacy one
- * cannot be, and without a stream nobody knows which is meant. */
+/* The stream may be captured, and nothing but the driver tells. A program that promises to capture
+ * in groups alone frees other blocks there, too. Special streams: the legacy one cannot be
+ * captured, and without a stream nobody knows which is meant. */
 static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
 {
-    return pool->heap.config.capture_checks && stream != NULL && stream != MEND_STREAM_LEGACY &&
-           stream != MEND_NO_STREAM && stream != MEND_EVERY_STREAM;
+    bool is_asked = pool->heap.config.capture_checks || mend_heap_has_begun_groups(&pool->heap);
+    return is_asked && stream != NULL && stream != MEND_STREAM_LEGACY && stream != MEND_NO_STREAM &&
+           stream != MEND_EVERY_STREAM;
 }
 
 /*

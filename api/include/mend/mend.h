@@ -87,15 +87,15 @@ typedef struct mend_pool_config {
                                Warnings: out of memory, a limit below what is held, blocks that
                                live when a pool is destroyed. Info: pools, waits of the host. 0:
                                nothing is written */
-    int capture_checks;     /* 0: default, on. -1: off, for a program that captures in groups alone,
-                               or not at all: the driver is not asked at each call on a created
-                               stream whether that stream is captured */
-    int rdma;               /* 0: default, on: physical memory is made so that it can be registered
-                               for GPUDirect RDMA, where the device can. -1: off */
-    uint64_t peers;         /* other devices that may use the pool's memory. 0: default, those that
-                               can reach it and on which the process has a pool of the same driver,
-                               from when it has. MEND_PEERS_NONE: none. Else bit n: device n, from
-                               the beginning, and no other. Each makes mapping dearer */
+    int capture_checks; /* 0: default, on. -1: for a program that captures in groups alone, or not
+                           at all: the driver is not asked at each call on a created stream
+                           whether that stream is captured, but while a group is begun */
+    int rdma;           /* 0: default, on: physical memory is made so that it can be registered
+                           for GPUDirect RDMA, where the device can. -1: off */
+    uint64_t peers;     /* other devices that may use the pool's memory. 0: default, those that
+                           can reach it and on which the process has a pool of the same driver,
+                           from when it has. MEND_PEERS_NONE: none. Else bit n: device n, from
+                           the beginning, and no other. Each makes mapping dearer */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
@@ -398,10 +398,11 @@ MEND_API mend_result mend_group_end(mend_group *group);
 
 /*
  * Gives the group's memory back and frees the group, which no other call may be using. The caller
- * asserts that no graph which uses it will be launched any more, and that all launches precede this
- * point of `stream` (MEND_NO_STREAM: the memory is held until a synchronisation of the whole
- * context). Blocks still live stay so, and are freed as ever. May record an event; never waits.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING
+ * asserts that no graph which uses it will be launched any more, and that all launches, and all
+ * work outside of captures on blocks freed in the group, precede this point of `stream`
+ * (MEND_NO_STREAM: the memory is held until a synchronisation of the whole context). Blocks still
+ * live stay so, and are freed as ever. May record an event; never waits. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING
  * (`stream` is being captured); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. The group is as it was after an error.
  */
