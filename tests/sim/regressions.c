@@ -322,3 +322,43 @@ MEND_TEST(regression, a_captured_stream_that_lacks_addresses_waits_for_no_contex
     config.address_devices = 4;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A blocking stream was captured while the legacy stream was used, which stayed captured in the
+ * books: where streams may vanish, the pool waited for nothing any more. */
+MEND_TEST(regression, the_legacy_stream_is_not_held_for_captured)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC},
+        {.kind = OP_SIBLING_ALLOC, .slot = 4},
+        {.kind = OP_SIBLING_ALLOC, .slot = 3, .size = 25},
+        {.kind = OP_SIBLING_ALLOC, .slot = 11, .size = 56},
+        {.kind = OP_SIBLING_ALLOC, .slot = 13, .size = 25},
+        {.kind = OP_ALLOC, .slot = 2, .size = 56},
+        {.kind = OP_ALLOC, .slot = 1, .size = 61},
+        {.kind = OP_CAPTURE_BEGIN, .stream = 1},
+        {.kind = OP_ALLOC, .slot = 6, .size = 46},
+        {.kind = OP_ALLOC, .slot = 5, .size = 30},
+        {.kind = OP_ALLOC, .slot = 8, .size = 61},
+        {.kind = OP_ALLOC, .slot = 10, .size = 61},
+        {.kind = OP_ALLOC, .slot = 7, .size = 61},
+        {.kind = OP_ALLOC, .slot = 9, .size = 46},
+        {.kind = OP_ALLOC, .slot = 14, .size = 51},
+        {.kind = OP_SIBLING_ALLOC, .slot = 17, .stream = 4, .size = 20},
+        {.kind = OP_CAPTURE_END, .stream = 1},
+        {.kind = OP_ALLOC, .slot = 12, .size = 56},
+        {.kind = OP_SIBLING_ALLOC, .slot = 20, .stream = 1, .size = 56},
+        {.kind = OP_ALLOC, .slot = 15, .size = 61},
+        {.kind = OP_FREE, .slot = 20, .amount = 5},
+        {.kind = OP_ROOM, .slot = 26, .stream = 36},
+        {.kind = OP_SIBLING_ALLOC, .slot = 16, .size = 54},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 32;
+    config.small_chunk_pages = 4;
+    config.vanish = 1;
+    config.streams = 4;
+    config.blocking = 6;
+    config.legacy = 1;
+    config.sibling = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

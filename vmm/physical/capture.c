@@ -89,6 +89,12 @@ static bool is_served(const mend_stream_state *state)
     return (state->group & MEND_GROUP_OF_CAPTURE) != 0;
 }
 
+/* The legacy stream, whose capture does not outlive that of a blocking stream, has been asked. */
+static bool is_legacy(const mend_stream_state *state)
+{
+    return state->handle == NULL;
+}
+
 /* Asks the stream for whose sake this is, and those known that `can_be_asked`. Where streams may
  * vanish, no other is asked: one that was seen captured is held for so until it is named again, or
  * its graph is no more. */
@@ -102,7 +108,8 @@ static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_st
         bool is_used = any_stream || (state->group == 0 && can_be_asked(state)) ||
                        (state->seen_captured && !streams->verify);
         if (i != asking && streams->verify) {
-            *is_captured = (is_used || is_served(state)) && state->known && state->seen_captured;
+            *is_captured = (is_used || is_served(state)) && state->known && state->seen_captured &&
+                           !is_legacy(state);
         } else if (i == asking || (state->known && is_used)) {
             mend_reach reach = MEND_REACH_GONE;
             result = mend_streams_reach(streams, i, &reach);
