@@ -122,8 +122,7 @@ static mend_result place_beside_maker(mend_heap *heap, const mend_request *reque
     return mend_place_in_run(heap, &breaking, span);
 }
 
-/* With the right to make room, for which this thread waits its turn. Meanwhile a stream may have
- * been forgotten, a group released. */
+/* With the right to make room. Meanwhile a stream may be forgotten, a group released. */
 static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort effort,
                              mend_span **span)
 {
@@ -254,8 +253,9 @@ static void record_fence(mend_heap *heap, uint32_t stream)
 /* Turns the users declared for a block into stamps of this moment. What the memory waited for when
  * the block was taken stays, unless the stream is behind it: it need not know of the work of the
  * stream the block was allocated for. */
-static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
+static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
+    uint32_t last_user = MEND_STREAM_UNKNOWN;
     mend_streams *streams = &heap->streams;
     heap->frees_of_users += span->waits.others != NULL;
     bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
@@ -271,6 +271,8 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
         if (user->stamp.epoch == 0 && stream != freed_on) {
             user->stamp = mend_streams_stamp_use(streams, stream, span->size_bytes);
             streams->items[stream].freed_by = heap->frees_of_users;
+            streams->items[stream].freed_next = last_user;
+            last_user = stream;
         }
         if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
             *link = user->next;
@@ -285,6 +287,7 @@ static void stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
     if (by_all) {
         stamp_all(heap, span);
     }
+    return last_user;
 }
 
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
@@ -299,13 +302,20 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
     }
 }
 
-/* Records what the users of a block waited for at this free, when it is a block no more: the lock
- * is let go of. Where another thread's free named a user since, that one records. */
-static void record_fences_of_users(mend_heap *heap, uint64_t freed_by)
+/* Records what the users of a block waited for at this free: the lock is let go of. Where another
+ * free named a user since, that one records; those behind it in the chain are looked for. */
+static void record_fences_of_users(mend_heap *heap, uint32_t last_user, uint64_t freed_by)
 {
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
-        if (heap->streams.items[i].freed_by == freed_by) {
-            record_fence(heap, i);
+    const mend_streams *streams = &heap->streams;
+    uint32_t at = last_user;
+    for (uint32_t next; at != MEND_STREAM_UNKNOWN && streams->items[at].freed_by == freed_by;
+         at = next) {
+        next = streams->items[at].freed_next;
+        record_fence(heap, at);
+    }
+    for (uint32_t i = streams->count; at != MEND_STREAM_UNKNOWN && i > 0; i--) {
+        if (streams->items[i - 1].freed_by == freed_by) {
+            record_fence(heap, i - 1);
         }
     }
 }
@@ -322,9 +332,8 @@ static void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* The streams that stand for a use of a block: of a group or outside all, as the order says; and,
- * where a capture records the use, the stream itself, whose earlier work may use the block still.
- */
+/* The streams that stand for a use of a block: of a group or outside all, as the order says; where
+ * a capture records the use also the stream itself, whose earlier work may use the block still. */
 typedef struct block_users {
     uint32_t first;
     uint32_t second; /* MEND_STREAM_UNKNOWN: none */
@@ -388,17 +397,17 @@ static mend_result free_into_runs(mend_heap *heap, mend_span *span, block_users 
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
     const bool has_users = span->waits.others != NULL;
-    stamp_users(heap, span, users.first);
+    const uint32_t last_user = stamp_users(heap, span, users.first);
     const uint64_t freed_by = heap->frees_of_users;
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_room(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
     }
     mend_layout_free(heap, span);
-    if (has_users && heap->config.streams_may_vanish) {
-        record_fences_of_users(heap, freed_by);
-    }
     record_fence_at_free(heap, users.first);
+    if (has_users && heap->config.streams_may_vanish) {
+        record_fences_of_users(heap, last_user, freed_by);
+    }
     return MEND_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/process.h"
 #include "heap/door.h"
 #include "physical/fence.h"
+#include "physical/slots.h"
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {
@@ -15,15 +16,33 @@ void mend_users_record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
+/* A place where no thread but one that makes room works with a slot that nothing keeps. */
+static void collect_slots(mend_heap *heap)
+{
+    if (heap->streams.wants_collection && mend_mutex_try_lock(&heap->making)) {
+        mend_slots_collect(&heap->streams);
+        mend_mutex_unlock(&heap->making);
+    }
+}
+
+/* Whose slot stays while its fence is recorded, for the lock is let go of. */
+static void record_found(mend_heap *heap, uint32_t stream)
+{
+    heap->streams.items[stream].calls++;
+    mend_users_record_fence(heap, stream);
+    mend_streams_end_call(&heap->streams, stream);
+}
+
 mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t group,
                                     uint32_t *index)
 {
+    collect_slots(heap);
     mend_door door;
     mend_result result = mend_heap_open_door(heap, &door);
     if (result == MEND_OK) {
         result = mend_streams_find(&heap->streams, stream, group, index);
         if (result == MEND_OK && heap->streams.verify) {
-            mend_users_record_fence(heap, *index);
+            record_found(heap, *index);
         }
         mend_heap_close_door(heap, &door);
     }

@@ -6,6 +6,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "physical/foreign.h"
+#include "physical/slots.h"
 
 static mend_result no_host_memory(void)
 {
@@ -284,9 +285,7 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
     if (result != MEND_OK) {
         return result;
     }
-    state->known = false;
+    mend_slots_lose(streams, stream);
     state->has_ended = true;
-    mend_streams_look_up_anew(streams);
-    state->handle = NULL;
     return MEND_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "physical/fence.h"
+#include "physical/slots.h"
 
 static mend_result no_host_memory(void)
 {
@@ -206,22 +207,35 @@ static mend_result close_double(mend_streams *streams, uint32_t stream)
     mend_result result = close_slot(streams, stream);
     mend_stream_state *state = &streams->items[stream];
     if (result == MEND_OK && !state->open) {
-        state->known = false;
-        state->is_double = false;
-        state->handle = NULL;
+        mend_slots_lose(streams, stream);
     }
     return result;
 }
 
+/* Of the doubles of a stream, the first slot behind `last`; UNKNOWN: there is none. */
+static uint32_t next_double(const mend_streams *streams, mend_stream handle, uint64_t id,
+                            uint32_t last)
+{
+    uint32_t found = MEND_STREAM_UNKNOWN;
+    for (uint32_t i = mend_slots_first(streams, handle); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next(streams, i)) {
+        const mend_stream_state *state = &streams->items[i];
+        bool is_one = state->is_double && state->id == id && i > last;
+        found = is_one && (found == MEND_STREAM_UNKNOWN || i < found) ? i : found;
+    }
+    return found;
+}
+
+/* The pool's lock may be let go of for each, and chains may change. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 {
+    const mend_stream handle = streams->items[stream].handle;
+    const uint64_t id = streams->items[stream].id;
     mend_result result = close_slot(streams, stream);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1;
-         streams->verify && i < streams->count && result == MEND_OK; i++) {
-        const mend_stream_state *state = &streams->items[i];
-        if (state->is_double && state->id == streams->items[stream].id) {
-            result = close_double(streams, i);
-        }
+    uint32_t at = MEND_STREAM_UNKNOWN;
+    while (streams->verify && result == MEND_OK &&
+           (at = next_double(streams, handle, id, at)) != MEND_STREAM_UNKNOWN) {
+        result = close_double(streams, at);
     }
     return result;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "physical/foreign.h"
+#include "physical/slots.h"
 
 enum { FIRST_CAPACITY = 8 };
 
@@ -16,11 +17,6 @@ mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call c
         mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
         mend_driver_call_name(call), status, streams->driver->status_name(streams->driver, status),
         "%s failed while ordering memory between streams", mend_driver_call_name(call));
-}
-
-static mend_result no_host_memory(void)
-{
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
 }
 
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
@@ -44,51 +40,6 @@ bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t eleme
     return true;
 }
 
-/* A slot for a new stream: a forgotten one whose fences have passed, or one more. */
-static mend_result add_stream(mend_streams *streams, mend_stream handle,
-                              const mend_stream_info *info, uint32_t group, uint32_t *index)
-{
-    uint32_t at = streams->count;
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        mend_stream_state *state = &streams->items[i];
-        if (!state->known && state->group == 0 && !state->open && state->fence_count == 0 &&
-            state->awaited_epoch == 0 && state->recordings == 0 && state->calls == 0 &&
-            state->users == 0) {
-            at = i;
-            break;
-        }
-    }
-    if (at == streams->count) {
-        size_t capacity = streams->capacity;
-        if (!mend_streams_grow(&streams->items, &capacity, (size_t)at + 1,
-                               sizeof(mend_stream_state))) {
-            return no_host_memory();
-        }
-        streams->capacity = (uint32_t)capacity;
-        streams->items[at] = (mend_stream_state){.open_epoch = 1};
-        streams->count++;
-    }
-    mend_stream_state *state = &streams->items[at];
-    /* Epochs of a reused slot go on: old stamps stay passed. What the old stream waited for, the
-     * new one does not. */
-    if (state->waited_epochs != NULL) {
-        memset(state->waited_epochs, 0, state->waited_capacity * sizeof(uint64_t));
-    }
-    state->handle = handle;
-    state->id = info->id;
-    state->capture_id = info->id == 0 ? info->capture_id : 0;
-    state->context = info->context;
-    state->is_double = false;
-    state->has_ended = false;
-    state->freed_by = 0;
-    state->group = group;
-    state->first_epoch = state->open_epoch;
-    state->known = true;
-    state->seen_captured = info->capture != MEND_CAPTURE_NONE;
-    *index = at;
-    return MEND_OK;
-}
-
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context)
 {
@@ -98,7 +49,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
     const mend_stream_info none = {0};
-    return add_stream(streams, MEND_NO_STREAM, &none, 0, &unknown);
+    return mend_slots_add(streams, MEND_NO_STREAM, &none, 0, &unknown);
 }
 
 mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
@@ -125,45 +76,33 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
         first = closed;
     }
     free(streams->spare_events);
-    free(streams->items);
+    mend_slots_clear(streams);
     mend_condition_destroy(&streams->call_ended);
     *streams = (mend_streams){0};
     return first;
 }
 
-/* The legacy stream has two handles. */
-static mend_stream plain(mend_stream handle)
-{
-    return handle == MEND_STREAM_LEGACY ? NULL : handle;
-}
-
-static bool is_meant(const mend_stream_state *state, mend_stream handle, uint32_t group)
-{
-    return state->known && state->handle == plain(handle) && state->group == group;
-}
-
 uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group)
 {
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        if (is_meant(&streams->items[i], handle, group)) {
-            if (group == 0 && mend_streams_handle_suffices(streams, handle)) {
-                streams->last_found = i;
-                streams->last_handle = handle;
-            }
-            return i;
-        }
+    const mend_stream plain = mend_slots_handle(handle);
+    const mend_stream_state *items = streams->items;
+    uint32_t at = *mend_slots_bucket(streams, plain, 0);
+    while (at != MEND_STREAM_UNKNOWN && (items[at].handle != plain || items[at].group != group)) {
+        at = items[at].next;
     }
-    return MEND_STREAM_UNKNOWN;
+    if (at != MEND_STREAM_UNKNOWN && group == 0 && mend_streams_handle_suffices(streams, handle)) {
+        streams->last_found = at;
+        streams->last_handle = handle;
+    }
+    return at;
 }
 
 /* A stream was destroyed without a word, or is known by another slot from now on. Blocks may still
  * name it as a user: what they do until they are freed only the context covers. */
-static void abandon(mend_streams *streams, mend_stream_state *state)
+static void abandon(mend_streams *streams, uint32_t slot)
 {
-    mend_streams_look_up_anew(streams);
-    state->known = false;
-    state->handle = NULL;
-    state->open = true;
+    mend_slots_lose(streams, slot);
+    streams->items[slot].open = true;
 }
 
 /* The slot's stream is the one that was asked: by its identity, or by the capture that both are in,
@@ -185,10 +124,10 @@ static bool is_past(const mend_stream_state *state, const mend_stream_info *info
 static const mend_stream_state *find_first(const mend_streams *streams, mend_stream handle,
                                            const mend_stream_info *info)
 {
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+    for (uint32_t i = mend_slots_first(streams, handle); i != MEND_STREAM_UNKNOWN;
+         i = mend_slots_next(streams, i)) {
         const mend_stream_state *state = &streams->items[i];
-        if (state->known && state->handle == handle && state->group == 0 && !state->is_double &&
-            is_same(state, info)) {
+        if (state->group == 0 && !state->is_double && is_same(state, info)) {
             return state;
         }
     }
@@ -209,9 +148,10 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
 {
     bool is_found = false;
     const mend_stream_state *first = find_first(streams, handle, info);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+    for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
         mend_stream_state *state = &streams->items[i];
-        if (!state->known || state->handle != handle || state->is_double) {
+        next = mend_slots_next(streams, i);
+        if (state->is_double) {
             continue;
         }
         if (first != NULL && state->group == 0 && state->id == 0 && first->id != 0) {
@@ -224,13 +164,14 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
         }
         if (is_same(state, info)) {
             state->seen_captured = info->capture != MEND_CAPTURE_NONE;
+            state->was_found = true;
             if (state->group == group) {
                 *index = i;
                 is_found = true;
             }
         } else if (handle != MEND_STREAM_PER_THREAD && group == 0 && state->group == 0 &&
                    is_past(state, info)) {
-            abandon(streams, state);
+            abandon(streams, i);
         } else if (handle != MEND_STREAM_PER_THREAD && is_of_ended_capture(state, info)) {
             state->seen_captured = false;
         }
@@ -307,11 +248,11 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
                          "asked when that capture has ended",
                          (void *)handle);
     }
-    handle = plain(handle);
+    handle = mend_slots_handle(handle);
     if (!suffices && lookup_verified(streams, handle, group, &info, index)) {
         return MEND_OK;
     }
-    return add_stream(streams, handle, &info, group, index);
+    return mend_slots_add(streams, handle, &info, group, index);
 }
 
 mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
@@ -341,26 +282,22 @@ bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle)
 {
-    handle = plain(handle);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        const mend_stream_state *state = &streams->items[i];
-        if (state->known && state->group != 0 && state->seen_captured && state->handle == handle) {
-            return i;
-        }
+    uint32_t at = mend_slots_first(streams, handle);
+    while (at != MEND_STREAM_UNKNOWN &&
+           (streams->items[at].group == 0 || !streams->items[at].seen_captured)) {
+        at = mend_slots_next(streams, at);
     }
-    return MEND_STREAM_UNKNOWN;
+    return at;
 }
 
 void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id)
 {
-    handle = plain(handle);
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+    for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
         mend_stream_state *state = &streams->items[i];
-        if (state->known && state->group != 0 && state->handle == handle &&
-            (id == 0 || state->id == 0 || state->id == id)) {
-            state->known = false;
+        next = mend_slots_next(streams, i);
+        if (state->group != 0 && (id == 0 || state->id == 0 || state->id == id)) {
+            mend_slots_lose(streams, i);
             state->seen_captured = false;
-            state->handle = NULL;
         }
     }
 }
@@ -382,10 +319,9 @@ void mend_streams_release_group(mend_streams *streams, uint32_t group)
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (state->group == group) {
+            mend_slots_lose(streams, i);
             state->group = 0;
-            state->known = false;
             state->has_ended = true;
-            state->handle = NULL;
         }
     }
 }

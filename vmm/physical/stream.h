@@ -41,17 +41,22 @@ typedef struct mend_fence {
 
 typedef struct mend_stream_state {
     mend_stream handle;
+    uint64_t thread;     /* whose own stream it is, by its number; 0: not a per-thread stream */
     uint64_t id;         /* unique for ever, unlike the handle; 0: not known yet, for the stream
                             was captured whenever it was asked */
     uint64_t capture_id; /* id 0: the capture in which it was met */
     bool is_double;      /* an older slot stands for the same stream */
     uint64_t freed_by;   /* number of the last free of a block that it used, by heap/block.c */
+    uint32_t freed_next; /* the next stream that used that block; or UNKNOWN */
     uint64_t users;      /* nodes of live blocks that name it, see heap/state.h: it stays so long */
     bool has_ended;      /* forgotten, or its group was released: nothing is stamped any more */
     mend_context context;   /* its own, of the events recorded on it; known with the id */
     uint32_t group;         /* the group it belongs to, MEND_GROUP_OF_CAPTURE added for one that a
                                capture made; 0: none */
     bool known;             /* false: forgotten, the slot waits for its fences */
+    uint32_t next;          /* slot of its chain, or the next spare one: see slots.h */
+    bool is_spare;          /* waits for a stream */
+    bool was_found;         /* since slots were collected last */
     bool seen_captured;     /* when the driver was last asked about it */
     bool open;              /* something is stamped with an epoch that no fence covers */
     uint64_t open_bytes;    /* freed in the open epoch */
@@ -91,6 +96,11 @@ typedef struct mend_streams {
     mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] stands for no stream */
     uint32_t count;
     uint32_t capacity;
+    uint32_t *buckets; /* of known slots, by handle: see slots.h */
+    uint32_t bucket_count;
+    uint32_t first_spare; /* slot, or UNKNOWN */
+    uint32_t collect_at;  /* slots */
+    bool wants_collection;
     uint32_t last_found; /* the stream that was looked up last, outside all groups; or UNKNOWN */
     mend_stream last_handle; /* which it is found by: it alone tells the stream */
     mend_event *spare_events;

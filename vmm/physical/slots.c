@@ -1,0 +1,213 @@
+#include "physical/slots.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/process.h"
+
+/* So few slots are looked through whenever one is needed. */
+enum { FIRST_BUCKETS = 8, FEW_SLOTS = 64 };
+
+/* ---- the index ----------------------------------------------------------------------------------
+ */
+
+uint64_t mend_slots_thread_of(mend_stream handle)
+{
+    return handle == MEND_STREAM_PER_THREAD ? mend_process_thread_number() : 0;
+}
+
+/* The slot itself, or the first behind it in its chain, that is of the handle and thread. */
+static uint32_t skip_others(const mend_streams *streams, uint32_t slot, mend_stream handle,
+                            uint64_t thread)
+{
+    while (slot != MEND_STREAM_UNKNOWN &&
+           (streams->items[slot].handle != handle || streams->items[slot].thread != thread)) {
+        slot = streams->items[slot].next;
+    }
+    return slot;
+}
+
+uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle)
+{
+    mend_stream plain = mend_slots_handle(handle);
+    uint64_t thread = mend_slots_thread_of(plain);
+    return skip_others(streams, *mend_slots_bucket(streams, plain, thread), plain, thread);
+}
+
+uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot)
+{
+    const mend_stream_state *state = &streams->items[slot];
+    return skip_others(streams, state->next, state->handle, state->thread);
+}
+
+static void enter(mend_streams *streams, uint32_t slot)
+{
+    mend_stream_state *state = &streams->items[slot];
+    uint32_t *bucket = mend_slots_bucket(streams, state->handle, state->thread);
+    state->next = *bucket;
+    *bucket = slot;
+}
+
+static void leave(mend_streams *streams, uint32_t slot)
+{
+    const mend_stream_state *state = &streams->items[slot];
+    uint32_t *link = mend_slots_bucket(streams, state->handle, state->thread);
+    while (*link != slot) {
+        assert(*link != MEND_STREAM_UNKNOWN);
+        link = &streams->items[*link].next;
+    }
+    *link = state->next;
+}
+
+/* Room for one more slot, and as many buckets as there is room for slots. */
+static bool grow(mend_streams *streams)
+{
+    if (streams->count < streams->capacity) {
+        return true;
+    }
+    uint32_t bucket_count = streams->bucket_count > 0 ? streams->bucket_count * 2 : FIRST_BUCKETS;
+    uint32_t *buckets = calloc(bucket_count, sizeof(*buckets));
+    size_t capacity = streams->capacity;
+    if (buckets == NULL ||
+        !mend_streams_grow(&streams->items, &capacity, (size_t)streams->count + 1,
+                           sizeof(mend_stream_state))) {
+        free(buckets);
+        return false;
+    }
+    free(streams->buckets);
+    streams->capacity = (uint32_t)capacity;
+    streams->buckets = buckets;
+    streams->bucket_count = bucket_count;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        if (streams->items[i].known) {
+            enter(streams, i);
+        }
+    }
+    return true;
+}
+
+/* ---- spare slots --------------------------------------------------------------------------------
+ */
+
+/* Nothing waits for what is stamped with the slot, and nobody names it. */
+static bool is_of_no_use(const mend_stream_state *state)
+{
+    return state->group == 0 && !state->open && state->fence_count == 0 &&
+           state->awaited_epoch == 0 && state->recordings == 0 && state->calls == 0 &&
+           state->users == 0;
+}
+
+/* Keeps it for another stream. Epochs of a slot that is used again go on: old stamps stay passed.
+ * What the old stream waited for, the new one does not. */
+static void keep(mend_streams *streams, uint32_t slot)
+{
+    mend_stream_state *state = &streams->items[slot];
+    free(state->waited_epochs);
+    state->waited_epochs = NULL;
+    state->waited_capacity = 0;
+    state->has_ended = false;
+    state->freed_by = 0;
+    state->is_spare = true;
+    state->next = streams->first_spare;
+    streams->first_spare = slot;
+}
+
+/* The slots of streams that are known no more; with a hint at when that is worthwhile again. */
+static void gather(mend_streams *streams)
+{
+    uint32_t in_use = 0;
+    for (uint32_t i = streams->count - 1; i > MEND_STREAM_UNKNOWN; i--) {
+        mend_stream_state *state = &streams->items[i];
+        if (!state->known && !state->is_spare && is_of_no_use(state)) {
+            keep(streams, i);
+        }
+        in_use += !state->is_spare;
+    }
+    streams->collect_at = in_use * 2;
+}
+
+static bool take_spare(mend_streams *streams, uint32_t *slot)
+{
+    bool is_time = streams->count >= FEW_SLOTS && streams->count >= streams->collect_at;
+    if (streams->first_spare == MEND_STREAM_UNKNOWN && streams->count > 0 &&
+        (streams->count < FEW_SLOTS || is_time)) {
+        gather(streams);
+        streams->wants_collection = is_time;
+    }
+    *slot = streams->first_spare;
+    if (*slot == MEND_STREAM_UNKNOWN) {
+        return false;
+    }
+    streams->first_spare = streams->items[*slot].next;
+    return true;
+}
+
+mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
+                           uint32_t group, uint32_t *index)
+{
+    uint32_t slot;
+    if (!take_spare(streams, &slot)) {
+        if (!grow(streams)) {
+            return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's slot");
+        }
+        slot = streams->count++;
+        streams->items[slot] = (mend_stream_state){.open_epoch = 1};
+    }
+    mend_stream_state *state = &streams->items[slot];
+    state->is_spare = false;
+    state->handle = mend_slots_handle(handle);
+    state->thread = mend_slots_thread_of(state->handle);
+    state->id = info->id;
+    state->capture_id = info->id == 0 ? info->capture_id : 0;
+    state->context = info->context;
+    state->group = group;
+    state->first_epoch = state->open_epoch;
+    state->known = true;
+    state->was_found = true;
+    state->seen_captured = info->capture != MEND_CAPTURE_NONE;
+    if (slot != MEND_STREAM_UNKNOWN) {
+        enter(streams, slot);
+    }
+    *index = slot;
+    return MEND_OK;
+}
+
+void mend_slots_lose(mend_streams *streams, uint32_t slot)
+{
+    mend_stream_state *state = &streams->items[slot];
+    if (state->known) {
+        leave(streams, slot);
+        mend_streams_look_up_anew(streams);
+    }
+    state->known = false;
+    state->is_double = false;
+    state->handle = NULL;
+    state->thread = 0;
+}
+
+/* Its stream is asked for by name before each use, so that it need not be remembered. */
+static bool may_be_lost(const mend_streams *streams, const mend_stream_state *state)
+{
+    return state->known && !state->seen_captured && is_of_no_use(state) &&
+           (streams->verify || state->handle == MEND_STREAM_PER_THREAD);
+}
+
+void mend_slots_collect(mend_streams *streams)
+{
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        mend_stream_state *state = &streams->items[i];
+        if (!state->was_found && may_be_lost(streams, state)) {
+            mend_slots_lose(streams, i);
+        }
+        state->was_found = false;
+    }
+    gather(streams);
+    streams->wants_collection = false;
+}
+
+void mend_slots_clear(mend_streams *streams)
+{
+    free(streams->buckets);
+    free(streams->items);
+}
