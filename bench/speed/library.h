@@ -17,6 +17,9 @@
     X(mend_alloc)                                                                                  \
     X(mend_free)                                                                                   \
     X(mend_record_stream)                                                                          \
+    X(mend_forget_stream)                                                                          \
+    X(mend_get_block_info)                                                                         \
+    X(mend_audit)                                                                                  \
     X(mend_trim)                                                                                   \
     X(mend_get_stats)                                                                              \
     X(mend_last_error)

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Counts the instructions of calls on pools with ever more live blocks: no call looks at all.
+
+    bench/crowded.py --build build/bench                        1,000, 100,000 and 1,000,000 blocks
+    bench/crowded.py --build build/bench --most 3 1000 20000    1 when any grows more than threefold
+
+Instructions are those of Mend and the C library for one operation, as bench/counts.py counts them;
+those of the audit, which looks at all by its nature, are for one block. Needs valgrind. A million
+blocks take some minutes.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import counts
+
+
+def measure(program, operation, blocks):
+    """Instructions of one operation among so many blocks."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "out")
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
+                   "--collect-atstart=no", "--toggle-collect=mend_counted",
+                   program, operation, str(blocks)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{operation} among {blocks}: exit status {done.returncode}\n{done.stderr}")
+        with open(out, encoding="utf-8") as file:
+            total, simulated = counts.parse(file.read())
+    if total == 0:
+        sys.exit(f"{operation}: callgrind has counted nothing")
+    return (total - simulated) / int(done.stdout)
+
+
+def ratio(figures):
+    """How many times the first the last one is."""
+    return figures[-1] / figures[0]
+
+
+def markdown(sizes, rows):
+    head = ["operation"] + [f"{size:,} blocks" for size in sizes] + ["last / first"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for operation, figures in rows.items():
+        cells = [f"{figure:,.0f}" for figure in figures] + [f"{ratio(figures):.2f}"]
+        lines.append("| " + " | ".join([operation] + cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True, help="the folder of an optimised build")
+    parser.add_argument("--most", type=float, help="how many times the first the last may be")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("sizes", nargs="*", type=int, default=[1000, 100000, 1000000],
+                        help="live blocks, rising")
+    options = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        sys.exit("counts need valgrind")
+    program = os.path.join(options.build, "bench", "mend_crowded")
+    listing = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
+    operations = listing.stdout.split()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        figures = {operation: [pool.submit(measure, program, operation, size)
+                               for size in options.sizes] for operation in operations}
+        rows = {name: [one.result() for one in line] for name, line in figures.items()}
+    print(markdown(options.sizes, rows))
+    grown = [name for name, line in rows.items()
+             if options.most is not None and ratio(line) > options.most]
+    if grown:
+        print(f"More than {options.most:g} times as many: {', '.join(grown)}.")
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
