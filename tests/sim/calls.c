@@ -101,6 +101,20 @@ static mend_result mark(const mend_driver *device, trial_call *call)
     return result_of(status);
 }
 
+/* Waits for both devices. */
+static mend_result synchronize(const trial *t, const mend_driver *device)
+{
+    mend_status status = device->context_synchronize(device);
+    if (status == MEND_DRIVER_OK && t->other_context != NULL) {
+        status = device->context_push(device, t->other_context);
+        if (status == MEND_DRIVER_OK) {
+            status = device->context_synchronize(device);
+            device->context_pop(device);
+        }
+    }
+    return result_of(status);
+}
+
 static void call_device(trial_call *call, trial *t)
 {
     const mend_driver *device = t->device;
@@ -116,7 +130,7 @@ static void call_device(trial_call *call, trial *t)
         call->result = mend_sim_stream_wait(t->sim, call->stream, call->other);
         break;
     case CALL_SYNCHRONIZE:
-        call->result = result_of(device->context_synchronize(device));
+        call->result = synchronize(t, device);
         break;
     case CALL_BEGIN_CAPTURE:
         call->result =

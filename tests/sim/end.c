@@ -111,6 +111,11 @@ static void destroy_pools(trial *t, bool is_whole)
                     "mend_pool_destroy: %s", mend_result_name(result));
         t->pools[i].pool = NULL;
     }
+    mend_result result = mend_pool_destroy(t->neighbour);
+    trial_claim(t, TRIAL_REMAINS,
+                result == MEND_OK || (t->may_be_lost && result == MEND_ERROR_DRIVER),
+                "the end of the pool of the other device: %s", mend_result_name(result));
+    t->neighbour = NULL;
     mend_sim_ledger ledger = trial_ledger(t);
     trial_claim(t, TRIAL_REMAINS,
                 !is_whole ||

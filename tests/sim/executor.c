@@ -117,6 +117,7 @@ static bool open_device(trial *t)
     t->device_bytes = t->page_bytes * config->device_pages;
     sim_config.memory_bytes = t->device_bytes;
     sim_config.page_bytes = t->page_bytes;
+    sim_config.device_count = config->foreign ? 2 : 1;
     sim_config.address_bytes = t->device_bytes * config->address_devices;
     sim_config.content = config->content ? MEND_SIM_CONTENT_BYTES : MEND_SIM_CONTENT_NONE;
     sim_config.prices_advance_clock = config->prices != 0;
@@ -136,6 +137,15 @@ static bool open_device(trial *t)
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "no traced driver");
 }
 
+/* A pool on the other device, which lets the two use each other's memory. */
+static bool open_neighbour(trial *t, mend_pool_config config)
+{
+    config.device = 1;
+    mend_result result = mend_pool_create(&config, &t->neighbour);
+    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a pool of the other device: %s",
+                       mend_result_name(result));
+}
+
 static bool open_pools(trial *t)
 {
     const trial_config *config = &t->config;
@@ -152,6 +162,7 @@ static bool open_pools(trial *t)
     pool_config.audit_level = (int)config->audit_level;
     pool_config.swap_when_full = config->quiet != 0;
     pool_config.ample_percent = (int)config->ample_percent;
+    pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;
     int wanted = config->sibling ? 2 : 1;
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];
@@ -166,7 +177,7 @@ static bool open_pools(trial *t)
             pool_config.limit_bytes != 0 ? pool_config.limit_bytes : t->device_bytes;
         t->pool_count++;
     }
-    return true;
+    return !config->foreign || !config->neighbour || open_neighbour(t, pool_config);
 }
 
 static void close_world(trial *t)
@@ -174,6 +185,7 @@ static void close_world(trial *t)
     for (int i = 0; i < t->pool_count; i++) {
         mend_pool_destroy(t->pools[i].pool);
     }
+    mend_pool_destroy(t->neighbour);
     if (t->traced != NULL) {
         mend_traced_driver_destroy(t->traced);
     }

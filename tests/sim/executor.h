@@ -34,6 +34,8 @@
     X(blocking, 0, "a bit for each of them that is a blocking one")                                \
     X(green, 0,                                                                                    \
       "a bit for each of them that is of a green context, and none of the blocking ones")          \
+    X(foreign, 0, "a bit for each of them that is of another device, and neither of these")        \
+    X(neighbour, 0, "the pools and that device meet by a pool there; 0: they name it")             \
     X(queue, 0, "operations that a stream can hold; 0: any number")                                \
     X(legacy, 0, "the legacy stream is used")                                                      \
     X(threads, 1, "threads that take turns")                                                       \

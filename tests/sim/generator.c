@@ -50,6 +50,8 @@ static void draw_config(trial_random *r, trial_config *config)
     trial_random more = *r; /* came later: the seeds go on as they were */
     config->queue = PICK(&more, 0, 0, 0, 2, 5);
     config->green = PICK(&more, 0, 0, 0, 1, 3, 5);
+    config->foreign = PICK(&more, 0, 0, 0, 1, 2, 6);
+    config->neighbour = PICK(&more, 0, 1);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }

@@ -1,54 +1,85 @@
 /* The streams and threads of the program, and their ends. */
 #include "tests/sim/trial.h"
 
-static void add_stream(trial *t, mend_stream handle, int thread, bool created, bool blocking)
+static void add_stream(trial *t, trial_stream stream)
 {
-    t->streams[t->stream_count++] = (trial_stream){
-        .handle = handle, .thread = thread, .created = created, .blocking = blocking};
+    t->streams[t->stream_count++] = stream;
 }
 
-/* `green` is the number of a green context; 0: none. */
-static bool make_stream(trial *t, bool blocking, int green, mend_stream *stream)
+/* One of the same kind. */
+static bool make_stream(trial *t, const trial_stream *kind, mend_stream *stream)
 {
     mend_result result = MEND_OK;
-    if (blocking) {
+    if (kind->blocking) {
         result = mend_sim_stream_create_blocking(t->sim, stream);
-    } else if (green > 0) {
-        result = mend_sim_stream_create_green(t->sim, green, stream);
+    } else if (kind->green > 0) {
+        result = mend_sim_stream_create_green(t->sim, kind->green, stream);
     } else {
-        result = mend_sim_stream_create(t->sim, stream);
+        result = mend_sim_stream_create_on(t->sim, kind->foreign, stream);
     }
     return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a stream: %s",
                        mend_result_name(result));
 }
 
+static trial_stream kind_of(const trial_config *config, uint32_t number)
+{
+    trial_stream kind = {.thread = ANY_THREAD, .created = true};
+    kind.blocking = (config->blocking >> number & 1) != 0;
+    if (!kind.blocking && (config->green >> number & 1) != 0) {
+        kind.green = 1 + (int)number % MEND_SIM_MOST_GREEN;
+    }
+    kind.foreign = !kind.blocking && kind.green == 0 && (config->foreign >> number & 1) != 0;
+    return kind;
+}
+
+/* Moves of live blocks, and frees without a stream, are for work that a pool can wait for: it has
+ * to know the other device. */
+static bool introduce(trial *t, mend_stream stream)
+{
+    bool all = true;
+    for (int i = 0; i < t->pool_count; i++) {
+        mend_room room = MEND_ROOM_INIT;
+        all = all && mend_get_room(t->pools[i].pool, stream, &room) == MEND_OK;
+    }
+    return trial_claim(t, TRIAL_RESULT, all, "a stream of another device is not known");
+}
+
+static bool open_devices(trial *t)
+{
+    mend_device_info info;
+    bool is_open = t->device->device_open(t->device, 0, &info) == MEND_DRIVER_OK;
+    t->context = info.context;
+    if (is_open && t->config.foreign) {
+        is_open = t->device->device_open(t->device, 1, &info) == MEND_DRIVER_OK;
+        t->other_context = info.context;
+    }
+    return trial_claim(t, TRIAL_RESULT, is_open, "the device cannot be opened");
+}
+
 bool trial_open_streams(trial *t)
 {
     const trial_config *config = &t->config;
-    mend_device_info info;
-    if (t->device->device_open(t->device, 0, &info) != MEND_DRIVER_OK) {
-        return trial_claim(t, TRIAL_RESULT, false, "the device cannot be opened");
+    if (!open_devices(t)) {
+        return false;
     }
-    t->context = info.context;
     for (int i = 0; i < t->turns.count; i++) {
         trial_call_device(t, i, &(trial_call){.kind = CALL_ENTER});
     }
     for (uint32_t i = 0; i < config->streams && t->stream_count < TRIAL_STREAMS; i++) {
-        bool blocking = (config->blocking >> i & 1) != 0;
-        int green = (config->green >> i & 1) != 0 ? 1 + (int)i % MEND_SIM_MOST_GREEN : 0;
-        mend_stream stream;
-        if (!make_stream(t, blocking, green, &stream)) {
+        trial_stream stream = kind_of(config, i);
+        if (!make_stream(t, &stream, &stream.handle) ||
+            (stream.foreign && !introduce(t, stream.handle))) {
             return false;
         }
-        add_stream(t, stream, ANY_THREAD, true, blocking);
-        t->streams[t->stream_count - 1].green = blocking ? 0 : green;
+        add_stream(t, stream);
     }
     if (config->legacy && t->stream_count < TRIAL_STREAMS) {
-        add_stream(t, NULL, ANY_THREAD, false, false);
+        add_stream(t, (trial_stream){.thread = ANY_THREAD});
     }
     for (int i = 0; config->thread_streams && i < t->turns.count; i++) {
         if (t->stream_count < TRIAL_STREAMS) {
-            add_stream(t, MEND_STREAM_PER_THREAD, i, false, true);
+            add_stream(
+                t, (trial_stream){.handle = MEND_STREAM_PER_THREAD, .thread = i, .blocking = true});
         }
     }
     return trial_claim(t, TRIAL_RESULT, t->stream_count > 0, "a trial needs a stream");
@@ -60,6 +91,9 @@ void trial_close_streams(trial *t)
         trial_call_device(t, i, &(trial_call){.kind = CALL_LEAVE});
     }
     t->device->device_close(t->device, 0);
+    if (t->config.foreign) {
+        t->device->device_close(t->device, 1);
+    }
 }
 
 /* A stream that can take over what another leaves. */
@@ -164,14 +198,14 @@ bool trial_replace_stream(trial *t, const operation *op)
     }
     mend_stream former = stream->handle;
     bool before = op->amount & 4;
-    if (before && !make_stream(t, stream->blocking, stream->green, &stream->handle)) {
+    if (before && !make_stream(t, stream, &stream->handle)) {
         return true;
     }
     mend_result result = mend_sim_stream_destroy(t->sim, former);
     trial_claim(t, TRIAL_RESULT, result == MEND_OK, "the end of a stream: %s",
                 mend_result_name(result));
     if (!before) {
-        make_stream(t, stream->blocking, stream->green, &stream->handle);
+        make_stream(t, stream, &stream->handle);
     }
     stream->capture = 0;
     return true;

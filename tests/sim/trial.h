@@ -32,6 +32,7 @@ typedef struct trial_stream {
     bool created;  /* not a default stream */
     bool blocking; /* takes turns with the legacy stream */
     int green;     /* the number of its green context; 0: none */
+    bool foreign;  /* of the other device */
     bool captured;
     bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
     bool spoilt;             /* the capture of it */
@@ -214,6 +215,8 @@ struct trial {
     mend_sim *sim;
     const mend_driver *device; /* the program's own way to it */
     mend_context context;
+    mend_context other_context; /* of the other device; NULL: there is none */
+    mend_pool *neighbour;       /* a pool there, or NULL */
     trial_witness witness;
     mend_driver *traced; /* the pools' way: traced, then the witness, then the device */
     uint64_t page_bytes;

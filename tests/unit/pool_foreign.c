@@ -86,6 +86,15 @@ static void expect_waits(scene *s, uint64_t on_device, uint64_t on_host)
     EXPECT_U64_EQ(on_host, mend_world_stats(&s->p.world).host_waits);
 }
 
+static void fail(scene *s, const char *call, uint64_t after_calls)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.status = MEND_DRIVER_UNKNOWN;
+    fault.after_calls = after_calls;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s->p.world.sim, &fault));
+}
+
 static void may_vanish(mend_pool_config *config)
 {
     config->streams_may_vanish = 1;
@@ -186,6 +195,21 @@ MEND_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_th
     graph_program_free(&s.p, small, s.foreign);
     graph_program_use(&s.p, s.foreign, block, block_bytes, LONG);
     graph_program_free(&s.p, block, MEND_NO_STREAM);
+    take_over(&s);
+    close_scene(&s);
+}
+
+/* What was waited for all the same is counted. */
+MEND_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle)
+{
+    scene s;
+    void *block = NULL;
+    ASSERT_TRUE(open_scene(&s, NULL));
+    graph_program_free(&s.p, use_there(&s), MEND_NO_STREAM);
+    fail(&s, "context_synchronize", 1);
+    EXPECT_RESULT(MEND_ERROR_DRIVER,
+                  mend_alloc(s.p.world.pool, block_bytes, s.p.streams[0], &block));
+    expect_waits(&s, 0, 2); /* for the event there, and for the own context */
     take_over(&s);
     close_scene(&s);
 }
@@ -313,15 +337,6 @@ MEND_TEST(pool_foreign, a_stream_there_may_be_met_in_a_capture)
     use_in_capture(may_vanish);
     use_in_capture(has_no_capture_checks);
     use_in_capture(neither);
-}
-
-static void fail(scene *s, const char *call, uint64_t after_calls)
-{
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = call;
-    fault.status = MEND_DRIVER_UNKNOWN;
-    fault.after_calls = after_calls;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s->p.world.sim, &fault));
 }
 
 /* Nothing is recorded of a stream that cannot be told, and the pool is as it was. */

@@ -79,6 +79,7 @@ MEND_TEST(sim_arguments, nothing_is_asked_of_no_device)
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     EXPECT_INVALID(mend_sim_stream_create(NULL, &stream));
     EXPECT_INVALID(mend_sim_stream_create_blocking(NULL, &stream));
+    EXPECT_INVALID(mend_sim_stream_create_on(NULL, 0, &stream));
     EXPECT_INVALID(mend_sim_stream_destroy(NULL, NULL));
     EXPECT_INVALID(mend_sim_launch(NULL, NULL, &work));
     EXPECT_INVALID(mend_sim_stream_wait(NULL, NULL, NULL));
@@ -99,7 +100,11 @@ MEND_TEST(sim_arguments, what_does_not_exist_is_refused)
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     mend_sim_graph *graph = NULL;
+    mend_stream stream = NULL;
     EXPECT_INVALID(mend_sim_stream_create(d.sim, NULL));
+    EXPECT_INVALID(mend_sim_stream_create_on(d.sim, 0, NULL));
+    EXPECT_INVALID(mend_sim_stream_create_on(d.sim, -1, &stream));
+    EXPECT_INVALID(mend_sim_stream_create_on(d.sim, 64, &stream));
     EXPECT_INVALID(mend_sim_stream_destroy(d.sim, none));
     EXPECT_INVALID(mend_sim_stream_destroy(d.sim, NULL));
     EXPECT_INVALID(mend_sim_launch(d.sim, NULL, NULL));

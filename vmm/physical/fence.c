@@ -157,6 +157,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     mend_driver_call call = MEND_CALL_context_synchronize;
     mend_status status = mend_foreign_synchronize(streams, &waits, &call);
     end_context_wait(streams, status == MEND_DRIVER_OK);
+    streams->host_waits += waits;
     if (status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED) {
         return mend_fail_driver(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
                                 streams->driver->status_name(streams->driver, status),
@@ -165,7 +166,6 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, call, status);
     }
-    streams->host_waits += waits;
     return MEND_OK;
 }
 

@@ -131,12 +131,12 @@ mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *wait
                                      mend_driver_call *call)
 {
     *call = MEND_CALL_context_synchronize;
-    *waits = 1;
     mend_status status = streams->driver->context_synchronize(streams->driver);
+    *waits = status == MEND_DRIVER_OK;
     for (int i = 0; i < MEND_DEVICE_LIMIT && status == MEND_DRIVER_OK; i++) {
         if (is_open(streams, i)) {
             status = synchronize(streams, streams->foreign[i], call);
-            ++*waits;
+            *waits += status == MEND_DRIVER_OK;
         }
     }
     return status;

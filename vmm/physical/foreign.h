@@ -26,7 +26,8 @@ mend_status mend_foreign_find_capture(const mend_streams *streams, bool *is_capt
                                       mend_driver_call *call);
 
 /* Waits on the host for all work of the pool's context and of the others. Lets go of the pool's
- * lock meanwhile. *waits is the number of contexts that were waited for. */
+ * lock meanwhile. *waits is the number of contexts that were waited for, some of them also where
+ * another one could not be. */
 mend_status mend_foreign_synchronize(const mend_streams *streams, uint64_t *waits,
                                      mend_driver_call *call);
 

@@ -149,6 +149,9 @@ MEND_API mend_result mend_sim_stream_create(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream);
 MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 
+/* Makes a stream of any device, as mend_sim_stream_create one of device 0. Results as there. */
+MEND_API mend_result mend_sim_stream_create_on(mend_sim *sim, int device, mend_stream *stream);
+
 /* Makes a stream of a green context of device 0, of which there are seven, numbered from 1. Memory
  * is that of the device; a wait for the device's primary context waits for it too; events recorded
  * on it must be of its own context. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
