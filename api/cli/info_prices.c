@@ -273,12 +273,12 @@ static mend_status measure_events(mend_info_bench *bench, mend_event event)
 
 /* What is measured in rounds: chunks in a batch, the driver's own allocators, or events. */
 typedef struct subject {
-    enum { SUBJECT_CHUNKS, SUBJECT_ALLOCATORS, SUBJECT_EVENTS } kind;
     uint64_t size_bytes; /* of a chunk, or of an allocation */
     uint64_t count;      /* chunks */
-    bool busy;
+    enum { SUBJECT_CHUNKS, SUBJECT_ALLOCATORS, SUBJECT_EVENTS } kind;
     unsigned rounds_left;
     unsigned rounds_done;
+    bool busy;
 } subject;
 
 enum {

@@ -224,9 +224,7 @@ struct trial {
     turn_table turns;
 
     trial_pool pools[TRIAL_POOLS];
-    int pool_count;
     trial_stream streams[TRIAL_STREAMS];
-    int stream_count;
     trial_block blocks[TRIAL_BLOCKS];
     trial_group groups[TRIAL_ALL_GROUPS]; /* the program's own come first */
     trial_graph graphs[TRIAL_GRAPHS];
@@ -234,8 +232,10 @@ struct trial {
     uint64_t last_tag;
     uint64_t last_capture;
     uint64_t last_begin;
-    int captures; /* under way */
     uint64_t foreign_bytes;
+    int pool_count;
+    int stream_count;
+    int captures; /* under way */
 
     bool faults_stand;
     bool faults_last;  /* until they are cleared; else for one step that calls the pool */
@@ -253,16 +253,16 @@ struct trial {
     bool has_called; /* in the present step */
     bool may_unmap;  /* in it, a call that may swap met what was planted */
 
+    bool refused;       /* an allocator that was set has refused what the pool was not asked for */
+    mend_list wrappers; /* those that were set and have not retired */
+
     struct {
-        bool set;
+        const char *call;
         int action;
         uint8_t slot;
-        const char *call;
+        bool set;
     } ambush;
     bool disturbed; /* an ambush was sprung in the present step */
-
-    mend_list wrappers; /* allocators that were set and have not retired */
-    bool refused;       /* one of them has refused what the pool was not asked for */
 
     trial_seen seen;                 /* from here on: figures.c */
     mend_driver_counters calls_were; /* at the last look */
