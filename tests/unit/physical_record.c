@@ -163,8 +163,8 @@ static void *end_the_call(void *argument)
     caller *c = argument;
     mend_mutex_lock(c->lock);
     c->has_ended = true;
-    c->r->streams.items[c->r->first].calls = 0;
-    mend_condition_wake_all(&c->r->streams.call_ended);
+    EXPECT_U64_EQ(1, c->r->streams.call_waiters); /* it let go of the lock */
+    mend_streams_end_call(&c->r->streams, c->r->first);
     mend_mutex_unlock(c->lock);
     return NULL;
 }
@@ -183,6 +183,7 @@ MEND_TEST(physical_record, calls_of_other_threads_are_awaited)
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, end_the_call, &c));
     mend_streams_await_calls(&r.streams, r.first, &lock);
     EXPECT_TRUE(c.has_ended);
+    EXPECT_U64_EQ(0, r.streams.call_waiters);
     mend_mutex_unlock(&lock);
     pthread_join(thread, NULL);
     mend_mutex_destroy(&lock);

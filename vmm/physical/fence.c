@@ -265,9 +265,11 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
 
 void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock)
 {
+    streams->call_waiters++;
     while (streams->items[stream].calls > 0) {
         mend_condition_wait(&streams->call_ended, lock);
     }
+    streams->call_waiters--;
 }
 
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)

@@ -109,7 +109,7 @@ static void add_fence(mend_streams *streams, mend_stream_state *state, mend_fenc
 
 void mend_streams_end_call(mend_streams *streams, uint32_t stream)
 {
-    if (--streams->items[stream].calls == 0) {
+    if (--streams->items[stream].calls == 0 && streams->call_waiters > 0) {
         mend_condition_wake_all(&streams->call_ended);
     }
 }

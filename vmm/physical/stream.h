@@ -108,6 +108,7 @@ typedef struct mend_streams {
     size_t spare_capacity;
     uint64_t events_held;      /* created and not destroyed */
     mend_condition call_ended; /* of some stream: its `calls` fell to 0 */
+    uint32_t call_waiters;     /* threads that wait for it */
     uint64_t stream_waits;
     uint64_t host_waits;
 } mend_streams;
