@@ -9,6 +9,7 @@
 
 #include "base/align.h"
 #include "heap/group.h"
+#include "heap/layout.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/test.h"
@@ -186,6 +187,7 @@ MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
     free(group);
     EXPECT_RESULT(MEND_OK, late.result);
     mend_world_check(&world);
+    EXPECT_FALSE(mend_heap_block_at(heap, (uint64_t)(uintptr_t)late.pointer)->of_group);
     EXPECT_RESULT(MEND_OK, mend_free(world.pool, late.pointer, NULL));
     mend_world_check(&world);
     mend_world_close(&world);

@@ -302,18 +302,29 @@ static uint64_t wanted_at_last(const mend_pool *pool, mend_result result, bool w
                                                              : 0;
 }
 
-/* The last search, and again after each sibling that gives anything. */
+/* What other threads did that may leave room: they free, or create more than they need. */
+static uint64_t changes_of(const mend_heap *heap)
+{
+    return MEND_HEAP_SUM(heap, frees) + heap->chunks.created;
+}
+
+/* The last search, and again after each sibling that gives anything, or beside which others have
+ * left room here. */
 static mend_result search_with_siblings(mend_pool *pool, const attempt *a, bool were_asked)
 {
     mend_result result = search_to_the_end(pool, a);
     uint64_t wanted_bytes = wanted_at_last(pool, result, were_asked);
     uint64_t cursor = 0;
-    bool gave = false;
-    while (wanted_bytes > 0 && ask_sibling(pool, wanted_bytes, &cursor, &gave)) {
-        if (gave) {
+    bool is_asked = wanted_bytes > 0;
+    while (is_asked) {
+        bool gave = false;
+        const uint64_t changes = changes_of(&pool->heap);
+        is_asked = ask_sibling(pool, wanted_bytes, &cursor, &gave);
+        if (gave || changes_of(&pool->heap) != changes) {
             result = search_to_the_end(pool, a);
             wanted_bytes = wanted_at_last(pool, result, were_asked);
         }
+        is_asked = is_asked && wanted_bytes > 0;
     }
     return result;
 }
