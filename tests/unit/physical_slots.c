@@ -2,7 +2,6 @@
 #include "physical/slots.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "mend/mend_sim.h"
 #include "pool/pool.h"
@@ -74,8 +73,7 @@ MEND_TEST(physical_slots, streams_destroyed_without_a_word_cost_nothing)
     mend_world_init(&world);
     world.pool_config.streams_may_vanish = 1;
     ASSERT_TRUE(mend_world_open(&world));
-    mend_stream *streams = calloc(STREAMS, sizeof(*streams));
-    ASSERT_TRUE(streams != NULL);
+    static mend_stream streams[STREAMS];
     for (int i = 0; i < STREAMS; i++) { /* all at once, so that no handle is used again */
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &streams[i]));
     }
@@ -89,7 +87,6 @@ MEND_TEST(physical_slots, streams_destroyed_without_a_word_cost_nothing)
         }
     }
     EXPECT_TRUE(world.pool->heap.streams.count < MOST_SLOTS);
-    free(streams);
     mend_world_close(&world);
 }
 
