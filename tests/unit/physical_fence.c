@@ -70,17 +70,22 @@ MEND_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_
 
 /* Another thread records a fence, and a wait for the context covers what it is to cover: that is
  * waited for once. */
-MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
+static void wait_for_what_is_recorded(bool is_chosen)
 {
     stream_rig r;
     bool waited = false;
-    ASSERT_TRUE(stream_rig_open(&r));
+    EXPECT_TRUE(stream_rig_open(&r));
     mend_stamp freed = stream_rig_work_and_free(&r, r.first, SHORT_NS);
     mend_stream_state *state = &r.streams.items[r.first];
     state->open_epoch++;
     state->open = false;
     state->recordings++;
-    mend_streams_begin_host_waits(&r.streams);
+    if (is_chosen) {
+        mend_streams_begin_chosen_waits(&r.streams);
+        mend_streams_make_due(&r.streams, freed);
+    } else {
+        mend_streams_begin_host_waits(&r.streams);
+    }
     EXPECT_RESULT(MEND_OK, mend_streams_wait_oldest(&r.streams, r.second, false, &waited));
     EXPECT_TRUE(waited);
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed));
@@ -88,6 +93,12 @@ MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
     EXPECT_FALSE(waited);
     state->recordings--;
     stream_rig_close(&r);
+}
+
+MEND_TEST(physical_fence, the_host_waits_once_for_what_is_being_recorded)
+{
+    wait_for_what_is_recorded(false);
+    wait_for_what_is_recorded(true);
 }
 
 MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_waited_for)

@@ -169,11 +169,17 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     return MEND_OK;
 }
 
+/* The open one, or the last one that was. */
+static uint64_t last_epoch(const mend_stream_state *state)
+{
+    return state->open ? state->open_epoch : state->open_epoch - 1;
+}
+
 void mend_streams_begin_host_waits(mend_streams *streams)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
-        state->due_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
+        state->due_epoch = last_epoch(state);
     }
 }
 
@@ -191,7 +197,7 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
         return;
     }
     /* Without a fence it passes with the open epoch, which a wait that failed has begun anew. */
-    uint64_t epoch = mend_stamp_has_fence(streams, stamp) ? stamp.epoch : state->open_epoch;
+    uint64_t epoch = mend_stamp_has_fence(streams, stamp) ? stamp.epoch : last_epoch(state);
     state->due_epoch = mend_max_u64(epoch, state->due_epoch);
 }
 
