@@ -186,7 +186,8 @@ MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_str
  * its memory can be handed on later. A stream the pool has not seen succeeds. Blocks that were
  * allocated on it stay valid and are freed on another stream. A thread that used its per-thread
  * stream calls this before it ends: nobody else can record an event there, so that its memory would
- * be held until the whole context has been waited for.
+ * be held until the whole context has been waited for. Records an event; while the queue of the
+ * stream is full, that waits for the GPU, without the lock that cached allocations take.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM included);
  * MEND_ERROR_CAPTURING (it is being captured), MEND_ERROR_UNKNOWN_STREAM,
  * MEND_ERROR_DRIVER, MEND_ERROR_OUT_OF_HOST_MEMORY (the event could not be recorded: call again

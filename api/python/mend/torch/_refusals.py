@@ -95,7 +95,7 @@ def _refuse_captures(torch) -> None:
 
 
 def _tell_of_settings(torch) -> None:
-    """Settings of PyTorch's own allocator do nothing here: whoever has some is told so, once."""
+    """Settings of PyTorch's own allocator do nothing here: a warning says so, once."""
     for name in _SETTINGS:
         if os.environ.get(name):
             warn_user(f"mend.torch: {name} has no effect on memory from Mend; MEND_CONF has")
