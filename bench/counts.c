@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/trace.h"
+#include "lab/trace/read.h"
+#include "lab/trace/trace.h"
+#include "lab/workloads/population.h"
 #include "speed/library.h"
-#include "workloads/population.h"
 
 enum { STREAMS = 2, BLOCKS = 10000, REPLAYED_EVENTS = 20000 };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "lab/workloads/population.h"
 #include "speed/library.h"
-#include "workloads/population.h"
 
 enum { STREAMS = 2, SMALLEST_BYTES = 512, LARGEST_BYTES = 2048 };
 

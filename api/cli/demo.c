@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/demo_run.h"
-#include "cli/output.h"
 #include "cli/page.h"
+#include "lab/support/output.h"
 
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
 

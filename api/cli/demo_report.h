@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cli/demo_scenes.h"
-#include "cli/replay.h"
+#include "lab/replay/replay.h"
 
 /* An allocator of the demo. */
 typedef struct mend_demo_allocator {

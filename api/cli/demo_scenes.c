@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "workloads/workload.h"
+#include "lab/trace/read.h"
+#include "lab/workloads/workload.h"
 
 /* Sizes at which the models of today's allocators run out of memory and Mend does not:
  *     mend replay --policy caching,expandable,mend --capacity fit SOURCE

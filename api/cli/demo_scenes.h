@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cli/trace.h"
+#include "lab/trace/trace.h"
 
 typedef struct mend_demo_scene {
     const char *source; /* the file name of a recording, or a built-in workload */

@@ -6,10 +6,13 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/capacity.h"
-#include "cli/info_measure.h"
-#include "cli/output.h"
 #include "driver/cuda.h"
+#include "lab/measure/lists.h"
+#include "lab/measure/measure.h"
+#include "lab/measure/prices.h"
+#include "lab/measure/trials.h"
+#include "lab/support/capacity.h"
+#include "lab/support/output.h"
 #include "mend/mend_sim.h"
 
 typedef struct info_options {
@@ -99,7 +102,7 @@ static bool parse_options(int argc, char **argv, info_options *options)
     return true;
 }
 
-static void print_device(const mend_info_bench *bench, FILE *out)
+static void print_device(const mend_measure_bench *bench, FILE *out)
 {
     const mend_device_info *info = &bench->info;
     char page[32];
@@ -135,32 +138,32 @@ static void print_device(const mend_info_bench *bench, FILE *out)
             (unsigned long long)info->peers);
 }
 
-static int fail(const mend_info_bench *bench, const char *what, mend_status status)
+static int fail(const mend_measure_bench *bench, const char *what, mend_status status)
 {
     fprintf(stderr, "mend info: %s: %s\n", what, bench->driver->status_name(bench->driver, status));
     return 1;
 }
 
-static bool write_files(const mend_info_bench *bench, info_options *options)
+static bool write_files(const mend_measure_bench *bench, info_options *options)
 {
     if (options->costs.stream != NULL) {
-        mend_info_write_costs(bench, options->costs.stream);
+        mend_measure_write_costs(bench, options->costs.stream);
     }
     if (options->json.stream != NULL) {
-        mend_info_write_json(bench, options->json.stream);
+        mend_measure_write_json(bench, options->json.stream);
     }
     bool is_written = mend_output_close(&options->costs);
     return mend_output_close(&options->json) && is_written;
 }
 
 /* With both streams and a current context. */
-static int measure(mend_info_bench *bench, info_options *options)
+static int measure(mend_measure_bench *bench, info_options *options)
 {
     if (!bench->info.virtual_memory) {
         fprintf(stderr, "mend info: no prices without virtual memory\n");
         return 1;
     }
-    bench->series = calloc(MEND_INFO_MOST_SERIES, sizeof(*bench->series));
+    bench->series = calloc(MEND_MEASURE_MOST_SERIES, sizeof(*bench->series));
     if (bench->series == NULL) {
         fprintf(stderr, "mend info: out of memory\n");
         return 1;
@@ -168,10 +171,10 @@ static int measure(mend_info_bench *bench, info_options *options)
     fputc('\n', stdout);
     bench->end_ns =
         bench->driver->clock_ns(bench->driver) + options->seconds * UINT64_C(1000000000);
-    mend_status tried = mend_info_try(bench, stdout);
-    mend_status measured = mend_status_is_fatal(tried) ? tried : mend_info_measure(bench, stdout);
+    mend_status tried = mend_measure_try(bench, stdout);
+    mend_status measured = mend_status_is_fatal(tried) ? tried : mend_measure(bench, stdout);
     mend_status failure = tried != MEND_DRIVER_OK ? tried : measured;
-    mend_info_print_prices(bench, stdout);
+    mend_measure_print_prices(bench, stdout);
     /* What was measured is kept, whatever else failed. */
     int exit_status = 0;
     if (failure != MEND_DRIVER_OK) {
@@ -184,7 +187,7 @@ static int measure(mend_info_bench *bench, info_options *options)
     return exit_status;
 }
 
-static int measure_with_streams(mend_info_bench *bench, info_options *options)
+static int measure_with_streams(mend_measure_bench *bench, info_options *options)
 {
     const mend_driver *driver = bench->driver;
     mend_status status = driver->stream_create(driver, &bench->work);
@@ -205,7 +208,7 @@ static int measure_with_streams(mend_info_bench *bench, info_options *options)
 
 static int show(const mend_driver *driver, info_options *options)
 {
-    mend_info_bench bench = {.driver = driver, .device = options->ordinal};
+    mend_measure_bench bench = {.driver = driver, .device = options->ordinal};
     mend_status status = driver->device_open(driver, bench.device, &bench.info);
     if (status != MEND_DRIVER_OK) {
         fail(&bench, "the device cannot be opened", status);

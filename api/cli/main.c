@@ -4,8 +4,8 @@
 
 #include "cli/demo.h"
 #include "cli/info.h"
-#include "cli/output.h"
-#include "cli/replay_command.h"
+#include "lab/replay/command.h"
+#include "lab/support/output.h"
 #include "mend/mend.h"
 
 static int print_version(int argc, char **argv)

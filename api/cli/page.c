@@ -1,50 +1,7 @@
 #include "cli/page.h"
 
-#include <string.h>
-
-#include "base/align.h"
 #include "cli/page_parts.h"
-
-void mend_page_text(FILE *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*text, out);
-        }
-    }
-}
-
-void mend_page_count(FILE *out, uint64_t count)
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) {
-            fputc(',', out);
-        }
-        fputc(digits[i], out);
-    }
-}
-
-void mend_page_bytes(FILE *out, uint64_t bytes)
-{
-    char text[32];
-    mend_format_bytes(bytes, text, sizeof(text));
-    mend_page_text(out, text);
-}
+#include "cli/page_text.h"
 
 /* In the words of what happened: a demo that does not show its point must not claim it. */
 static void write_headline(FILE *out, const mend_demo_report *report)

@@ -1,5 +1,6 @@
 /* The part of the page that explains: what fragmentation is, what Mend does, what is simulated. */
 #include "cli/page_parts.h"
+#include "cli/page_text.h"
 
 /* The drawing: cells of memory, some used, and a request of three cells. */
 enum { CELLS = 10, CELL_WIDTH = 34, CELL_HEIGHT = 26, FIRST_X = 10, MEMORY_Y = 92, REQUEST_Y = 26 };

@@ -9,15 +9,6 @@
 /* The style sheet: light and dark, wide and narrow. */
 extern const char mend_page_style[];
 
-/* Text, with what HTML would take for markup escaped. */
-void mend_page_text(FILE *out, const char *text);
-
-/* 40,706 */
-void mend_page_count(FILE *out, uint64_t count);
-
-/* 5.42 GiB */
-void mend_page_bytes(FILE *out, uint64_t bytes);
-
 /* Live and reserved memory over time of one run, as an SVG. */
 void mend_page_chart(FILE *out, const mend_demo_act *act, size_t allocator);
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/info_measure.h"
+#include "lab/measure/lists.h"
+#include "lab/measure/measure.h"
 #include "probe/range.h"
 
 /* X(step, its name): each is measured by call. */
@@ -231,7 +232,7 @@ static void report_cell(cell *c, mend_status status)
 }
 
 /* The medians as the series of a price list. */
-static void keep_for_list(const cell *c, mend_info_bench *list)
+static void keep_for_list(const cell *c, mend_measure_bench *list)
 {
     static const struct {
         step from;
@@ -244,21 +245,21 @@ static void keep_for_list(const cell *c, mend_info_bench *list)
         {STEP_UNMAP, MEND_CALL_unmap, true}};
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
         probe_samples samples = c->samples[kept[i].from];
-        if (samples.count == 0 || list->series_count == MEND_INFO_MOST_SERIES) {
+        if (samples.count == 0 || list->series_count == MEND_MEASURE_MOST_SERIES) {
             continue;
         }
         uint64_t chunks = kept[i].covers_all ? c->count : 1;
         list->series[list->series_count++] =
-            (mend_info_series){.call = kept[i].call,
-                               .size_bytes = chunks * c->chunk_bytes,
-                               .mappings = chunks,
-                               .sample_count = 1,
-                               .sample_ns = {probe_quantile_ns(&samples, 50)}};
+            (mend_measure_series){.call = kept[i].call,
+                                  .size_bytes = chunks * c->chunk_bytes,
+                                  .mappings = chunks,
+                                  .sample_count = 1,
+                                  .sample_ns = {probe_quantile_ns(&samples, 50)}};
     }
 }
 
 /* Rounds until there are enough, or a cell's share of the time is gone. */
-static bool run_cell(probe *p, cell *c, mend_info_bench *list)
+static bool run_cell(probe *p, cell *c, mend_measure_bench *list)
 {
     enum { ROUNDS = 7 };
     const uint64_t until_ns = probe_now_ns(p) + UINT64_C(2000000000);
@@ -287,7 +288,7 @@ static bool run_cell(probe *p, cell *c, mend_info_bench *list)
 }
 
 /* All shapes with what is standing now. Fewer where much is: the question there is how it grows. */
-static bool run_cells(probe *p, const probe_load *load, uint64_t standing, mend_info_bench *list)
+static bool run_cells(probe *p, const probe_load *load, uint64_t standing, mend_measure_bench *list)
 {
     static const uint64_t counts[] = {1, 16, 256, 4, 64};
     static const uint64_t sizes_mib[] = {2, 64, 20, 256};
@@ -357,7 +358,7 @@ static void crowd_close(const probe *p, crowd *all)
     probe_range_drop(p, &all->chunks);
 }
 
-static bool run_crowded(probe *p, uint64_t standing, mend_info_bench *list)
+static bool run_crowded(probe *p, uint64_t standing, mend_measure_bench *list)
 {
     crowd all;
     uint64_t began_ns = probe_now_ns(p);
@@ -380,8 +381,8 @@ void probe_mappings(probe *p)
 {
     static const uint64_t standing[] = {1000, 10000, 60000};
     probe_load load;
-    mend_info_bench list = {.driver = p->driver, .info = p->info};
-    list.series = calloc(MEND_INFO_MOST_SERIES, sizeof(*list.series));
+    mend_measure_bench list = {.driver = p->driver, .info = p->info};
+    list.series = calloc(MEND_MEASURE_MOST_SERIES, sizeof(*list.series));
     if (list.series == NULL || !probe_expect(p, "the load", probe_load_open(p, &load))) {
         free(list.series);
         return;
@@ -398,7 +399,7 @@ void probe_mappings(probe *p)
     printf("%s\n", goes_on ? "all was measured" : "cut short");
     FILE *costs = p->costs_path != NULL ? fopen(p->costs_path, "w") : NULL;
     if (costs != NULL) {
-        mend_info_write_costs(&list, costs);
+        mend_measure_write_costs(&list, costs);
     }
     if (p->costs_path != NULL && (costs == NULL || fclose(costs) != 0)) {
         fprintf(stderr, "mend-probe: cannot write %s\n", p->costs_path);

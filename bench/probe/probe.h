@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 #include "base/align.h"
-#include "cli/json.h"
 #include "driver/cuda_abi.h"
 #include "driver/driver.h"
+#include "lab/support/json.h"
 
 /* X(member, symbol, parameters): what programs call and Mend does not. */
 #define PROBE_ENTRY_POINTS(X)                                                                      \

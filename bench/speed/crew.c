@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "cli/histogram.h"
+#include "lab/support/histogram.h"
+#include "lab/workloads/population.h"
 #include "speed/clock.h"
-#include "workloads/population.h"
 
 enum { SLOTS = 256, STEPS = 4096, WARM_CALLS = 4 * SLOTS };
 

@@ -3,8 +3,8 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "lab/workloads/population.h"
 #include "speed/clock.h"
-#include "workloads/population.h"
 
 enum { SEED = 7, LEAST_BYTES = 512, MOST_BYTES = 2048, BLOCKS_PER_HOLE = 4 };
 

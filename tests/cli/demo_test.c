@@ -2,9 +2,9 @@
  * memory, and Mend completes without a wait or a copy. */
 #include <stdio.h>
 
-#include "cli/capacity.h"
 #include "cli/demo_report.h"
-#include "cli/replay.h"
+#include "lab/replay/replay.h"
+#include "lab/support/capacity.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/replay.h"
-#include "cli/replay_causes.h"
-#include "cli/replay_explain.h"
+#include "lab/replay/causes.h"
+#include "lab/replay/explain.h"
+#include "lab/replay/replay.h"
+#include "lab/workloads/workload.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
-#include "workloads/workload.h"
 
 static mend_replay_options explaining(void)
 {

@@ -6,8 +6,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "lab/trace/read.h"
+#include "lab/workloads/workload.h"
 #include "tests/support/test.h"
-#include "workloads/workload.h"
 
 static fixture_file new_file(const char *ending)
 {

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-#include "cli/replay.h"
-#include "cli/trace.h"
+#include "lab/replay/replay.h"
+#include "lab/trace/trace.h"
 
 #define TRACE_HEAD "Thread,Time,Action,Pointer,Size,Stream\n"
 

@@ -1,6 +1,6 @@
 /* The model of GMLake: when it stitches, what it keeps for later, and what it gives back. */
 #include "base/align.h"
-#include "cli/replay.h"
+#include "lab/replay/replay.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 

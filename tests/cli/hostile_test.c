@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/costs.h"
-#include "cli/replay.h"
-#include "cli/trace_builder.h"
-#include "cli/trace_formats.h"
+#include "lab/replay/replay.h"
+#include "lab/support/costs.h"
+#include "lab/support/lines.h"
+#include "lab/trace/builder.h"
+#include "lab/workloads/workload.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
-#include "workloads/workload.h"
 
 static const char *last_message(void)
 {

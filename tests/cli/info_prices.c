@@ -4,13 +4,16 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/costs.h"
-#include "cli/info_measure.h"
+#include "lab/measure/lists.h"
+#include "lab/measure/measure.h"
+#include "lab/measure/prices.h"
+#include "lab/measure/trials.h"
+#include "lab/support/costs.h"
 #include "tests/support/test.h"
 
 typedef struct info_world {
     mend_sim *sim;
-    mend_info_bench bench;
+    mend_measure_bench bench;
 } info_world;
 
 static bool open_world(info_world *world, const mend_sim_prices *prices)
@@ -26,10 +29,10 @@ static bool open_world(info_world *world, const mend_sim_prices *prices)
     if (!created) {
         return false;
     }
-    mend_info_bench *bench = &world->bench;
+    mend_measure_bench *bench = &world->bench;
     const mend_driver *driver = mend_sim_driver(world->sim);
     bench->driver = driver;
-    bench->series = calloc(MEND_INFO_MOST_SERIES, sizeof(*bench->series));
+    bench->series = calloc(MEND_MEASURE_MOST_SERIES, sizeof(*bench->series));
     bool open = bench->series != NULL &&
                 driver->device_open(driver, 0, &bench->info) == MEND_DRIVER_OK &&
                 driver->context_push(driver, bench->info.context) == MEND_DRIVER_OK &&
@@ -54,7 +57,7 @@ static void close_world(info_world *world)
 }
 
 /* What `write` writes, read back as a price list. */
-static bool read_back(const mend_info_bench *bench, mend_sim_prices *prices)
+static bool read_back(const mend_measure_bench *bench, mend_sim_prices *prices)
 {
     char path[] = "/tmp/mend-prices-XXXXXX";
     int descriptor = mkstemp(path);
@@ -62,7 +65,7 @@ static bool read_back(const mend_info_bench *bench, mend_sim_prices *prices)
     if (file == NULL) {
         return false;
     }
-    mend_info_write_costs(bench, file);
+    mend_measure_write_costs(bench, file);
     bool read = fclose(file) == 0 && mend_costs_read(path, prices) == MEND_OK;
     remove(path);
     return read;
@@ -93,7 +96,7 @@ MEND_TEST(info_prices, the_reference_list_is_found_again)
     mend_sim_prices found;
     mend_sim_reference_prices(&expected);
     ASSERT_TRUE(open_world(&world, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(&world.bench, stderr));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
     ASSERT_TRUE(read_back(&world.bench, &found));
     expect_same_prices(&expected, &found);
     close_world(&world);
@@ -117,7 +120,7 @@ MEND_TEST(info_prices, any_list_is_found_again)
     expected.create.mib_ns = mend_test_random_below(&random, 5000);
     expected.map.call_ns = mend_test_random_below(&random, 3000);
     ASSERT_TRUE(open_world(&world, &expected));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(&world.bench, stderr));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
     ASSERT_TRUE(read_back(&world.bench, &found));
     expect_same_prices(&expected, &found);
     close_world(&world);
@@ -128,12 +131,12 @@ MEND_TEST(info_prices, every_call_is_measured_alone_batched_and_next_to_a_kernel
     static const mend_driver_call mapped[] = {MEND_CALL_set_access, MEND_CALL_unmap};
     info_world world;
     ASSERT_TRUE(open_world(&world, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(&world.bench, stderr));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(&world.bench, stderr));
     for (size_t i = 0; i < 2; i++) {
         unsigned alone[2] = {0};
         unsigned batched[2] = {0};
         for (unsigned j = 0; j < world.bench.series_count; j++) {
-            const mend_info_series *series = &world.bench.series[j];
+            const mend_measure_series *series = &world.bench.series[j];
             if (series->call == mapped[i]) {
                 EXPECT_TRUE(series->sample_count >= 10);
                 unsigned *counts = series->mappings > 1 ? batched : alone;
@@ -148,7 +151,7 @@ MEND_TEST(info_prices, every_call_is_measured_alone_batched_and_next_to_a_kernel
     close_world(&world);
 }
 
-static uint64_t samples(const mend_info_bench *bench, mend_driver_call call)
+static uint64_t samples(const mend_measure_bench *bench, mend_driver_call call)
 {
     uint64_t count = 0;
     for (unsigned i = 0; i < bench->series_count; i++) {
@@ -168,11 +171,11 @@ MEND_TEST(info_prices, a_failure_leaves_the_rest)
     fault.status = MEND_DRIVER_NOT_PERMITTED;
     fault.count = UINT64_MAX;
     ASSERT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    EXPECT_INT_EQ(MEND_DRIVER_NOT_PERMITTED, mend_info_measure(&world.bench, stderr));
+    EXPECT_INT_EQ(MEND_DRIVER_NOT_PERMITTED, mend_measure(&world.bench, stderr));
     EXPECT_U64_EQ(6, world.bench.left_out);
     EXPECT_U64_EQ(0, samples(&world.bench, MEND_CALL_async_alloc));
     EXPECT_TRUE(samples(&world.bench, MEND_CALL_set_access) >= 200);
-    EXPECT_TRUE(samples(&world.bench, MEND_CALL_event_record) == MEND_INFO_MOST_SAMPLES);
+    EXPECT_TRUE(samples(&world.bench, MEND_CALL_event_record) == MEND_MEASURE_MOST_SAMPLES);
     ASSERT_TRUE(read_back(&world.bench, &found));
     EXPECT_TRUE(found.set_access.call_ns > 0);
     close_world(&world);
@@ -183,13 +186,13 @@ MEND_TEST(info_prices, a_budget_is_kept_and_shared)
 {
     info_world world;
     ASSERT_TRUE(open_world(&world, NULL));
-    mend_info_bench *bench = &world.bench;
+    mend_measure_bench *bench = &world.bench;
     const mend_driver *driver = bench->driver;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(bench, stderr));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(bench, stderr));
     uint64_t all_samples = samples(bench, MEND_CALL_set_access);
     uint64_t before_ns = driver->clock_ns(driver);
     bench->end_ns = before_ns + UINT64_C(3000000000);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_measure(bench, stderr));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure(bench, stderr));
     EXPECT_TRUE(driver->clock_ns(driver) < before_ns + UINT64_C(4000000000));
     EXPECT_TRUE(bench->left_out > 0);
     EXPECT_TRUE(samples(bench, MEND_CALL_set_access) < all_samples);
@@ -214,7 +217,7 @@ MEND_TEST(info_trials, the_questions_are_answered)
     FILE *out = open_memstream(&text, &size);
     ASSERT_TRUE(out != NULL);
     ASSERT_TRUE(open_world(&world, NULL));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_info_try(&world.bench, out));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_measure_try(&world.bench, out));
     fclose(out);
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         MEND_TEST_CHECK(strstr(text, answers[i]) != NULL, (void)0, "no \"%s\" in:\n%s", answers[i],

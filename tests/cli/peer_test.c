@@ -6,8 +6,9 @@
 
 #include "base/align.h"
 #include "driver/traced.h"
+#include "lab/peers/peer.h"
+#include "lab/peers/policies.h"
 #include "mend/mend_sim.h"
-#include "peers/peer.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 

@@ -1,8 +1,8 @@
 /* The policy mend:quiet: it completes where mend runs out of memory, says what it copied, and
  * breaks no rule of the driver. */
-#include "cli/replay.h"
+#include "lab/replay/replay.h"
+#include "lab/workloads/workload.h"
 #include "tests/support/test.h"
-#include "workloads/workload.h"
 
 static mend_replay_result replay(const mend_trace *trace, const char *policy, double factor)
 {

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/replay.h"
-#include "cli/replay_session.h"
+#include "lab/replay/replay.h"
+#include "lab/replay/session.h"
+#include "lab/workloads/workload.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
-#include "workloads/workload.h"
 
 static mend_replay_options default_options(void)
 {

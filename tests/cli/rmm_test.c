@@ -2,8 +2,8 @@
  * and where they wait. Figures of recordings are those of an independent simulator of the same
  * rules (docs/benchmarks-models.md). */
 #include "base/align.h"
-#include "cli/replay.h"
-#include "peers/free_list.h"
+#include "lab/peers/free_list.h"
+#include "lab/replay/replay.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/capacity.h"
-#include "cli/costs.h"
-#include "cli/histogram.h"
-#include "cli/json.h"
+#include "lab/support/capacity.h"
+#include "lab/support/costs.h"
+#include "lab/support/histogram.h"
+#include "lab/support/json.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 

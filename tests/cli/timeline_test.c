@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/replay_timeline.h"
+#include "lab/replay/timeline.h"
+#include "lab/workloads/workload.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
-#include "workloads/workload.h"
 
 /* Replays with a sample at every event, and returns the table, which the caller frees. */
 static char *timeline_of(const mend_trace *trace, const char *policy, const char *capacity)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "lab/trace/read.h"
 #include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 

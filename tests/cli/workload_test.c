@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "lab/workloads/workload.h"
 #include "tests/support/test.h"
-#include "workloads/workload.h"
 
 static const char *const names[] = {"checkerboard", "small-pins", "phase-shift",
                                     "many-streams", "staircase",  "random-mix"};

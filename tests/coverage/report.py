@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Which lines and branches of vmm/ and api/ the tests have run: figures for each room, and what was
-never reached, each with its reason. `./run coverage` builds, runs the tests, and calls this.
+"""Which lines and branches of vmm/, api/ and lab/ the tests have run: figures for each room, and
+what was never reached, each with its reason. `./run coverage` builds, runs the tests, calls this.
 
 Usage: report.py ROOT BUILD_DIR [--gcov PROGRAM] [--files] [--document FILE]
 
@@ -23,7 +23,7 @@ import sys
 
 BEGIN = "<!-- made by ./run coverage -->"
 END = "<!-- end -->"
-MEASURED = re.compile(r"(vmm|api)/.*\.[ch]$")
+MEASURED = re.compile(r"(vmm|api|lab)/.*\.[ch]$")
 GOAL = ("vmm/", 95.0)
 
 
@@ -43,7 +43,7 @@ class Line:
 
 
 def room_of(path):
-    """vmm/heap/fit.c -> vmm/heap; api/cli/json.c -> api/cli."""
+    """vmm/heap/fit.c -> vmm/heap; lab/replay/rig.c -> lab/replay."""
     return "/".join(path.split("/")[:2])
 
 

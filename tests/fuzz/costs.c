@@ -1,6 +1,6 @@
 /* Bytes as a price list: read or refused with file, line and reason; what is refused has changed
  * nothing, and what is read is within its bounds. */
-#include "cli/costs.h"
+#include "lab/support/costs.h"
 
 #include <string.h>
 

@@ -3,13 +3,14 @@
  * hold, the run completes or stops out of memory, in little time; no allocator breaks a rule of the
  * driver, and nothing is left behind.
  */
-#include "cli/replay.h"
+#include "lab/replay/replay.h"
 
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/costs.h"
-#include "cli/replay_print.h"
+#include "lab/replay/print.h"
+#include "lab/support/costs.h"
+#include "lab/trace/read.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The first bytes choose. */

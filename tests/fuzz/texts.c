@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/capacity.h"
-#include "cli/replay_arguments.h"
+#include "lab/replay/arguments.h"
+#include "lab/support/capacity.h"
+#include "lab/workloads/workload.h"
 #include "tests/fuzz/fuzz.h"
-#include "workloads/workload.h"
 
 enum { MOST_EVENTS = 20000, MOST_WORDS = 32 };
 

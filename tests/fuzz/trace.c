@@ -2,11 +2,12 @@
  * Bytes as the file of a trace, plain or compressed: it is read or refused with file, line and
  * reason; what is read is sound, also scaled, and reads the same from a compressed file.
  */
-#include "cli/trace.h"
+#include "lab/trace/trace.h"
 
 #include <string.h>
 #include <zlib.h>
 
+#include "lab/trace/read.h"
 #include "tests/fuzz/fuzz.h"
 
 static bool same(const mend_trace *a, const mend_trace *b)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "cli/trace.h"
+#include "lab/trace/trace.h"
 #include "tests/fuzz/fuzz.h"
 
 typedef struct known_block {

@@ -177,7 +177,7 @@ def check_unfinished(path, text):
 
 
 def check_opening_comment(path, text):
-    if is_c(path) and path.startswith(("vmm/", "api/")) and not re.match(r"/[/*]", text):
+    if is_c(path) and path.startswith(("vmm/", "api/", "lab/")) and not re.match(r"/[/*]", text):
         # The header says what a source of the same name is about.
         header = '#include "' + re.sub(r"^(vmm|api)/", "", re.sub(r"\.c$", ".h", path)) + '"'
         if not (path.endswith(".c") and text.startswith(header)):

@@ -1,0 +1,87 @@
+/* Mend itself, through its public face; only the explanation comes from inside. */
+#include <stdlib.h>
+
+#include "base/align.h"
+#include "lab/peers/models.h"
+#include "pool/pool.h"
+
+typedef struct mend_adapter {
+    mend_peer peer;
+    mend_pool *pool;
+} mend_adapter;
+
+static mend_pool *pool_of(mend_peer *peer)
+{
+    return MEND_CONTAINER_OF(peer, mend_adapter, peer)->pool;
+}
+
+static mend_result adapter_alloc(mend_peer *peer, uint64_t size_bytes, mend_stream stream,
+                                 uint64_t *address)
+{
+    void *pointer;
+    mend_result result = mend_alloc(pool_of(peer), size_bytes, stream, &pointer);
+    if (result == MEND_OK) {
+        *address = (uint64_t)(uintptr_t)pointer;
+    }
+    return result;
+}
+
+static mend_result adapter_free(mend_peer *peer, uint64_t address, mend_stream stream)
+{
+    return mend_free(pool_of(peer), (void *)(uintptr_t)address, stream);
+}
+
+static void adapter_get_usage(mend_peer *peer, mend_peer_usage *usage)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    mend_get_stats(pool_of(peer), &stats);
+    *usage = (mend_peer_usage){stats.reserved_bytes, stats.peak_reserved_bytes, stats.copied_bytes};
+}
+
+static mend_result adapter_explain(mend_peer *peer, mend_stream asking,
+                                   mend_explanation *explanation)
+{
+    return mend_pool_explain(pool_of(peer), asking, explanation);
+}
+
+static mend_result adapter_destroy(mend_peer *peer)
+{
+    mend_result result = mend_pool_destroy(pool_of(peer));
+    free(MEND_CONTAINER_OF(peer, mend_adapter, peer));
+    return result;
+}
+
+static const mend_peer_operations adapter_operations = {adapter_alloc, adapter_free,
+                                                        adapter_get_usage, adapter_destroy};
+
+static mend_result create(const mend_peer_config *config, bool is_quiet, mend_peer **peer)
+{
+    mend_adapter *adapter = calloc(1, sizeof(mend_adapter));
+    if (adapter == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    adapter->peer.operations = &adapter_operations;
+    adapter->peer.explain = adapter_explain;
+    mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
+    pool_config.device = config->device;
+    pool_config.driver = config->driver;
+    pool_config.limit_bytes = config->limit_bytes;
+    pool_config.swap_when_full = is_quiet;
+    mend_result result = mend_pool_create(&pool_config, &adapter->pool);
+    if (result != MEND_OK) {
+        free(adapter);
+        return result;
+    }
+    *peer = &adapter->peer;
+    return MEND_OK;
+}
+
+mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer)
+{
+    return create(config, false, peer);
+}
+
+mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer)
+{
+    return create(config, true, peer);
+}

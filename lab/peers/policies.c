@@ -1,0 +1,38 @@
+#include "lab/peers/policies.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "lab/peers/models.h"
+
+const mend_peer_policy mend_peer_policies[] = {
+    {"mend", "Mend", false, false, mend_peer_create_mend},
+    {"mend:quiet", "Mend, where allocations are quiet points: may copy live blocks", false, false,
+     mend_peer_create_mend_quiet},
+    {"caching", "model of PyTorch's native caching allocator", false, true,
+     mend_peer_create_caching},
+    {"expandable", "model of PyTorch's expandable segments", false, true,
+     mend_peer_create_expandable},
+    {"bfc", "model of the BFC arena of TensorFlow, JAX and ONNX Runtime", false, false,
+     mend_peer_create_bfc},
+    {"rmm-pool", "model of RMM's pool, best fit over large plain allocations", false, false,
+     mend_peer_create_rmm_pool},
+    {"rmm-arena", "model of RMM's arenas, first fit over superblocks", false, false,
+     mend_peer_create_rmm_arena},
+    {"gmlake", "model of GMLake, which stitches pages of 2 MiB", false, true,
+     mend_peer_create_gmlake},
+    {"cuda-malloc", "cudaMalloc for each block", true, true, mend_peer_create_cuda_malloc},
+    {"cuda-malloc-async", "cudaMallocAsync, the driver's pool", true, false,
+     mend_peer_create_cuda_malloc_async},
+    {NULL, NULL, false, false, NULL},
+};
+
+const mend_peer_policy *mend_peer_find_policy(const char *name)
+{
+    for (const mend_peer_policy *policy = mend_peer_policies; policy->name != NULL; policy++) {
+        if (strcmp(policy->name, name) == 0) {
+            return policy;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,121 @@
+/*
+ * What both modes of PyTorch's CUDA allocator have in common, as a model: free blocks ordered by
+ * (stream, size, address) in a pool for small and one for large requests, best fit, splitting,
+ * joining with free neighbours of the same segment, and blocks that wait for an event because they
+ * were used on another stream. How segments come and go is what the modes differ in.
+ */
+#ifndef MEND_LAB_PEERS_TORCH_H
+#define MEND_LAB_PEERS_TORCH_H
+
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/pointer_map.h"
+#include "base/slab.h"
+#include "base/tree.h"
+#include "lab/peers/peer.h"
+
+typedef struct torch_pool {
+    mend_tree free_blocks;     /* mapped and free: by stream, size, address */
+    mend_tree unmapped_blocks; /* by stream, address */
+    bool is_small;
+} torch_pool;
+
+/* One plain allocation, or one range of addresses that is mapped page by page. */
+typedef struct torch_segment {
+    mend_list in_segments;
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t page_bytes;        /* of a mapped range; else 0 */
+    mend_chunk_handle *handles; /* one a page; 0: not mapped */
+    uint64_t mapped_pages;
+} torch_segment;
+
+typedef struct torch_block {
+    mend_tree_node in_pool; /* in the tree its state says, when it is free */
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_stream stream;
+    torch_pool *pool;
+    torch_segment *segment;
+    struct torch_block *previous; /* neighbours in the segment */
+    struct torch_block *next;
+    bool is_free;
+    bool is_mapped;
+} torch_block;
+
+/* A freed block whose last use was on a stream not its own. */
+typedef struct torch_waiting {
+    mend_list in_waiting;
+    torch_block *block;
+    mend_event event;
+    mend_stream stream;
+} torch_waiting;
+
+typedef struct torch_model torch_model;
+
+/* Makes a free block of at least `size_bytes` by asking the driver for more, and takes it out of
+ * its pool. */
+typedef mend_result (*torch_grow)(torch_model *model, torch_pool *pool, uint64_t size_bytes,
+                                  mend_stream stream, torch_block **block);
+/* Gives all cached memory of a pool back to the driver. */
+typedef mend_result (*torch_release)(torch_model *model, torch_pool *pool);
+/* Gives one segment back, whatever is in it. */
+typedef mend_result (*torch_drop)(torch_model *model, torch_segment *segment);
+
+struct torch_model {
+    mend_peer peer;
+    mend_peer_config config;
+    mend_mutex mutex;
+    torch_pool pools[2]; /* large, small */
+    mend_list segments;
+    mend_list waiting; /* in the order of their frees */
+    mend_pointer_map live;
+    mend_slab blocks;
+    mend_peer_usage usage;
+    bool is_expandable;
+    torch_grow grow;
+    torch_release release;
+    torch_drop drop;
+};
+
+enum {
+    TORCH_BLOCK_BYTES = 512,
+    TORCH_SMALL_REQUEST_BYTES = 1 << 20,
+    TORCH_SMALL_SEGMENT_BYTES = 2 << 20,
+    TORCH_LARGE_SEGMENT_BYTES = 20 << 20,
+    TORCH_PACKED_REQUEST_BYTES = 10 << 20, /* below it, large requests share a large segment */
+    TORCH_ROUND_BYTES = 2 << 20
+};
+
+mend_result torch_model_create(const mend_peer_config *config, torch_grow grow,
+                               torch_release release, torch_drop drop, bool is_expandable,
+                               mend_peer **peer);
+
+/* A new free block that covers a whole new segment, in no tree. One was reserved in the slab. */
+torch_block *torch_segment_block(torch_model *model, torch_pool *pool, torch_segment *segment,
+                                 mend_stream stream, bool is_mapped);
+
+/* Cuts the end off a block, beginning `size_bytes` from its start; the rest is in no tree. One
+ * block was reserved in the slab. */
+torch_block *torch_block_cut(torch_model *model, torch_block *block, uint64_t size_bytes);
+
+/* Into and out of the tree of its state. */
+void torch_block_insert(torch_block *block);
+void torch_block_remove(torch_block *block);
+
+/* Joins a free block, itself in no tree, with free neighbours in the same state, and returns the
+ * whole, in no tree. */
+torch_block *torch_block_join(torch_model *model, torch_block *block);
+
+/* Forgets a block that is alone in its segment, and the segment. */
+void torch_segment_forget(torch_model *model, torch_block *block);
+
+/* Accounts for memory taken (or given back); the limit is checked by torch_has_room. */
+bool torch_has_room(const torch_model *model, uint64_t size_bytes);
+void torch_take_bytes(torch_model *model, uint64_t size_bytes);
+void torch_give_bytes(torch_model *model, uint64_t size_bytes);
+
+/* What a failed driver call means to the caller: out of memory, or a failure. */
+mend_result torch_fail(mend_status status, const char *call);
+
+#endif

@@ -1,0 +1,363 @@
+#include "lab/replay/arguments.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/peers/peer.h"
+#include "lab/peers/policies.h"
+#include "lab/support/costs.h"
+
+enum { LIST_SHOWN = 256 }; /* of a list that is refused */
+
+const char mend_replay_usage[] =
+    "usage: mend replay [options] TRACE|WORKLOAD...\n"
+    "\n"
+    "Runs recorded or generated allocations through allocators, and tells what came of it.\n"
+    "TRACE is a log of RMM, plain or .gz; WORKLOAD is stress:NAME?parameter=value&...\n"
+    "\n"
+    "  --device sim|cuda        a simulated device (default), or the GPU\n"
+    "  --policy NAME[,...]      mend (default), caching, expandable, bfc, rmm-pool, rmm-arena,\n"
+    "                           gmlake; with cuda also cuda-malloc, cuda-malloc-async\n"
+    "  --capacity SIZE[,...]    the device's memory: bytes, 16GiB, 1.05x (of what is live at\n"
+    "                           the peak), unlimited (default), fit (the least that is enough)\n"
+    "  --lag N                  rows after a free until the GPU is done with the block (64)\n"
+    "  --costs NAME|FILE        prices of driver calls: reference (default), per-mapping, or a "
+    "file\n"
+    "  --others PERCENT         so much of the device others hold, beside the capacity (0)\n"
+    "  --timeline FILE          write live and reserved memory over time there\n"
+    "  --content none|check     check: write every block and compare it before it is freed\n"
+    "  --scale F|fit            divide all sizes by F, or so that the peak fits the GPU\n"
+    "  --load                   on the GPU, stream through memory beside the replay\n"
+    "  --threads N              replay with N threads\n"
+    "  --seed N                 seed of workloads that name none\n"
+    "  --explain                tell where memory is that is reserved and not live, and what the\n"
+    "                           driver's time was for\n"
+    "  --json                   one JSON object a line\n"
+    "  --list                   print the workloads\n"
+    "\n"
+    "Exit status: 0 all completed, 1 some ran out of memory, 2 bad usage or input, or an\n"
+    "output cannot be written, 3 wrong content or a rule of the driver broken.\n";
+
+static bool fail(const char *reason, const char *text)
+{
+    fprintf(stderr, "mend replay: %s \"%s\"; see mend replay --help\n", reason, text);
+    return false;
+}
+
+static bool read_count(const char *text, uint64_t most, uint64_t *value)
+{
+    uint64_t count = 0;
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || text[digits] != 0 || digits > 18) {
+        return false;
+    }
+    for (size_t i = 0; i < digits; i++) {
+        count = count * 10 + (uint64_t)(text[i] - '0');
+    }
+    if (count > most) {
+        return false;
+    }
+    *value = count;
+    return true;
+}
+
+static bool read_scale(const char *text, double *scale)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end != 0 || !(value > 0) || value > 1e12) {
+        return false;
+    }
+    *scale = value;
+    return true;
+}
+
+/* The next of a list's items; NULL behind the last. *is_good is false, after an explanation, where
+ * the item is empty. */
+static char *next_item(char **rest, const char *list, bool *is_good)
+{
+    char *item = strsep(rest, ",");
+    *is_good = item == NULL || *item != 0 || fail("an empty item in", list);
+    return item;
+}
+
+static bool read_policy(const char *name, mend_replay_arguments *arguments)
+{
+    if (mend_peer_find_policy(name) == NULL) {
+        return fail("no such policy:", name);
+    }
+    for (size_t i = 0; i < arguments->policy_count; i++) {
+        if (strcmp(arguments->policies[i], name) == 0) {
+            return fail("a policy stands there twice:", name);
+        }
+    }
+    return true;
+}
+
+static bool read_policies(char *list, mend_replay_arguments *arguments)
+{
+    char whole[LIST_SHOWN];
+    snprintf(whole, sizeof(whole), "%s", list);
+    char *rest = list;
+    bool is_good = true;
+    arguments->policy_count = 0;
+    for (char *name; (name = next_item(&rest, whole, &is_good)) != NULL;) {
+        if (!is_good || !read_policy(name, arguments)) {
+            return false;
+        }
+        if (arguments->policy_count == MEND_REPLAY_MAX_LIST) {
+            return fail("too many policies at", name);
+        }
+        arguments->policies[arguments->policy_count++] = name;
+    }
+    return true;
+}
+
+static bool is_same_capacity(const mend_capacity *a, const mend_capacity *b)
+{
+    return a->kind == b->kind && a->bytes == b->bytes && !(a->factor < b->factor) &&
+           !(a->factor > b->factor);
+}
+
+static bool read_capacity(const char *text, const mend_replay_arguments *arguments,
+                          mend_capacity *capacity)
+{
+    if (mend_is_fraction_of_bytes(text)) {
+        char reason[128] = "a size in bytes has no fraction:";
+        if (strchr(text, 'B') == NULL) {
+            snprintf(reason, sizeof(reason),
+                     "a size in bytes has no fraction; did you mean %.40sx?", text);
+        }
+        return fail(reason, text);
+    }
+    if (!mend_parse_capacity(text, capacity)) {
+        return fail("not a capacity:", text);
+    }
+    for (size_t i = 0; i < arguments->capacity_count; i++) {
+        if (is_same_capacity(&arguments->capacities[i], capacity)) {
+            return fail("a capacity stands there twice:", text);
+        }
+    }
+    return true;
+}
+
+static bool read_capacities(char *list, mend_replay_arguments *arguments)
+{
+    char whole[LIST_SHOWN];
+    snprintf(whole, sizeof(whole), "%s", list);
+    char *rest = list;
+    bool is_good = true;
+    arguments->capacity_count = 0;
+    for (char *text; (text = next_item(&rest, whole, &is_good)) != NULL;) {
+        mend_capacity capacity;
+        if (!is_good || !read_capacity(text, arguments, &capacity)) {
+            return false;
+        }
+        if (arguments->capacity_count == MEND_REPLAY_MAX_LIST) {
+            return fail("too many capacities at", text);
+        }
+        arguments->capacities[arguments->capacity_count++] = capacity;
+    }
+    return true;
+}
+
+/* One of two words. */
+static bool read_word(const char *text, const char *first, const char *second, bool *is_second)
+{
+    *is_second = strcmp(text, second) == 0;
+    return *is_second || strcmp(text, first) == 0 || fail("unknown word", text);
+}
+
+static bool read_costs(const char *path, mend_replay_arguments *arguments)
+{
+    if (mend_sim_prices_named(path, &arguments->prices) == MEND_OK) {
+        arguments->options.prices = &arguments->prices;
+        arguments->options.costs_name = path;
+        return true;
+    }
+    if (mend_costs_read(path, &arguments->prices) != MEND_OK) {
+        mend_error error = MEND_ERROR_INIT;
+        mend_last_error(&error);
+        fprintf(stderr, "mend replay: %s\n", error.message);
+        return false;
+    }
+    arguments->options.prices = &arguments->prices;
+    arguments->options.costs_name = path;
+    arguments->costs = path;
+    return true;
+}
+
+enum {
+    OPTION_DEVICE = 256,
+    OPTION_POLICY,
+    OPTION_CAPACITY,
+    OPTION_LAG,
+    OPTION_COSTS,
+    OPTION_OTHERS,
+    OPTION_TIMELINE,
+    OPTION_CONTENT,
+    OPTION_LOAD,
+    OPTION_SCALE,
+    OPTION_THREADS,
+    OPTION_SEED,
+    OPTION_EXPLAIN,
+    OPTION_JSON,
+    OPTION_LIST,
+    OPTION_HELP
+};
+
+static const struct option long_options[] = {
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"policy", required_argument, NULL, OPTION_POLICY},
+    {"capacity", required_argument, NULL, OPTION_CAPACITY},
+    {"lag", required_argument, NULL, OPTION_LAG},
+    {"costs", required_argument, NULL, OPTION_COSTS},
+    {"others", required_argument, NULL, OPTION_OTHERS},
+    {"timeline", required_argument, NULL, OPTION_TIMELINE},
+    {"content", required_argument, NULL, OPTION_CONTENT},
+    {"load", no_argument, NULL, OPTION_LOAD},
+    {"scale", required_argument, NULL, OPTION_SCALE},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"explain", no_argument, NULL, OPTION_EXPLAIN},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"list", no_argument, NULL, OPTION_LIST},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static bool read_numeric(int option, const char *text, mend_replay_arguments *arguments)
+{
+    uint64_t threads;
+    uint64_t percent;
+    switch (option) {
+    case OPTION_OTHERS:
+        if (!read_count(text, 99, &percent)) {
+            return fail("not a percentage below 100:", text);
+        }
+        arguments->options.others_percent = (unsigned)percent;
+        return true;
+    case OPTION_LAG:
+        return read_count(text, UINT64_C(1000000000), &arguments->options.lag_events) ||
+               fail("not a number of rows:", text);
+    case OPTION_SEED:
+        return read_count(text, UINT64_MAX, &arguments->seed) || fail("not a seed:", text);
+    case OPTION_SCALE:
+        arguments->scale_fits = strcmp(text, "fit") == 0;
+        return arguments->scale_fits || read_scale(text, &arguments->scale) ||
+               fail("not a scale:", text);
+    default:
+        if (!read_count(text, 1024, &threads) || threads == 0) {
+            return fail("not a number of threads:", text);
+        }
+        arguments->options.threads = (unsigned)threads;
+        return true;
+    }
+}
+
+static bool read_option(int option, char *text, mend_replay_arguments *arguments)
+{
+    bool is_second;
+    switch (option) {
+    case OPTION_DEVICE:
+        if (!read_word(text, "sim", "cuda", &is_second)) {
+            return false;
+        }
+        arguments->options.device = is_second ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
+        return true;
+    case OPTION_POLICY:
+        return read_policies(text, arguments);
+    case OPTION_CAPACITY:
+        return read_capacities(text, arguments);
+    case OPTION_COSTS:
+        return read_costs(text, arguments);
+    case OPTION_TIMELINE:
+        arguments->timeline = text;
+        return true;
+    case OPTION_CONTENT:
+        return read_word(text, "none", "check", &arguments->options.check_content);
+    case OPTION_LOAD:
+        arguments->options.has_load = true;
+        return true;
+    case OPTION_EXPLAIN:
+        arguments->options.explain = true;
+        return true;
+    case OPTION_JSON:
+        arguments->json = true;
+        return true;
+    case OPTION_LIST:
+        arguments->list = true;
+        return true;
+    case OPTION_HELP:
+        arguments->help = true;
+        return true;
+    case '?':
+        fprintf(stderr, "see mend replay --help\n");
+        return false;
+    default:
+        return read_numeric(option, text, arguments);
+    }
+}
+
+static bool fits_together(const mend_replay_arguments *arguments)
+{
+    for (size_t i = 0; i < arguments->policy_count; i++) {
+        if (!mend_replay_knows_policy(arguments->policies[i], arguments->options.device)) {
+            return fail("only with --device cuda:", arguments->policies[i]);
+        }
+    }
+    if (arguments->timeline != NULL && arguments->options.threads > 1) {
+        return fail("only with one thread:", "--timeline");
+    }
+    if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.prices != NULL) {
+        return fail("only with --device sim:", "--costs");
+    }
+    if (arguments->options.device == MEND_REPLAY_CUDA && arguments->options.others_percent != 0) {
+        return fail("only with --device sim:", "--others");
+    }
+    if (arguments->options.has_load && arguments->options.device == MEND_REPLAY_SIM) {
+        return fail("only with --device cuda:", "--load");
+    }
+    if (arguments->scale_fits && arguments->options.device == MEND_REPLAY_SIM) {
+        return fail("only with --device cuda:", "--scale fit");
+    }
+    if (arguments->options.explain && arguments->options.device == MEND_REPLAY_CUDA) {
+        return fail("only with --device sim:", "--explain");
+    }
+    if (arguments->options.explain && arguments->options.threads > 1) {
+        return fail("only with one thread:", "--explain");
+    }
+    if (arguments->input_count == 0 && !arguments->list && !arguments->help) {
+        fprintf(stderr, "mend replay: no trace and no workload\n%s", mend_replay_usage);
+        return false;
+    }
+    return true;
+}
+
+bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments)
+{
+    static char default_policy[] = "mend";
+    *arguments = (mend_replay_arguments){
+        .options = MEND_REPLAY_OPTIONS_INIT,
+        .policies = {default_policy},
+        .policy_count = 1,
+        .capacities = {{.kind = MEND_CAPACITY_UNLIMITED}},
+        .capacity_count = 1,
+        .scale = 1,
+    };
+    optind = 0;
+    for (;;) {
+        int option = getopt_long(argc, argv, "h", long_options, NULL);
+        if (option == -1) {
+            break;
+        }
+        if (!read_option(option == 'h' ? OPTION_HELP : option, optarg, arguments)) {
+            return false;
+        }
+    }
+    arguments->inputs = argv + optind;
+    arguments->input_count = (size_t)(argc - optind);
+    return fits_together(arguments);
+}

@@ -1,0 +1,34 @@
+/* The command line of `mend replay`, read into a structure. */
+#ifndef MEND_LAB_REPLAY_ARGUMENTS_H
+#define MEND_LAB_REPLAY_ARGUMENTS_H
+
+#include "lab/replay/replay.h"
+
+enum { MEND_REPLAY_MAX_LIST = 64 };
+
+typedef struct mend_replay_arguments {
+    mend_replay_options options;
+    mend_sim_prices prices;
+    char *policies[MEND_REPLAY_MAX_LIST]; /* parts of the command line */
+    size_t policy_count;
+    mend_capacity capacities[MEND_REPLAY_MAX_LIST];
+    size_t capacity_count;
+    char **inputs; /* the rest of the command line */
+    size_t input_count;
+    const char *costs;    /* the file of prices; NULL: a built-in list */
+    const char *timeline; /* a file for live and reserved memory over time; NULL: none */
+    double scale;
+    bool scale_fits; /* instead: as the GPU's memory wants it */
+    uint64_t seed;   /* 0: each workload's own */
+    bool json;
+    bool list; /* print the workloads and end */
+    bool help;
+} mend_replay_arguments;
+
+/* argv[0] is "replay"; its strings are cut up and must outlive *arguments. False after an
+ * explanation on standard error. */
+bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments);
+
+extern const char mend_replay_usage[];
+
+#endif

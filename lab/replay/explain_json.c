@@ -1,0 +1,167 @@
+#include "lab/replay/explain_json.h"
+
+#include "lab/replay/explain.h"
+
+static const char *const zone_names[MEND_ZONE_COUNT] = {"small", "large"};
+static const char *const place_names[MEND_FREE_PLACES] = {"whole", "edge", "hole"};
+static const char *const reason_names[MEND_FREE_REASONS] = {"idle", "own", "streams", "streamless",
+                                                            "groups"};
+static const char *const count_names[MEND_EXPLAIN_HOLDER_COUNTS] = {"1", "2", "3-4", "5+"};
+
+static const char *const moment_names[MEND_MOMENT_COUNT] = {"peak_reserved", "peak_waste",
+                                                            "failure"};
+static const char *const cause_names[MEND_CAUSE_COUNT] = {
+#define X(name, meaning) #name,
+    MEND_REPLAY_CAUSES(X)
+#undef X
+};
+
+static void print_free(mend_json *json, const mend_explanation *state, int zone)
+{
+    for (int place = 0; place < MEND_FREE_PLACES; place++) {
+        mend_json_begin_object(json, place_names[place]);
+        for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
+            mend_json_integer(json, reason_names[reason], state->free_bytes[zone][place][reason]);
+        }
+        mend_json_end_object(json);
+    }
+}
+
+static void print_sum(mend_json *json, const char *key, const mend_partial_sum *sum)
+{
+    mend_json_begin_object(json, key);
+    mend_json_integer(json, "chunks", sum->chunks);
+    mend_json_integer(json, "free_bytes", sum->free_bytes);
+    mend_json_end_object(json);
+}
+
+static void print_zone(mend_json *json, const mend_explanation *state, int zone)
+{
+    mend_json_begin_object(json, zone_names[zone]);
+    print_free(json, state, zone);
+    mend_json_begin_array(json, "partial_by_size");
+    for (size_t i = 0; i < MEND_EXPLAIN_CLASSES; i++) {
+        const mend_partial_sum *sum = &state->by_holder_size[zone][i];
+        if (sum->chunks == 0) {
+            continue;
+        }
+        mend_json_begin_object(json, NULL);
+        if (mend_explain_class_bytes(i) == UINT64_MAX) {
+            mend_json_null(json, "holder_up_to_bytes");
+        } else {
+            mend_json_integer(json, "holder_up_to_bytes", mend_explain_class_bytes(i));
+        }
+        mend_json_integer(json, "chunks", sum->chunks);
+        mend_json_integer(json, "free_bytes", sum->free_bytes);
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+    mend_json_begin_object(json, "partial_by_holders");
+    for (size_t i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
+        print_sum(json, count_names[i], &state->by_holder_count[zone][i]);
+    }
+    mend_json_end_object(json);
+    print_sum(json, "reached_into", &state->reached_into[zone]);
+    mend_json_end_object(json);
+}
+
+static void print_emptiest(mend_json *json, const mend_partial_chunk *partial,
+                           const mend_replay_holder *holder)
+{
+    mend_json_begin_object(json, NULL);
+    mend_json_string(json, "zone", zone_names[partial->zone]);
+    mend_json_integer(json, "chunk_bytes", partial->size_bytes);
+    mend_json_integer(json, "free_bytes", partial->free_bytes);
+    mend_json_integer(json, "holders", partial->holders);
+    mend_json_integer(json, "holder_bytes", partial->holder_bytes);
+    mend_json_integer(json, "held_bytes", partial->held_bytes);
+    mend_json_integer(json, "allocated_at_event", holder->allocated_at);
+    if (holder->is_freed) {
+        mend_json_integer(json, "freed_at_event", holder->freed_at);
+    } else {
+        mend_json_null(json, "freed_at_event");
+    }
+    mend_json_end_object(json);
+}
+
+static void print_moment(mend_json *json, const char *key, const mend_replay_moment *moment)
+{
+    const mend_explanation *state = &moment->state;
+    if (!moment->applies) {
+        mend_json_null(json, key);
+        return;
+    }
+    mend_json_begin_object(json, key);
+    mend_json_integer(json, "event", moment->event);
+    mend_json_string(json, "action", moment->is_alloc ? "allocate" : "free");
+    mend_json_integer(json, "size_bytes", moment->size_bytes);
+    mend_json_integer(json, "reserved_bytes", state->reserved_bytes);
+    mend_json_integer(json, "live_bytes", state->live_bytes);
+    mend_json_integer(json, "unmapped_bytes", state->unmapped_bytes);
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        print_zone(json, state, zone);
+    }
+    mend_json_begin_array(json, "emptiest");
+    for (size_t i = 0; i < state->emptiest_count; i++) {
+        print_emptiest(json, &state->emptiest[i], &moment->holders[i]);
+    }
+    mend_json_end_array(json);
+    mend_json_integer(json, "lent_bytes", state->lent_bytes);
+    mend_json_integer(json, "usable_bytes", state->usable_bytes);
+    mend_json_integer(json, "retired_mappings", state->retired_mappings);
+    mend_json_integer(json, "retired_bytes", state->retired_bytes);
+    mend_json_end_object(json);
+}
+
+static void print_sizes(mend_json *json, const mend_replay_costs *costs, size_t cause)
+{
+    mend_json_begin_array(json, "by_chunk_size");
+    for (size_t i = 0; i < MEND_CAUSE_CLASSES; i++) {
+        if (costs->by_size[cause][i].chunks == 0 && costs->by_size[cause][i].time_ns == 0) {
+            continue;
+        }
+        mend_json_begin_object(json, NULL);
+        if (mend_cause_class_bytes(i) == UINT64_MAX) {
+            mend_json_null(json, "up_to_bytes");
+        } else {
+            mend_json_integer(json, "up_to_bytes", mend_cause_class_bytes(i));
+        }
+        mend_json_integer(json, "chunks", costs->by_size[cause][i].chunks);
+        mend_json_number(json, "us", (double)costs->by_size[cause][i].time_ns / 1000, 3);
+        mend_json_end_object(json);
+    }
+    mend_json_end_array(json);
+}
+
+static void print_costs(mend_json *json, const char *key, const mend_replay_costs *costs)
+{
+    mend_json_begin_object(json, key);
+    for (size_t cause = 0; cause < MEND_CAUSE_COUNT; cause++) {
+        mend_json_begin_object(json, cause_names[cause]);
+        mend_json_number(json, "us", (double)costs->by_cause[cause].time_ns / 1000, 3);
+        mend_json_integer(json, "calls", costs->by_cause[cause].calls);
+        if (cause <= MEND_CAUSE_undoing) {
+            print_sizes(json, costs, cause);
+        }
+        mend_json_end_object(json);
+    }
+    mend_json_end_object(json);
+}
+
+void mend_replay_explain_json(mend_json *json, const mend_replay_result *result)
+{
+    const mend_replay_explanation *explanation = result->explanation;
+    mend_json_begin_object(json, "explain");
+    if (explanation->knows_memory) {
+        mend_json_begin_object(json, "memory");
+        for (size_t i = 0; i < MEND_MOMENT_COUNT; i++) {
+            print_moment(json, moment_names[i], &explanation->moments[i]);
+        }
+        mend_json_end_object(json);
+    } else {
+        mend_json_null(json, "memory");
+    }
+    print_costs(json, "driver_time", &explanation->costs);
+    print_costs(json, "driver_time_second_half", &explanation->costs_second_half);
+    mend_json_end_object(json);
+}

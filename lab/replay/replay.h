@@ -1,0 +1,27 @@
+/*
+ * Replays a trace through an allocation policy on a device, and measures: at a given capacity, or
+ * at the smallest that is enough. This is the engine of `mend replay` and of `mend demo`.
+ */
+#ifndef MEND_LAB_REPLAY_REPLAY_H
+#define MEND_LAB_REPLAY_REPLAY_H
+
+#include <stdbool.h>
+
+#include "lab/replay/run.h"
+#include "lab/support/capacity.h"
+#include "lab/trace/trace.h"
+
+/* A policy of that name can run on the device. */
+bool mend_replay_knows_policy(const char *policy, mend_replay_device device);
+
+/*
+ * Replays `trace` through `policy` at `capacity` and fills *result, which the caller clears.
+ * Running out of memory is a result, not a failure. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
+ * unknown policy; MEND_ERROR_NO_DRIVER, MEND_ERROR_NO_DEVICE and other reasons why the device
+ * cannot be opened; MEND_ERROR_OUT_OF_HOST_MEMORY. Several threads may replay the same trace.
+ */
+mend_result mend_replay_run(const mend_trace *trace, const char *policy,
+                            const mend_capacity *capacity, const mend_replay_options *options,
+                            mend_replay_result *result);
+
+#endif

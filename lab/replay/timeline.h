@@ -1,0 +1,21 @@
+/* Live and reserved memory over time, as a table for programs that draw. */
+#ifndef MEND_LAB_REPLAY_TIMELINE_H
+#define MEND_LAB_REPLAY_TIMELINE_H
+
+#include <stdio.h>
+
+#include "lab/replay/print.h"
+
+/* The columns' names. */
+void mend_replay_timeline_head(FILE *out);
+
+/*
+ * At most MEND_REPLAY_TIMELINE_ROWS rows of a run, each for a stretch of events of the same length
+ * up to where the run ended: the run's name, the last event of the stretch, and the largest values
+ * in it. The run was sampled at every event.
+ */
+enum { MEND_REPLAY_TIMELINE_ROWS = 600 };
+
+void mend_replay_timeline_write(FILE *out, const mend_replay_row *row);
+
+#endif

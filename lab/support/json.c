@@ -1,0 +1,125 @@
+#include "lab/support/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Bytes of the UTF-8 character at `text`; 0 when there is none. */
+static size_t character_bytes(const unsigned char *text)
+{
+    static const struct {
+        unsigned char first_low, first_high, second_low, second_high;
+        size_t bytes;
+    } forms[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+        if (text[0] < forms[i].first_low || text[0] > forms[i].first_high) {
+            continue;
+        }
+        bool valid = forms[i].bytes == 1 ||
+                     (text[1] >= forms[i].second_low && text[1] <= forms[i].second_high);
+        for (size_t k = 2; k < forms[i].bytes && valid; k++) {
+            valid = text[k] >= 0x80 && text[k] <= 0xbf;
+        }
+        return valid ? forms[i].bytes : 0;
+    }
+    return 0;
+}
+
+static void write_string(FILE *out, const char *value)
+{
+    const unsigned char *text = (const unsigned char *)value;
+    fputc('"', out);
+    while (*text != 0) {
+        size_t bytes = character_bytes(text);
+        if (bytes == 0) {
+            fputs("\\ufffd", out);
+            bytes = 1;
+        } else if (*text == '"' || *text == '\\') {
+            fprintf(out, "\\%c", *text);
+        } else if (*text < 0x20 || *text == 0x7f) {
+            fprintf(out, "\\u%04x", *text);
+        } else {
+            fwrite(text, 1, bytes, out);
+        }
+        text += bytes;
+    }
+    fputc('"', out);
+}
+
+static void begin_value(mend_json *json, const char *key)
+{
+    if (json->needs_comma) {
+        fputs(", ", json->out);
+    }
+    if (key != NULL) {
+        write_string(json->out, key);
+        fputs(": ", json->out);
+    }
+    json->needs_comma = true;
+}
+
+void mend_json_begin_object(mend_json *json, const char *key)
+{
+    begin_value(json, key);
+    fputc('{', json->out);
+    json->needs_comma = false;
+}
+
+void mend_json_end_object(mend_json *json)
+{
+    fputc('}', json->out);
+    json->needs_comma = true;
+}
+
+void mend_json_begin_array(mend_json *json, const char *key)
+{
+    begin_value(json, key);
+    fputc('[', json->out);
+    json->needs_comma = false;
+}
+
+void mend_json_end_array(mend_json *json)
+{
+    fputc(']', json->out);
+    json->needs_comma = true;
+}
+
+void mend_json_string(mend_json *json, const char *key, const char *value)
+{
+    begin_value(json, key);
+    write_string(json->out, value);
+}
+
+void mend_json_integer(mend_json *json, const char *key, uint64_t value)
+{
+    begin_value(json, key);
+    fprintf(json->out, "%" PRIu64, value);
+}
+
+/* The program never leaves the C locale: the point is a point. */
+void mend_json_number(mend_json *json, const char *key, double value, int digits)
+{
+    if (!isfinite(value)) {
+        mend_json_null(json, key);
+        return;
+    }
+    begin_value(json, key);
+    fprintf(json->out, "%.*f", digits, value);
+}
+
+void mend_json_bool(mend_json *json, const char *key, bool value)
+{
+    begin_value(json, key);
+    fputs(value ? "true" : "false", json->out);
+}
+
+void mend_json_null(mend_json *json, const char *key)
+{
+    begin_value(json, key);
+    fputs("null", json->out);
+}

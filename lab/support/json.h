@@ -1,0 +1,28 @@
+/* Writes JSON, value by value: commas, quotes and escapes are its business. */
+#ifndef MEND_LAB_SUPPORT_JSON_H
+#define MEND_LAB_SUPPORT_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct mend_json {
+    FILE *out;
+    bool needs_comma;
+} mend_json;
+
+/* `key` is the name of the value in the object under way, NULL in an array and at the top. */
+void mend_json_begin_object(mend_json *json, const char *key);
+void mend_json_end_object(mend_json *json);
+void mend_json_begin_array(mend_json *json, const char *key);
+void mend_json_end_array(mend_json *json);
+
+/* Bytes that are not UTF-8 become U+FFFD. */
+void mend_json_string(mend_json *json, const char *key, const char *value);
+void mend_json_integer(mend_json *json, const char *key, uint64_t value);
+/* With at most `digits` behind the point; null when it is not finite. */
+void mend_json_number(mend_json *json, const char *key, double value, int digits);
+void mend_json_bool(mend_json *json, const char *key, bool value);
+void mend_json_null(mend_json *json, const char *key);
+
+#endif

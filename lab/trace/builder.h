@@ -1,0 +1,60 @@
+/*
+ * Makes a trace event by event. A failure is kept and reported by finish, so that readers and
+ * generators need not ask after each event.
+ */
+#ifndef MEND_LAB_TRACE_BUILDER_H
+#define MEND_LAB_TRACE_BUILDER_H
+
+#include "base/pointer_map.h"
+#include "lab/trace/trace.h"
+
+/* What a trace may take of the host's memory: some GiB at most. */
+#define MEND_TRACE_MAX_EVENTS (UINT64_C(1) << 26)
+
+enum { MEND_TRACE_MAX_STREAMS = 4096, MEND_TRACE_MAX_THREADS = 65536 };
+
+typedef struct mend_trace_builder {
+    mend_trace *trace;
+    size_t event_room;
+    uint64_t *block_sizes;
+    size_t block_room;
+    size_t stream_room;
+    uint64_t salt;            /* odd, and nobody's to know who makes files */
+    mend_pointer_map streams; /* key of a name to index + 1; so are the threads */
+    mend_pointer_map threads;
+    uint64_t live_bytes;
+    size_t event_limit;  /* MEND_TRACE_MAX_EVENTS, or fewer */
+    mend_result failure; /* the first; MEND_OK while there is none */
+} mend_trace_builder;
+
+/* Who does something: what the columns Stream and Thread hold. */
+typedef struct mend_trace_actor {
+    uint64_t stream;
+    uint64_t thread;
+} mend_trace_actor;
+
+/* A key for a table of any number but UINT64_MAX: never 0, different for each, and spread out in a
+ * way that is another in each trace, so that no file can have all its keys meet in one place. */
+static inline uint64_t mend_trace_key(const mend_trace_builder *builder, uint64_t number)
+{
+    uint64_t key = (number + 1) * builder->salt;
+    return (key ^ key >> 32) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+void mend_trace_builder_init(mend_trace_builder *builder, const char *name);
+
+/* The number of the new block; 0 after a failure. */
+uint32_t mend_trace_builder_alloc(mend_trace_builder *builder, uint64_t size_bytes,
+                                  mend_trace_actor actor);
+
+/* `block` is one that alloc gave and that is live. */
+void mend_trace_builder_free(mend_trace_builder *builder, uint32_t block, mend_trace_actor actor);
+
+/* Gives the trace to the caller, or fails with what failed first: MEND_ERROR_OUT_OF_HOST_MEMORY,
+ * MEND_ERROR_INVALID_ARGUMENT (too many streams, threads or blocks; too much live memory). */
+mend_result mend_trace_builder_finish(mend_trace_builder *builder, mend_trace **trace);
+
+/* Frees what the builder still holds; legal after finish. */
+void mend_trace_builder_clear(mend_trace_builder *builder);
+
+#endif

@@ -1,0 +1,260 @@
+#include "lab/workloads/workload.h"
+
+#include <string.h>
+
+#include "base/align.h"
+#include "base/error.h"
+#include "lab/support/capacity.h"
+#include "lab/workloads/generators.h"
+
+enum { MAX_PARAMETERS = 8, MAX_SPEC_BYTES = 512 };
+
+typedef struct stress_parameter {
+    const char *name; /* NULL ends the list */
+    uint64_t value;   /* by default */
+    uint64_t most;
+    bool is_size; /* in bytes; else a plain number */
+} stress_parameter;
+
+typedef struct stress_workload {
+    const char *name;
+    const char *what;
+    void (*generate)(const uint64_t *parameters, mend_random *random, mend_population *population);
+    stress_parameter parameters[MAX_PARAMETERS];
+} stress_workload;
+
+static const char prefix[] = "stress:";
+
+#define SEED                                                                                       \
+    {                                                                                              \
+        "seed", 7, UINT64_MAX, false                                                               \
+    }
+#define SIZE(name, value)                                                                          \
+    {                                                                                              \
+        name, value, MEND_TIB, true                                                                \
+    }
+#define COUNT(name, value, most)                                                                   \
+    {                                                                                              \
+        name, value, most, false                                                                   \
+    }
+
+/* The seed is the first of each, the size of the population, where there is one, the second. */
+static const stress_workload workloads[] = {
+    {"checkerboard",
+     "fills with blocks of lo..hi, frees one of every so many, asks for more than any hole",
+     mend_stress_checkerboard,
+     {SEED, SIZE("live", 4 * MEND_GIB), SIZE("lo", 6 * MEND_MIB), SIZE("hi", 30 * MEND_MIB),
+      COUNT("every", 3, 1000), COUNT("rounds", 2, 1000)}},
+    {"small-pins",
+     "phases of large blocks, each leaving a few small ones behind for ever",
+     mend_stress_small_pins,
+     {SEED, SIZE("live", 6 * MEND_GIB), SIZE("pin", 3 * MEND_MIB / 2), COUNT("pins", 24, 10000),
+      COUNT("phases", 10, 1000)}},
+    {"phase-shift",
+     "sizes change from phase to phase while a random part of each phase survives",
+     mend_stress_phase_shift,
+     {SEED, SIZE("live", 8 * MEND_GIB), COUNT("phases", 12, 1000), COUNT("survivors", 15, 90)}},
+    {"many-streams",
+     "demand wanders from stream to stream",
+     mend_stress_many_streams,
+     {SEED, SIZE("live", 4 * MEND_GIB), COUNT("streams", 12, 1000), COUNT("turns", 36, 10000)}},
+    {"staircase",
+     "buffers grow by being allocated anew a little larger, over a fixed base",
+     mend_stress_staircase,
+     {SEED, SIZE("base", MEND_GIB), SIZE("top", MEND_GIB), SIZE("step", 14 * MEND_MIB)}},
+    {"random-mix",
+     "sizes from 512 B to hi, each power of two as likely, with random lifetimes",
+     mend_stress_random_mix,
+     {SEED, SIZE("live", 8 * MEND_GIB), SIZE("hi", MEND_GIB),
+      COUNT("allocations", 20000, 10000000)}},
+    {"rmm-random",
+     "RMM's benchmark random_allocations: uniform sizes up to max, one stream, ends empty",
+     mend_stress_rmm_random,
+     {SEED, SIZE("live", 16000 * MEND_MIB), SIZE("max", 4 * MEND_GIB),
+      COUNT("allocations", 1000, 10000000)}},
+    {"rmm-streams",
+     "RMM's benchmark multi_stream_allocations: a buffer for each kernel, on the next stream",
+     mend_stress_rmm_streams,
+     {SEED, SIZE("size", 512), COUNT("streams", 4, 1000), COUNT("kernels", 4, 100000),
+      COUNT("rounds", 1000, 100000)}},
+};
+enum { WORKLOAD_COUNT = sizeof(workloads) / sizeof(*workloads) };
+
+bool mend_workload_is_spec(const char *text)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static mend_result fail(const char *spec, const char *reason, const char *what)
+{
+    return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: %s \"%.60s\"", spec, reason, what);
+}
+
+/* What a workload is made with: values by place, and which of them the text gives. */
+typedef struct given_values {
+    uint64_t value[MAX_PARAMETERS];
+    bool is_given[MAX_PARAMETERS];
+} given_values;
+
+static mend_result read_value(const char *spec, const stress_parameter *parameter, const char *text,
+                              bool may_be_0, uint64_t *value)
+{
+    /* A plain number is read like a size without a unit. */
+    bool has_unit = strpbrk(text, "BbKkMmGgTtIi.") != NULL;
+    if (parameter->is_size && mend_is_fraction_of_bytes(text)) {
+        return fail(spec, "a size in bytes has no fraction:", text);
+    }
+    if (!mend_parse_bytes(text, value) || (has_unit && !parameter->is_size) ||
+        *value > parameter->most || (*value == 0 && !may_be_0)) {
+        return fail(spec, "bad value", text);
+    }
+    return MEND_OK;
+}
+
+/* Reads "name=value" into the parameter's place. */
+static mend_result read_parameter(const char *spec, const stress_workload *workload,
+                                  char *assignment, given_values *given)
+{
+    char *equals = strchr(assignment, '=');
+    if (equals == NULL) {
+        return fail(spec, "not parameter=value:", assignment);
+    }
+    *equals = 0;
+    for (size_t i = 0; i < MAX_PARAMETERS && workload->parameters[i].name != NULL; i++) {
+        const stress_parameter *parameter = &workload->parameters[i];
+        if (strcmp(parameter->name, assignment) != 0) {
+            continue;
+        }
+        if (given->is_given[i]) {
+            return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: %s is given twice", spec,
+                             parameter->name);
+        }
+        given->is_given[i] = true;
+        return read_value(spec, parameter, equals + 1, i == 0, &given->value[i]);
+    }
+    return fail(spec, "no such parameter:", assignment);
+}
+
+static const stress_workload *find_workload(const char *name)
+{
+    for (size_t i = 0; i < WORKLOAD_COUNT; i++) {
+        if (strcmp(workloads[i].name, name) == 0) {
+            return &workloads[i];
+        }
+    }
+    return NULL;
+}
+
+/* The value of a parameter that the workload may not have. */
+static uint64_t value_named(const stress_workload *workload, const given_values *given,
+                            const char *name, uint64_t otherwise)
+{
+    for (size_t i = 0; i < MAX_PARAMETERS && workload->parameters[i].name != NULL; i++) {
+        if (strcmp(workload->parameters[i].name, name) == 0) {
+            return given->value[i];
+        }
+    }
+    return otherwise;
+}
+
+/* The text behind "?": "name=value&name=value". */
+static mend_result read_parameters(const char *spec, const stress_workload *workload, char *list,
+                                   given_values *given)
+{
+    for (char *part; (part = strsep(&list, "&")) != NULL;) {
+        mend_result result = read_parameter(spec, workload, part, given);
+        if (result != MEND_OK) {
+            return result;
+        }
+    }
+    if (value_named(workload, given, "lo", 0) > value_named(workload, given, "hi", UINT64_MAX)) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: lo is more than hi", spec);
+    }
+    return MEND_OK;
+}
+
+static mend_result read_spec(const char *spec, uint64_t seed, const stress_workload **found,
+                             given_values *given)
+{
+    char text[MAX_SPEC_BYTES];
+    if (!mend_workload_is_spec(spec) || strlen(spec) >= sizeof(text)) {
+        return fail(spec, "not a workload:", spec);
+    }
+    memcpy(text, spec + strlen(prefix), strlen(spec) - strlen(prefix) + 1);
+    char *list = text;
+    const char *name = strsep(&list, "?");
+    const stress_workload *workload = find_workload(name);
+    if (workload == NULL) {
+        return fail(spec, "no such workload:", name);
+    }
+    *given = (given_values){.is_given = {false}};
+    for (size_t i = 0; i < MAX_PARAMETERS; i++) {
+        given->value[i] = workload->parameters[i].value;
+    }
+    if (seed != 0) {
+        given->value[0] = seed;
+    }
+    *found = workload;
+    return read_parameters(spec, workload, list, given);
+}
+
+mend_result mend_workload_generate_within(const char *spec, uint64_t seed, size_t most_events,
+                                          mend_trace **trace)
+{
+    const stress_workload *workload = NULL;
+    given_values given;
+    mend_result result = read_spec(spec, seed, &workload, &given);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_trace_builder builder;
+    mend_trace_builder_init(&builder, spec);
+    builder.event_limit = most_events;
+    mend_population population;
+    mend_population_init(&population, &builder);
+    mend_random random = {.state = given.value[0]};
+    if (builder.failure == MEND_OK) {
+        workload->generate(given.value, &random, &population);
+        if (builder.failure == MEND_OK && builder.trace->event_count == 0) {
+            builder.failure = fail(spec, "makes no events:", workload->name);
+        }
+    }
+    mend_population_clear(&population);
+    result = mend_trace_builder_finish(&builder, trace);
+    mend_trace_builder_clear(&builder);
+    return result;
+}
+
+mend_result mend_workload_generate(const char *spec, uint64_t seed, mend_trace **trace)
+{
+    return mend_workload_generate_within(spec, seed, MEND_TRACE_MAX_EVENTS, trace);
+}
+
+static void format_default(const stress_parameter *parameter, char *text, size_t size)
+{
+    uint64_t value = parameter->value;
+    if (!parameter->is_size) {
+        snprintf(text, size, "%llu", (unsigned long long)value);
+    } else if (value % MEND_GIB == 0) {
+        snprintf(text, size, "%lluGiB", (unsigned long long)(value / MEND_GIB));
+    } else if (value % MEND_MIB == 0) {
+        snprintf(text, size, "%lluMiB", (unsigned long long)(value / MEND_MIB));
+    } else if (value % MEND_KIB == 0) {
+        snprintf(text, size, "%lluKiB", (unsigned long long)(value / MEND_KIB));
+    } else {
+        snprintf(text, size, "%lluB", (unsigned long long)value);
+    }
+}
+
+void mend_workload_list(FILE *out)
+{
+    for (size_t i = 0; i < WORKLOAD_COUNT; i++) {
+        fprintf(out, "%s%s\n    %s\n    ", prefix, workloads[i].name, workloads[i].what);
+        for (size_t k = 0; k < MAX_PARAMETERS && workloads[i].parameters[k].name != NULL; k++) {
+            char value[32];
+            format_default(&workloads[i].parameters[k], value, sizeof(value));
+            fprintf(out, "%s%s=%s", k == 0 ? "?" : "&", workloads[i].parameters[k].name, value);
+        }
+        fputc('\n', out);
+    }
+}
