@@ -4,8 +4,8 @@
     bench/report.py --mend build/release/api/cli/mend [--rows rows.json] TRACE|WORKLOAD...
 
 One table for each figure, a row for each workload and a column for each allocator, with the target
-and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, one
-table of Mend beside PyTorch's two allocators. All on the simulated device; driver time by both
+and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, three
+tables of Mend beside PyTorch's two allocators. All on the simulated device; driver time by both
 built-in price lists, `reference` and `per-mapping`. With --rows, runs are kept in that file and not
 made again; --again NAME,... makes those of some allocators anew.
 """
@@ -243,7 +243,7 @@ def print_summary(title, names, runs, policies):
     print()
 
 
-# ---- all in one table ----------------------------------------------------------------------------
+# ---- Mend beside PyTorch's two -------------------------------------------------------------------
 
 COMPACT = ("mend", "caching", "expandable")
 COMPACT_FIGURES = {"fit": "fit factor", "reserved": "reserved / live",
@@ -268,18 +268,36 @@ def missed(name, streams, runs):
             if "**no**" in verdict(figure, name, streams, runs, ["mend"])[1]]
 
 
+# The tables: a title, and the figures that are its columns.
+COMPACT_TABLES = (("Memory", ("fit", "reserved")),
+                  ("Driver time, with memory without limit", ("time", "mapping_time", "calls")),
+                  ("Near the limit", ("waits", "time_near_limit", "mapping_time_near_limit")))
+
+
+def compact_rows(figures, names, streams, runs, policies):
+    """One table's columns, by their headings, a value for each workload."""
+    columns = {"workload": names}
+    for figure in figures:
+        columns[COMPACT_FIGURES[figure]] = [compact_cell(figure, name, runs) for name in names]
+        if figure == "fit" and "mend:quiet" in policies:
+            _, form, nothing, _ = FIGURES["fit"]
+            values = [value_of("fit", name, "mend:quiet", runs) for name in names]
+            columns["`mend:quiet`"] = [nothing if value is None else form.format(value)
+                                       for value in values]
+    if figures == COMPACT_TABLES[-1][1]:
+        columns["not met"] = [", ".join(missed(name, streams[name], runs)) for name in names]
+    return columns
+
+
 def print_compact(names, streams, runs, policies):
-    quiet = "mend:quiet" in policies
-    headings = list(COMPACT_FIGURES.values())
-    headings[1:1] = ["`mend:quiet`"] * quiet
-    print("| workload |", " | ".join(headings), "| not met |")
-    print("|---" * (len(headings) + 2) + "|")
-    for name in names:
-        cells = [compact_cell(figure, name, runs) for figure in COMPACT_FIGURES]
-        if quiet:
-            value = value_of("fit", name, "mend:quiet", runs)
-            cells[1:1] = [FIGURES["fit"][2] if value is None else FIGURES["fit"][1].format(value)]
-        print("|", " | ".join([name, *cells, ", ".join(missed(name, streams[name], runs))]), "|")
+    for title, figures in COMPACT_TABLES:
+        columns = compact_rows(figures, names, streams, runs, policies)
+        print(f"**{title}**\n")
+        print("|", " | ".join(columns), "|")
+        print("|---" * len(columns) + "|")
+        for cells in zip(*columns.values()):
+            print("|", " | ".join(cells), "|")
+        print()
 
 
 def main():
@@ -291,7 +309,7 @@ def main():
     parser.add_argument("--again", metavar="POLICY,...", help="do not use those of these")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--compact", action="store_true",
-                        help="one table; each cell: mend / caching / expandable")
+                        help="three tables; each cell: mend / caching / expandable")
     parser.add_argument("workloads", nargs="+", metavar="TRACE|WORKLOAD")
     arguments = parser.parse_args()
     policies = [policy for policy in arguments.policies.split(",")

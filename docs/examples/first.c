@@ -15,7 +15,7 @@ int main(void)
     }
     if (mend_pool_create(&config, &pool) == MEND_OK &&
         mend_alloc(pool, 3ull << 30, NULL, &weights) == MEND_OK) { /* 3 GiB, default stream */
-        printf("3 GiB of device memory at %p\n", weights);
+        printf("3 GiB of device memory allocated\n");
         mend_free(pool, weights, NULL); /* after all work queued on that stream so far */
     } else {
         mend_error error = MEND_ERROR_INIT;

@@ -35,7 +35,8 @@ def compact():
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         report.print_compact(["one"], {"one": 1}, RUNS, ["mend", "caching", "expandable"])
-    head, _, line = out.getvalue().splitlines()
+    lines = [line for line in out.getvalue().splitlines() if line.startswith("| ")]
+    head, line = "".join(lines[0::2]), "".join(lines[1::2])
     return dict(zip([cell.strip(" `.") for cell in head.split("|")[1:-1]],
                     [cell.strip() for cell in line.split("|")[1:-1]])), head, line
 
