@@ -65,7 +65,7 @@ def memory_of(row):
     return {
         "live": moment["live_bytes"],
         "not live": moment["reserved_bytes"] - moment["live_bytes"],
-        "wholly free": moment["unmapped_bytes"] + total([small, large], ["whole"]),
+        "empty": moment["unmapped_bytes"] + total([small, large], ["whole"]),
         "edges": total([large], ["edge"]),
         "holes": total([large], ["hole"]),
         "small zone": total([small], ["edge", "hole"]),
@@ -83,7 +83,7 @@ def print_memory(rows):
     print("|---" * (2 + len(heads)) + "|")
     for row in rows:
         memory = memory_of(row)
-        causes = ["wholly free", "edges", "holes", "small zone"]
+        causes = ["empty", "edges", "holes", "small zone"]
         assert memory["not live"] == sum(memory[cause] for cause in causes)
         percents = [f"{100 * memory[head] / row['peak_live_bytes']:.2f}" for head in heads]
         print("|", " | ".join([name_of(row), capacity_of(row)] + percents), "|")

@@ -278,7 +278,7 @@ mend_result mend_peer_create_gmlake(const mend_peer_config *config, mend_peer **
     }
     model->peer.operations = &gmlake_operations;
     model->config = *config;
-    mend_mutex_init(&model->mutex, MEND_RANK_MAKING); /* the small requests' own comes after it */
+    mend_mutex_init(&model->mutex, MEND_RANK_GROW); /* the small requests' own comes after it */
     gmlake_init_trees(model);
     mend_list_init(&model->segments);
     mend_list_init(&model->stitched_order);

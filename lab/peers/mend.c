@@ -66,7 +66,7 @@ static mend_result create(const mend_peer_config *config, bool is_quiet, mend_pe
     pool_config.device = config->device;
     pool_config.driver = config->driver;
     pool_config.limit_bytes = config->limit_bytes;
-    pool_config.swap_when_full = is_quiet;
+    pool_config.compact_when_full = is_quiet;
     mend_result result = mend_pool_create(&pool_config, &adapter->pool);
     if (result != MEND_OK) {
         free(adapter);

@@ -12,7 +12,7 @@ enum { TEXT_BYTES = 64, SHOWN_EMPTIEST = 4 };
 
 static const char *const zone_names[MEND_ZONE_COUNT] = {"small zone", "large zone"};
 static const char *const place_names[MEND_FREE_PLACES] = {
-    "wholly free chunks", "edges of partly used chunks", "holes of partly used chunks"};
+    "empty chunks", "edges of partly used chunks", "holes of partly used chunks"};
 static const char *const reason_names[MEND_FREE_REASONS] = {
     "usable, idle", "usable, own stream", "waits for other streams", "waits for the context",
     "held for graphs"};
@@ -183,7 +183,7 @@ static uint64_t missing_bytes(const mend_replay_moment *moment, uint64_t room_by
 {
     uint64_t movable_bytes = room_bytes + moment->state.unmapped_bytes;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        const uint64_t *whole = moment->state.free_bytes[zone][MEND_FREE_WHOLE];
+        const uint64_t *whole = moment->state.free_bytes[zone][MEND_FREE_EMPTY];
         movable_bytes += whole[MEND_FREE_IDLE] + whole[MEND_FREE_OWN];
     }
     return moment->size_bytes > movable_bytes ? moment->size_bytes - movable_bytes : 0;
@@ -194,11 +194,11 @@ static void print_totals(FILE *out, const mend_replay_result *result)
     const mend_replay_moment *moments = result->explanation->moments;
     line live = {.what = "live"};
     line free_line = {.what = "reserved and not live"};
-    line unmapped = {.what = "wholly free chunks mapped nowhere"};
+    line unmapped = {.what = "empty chunks mapped nowhere"};
     line room = {.what = "not reserved, of the capacity"};
     line request = {.what = "asked for"};
     line usable = {.what = "longest usable stretch"};
-    line missing = {.what = "missing: asked for, less wholly free chunks and room"};
+    line missing = {.what = "missing: asked for, less empty chunks and room"};
     line lent = {.what = "live small blocks in the large zone"};
     line retired = {.what = "addresses of retired mappings"};
     for (size_t i = 0; i < MEND_MOMENT_COUNT; i++) {

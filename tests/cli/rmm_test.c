@@ -198,7 +198,7 @@ MEND_TEST(rmm, an_arenas_small_block_freed_on_another_stream_costs_a_wait)
 
 MEND_TEST(rmm, arenas_give_their_superblocks_back_when_memory_is_out)
 {
-    /* Three superblocks of 1 MiB in the arena of stream 1, wholly free, and 4 MiB in all. */
+    /* Three superblocks of 1 MiB in the arena of stream 1, empty, and 4 MiB in all. */
     mend_replay_result result = replay_text(TRACE_HEAD "0,0,allocate,1,1048576,1\n"
                                                        "0,1,allocate,2,1048576,1\n"
                                                        "0,2,allocate,3,1048576,1\n"

@@ -56,7 +56,7 @@ CONTRACT_TEST(contract_mapping, lies_over_no_other)
     EXPECT_OK(c->driver->address_free(c->driver, address, 3 * size));
 }
 
-/* Two chunks in the place of one, with a hole between them, as a swap leaves it. */
+/* Two chunks in the place of one, with a hole between them, as a compaction leaves it. */
 CONTRACT_TEST(contract_mapping, another_chunk_takes_the_place)
 {
     uint64_t address = contract_reserve(c, 4 * c->page);

@@ -43,7 +43,7 @@ class Line:
 
 
 def room_of(path):
-    """vmm/heap/fit.c -> vmm/heap; lab/replay/rig.c -> lab/replay."""
+    """vmm/policy/fit.c -> vmm/policy; lab/replay/rig.c -> lab/replay."""
     return "/".join(path.split("/")[:2])
 
 

@@ -13,16 +13,16 @@ typedef struct scenario_way {
     mend_result result;
     uint64_t placed_in_run;
     uint64_t placed_by_extension;
-    uint64_t placed_afresh;
+    uint64_t placed_at_new_address;
     uint64_t chunks_moved;
     uint64_t chunks_created;
     uint64_t chunks_released;
     uint64_t stream_waits;
     uint64_t host_waits;
     uint64_t pressure_calls;
-    uint64_t swaps;
+    uint64_t compactions;
     uint64_t chunks_remade;
-    uint64_t moves_spared;
+    uint64_t moves_avoided;
     uint64_t streams;    /* the pool gets to know */
     uint64_t events;     /* more than before, on the device */
     bool unmaps_retired; /* some retired mapping is gone */
@@ -44,7 +44,7 @@ typedef struct scenario {
     scenario_way way;
     scenario_kind kind;
     int allow_stream_waits; /* of the config */
-    int swap_when_full;     /* of the config */
+    int compact_when_full;  /* of the config */
 } scenario;
 
 extern const scenario scenarios[];

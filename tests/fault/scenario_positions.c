@@ -191,7 +191,7 @@ static const scenario *find(const char *name)
     X(extension_behind_a_stream_wait)                                                              \
     X(after_a_host_wait_for_a_fence)                                                               \
     X(after_a_wait_for_the_context)                                                                \
-    X(for_any_stream_afresh)                                                                       \
+    X(for_any_stream_at_new_address)                                                               \
     X(for_any_stream_behind_a_fence_that_has_passed)                                               \
     X(for_any_stream_after_a_host_wait_for_a_fence)                                                \
     X(for_any_stream_after_a_wait_for_the_context)                                                 \
@@ -210,7 +210,7 @@ static const scenario *find(const char *name)
     X(defrag_into_chunks_that_fit)                                                                 \
     X(defrag_at_the_limit)                                                                         \
     X(defrag_with_nothing_to_do)                                                                   \
-    X(allocation_after_a_swap)                                                                     \
+    X(allocation_after_a_compact)                                                                  \
     X(free_that_records_a_fence)                                                                   \
     X(free_on_a_new_stream)                                                                        \
     X(free_of_a_shared_block)                                                                      \

@@ -16,7 +16,7 @@ static void shape_world(mend_world *world, const scenario *told)
     world->pool_config.small_request_bytes = 2 * MEND_KIB;
     world->pool_config.reserve_bytes = 4 * MEND_MIB;
     world->pool_config.allow_stream_waits = told->allow_stream_waits;
-    world->pool_config.swap_when_full = told->swap_when_full;
+    world->pool_config.compact_when_full = told->compact_when_full;
 }
 
 static bool makes_first_pool(const scenario *told)
@@ -188,7 +188,7 @@ static void check_world(scene *s)
     }
 }
 
-/* Blocks that a swap could not map again come back with the next one. */
+/* Blocks that a compaction could not map again come back with the next one. */
 static void map_again(scene *s)
 {
     if (s->run.world.pool != NULL && s->after.stats.unmapped_blocks > 0) {

@@ -88,16 +88,16 @@ void scene_judge_way(const scene *s)
 #define EXPECT_WAY(field) expect_difference(#field, way->field, before->field, after->field)
     EXPECT_WAY(placed_in_run);
     EXPECT_WAY(placed_by_extension);
-    EXPECT_WAY(placed_afresh);
+    EXPECT_WAY(placed_at_new_address);
     EXPECT_WAY(chunks_moved);
     EXPECT_WAY(chunks_created);
     EXPECT_WAY(chunks_released);
     EXPECT_WAY(stream_waits);
     EXPECT_WAY(host_waits);
     EXPECT_WAY(pressure_calls);
-    EXPECT_WAY(swaps);
+    EXPECT_WAY(compactions);
     EXPECT_WAY(chunks_remade);
-    EXPECT_WAY(moves_spared);
+    EXPECT_WAY(moves_avoided);
     EXPECT_WAY(streams);
 #undef EXPECT_WAY
     expect_difference("events", way->events, s->before.ledger.events, s->after.ledger.events);
@@ -193,9 +193,10 @@ static void expect_explained(const scene *s)
 }
 
 /* A swap before the one that failed stays; or this one could not map all it had unmapped. */
-static bool has_swapped(const scene *s)
+static bool has_compacted(const scene *s)
 {
-    return s->after.stats.swaps > s->before.stats.swaps || s->after.stats.unmapped_blocks > 0;
+    return s->after.stats.compactions > s->before.stats.compactions ||
+           s->after.stats.unmapped_blocks > 0;
 }
 
 #define EXPECT_SAME(field) expect_difference(#field, 0, before->field, after->field)
@@ -213,9 +214,9 @@ static void expect_blocks_unchanged(const scene *s)
     EXPECT_SAME(frees);
     EXPECT_SAME(placed_in_run);
     EXPECT_SAME(placed_by_extension);
-    EXPECT_SAME(placed_afresh);
+    EXPECT_SAME(placed_at_new_address);
     EXPECT_SAME(groups);
-    if (!has_swapped(s)) {
+    if (!has_compacted(s)) {
         EXPECT_SAME(chunks_moved);
     }
     if (s->told->kind == SCENARIO_CALL && s->told->call.action == LIMIT) {
@@ -235,7 +236,7 @@ static void expect_memory_unchanged(const scene *s)
     const mend_stats *after = &s->after.stats;
     EXPECT_SAME(reserved_bytes);
     EXPECT_SAME(free_bytes);
-    EXPECT_SAME(free_whole_bytes);
+    EXPECT_SAME(free_empty_bytes);
     EXPECT_SAME(free_partial_bytes);
     EXPECT_SAME(free_small_bytes);
     EXPECT_SAME(peak_reserved_bytes);
@@ -259,7 +260,7 @@ static void expect_memory_not_grown(const scene *s)
     const mend_stats *after = &s->after.stats;
     EXPECT_TRUE(after->reserved_bytes <= before->reserved_bytes);
     EXPECT_U64_EQ(before->reserved_bytes - after->reserved_bytes,
-                  before->free_whole_bytes - after->free_whole_bytes);
+                  before->free_empty_bytes - after->free_empty_bytes);
     EXPECT_SAME(free_partial_bytes);
     EXPECT_SAME(free_small_bytes);
     EXPECT_SAME(peak_reserved_bytes);
@@ -294,7 +295,7 @@ void scene_judge_failure(const scene *s)
     bool is_for_that = s->told->kind == SCENARIO_CALL &&
                        (s->told->call.action == TRIM || s->told->call.action == TRIM_WAIT ||
                         s->told->call.action == LIMIT);
-    /* Room for a swap may have been made so, or for a chunk of the right size. */
+    /* Room for a compaction may have been made so, or for a chunk of the right size. */
     bool gave_back = s->after.stats.chunks_released > s->before.stats.chunks_released;
     if (!is_documented(s) || is_slander(s)) {
         mend_test_fail(__FILE__, __LINE__, "the header does not speak of %s here",
@@ -306,9 +307,9 @@ void scene_judge_failure(const scene *s)
     }
     expect_blocks_unchanged(s);
     expect_device_unchanged(s);
-    if (is_for_that || (gave_back && scene_undo_worked(s) && !has_swapped(s))) {
+    if (is_for_that || (gave_back && scene_undo_worked(s) && !has_compacted(s))) {
         expect_memory_not_grown(s);
-    } else if (scene_undo_worked(s) && !has_swapped(s)) {
+    } else if (scene_undo_worked(s) && !has_compacted(s)) {
         expect_memory_unchanged(s);
     }
     expect_outputs_untouched(s);

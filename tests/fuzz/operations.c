@@ -39,7 +39,7 @@ static const struct {
     PLACE(legacy, 2, 0, 1),
     PLACE(threads, 3, 1, 2, 3),
     PLACE(thread_streams, 2, 0, 1),
-    PLACE(sibling, 2, 0, 1),
+    PLACE(peer_pool, 2, 0, 1),
 #undef PLACE
 };
 

@@ -47,12 +47,12 @@ FIXED_SEEDS_OF(trims_and_limits)
 FIXED_SEEDS_OF(streams_go)
 FIXED_SEEDS_OF(groups)
 FIXED_SEEDS_OF(callbacks)
-FIXED_SEEDS_OF(siblings)
-FIXED_SEEDS_OF(limits_of_siblings)
+FIXED_SEEDS_OF(peer_pools)
+FIXED_SEEDS_OF(limits_of_peer_pools)
 FIXED_SEEDS_OF(failing_calls)
 FIXED_SEEDS_OF(context_breaks)
 FIXED_SEEDS_OF(everything)
-FIXED_SEEDS_OF(swaps)
+FIXED_SEEDS_OF(compactions)
 
 MEND_TEST(interleave, fresh_seeds)
 {
@@ -111,7 +111,7 @@ static counter *make_counter(void)
 {
     static counter c;
     c.value = c.seen = 0;
-    mend_mutex_init(&c.outer, MEND_RANK_MAKING);
+    mend_mutex_init(&c.outer, MEND_RANK_GROW);
     mend_mutex_init(&c.inner, MEND_RANK_POOL);
     mend_condition_init(&c.changed);
     return &c;
@@ -260,8 +260,8 @@ MEND_TEST(schedule, a_deadlock_says_who_holds_what)
     EXPECT_TRUE(strstr(said, "Deadlock") != NULL && strstr(said, "waits to be woken") != NULL);
     EXPECT_TRUE(strstr(said, "how to run it again") != NULL);
     run_until_abort(wait_for_each_other, said, sizeof(said));
-    EXPECT_TRUE(strstr(said, "holds `making`") != NULL);
-    EXPECT_TRUE(strstr(said, "wants `making`") != NULL && strstr(said, "of thread 0") != NULL);
+    EXPECT_TRUE(strstr(said, "holds `grow`") != NULL);
+    EXPECT_TRUE(strstr(said, "wants `grow`") != NULL && strstr(said, "of thread 0") != NULL);
 }
 
 #ifndef NDEBUG

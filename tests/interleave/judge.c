@@ -14,8 +14,8 @@ static bool has_groups(const arena *a)
     return false;
 }
 
-/* Wholly free chunks, and what can be created; while groups hold on to memory, the latter alone;
- * where siblings do or did, who need not give it back in time, the former. */
+/* Empty chunks, and what can be created; while groups hold on to memory, the latter alone;
+ * where peer pools do or did, who need not give it back in time, the former. */
 static uint64_t room_of(arena *a, const mend_stats *stats)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
@@ -24,7 +24,7 @@ static uint64_t room_of(arena *a, const mend_stats *stats)
     uint64_t under_limit =
         stats->limit_bytes > stats->reserved_bytes ? stats->limit_bytes - stats->reserved_bytes : 0;
     uint64_t creatable = mend_align_down(mend_min_u64(on_device, under_limit), ARENA_PAGE_BYTES);
-    return (has_groups(a) ? 0 : stats->free_whole_bytes) + (a->has_siblings ? 0 : creatable);
+    return (has_groups(a) ? 0 : stats->free_empty_bytes) + (a->has_peer_pools ? 0 : creatable);
 }
 
 static void watch_pool(arena *a, int number, arena_thread *self)
@@ -34,7 +34,7 @@ static void watch_pool(arena *a, int number, arena_thread *self)
         return;
     }
     char finding[MEND_AUDIT_FINDING_BYTES];
-    bool is_quiet = !schedule_is_held(&pool->heap.making.mutex);
+    bool is_quiet = !schedule_is_held(&pool->heap.grow.mutex);
     if (!(is_quiet ? mend_observe_audit(&pool->heap, finding)
                    : mend_observe_audit_sums(&pool->heap, finding))) {
         arena_find(a, "pool %d: %s", number, finding);

@@ -155,7 +155,7 @@ bool arena_open_pool(arena *a, int pool)
     config.streams_may_vanish = p->may_vanish;
     config.knows_all_streams = p->knows_all;
     config.allow_stream_waits = p->may_not_wait ? -1 : 0;
-    config.swap_when_full = p->is_quiet;
+    config.compact_when_full = p->is_quiet;
     mend_pool *created = NULL;
     mend_result result = mend_pool_create(&config, &created);
     arena_expect(a, "pool_create", result, false);
@@ -171,7 +171,7 @@ static void create_pool(arena *a, const program_op *op)
         return;
     }
     pool->users++;
-    a->has_siblings = true;
+    a->has_peer_pools = true;
     arena_open_pool(a, op->pool);
     pool->users--;
 }

@@ -97,7 +97,7 @@ static bool open_world(arena *a)
 bool program_run(const program *p, const schedule_plan *plan, const char *banner, FILE *trace,
                  program_outcome *outcome)
 {
-    arena a = {.program = p, .outcome = outcome, .has_siblings = p->pools > 1};
+    arena a = {.program = p, .outcome = outcome, .has_peer_pools = p->pools > 1};
     outcome->finding[0] = '\0';
     outcome->allocations = outcome->refused = outcome->skipped = 0;
     catch_crashes(banner);

@@ -78,8 +78,8 @@ typedef struct program {
     bool may_vanish;      /* streams_may_vanish */
     bool knows_all;       /* knows_all_streams */
     bool may_not_wait;    /* allow_stream_waits off */
-    bool is_quiet;        /* swap_when_full: nothing is launched while calls that swap are made */
-    program_list before;  /* run alone, before the threads begin */
+    bool is_quiet; /* compact_when_full: nothing is launched while calls that compaction are made */
+    program_list before; /* run alone, before the threads begin */
     program_list work[SCHEDULE_THREADS];
     program_list in_callback[PROGRAM_CALLBACKS];
 } program;

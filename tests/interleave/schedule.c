@@ -24,7 +24,7 @@ typedef struct thread {
     pthread_mutex_t *wanted;       /* WANTS_LOCK; AWAITS_CONDITION: to be taken after it */
     const pthread_cond_t *awaited; /* AWAITS_CONDITION */
     pthread_mutex_t *held[MOST_HELD];
-    int held_count;
+    int frozen_count;
     uint32_t priority;
     const char *what; /* where it stands */
     const char *which;
@@ -52,7 +52,7 @@ int schedule_self(void)
 static const thread *holder_of(const run *r, const pthread_mutex_t *mutex)
 {
     for (int i = 0; i < r->count; i++) {
-        for (int j = 0; j < r->threads[i].held_count; j++) {
+        for (int j = 0; j < r->threads[i].frozen_count; j++) {
             if (r->threads[i].held[j] == mutex) {
                 return &r->threads[i];
             }
@@ -74,7 +74,7 @@ static mend_lock_rank rank_of(const pthread_mutex_t *mutex)
 static const char *name_of(const pthread_mutex_t *mutex)
 {
     static const char *const names[] = {
-        [MEND_RANK_PROCESS] = "process", [MEND_RANK_MAKING] = "making", [MEND_RANK_POOL] = "state",
+        [MEND_RANK_PROCESS] = "process", [MEND_RANK_GROW] = "grow", [MEND_RANK_POOL] = "state",
         [MEND_RANK_DRIVER] = "driver",   [MEND_RANK_LOG] = "log",
     };
     return names[rank_of(mutex)];
@@ -99,7 +99,7 @@ static void explain(const run *r, FILE *out)
         } else if (t->state == AWAITS_CONDITION) {
             fprintf(out, ", waits to be woken");
         }
-        for (int j = 0; j < t->held_count; j++) {
+        for (int j = 0; j < t->frozen_count; j++) {
             fprintf(out, "%s `%s` %p", j == 0 ? ", holds" : " and", name_of(t->held[j]),
                     (const void *)t->held[j]);
         }
@@ -282,7 +282,7 @@ static void *run_thread(void *argument)
     t->work->run(t->work->context);
     self = NULL;
     t->state = HAS_ENDED;
-    if (t->held_count > 0) {
+    if (t->frozen_count > 0) {
         give_up(r, "A thread ended with a lock");
     }
     bool is_last = true;
@@ -348,17 +348,17 @@ static bool is_point(const pthread_mutex_t *mutex)
 
 static void hold(pthread_mutex_t *mutex)
 {
-    if (self->held_count == MOST_HELD) {
+    if (self->frozen_count == MOST_HELD) {
         give_up(self->run, "Too many locks");
     }
-    self->held[self->held_count++] = mutex;
+    self->held[self->frozen_count++] = mutex;
 }
 
 static void let_go(const pthread_mutex_t *mutex)
 {
-    for (int i = self->held_count - 1; i >= 0; i--) {
+    for (int i = self->frozen_count - 1; i >= 0; i--) {
         if (self->held[i] == mutex) {
-            self->held[i] = self->held[--self->held_count];
+            self->held[i] = self->held[--self->frozen_count];
             return;
         }
     }

@@ -57,13 +57,13 @@ static bool overlaps_any(const model *m, uint64_t address, uint64_t size_bytes)
     return false;
 }
 
-/* With one stream, a request may fail only when wholly free chunks and the room under the limit
+/* With one stream, a request may fail only when empty chunks and the room under the limit
  * together do not hold it. */
 static void check_refusal(model *m, uint64_t size_bytes)
 {
     mend_stats stats = mend_world_stats(&m->world);
     uint64_t page = m->world.sim_config.page_bytes;
-    uint64_t room = stats.free_whole_bytes +
+    uint64_t room = stats.free_empty_bytes +
                     (stats.limit_bytes > stats.reserved_bytes
                          ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, page)
                          : 0);
@@ -194,9 +194,9 @@ static void step_defrag(model *m)
     mend_stats after = mend_world_stats(&m->world);
     EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
     EXPECT_U64_EQ(before.requested_bytes, after.requested_bytes);
-    EXPECT_U64_EQ(report.swaps, after.swaps - before.swaps);
-    EXPECT_TRUE(after.reserved_bytes - after.free_whole_bytes <=
-                before.reserved_bytes - before.free_whole_bytes - report.gained_bytes);
+    EXPECT_U64_EQ(report.compactions, after.compactions - before.compactions);
+    EXPECT_TRUE(after.reserved_bytes - after.free_empty_bytes <=
+                before.reserved_bytes - before.free_empty_bytes - report.gained_bytes);
 }
 
 /* A stream ends and another takes its place, often under the same handle. */
@@ -257,7 +257,7 @@ static void run_model(int stream_count, int steps, uint64_t seed)
     mend_world_init(&m.world);
     m.world.sim_config.memory_bytes = (16 + below(&m, 48)) * MEND_MIB;
     m.world.pool_config.allow_stream_waits = below(&m, 2) ? 0 : -1;
-    m.world.pool_config.swap_when_full = (int)below(&m, 2);
+    m.world.pool_config.compact_when_full = (int)below(&m, 2);
     ASSERT_TRUE(mend_world_open(&m.world));
     for (int i = 0; i < stream_count; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(m.world.sim, &m.streams[i]));

@@ -56,7 +56,7 @@ static uint64_t draw_size(program *p)
     return 1 + program_below(p, p->world.sim_config.memory_bytes / 3);
 }
 
-/* Wholly free chunks and the room under the limit together do not hold the request. */
+/* Empty chunks and the room under the limit together do not hold the request. */
 static void check_refusal(program *p, const program_call *call)
 {
     if (!program_claim(p, call->result == MEND_ERROR_OUT_OF_MEMORY, "an allocation: %s",
@@ -75,10 +75,10 @@ static void check_refusal(program *p, const program_call *call)
     uint64_t on_device = 0;
     uint64_t total = 0;
     p->driver->memory_info(p->driver, &on_device, &total);
-    uint64_t room = stats.free_whole_bytes + mend_min_u64(under_limit, on_device);
+    uint64_t room = stats.free_empty_bytes + mend_min_u64(under_limit, on_device);
     program_claim(p, call->size_bytes > room,
                   "%llu bytes were refused with %llu in whole chunks and room for %llu",
-                  (unsigned long long)call->size_bytes, (unsigned long long)stats.free_whole_bytes,
+                  (unsigned long long)call->size_bytes, (unsigned long long)stats.free_empty_bytes,
                   (unsigned long long)mend_min_u64(under_limit, on_device));
 }
 

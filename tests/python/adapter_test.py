@@ -161,7 +161,7 @@ assert all(e.reserved >= e.allocated and e.device == 0 for e in events[:count])
 
 
 class Struct(unittest.TestCase):
-    def test_functions_stand_in_the_order_of_the_source(self):
+    def test_functions_override_the_order_of_the_source(self):
         """_adapter.py hands over addresses in the order of struct Mend."""
         import re
 

@@ -31,7 +31,7 @@ static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, 
         if (chunk->address >= end) {
             break;
         }
-        if (!mend_chunk_is_whole(chunk)) {
+        if (!mend_chunk_is_empty(chunk)) {
             *behind = chunk->address + chunk->size_bytes;
             return chunk->address;
         }

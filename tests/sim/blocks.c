@@ -1,5 +1,5 @@
 /* Blocks: allocation, free, and the mistakes a program can make with pointers. */
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
 
@@ -158,7 +158,7 @@ bool trial_alloc(trial *t, const operation *op, int pool)
 static uint64_t efforts(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
-    return stats.host_waits + stats.pressure_calls + stats.sibling_trims + stats.swaps;
+    return stats.host_waits + stats.pressure_calls + stats.peer_pool_trims + stats.compactions;
 }
 
 bool trial_ask_room(trial *t, const operation *op)

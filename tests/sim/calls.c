@@ -322,7 +322,7 @@ static bool can_take(mend_mutex *mutex)
  * mapping that it undid is there again. */
 typedef struct held {
     uint64_t reservations;
-    uint64_t swaps;
+    uint64_t compactions;
     uint64_t refused;
 } held;
 
@@ -332,7 +332,7 @@ static held look_at_held(const trial *t, int pool)
     mend_driver_counters counters;
     mend_traced_driver_get(t->traced, &counters);
     return (held){.reservations = heap->space.reservation_count,
-                  .swaps = heap->counters.swaps,
+                  .compactions = heap->counters.compactions,
                   .refused = counters.call[MEND_CALL_unmap].failures +
                              counters.call[MEND_CALL_address_free].failures};
 }
@@ -341,7 +341,7 @@ static void judge_failed(trial *t, const trial_call *call, const held *before)
 {
     held after = look_at_held(t, call->pool);
     bool is_judged = call->result != MEND_OK && call->kind == CALL_ALLOC &&
-                     after.swaps == before->swaps && after.refused == before->refused &&
+                     after.compactions == before->compactions && after.refused == before->refused &&
                      t->pools[call->pool].pool->heap.chunks.missing_count == 0;
     trial_claim(t, TRIAL_RESULT, !is_judged || after.reservations <= before->reservations,
                 "a request that failed keeps addresses");
@@ -355,7 +355,7 @@ static void judge_remains(trial *t, const trial_call *call)
     trial_claim(t, TRIAL_RESULT, t->calling_kind != CALL_NONE || heap->blocks.promised_count == 0,
                 "call %d of the pool keeps room for a pointer", (int)call->kind);
     trial_claim(t, TRIAL_RESULT,
-                t->calling_kind != CALL_NONE || (can_take(&heap->making) && can_take(&heap->state)),
+                t->calling_kind != CALL_NONE || (can_take(&heap->grow) && can_take(&heap->state)),
                 "call %d of the pool keeps a lock", (int)call->kind);
 }
 
@@ -388,8 +388,9 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_stream = outer_stream;
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
     call->faulty = call->faulty || t->disturbed || t->refused;
-    bool may_swap = call->kind == CALL_DEFRAG || (call->kind == CALL_ALLOC && t->config.quiet != 0);
-    t->may_unmap |= may_swap && call->faulty;
+    bool may_compact =
+        call->kind == CALL_DEFRAG || (call->kind == CALL_ALLOC && t->config.quiet != 0);
+    t->may_unmap |= may_compact && call->faulty;
     judge_remains(t, call);
     judge_failed(t, call, &before_it);
     judge_lost(t, call);

@@ -162,10 +162,10 @@ static bool open_pools(trial *t)
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.audit_level = (int)config->audit_level;
-    pool_config.swap_when_full = config->quiet != 0;
-    pool_config.ample_percent = (int)config->ample_percent;
+    pool_config.compact_when_full = config->quiet != 0;
+    pool_config.low_pressure_percent = (int)config->low_pressure_percent;
     pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;
-    int wanted = config->sibling ? 2 : 1;
+    int wanted = config->peer_pool ? 2 : 1;
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];
         bool is_default = config->hooks && t->pool_count == 0;

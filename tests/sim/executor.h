@@ -40,11 +40,11 @@
     X(legacy, 0, "the legacy stream is used")                                                      \
     X(threads, 1, "threads that take turns")                                                       \
     X(thread_streams, 0, "and each uses the stream of its own")                                    \
-    X(sibling, 0, "there is a second pool on the device")                                          \
+    X(peer_pool, 0, "there is a second pool on the device")                                        \
     X(audit_level, 0, "of the pool's config")                                                      \
     X(sin, 0, "the program lets streams use a block without an event between them")                \
     X(quiet, 0, "allocations are quiet points")                                                    \
-    X(ample_percent, 0, "of the pool's config")                                                    \
+    X(low_pressure_percent, 0, "of the pool's config")                                             \
     X(address_devices, 0, "addresses in all, in sizes of the device; 0: more than are needed")     \
     X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")
 
@@ -90,7 +90,7 @@ typedef struct trial_tally {
     uint64_t failed_calls[MEND_DRIVER_CALL_COUNT]; /* calls of the driver that failed */
     uint64_t ambushes[AMBUSH_ACTIONS];             /* that were sprung */
     uint64_t failed_mallocs;
-    uint64_t unmapped;        /* blocks that a swap could not map again */
+    uint64_t unmapped;        /* blocks that a compaction could not map again */
     uint64_t captures_spoilt; /* by a pool that could not know of them */
     mend_stats stats;         /* of the pool, at the end: only sums of events matter */
 } trial_tally;

@@ -30,7 +30,7 @@ static uint64_t in_small_zone(const mend_explanation *why)
 {
     uint64_t bytes = mend_explanation_partial_bytes(why, MEND_ZONE_SMALL);
     for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
-        bytes += why->free_bytes[MEND_ZONE_SMALL][MEND_FREE_WHOLE][reason];
+        bytes += why->free_bytes[MEND_ZONE_SMALL][MEND_FREE_EMPTY][reason];
     }
     return bytes;
 }
@@ -152,8 +152,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \
      l->is->free_bytes + l->is->live_bytes == l->is->reserved_bytes)
-#define RULE_free_whole_bytes                                                                      \
-    (l->is->free_whole_bytes + l->is->free_partial_bytes + l->is->free_small_bytes ==              \
+#define RULE_free_empty_bytes                                                                      \
+    (l->is->free_empty_bytes + l->is->free_partial_bytes + l->is->free_small_bytes ==              \
      l->is->free_bytes)
 #define RULE_free_partial_bytes                                                                    \
     (l->is->free_partial_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_LARGE))
@@ -185,17 +185,19 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 /* Each request that was served was placed in one way. */
 #define RULE_placed_in_run                                                                         \
-    (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_afresh == l->is->allocations)
-#define RULE_placed_by_extension GROWS(placed_by_extension, REQUESTS)
-#define RULE_placed_afresh       GROWS(placed_afresh, REQUESTS)
+    (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_at_new_address ==           \
+     l->is->allocations)
+#define RULE_placed_by_extension   GROWS(placed_by_extension, REQUESTS)
+#define RULE_placed_at_new_address GROWS(placed_at_new_address, REQUESTS)
 
-#define RULE_cache_hits          (IS(cache_hits) <= IS(placed_in_run))
-#define RULE_cached_blocks       (IS(cached_blocks) <= (uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
+#define RULE_cache_hits            (IS(cache_hits) <= IS(placed_in_run))
+#define MOST_CACHED_BLOCKS         ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
+#define RULE_cached_blocks         (IS(cached_blocks) <= MOST_CACHED_BLOCKS)
 #define RULE_cached_bytes                                                                          \
     is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                      \
                l->is->cached_blocks > 0 ? l->is->free_bytes : 0)
-#define RULE_moves_spared GROWS(moves_spared, REQUESTS)
-#define RULE_streams      (l->is->streams < l->pool->pool->heap.streams.count)
+#define RULE_moves_avoided GROWS(moves_avoided, REQUESTS)
+#define RULE_streams       (l->is->streams < l->pool->pool->heap.streams.count)
 
 /* What the driver did for one pool is at most what it did for all: sums are below. */
 #define RULE_chunks_created  GROWS(chunks_created, DONE(created))
@@ -203,12 +205,12 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_created_bytes   GROWS(created_bytes, DONE(created_bytes))
 #define RULE_chunks_remade   GROWS(chunks_remade, DONE(released))
 #define RULE_chunks_moved    GROWS(chunks_moved, DONE(mapped))
-#define RULE_swaps           GROWS(swaps, DONE(copies))
+#define RULE_compactions     GROWS(compactions, DONE(copies))
 #define RULE_copied_bytes    GROWS(copied_bytes, DONE(copied_bytes))
 #define RULE_stream_waits    GROWS(stream_waits, DONE(stream_waits))
 #define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
 #define RULE_driver_failures GROWS(driver_failures, DONE(failures))
-#define RULE_sibling_trims   GROWS(sibling_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
+#define RULE_peer_pool_trims GROWS(peer_pool_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
 
 static const char *wrong_figure(const look *l)
 {
@@ -304,11 +306,11 @@ static void judge_sums(trial *t)
     judge_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
     judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
     judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures), seen->failures);
-    judge_sum(t, "swaps", is_plain && seen->copies > 0, SUM(swaps), seen->copies);
+    judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions), seen->copies);
     judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
               seen->copied_bytes);
-    judge_sum(t, "placed_by_extension and placed_afresh", 0,
-              SUM(placed_by_extension) + SUM(placed_afresh), seen->mapped);
+    judge_sum(t, "placed_by_extension and placed_at_new_address", 0,
+              SUM(placed_by_extension) + SUM(placed_at_new_address), seen->mapped);
     bool maps_moves = is_plain && seen->copies == 0 && !t->had_unmapped;
     judge_sum(t, "chunks_moved", maps_moves ? seen->mapped - seen->created : 0, SUM(chunks_moved),
               seen->mapped);

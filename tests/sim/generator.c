@@ -42,11 +42,11 @@ static void draw_config(trial_random *r, trial_config *config)
     config->legacy = PICK(r, 0, 0, 1);
     config->threads = PICK(r, 1, 1, 2, 3);
     config->thread_streams = PICK(r, 0, 0, 1);
-    config->sibling = PICK(r, 0, 0, 0, 1);
+    config->peer_pool = PICK(r, 0, 0, 0, 1);
     config->quiet = PICK(r, 0, 0, 0, 1);
-    config->ample_percent = PICK(r, 0, 0, 0, 1, 50, 100);
-    /* What a sibling may still be using it cannot give: two pools need more. */
-    config->address_devices = config->sibling ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
+    config->low_pressure_percent = PICK(r, 0, 0, 0, 1, 50, 100);
+    /* What a peer pool may still be using it cannot give: two pools need more. */
+    config->address_devices = config->peer_pool ? 0 : PICK(r, 0, 0, 0, 3, 4, 10);
     trial_random more = *r; /* came later: the seeds go on as they were */
     config->queue = PICK(&more, 0, 0, 0, 2, 5);
     config->green = PICK(&more, 0, 0, 0, 1, 3, 5);
@@ -121,7 +121,7 @@ static void draw_palette(trial_random *r, const trial_config *config, palette *p
         bool is_there = trial_random_below(r, families[i].one_in) == 0;
         for (int k = 0; is_there && k < 4; k++) {
             uint8_t kind = families[i].kinds[k].kind;
-            bool is_possible = kind != OP_SIBLING_ALLOC || config->sibling;
+            bool is_possible = kind != OP_SIBLING_ALLOC || config->peer_pool;
             uint32_t weight = families[i].kinds[k].weight * (i == 0 ? 2 : scale) / 2u;
             add_kind(p, kind, is_possible && families[i].kinds[k].weight ? weight + 1 : 0);
         }
@@ -192,8 +192,8 @@ static void draw_end_of_device(trial_random *r, size_t count, operation *ops)
 }
 
 /*
- * Swaps that lose mappings, and a program that goes on without them for a while. By chance a swap
- * meets a fault after its unmap too seldom. Of its own numbers, as draw_hooks.
+ * Compactions that lose mappings, and a program that goes on without them for a while. By chance a
+ * compaction meets a fault after its unmap too seldom. Of its own numbers, as draw_hooks.
  */
 static void draw_lost_mappings(trial_random *places, size_t count, operation *ops)
 {

@@ -1,9 +1,9 @@
 /* The hash of a trial's state, for the search through small worlds: what it sees, and what it does
  * not, stands in small_worlds.h. */
-#include "heap/group.h"
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
+#include "users/group.h"
 
 typedef struct hasher {
     const trial *t;
@@ -124,7 +124,7 @@ static void mix_streams(hasher *h, const mend_streams *streams)
             mix(h, state->waited_epochs[k] > passed ? state->waited_epochs[k] - passed : 0);
         }
     }
-    mix(h, streams->spare_count);
+    mix(h, streams->idle_event_count);
 }
 
 static void mix_pool(hasher *h, const mend_heap *heap)

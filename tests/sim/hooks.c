@@ -161,6 +161,6 @@ void trial_hooks_close(trial *t)
     mend_set_allocator(MEND_ALL_DEVICES, NULL);
     mend_set_default_config(0, NULL);
     trial_claim(t, TRIAL_REMAINS,
-                mend_list_is_empty(&t->wrappers) && !mend_devices_have_stand_ins(),
+                mend_list_is_empty(&t->wrappers) && !mend_devices_have_overrides(),
                 "an allocator that was replaced has not retired");
 }

@@ -157,7 +157,7 @@ uint64_t trial_room(trial *t, int pool)
             ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, t->page_bytes)
             : 0;
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
-    uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_whole_bytes;
+    uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
     return creatable + whole;
 }
 
@@ -181,23 +181,22 @@ void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, b
                 "waiting takes room away");
 }
 
-/* Nothing wholly free is left above what was to be kept, but for what graphs hold. */
+/* Nothing empty is left above what was to be kept, but for what graphs hold. */
 void trial_judge_trim(trial *t, const trial_call *call)
 {
     mend_stats stats = trial_stats(t, call->pool);
-    trial_claim(
-        t, TRIAL_LIVENESS,
-        trial_holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
-            stats.free_whole_bytes == 0,
-        "a trim that waits leaves %llu bytes, %llu of them wholly free, and should keep %llu",
-        LLU(stats.reserved_bytes), LLU(stats.free_whole_bytes), LLU(call->size_bytes));
+    trial_claim(t, TRIAL_LIVENESS,
+                trial_holds_memory_for_graphs(t) || stats.reserved_bytes <= call->size_bytes ||
+                    stats.free_empty_bytes == 0,
+                "a trim that waits leaves %llu bytes, %llu of them empty, and should keep %llu",
+                LLU(stats.reserved_bytes), LLU(stats.free_empty_bytes), LLU(call->size_bytes));
 }
 
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
     uint64_t after = trial_room(t, call->pool);
     trial_claim(t, TRIAL_REFUSED, call->size_bytes > mend_max_u64(call->room_bytes, after),
-                "%llu bytes were refused; wholly free, or to be created, were %llu before and are "
+                "%llu bytes were refused; empty, or to be created, were %llu before and are "
                 "%llu",
                 LLU(call->size_bytes), LLU(call->room_bytes), LLU(after));
 }

@@ -56,8 +56,9 @@
     X(LOSE_DEVICE, "the context breaks after `amount` calls")                                      \
     X(SHUT_DOWN, "the driver shuts down")                                                          \
     X(FORK, "a child finds that the pool is not its own")                                          \
-    X(DEFRAG, "swaps, copying at most `amount` modulo 8 pages (0: no bound); an odd slot: the "    \
-              "second pool")                                                                       \
+    X(DEFRAG,                                                                                      \
+      "compactions, copying at most `amount` modulo 8 pages (0: no bound); an odd slot: the "      \
+      "second pool")                                                                               \
     X(SET_ALLOCATOR,                                                                               \
       "beneath the hooks: Mend's own, or one that wraps it, as `amount` says; where "              \
       "`size` says so it lets only a few blocks live")                                             \

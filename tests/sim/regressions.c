@@ -142,7 +142,7 @@ MEND_TEST(regression, a_capture_outlives_the_group_that_saw_it)
 }
 
 /* The device is lost between the mapping and the access of a chunk that took another's place. */
-MEND_TEST(regression, a_swap_may_leave_a_mapping_without_access)
+MEND_TEST(regression, a_compact_may_leave_a_mapping_without_access)
 {
     static const operation ops[] = {
         {.kind = OP_ALLOC, .slot = 5, .size = 20},
@@ -260,7 +260,7 @@ MEND_TEST(regression, the_end_of_a_capture_is_seen_for_all_who_use_the_stream)
     trial_config config = trial_config_default;
     config.device_pages = 16;
     config.vanish = 1;
-    config.sibling = 1;
+    config.peer_pool = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
@@ -286,12 +286,12 @@ MEND_TEST(regression, a_trim_that_waits_sees_what_became_idle_meanwhile)
     config.limit_percent = 50;
     config.prices = 1;
     config.thread_streams = 1;
-    config.ample_percent = 100;
+    config.low_pressure_percent = 100;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
-/* A sibling that is asked at last fails to give back: its error became the caller's. */
-MEND_TEST(regression, the_failure_of_a_sibling_is_not_the_error_of_the_call)
+/* A peer pool that is asked at last fails to give back: its error became the caller's. */
+MEND_TEST(regression, the_failure_of_a_peer_pool_is_not_the_error_of_the_call)
 {
     static const operation ops[] = {
         {.kind = OP_ALLOC},
@@ -303,7 +303,7 @@ MEND_TEST(regression, the_failure_of_a_sibling_is_not_the_error_of_the_call)
         {.kind = OP_ALLOC, .size = 25},
     };
     trial_config config = trial_config_default;
-    config.sibling = 1;
+    config.peer_pool = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
@@ -359,6 +359,6 @@ MEND_TEST(regression, the_legacy_stream_is_not_held_for_captured)
     config.streams = 4;
     config.blocking = 6;
     config.legacy = 1;
-    config.sibling = 1;
+    config.peer_pool = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }

@@ -37,7 +37,7 @@ MEND_TEST(small_worlds, trims_and_limits)
     expect_holds(3);
 }
 
-MEND_TEST(small_worlds, swaps)
+MEND_TEST(small_worlds, compactions)
 {
     expect_holds(4);
 }

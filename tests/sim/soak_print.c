@@ -52,16 +52,16 @@ static void print_ways(FILE *out, const mend_stats *stats)
             "%llu by\n"
             "extension, %llu afresh;\n",
             LLU(stats->placed_in_run), LLU(stats->cache_hits), LLU(stats->placed_by_extension),
-            LLU(stats->placed_afresh));
+            LLU(stats->placed_at_new_address));
     fprintf(out, "moved %llu chunks, created %llu, released %llu; made %llu stream waits and\n",
             LLU(stats->chunks_moved), LLU(stats->chunks_created), LLU(stats->chunks_released),
             LLU(stats->stream_waits));
     fprintf(out, "%llu host waits; called %llu callbacks; ran out of memory %llu times;\n",
             LLU(stats->host_waits), LLU(stats->pressure_calls), LLU(stats->out_of_memory));
     fprintf(out, "swapped %llu chunks, and copied %llu bytes for that; remade %llu chunks;\n",
-            LLU(stats->swaps), LLU(stats->copied_bytes), LLU(stats->chunks_remade));
+            LLU(stats->compactions), LLU(stats->copied_bytes), LLU(stats->chunks_remade));
     fprintf(out, "created memory instead of moving chunks for %llu requests\n",
-            LLU(stats->moves_spared));
+            LLU(stats->moves_avoided));
 }
 
 void soak_print(FILE *out, const soak_report *report)

@@ -64,7 +64,7 @@ typedef struct trial_block {
     int home;
     bool used;
     bool written;
-    bool unmapped;       /* a swap could not map it again: it is not used, and may be freed */
+    bool unmapped;       /* a compaction could not map it again: it is not used, and may be freed */
     bool frozen;         /* a reader is gone that nobody can wait for: not written again */
     uint32_t readers;    /* a bit for each stream */
     uint32_t declared;   /* of the readers, those the pool was told of */
@@ -296,7 +296,7 @@ void trial_witness_init(trial *t);
 void trial_witness_call(trial *t);   /* a call of a pool begins */
 void trial_witness_forget(trial *t); /* what it has seen up to now */
 
-/* Bytes in wholly free chunks, and of those that can be created: what must be enough for a request.
+/* Bytes in empty chunks, and of those that can be created: what must be enough for a request.
  */
 uint64_t trial_room(trial *t, int pool);
 

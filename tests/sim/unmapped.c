@@ -1,7 +1,8 @@
 /*
- * Blocks that a swap could not map again. A program does not use them, may free them, and goes on
- * with all else while the driver still refuses. A pool says which they are; they come about only in
- * calls that swap and that something planted met, and none is left once nothing fails.
+ * Blocks that a compaction could not map again. A program does not use them, may free them, and
+ * goes on with all else while the driver still refuses. A pool says which they are; they come about
+ * only in calls that compaction and that something planted met, and none is left once nothing
+ * fails.
  */
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
@@ -60,7 +61,7 @@ void trial_map_again(trial *t)
         bool is_explained = t->malloc_fails || t->ambush.set;
         trial_call_pool(t, 0, &call);
         trial_claim(t, TRIAL_RESULT, chunks->missing_count == 0 || is_explained,
-                    "pool %d does not map again what a swap could not", i);
+                    "pool %d does not map again what a compaction could not", i);
     }
     trial_note_unmapped(t);
 }

@@ -12,7 +12,8 @@ void mend_world_init(mend_world *world)
     world->sim_config.content = MEND_SIM_CONTENT_BYTES;
     world->pool_config.chunk_bytes = 1 * MEND_MIB;
     world->pool_config.small_chunk_bytes = 256 * MEND_KIB;
-    world->pool_config.ample_percent = 90; /* less of so little memory would be next to no chunk */
+    world->pool_config.low_pressure_percent =
+        90; /* less of so little memory would be next to no chunk */
     world->pool_config.small_request_bytes = 32 * MEND_KIB;
     world->pool_config.reserve_bytes = 1 * MEND_GIB;
 }
@@ -103,7 +104,7 @@ bool mend_world_check(mend_world *world)
     EXPECT_U64_EQ(stats.address_bytes, ledger.address_bytes);
     EXPECT_U64_EQ(stats.reserved_bytes, stats.live_bytes + stats.free_bytes);
     EXPECT_U64_EQ(stats.free_bytes,
-                  stats.free_whole_bytes + stats.free_partial_bytes + stats.free_small_bytes);
+                  stats.free_empty_bytes + stats.free_partial_bytes + stats.free_small_bytes);
     check_explanation(world, &stats);
     return device_is_well(world, &ledger) && !mend_test_has_failed();
 }

@@ -12,20 +12,14 @@ LINES_OF_A_FILE = 500
 LINES_OF_A_FUNCTION = 70
 COLUMNS = 100
 
-# Room -> the rooms it may include; public headers ("mend") are open to all.
-BELOW_HEAP = {"address", "physical", "driver", "base"}
-ROOMS = {
-    "base": {"base"},
-    "driver": {"driver", "base"},
-    "sim": {"sim", "driver", "base"},
-    "address": {"address", "driver", "base"},
-    "physical": {"physical", "driver", "base"},
-    "heap": {"heap"} | BELOW_HEAP,
-    "observe": {"observe", "heap"} | BELOW_HEAP,
-    "pool": {"pool", "observe", "heap"} | BELOW_HEAP,
-    "devices": {"devices", "pool", "observe", "heap"} | BELOW_HEAP,
-    "mend": set(),
-}
+# The rooms of vmm/ from the ground up: each may include itself and those before it. "sim" sees the
+# driver's table alone; public headers ("mend") are open to all.
+LADDER_OF_ROOMS = ["base", "driver", "address", "physical", "layout", "policy", "move", "users",
+                   "ladder", "heap", "observe", "pool", "devices"]
+ROOMS = {room: set(LADDER_OF_ROOMS[:at + 1]) for at, room in enumerate(LADDER_OF_ROOMS)}
+ROOMS["physical"].remove("address")
+ROOMS["sim"] = {"sim", "driver", "base"}
+ROOMS["mend"] = set()
 
 BANNED_CALLS = re.compile(
     r"(?<![\w.>])(abort|_?exit|quick_exit|v?f?printf|v?dprintf|f?puts|f?putc|putchar|fwrite|"

@@ -98,14 +98,14 @@ MEND_TEST(base_fork, a_child_has_no_log_sink_and_no_last_error)
 static bool is_pressing_once(void *unused)
 {
     (void)unused;
-    return *mend_process_pressing_depth() == 1;
+    return *mend_process_callback_depth() == 1;
 }
 
 MEND_TEST(base_fork, a_child_is_inside_of_the_callback_that_forked)
 {
-    ++*mend_process_pressing_depth();
+    ++*mend_process_callback_depth();
     EXPECT_TRUE(mend_test_holds_in_a_child(is_pressing_once, NULL));
-    --*mend_process_pressing_depth();
+    --*mend_process_callback_depth();
 }
 
 typedef struct loading {

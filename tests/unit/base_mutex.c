@@ -159,7 +159,7 @@ static void *raise_odd(void *shared)
 MEND_TEST(base_mutex, a_wait_lets_the_other_thread_in_until_it_wakes)
 {
     mend_mutex outer; /* stays held in a wait */
-    mend_mutex_init(&outer, MEND_RANK_MAKING);
+    mend_mutex_init(&outer, MEND_RANK_GROW);
     turns shared = {.value = 0};
     mend_mutex_init(&shared.mutex, MEND_RANK_POOL);
     mend_condition_init(&shared.changed);
@@ -240,8 +240,8 @@ MEND_TEST(base_mutex, asserts_the_order_of_ranks)
 
 MEND_TEST(base_mutex, making_room_comes_before_the_pool)
 {
-    EXPECT_TRUE(MEND_RANK_PROCESS < MEND_RANK_MAKING);
-    EXPECT_TRUE(MEND_RANK_MAKING < MEND_RANK_POOL);
+    EXPECT_TRUE(MEND_RANK_PROCESS < MEND_RANK_GROW);
+    EXPECT_TRUE(MEND_RANK_GROW < MEND_RANK_POOL);
     EXPECT_TRUE(MEND_RANK_POOL < MEND_RANK_DRIVER);
     EXPECT_TRUE(MEND_RANK_DRIVER < MEND_RANK_LOG);
 }
@@ -249,20 +249,20 @@ MEND_TEST(base_mutex, making_room_comes_before_the_pool)
 /* As around a slow driver call. */
 static void let_go_of_the_pool_for_a_while(void)
 {
-    lock(MEND_RANK_MAKING);
+    lock(MEND_RANK_GROW);
     lock(MEND_RANK_POOL);
     unlock(MEND_RANK_POOL);
     lock(MEND_RANK_DRIVER);
     unlock(MEND_RANK_DRIVER);
     lock(MEND_RANK_POOL);
-    unlock(MEND_RANK_MAKING); /* the order in which locks are let go does not matter */
+    unlock(MEND_RANK_GROW); /* the order in which locks are let go does not matter */
     lock(MEND_RANK_DRIVER);
 }
 
 static void try_to_make_room_inside_the_pool(void)
 {
     lock(MEND_RANK_POOL);
-    if (!mend_mutex_try_lock(&mutexes[MEND_RANK_MAKING])) {
+    if (!mend_mutex_try_lock(&mutexes[MEND_RANK_GROW])) {
         return;
     }
     unlock(MEND_RANK_POOL);
@@ -271,7 +271,7 @@ static void try_to_make_room_inside_the_pool(void)
 
 static void wait_for_an_outer_lock_after_a_try(void)
 {
-    if (mend_mutex_try_lock(&mutexes[MEND_RANK_MAKING])) {
+    if (mend_mutex_try_lock(&mutexes[MEND_RANK_GROW])) {
         lock(MEND_RANK_PROCESS);
     }
 }
@@ -288,7 +288,7 @@ static void hold_one_of_two_pools(void)
     lock(MEND_RANK_POOL);
     if (mend_mutex_try_lock(&second_pool)) {
         unlock(MEND_RANK_POOL);
-        lock(MEND_RANK_MAKING);
+        lock(MEND_RANK_GROW);
     }
 }
 
@@ -298,7 +298,7 @@ static void hold_none_of_two_pools(void)
     if (mend_mutex_try_lock(&second_pool)) {
         unlock(MEND_RANK_POOL);
         mend_mutex_unlock(&second_pool);
-        lock(MEND_RANK_MAKING);
+        lock(MEND_RANK_GROW);
     }
 }
 
@@ -322,7 +322,7 @@ static void wait_without_the_lock(void)
 {
     mend_condition never;
     mend_condition_init(&never);
-    lock(MEND_RANK_MAKING);
+    lock(MEND_RANK_GROW);
     alarm(1);
     mend_condition_wait(&never, &mutexes[MEND_RANK_POOL]);
 }

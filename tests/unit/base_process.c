@@ -182,14 +182,14 @@ MEND_TEST(base_process, each_member_that_stays_is_met_once_while_others_come_and
 
 static void *read_pressing_depth(void *depth)
 {
-    *(unsigned *)depth = *mend_process_pressing_depth();
+    *(unsigned *)depth = *mend_process_callback_depth();
     return NULL;
 }
 
 MEND_TEST(base_process, the_depth_of_pressing_is_each_thread_s_own)
 {
     unsigned seen = 7;
-    ++*mend_process_pressing_depth();
+    ++*mend_process_callback_depth();
     pthread_t thread;
     bool started = pthread_create(&thread, NULL, read_pressing_depth, &seen) == 0;
     if (started) {
@@ -197,6 +197,6 @@ MEND_TEST(base_process, the_depth_of_pressing_is_each_thread_s_own)
     }
     EXPECT_TRUE(started);
     EXPECT_U64_EQ(0, seen);
-    EXPECT_U64_EQ(1, *mend_process_pressing_depth());
-    --*mend_process_pressing_depth();
+    EXPECT_U64_EQ(1, *mend_process_callback_depth());
+    --*mend_process_callback_depth();
 }

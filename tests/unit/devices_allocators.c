@@ -112,7 +112,7 @@ MEND_TEST(devices_allocators, one_device_or_all)
     devices_close(&world);
 }
 
-/* Beside a stand-in of one device the others are Mend's own, their blocks and what is none. */
+/* Beside a override of one device the others are Mend's own, their blocks and what is none. */
 MEND_TEST(devices_allocators, other_devices_stay_mends_own)
 {
     devices_world world;
@@ -148,13 +148,13 @@ MEND_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
     mend_allocator allocator = counter_allocator(&c, 4096);
     ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
     void *block = counter_allocate(0);
-    mend_stand_in *found[2] = {mend_stand_in_of_block(block), mend_stand_in_of_block(block)};
+    mend_override *found[2] = {mend_override_of_block(block), mend_override_of_block(block)};
     ASSERT_TRUE(found[0] != NULL && found[0] == found[1]);
-    EXPECT_RESULT(MEND_OK, mend_stand_in_free(found[0], block, BLOCK, NULL));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_stand_in_free(found[1], block, BLOCK, NULL));
+    EXPECT_RESULT(MEND_OK, mend_override_free(found[0], block, BLOCK, NULL));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_override_free(found[1], block, BLOCK, NULL));
     EXPECT_INT_EQ(1, c.frees);
-    mend_stand_in_let_go(found[0]);
-    mend_stand_in_let_go(found[1]);
+    mend_override_let_go(found[0]);
+    mend_override_let_go(found[1]);
     EXPECT_INT_EQ(0, c.retirements);
     devices_close(&world);
     EXPECT_INT_EQ(1, c.retirements);

@@ -27,7 +27,7 @@ bool devices_open(devices_world *world)
 void devices_close(devices_world *world)
 {
     EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
-    EXPECT_FALSE(mend_devices_have_stand_ins());
+    EXPECT_FALSE(mend_devices_have_overrides());
     mend_sim_advance(world->sim, UINT64_C(1) << 40);
     for (int i = 0; i < DEVICES; i++) {
         mend_pool *pool = mend_devices_pool(i);

@@ -1,5 +1,5 @@
 /* How scarce memory is, by heaps made up by hand: what is reserved, in use and trapped. */
-#include "heap/scarcity.h"
+#include "policy/budget.h"
 
 #include "tests/support/test.h"
 
@@ -12,14 +12,14 @@
 
 typedef struct usage {
     uint64_t reserved_bytes;
-    uint64_t whole_bytes; /* of these, in wholly free chunks */
+    uint64_t empty_bytes; /* of these, in empty chunks */
     uint64_t live_bytes;
 } usage;
 
 static void use(mend_heap *heap, usage is)
 {
     heap->chunks.reserved_bytes = is.reserved_bytes;
-    heap->chunks.whole_bytes = is.whole_bytes;
+    heap->chunks.empty_bytes = is.empty_bytes;
     heap->counters.live_bytes = is.live_bytes;
 }
 
@@ -33,14 +33,14 @@ static void use_live(mend_heap *heap, uint64_t bytes)
 static void note_behind(mend_heap *heap, uint64_t allocated_bytes)
 {
     heap->counters.zone[MEND_ZONE_LARGE].allocated_bytes += allocated_bytes;
-    mend_scarcity_note(heap);
+    mend_budget_note_use(heap);
 }
 
-static mend_scarcity noted(mend_heap *heap, usage is)
+static mend_pressure noted(mend_heap *heap, usage is)
 {
     use(heap, is);
-    mend_scarcity_note(heap);
-    return mend_heap_scarcity(heap);
+    mend_budget_note_use(heap);
+    return mend_budget_pressure(heap);
 }
 
 static mend_heap heap_with_limit(uint64_t limit_bytes)
@@ -51,19 +51,19 @@ static mend_heap heap_with_limit(uint64_t limit_bytes)
 MEND_TEST(heap_scarcity, ample_while_all_but_a_twentieth_is_not_reserved)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){0}));
-    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(5) - 1}));
-    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){.reserved_bytes = PERCENT(5)}));
+    EXPECT_INT_EQ(MEND_PRESSURE_LOW, noted(&heap, (usage){0}));
+    EXPECT_INT_EQ(MEND_PRESSURE_LOW, noted(&heap, (usage){.reserved_bytes = PERCENT(5) - 1}));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, (usage){.reserved_bytes = PERCENT(5)}));
 }
 
 MEND_TEST(heap_scarcity, ample_as_long_as_the_pool_was_told)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    heap.config.ample_percent = 60;
-    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(40) - 1}));
-    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){.reserved_bytes = PERCENT(40)}));
-    heap.config.ample_percent = 100;
-    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, (usage){0}));
+    heap.config.low_pressure_percent = 60;
+    EXPECT_INT_EQ(MEND_PRESSURE_LOW, noted(&heap, (usage){.reserved_bytes = PERCENT(40) - 1}));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, (usage){.reserved_bytes = PERCENT(40)}));
+    heap.config.low_pressure_percent = 100;
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, (usage){0}));
 }
 
 /* Whatever was in use before: what is not reserved can be had without breaking anything. */
@@ -71,41 +71,41 @@ MEND_TEST(heap_scarcity, ample_again_once_memory_was_given_back)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     use_live(&heap, LIMIT_BYTES);
-    mend_scarcity_note(&heap);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
-    EXPECT_INT_EQ(MEND_AMPLE, noted(&heap, (usage){.reserved_bytes = PERCENT(5) - 1}));
+    mend_budget_note_use(&heap);
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_LOW, noted(&heap, (usage){.reserved_bytes = PERCENT(5) - 1}));
 }
 
 MEND_TEST(heap_scarcity, tight_once_all_but_a_fiftieth_was_in_use)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     use_live(&heap, PERCENT(98) - 1);
-    mend_scarcity_note(&heap);
-    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    mend_budget_note_use(&heap);
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
     use_live(&heap, PERCENT(98));
-    mend_scarcity_note(&heap);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    mend_budget_note_use(&heap);
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
 }
 
 MEND_TEST(heap_scarcity, wholly_free_chunks_are_not_in_use)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    usage is = {.reserved_bytes = LIMIT_BYTES, .whole_bytes = PERCENT(11)};
+    usage is = {.reserved_bytes = LIMIT_BYTES, .empty_bytes = PERCENT(11)};
     is.live_bytes = PERCENT(89);
-    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, is));
-    is.whole_bytes = PERCENT(2);
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, is));
+    is.empty_bytes = PERCENT(2);
     is.live_bytes = PERCENT(98);
-    EXPECT_INT_EQ(MEND_TIGHT, noted(&heap, is));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, is));
 }
 
 MEND_TEST(heap_scarcity, tight_near_the_limit_beside_much_that_is_trapped)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    usage is = {.reserved_bytes = LIMIT_BYTES, .whole_bytes = PERCENT(10)};
+    usage is = {.reserved_bytes = LIMIT_BYTES, .empty_bytes = PERCENT(10)};
     is.live_bytes = PERCENT(88) + 1;
-    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, is));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, is));
     is.live_bytes = PERCENT(88);
-    EXPECT_INT_EQ(MEND_TIGHT, noted(&heap, is));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, is));
 }
 
 /* What lies beside live blocks while there is room enough says nothing. */
@@ -113,40 +113,40 @@ MEND_TEST(heap_scarcity, what_is_trapped_counts_near_the_limit_only)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     usage far = {.reserved_bytes = PERCENT(90) - 1, .live_bytes = PERCENT(10)};
-    EXPECT_INT_EQ(MEND_SCARCE, noted(&heap, far));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, far));
     use_live(&heap, PERCENT(95));
-    mend_scarcity_note(&heap);
-    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    mend_budget_note_use(&heap);
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
 }
 
 MEND_TEST(heap_scarcity, remembers_a_peak_for_the_rest_of_its_window_and_the_next)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     use_live(&heap, LIMIT_BYTES);
-    mend_scarcity_note(&heap);
+    mend_budget_note_use(&heap);
     use_live(&heap, PERCENT(50));
     note_behind(&heap, WINDOW_BYTES - 1);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     EXPECT_U64_EQ(LIMIT_BYTES, heap.usage_peaks.used_bytes[0]);
     note_behind(&heap, 1); /* the next one begins */
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     EXPECT_U64_EQ(PERCENT(50), heap.usage_peaks.used_bytes[0]);
     note_behind(&heap, WINDOW_BYTES - 1);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     note_behind(&heap, 1);
-    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
 }
 
 MEND_TEST(heap_scarcity, forgets_what_was_trapped_as_well)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     usage is = {.reserved_bytes = PERCENT(92), .live_bytes = PERCENT(89)};
-    EXPECT_INT_EQ(MEND_TIGHT, noted(&heap, is));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, is));
     use_live(&heap, PERCENT(92));
     note_behind(&heap, WINDOW_BYTES);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     note_behind(&heap, WINDOW_BYTES);
-    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
 }
 
 MEND_TEST(heap_scarcity, the_most_of_a_window_counts)
@@ -157,38 +157,38 @@ MEND_TEST(heap_scarcity, the_most_of_a_window_counts)
     use_live(&heap, PERCENT(20));
     note_behind(&heap, 1);
     EXPECT_U64_EQ(PERCENT(99), heap.usage_peaks.used_bytes[0]);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
 }
 
 MEND_TEST(heap_scarcity, follows_the_limit)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     use_live(&heap, PERCENT(60));
-    mend_scarcity_note(&heap);
-    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    mend_budget_note_use(&heap);
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
     heap.config.limit_bytes = PERCENT(61);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     heap.config.limit_bytes = PERCENT(30); /* below what is in use */
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
-    EXPECT_U64_EQ(0, mend_heap_room_bytes(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
+    EXPECT_U64_EQ(0, mend_budget_room_bytes(&heap));
     heap.config.limit_bytes = LIMIT_BYTES;
-    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
     heap.config.limit_bytes = 20 * LIMIT_BYTES;
-    EXPECT_INT_EQ(MEND_AMPLE, mend_heap_scarcity(&heap));
-    EXPECT_U64_EQ(PERCENT(1940), mend_heap_room_bytes(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_LOW, mend_budget_pressure(&heap));
+    EXPECT_U64_EQ(PERCENT(1940), mend_budget_room_bytes(&heap));
 }
 
 MEND_TEST(heap_scarcity, goes_by_what_the_device_can_give)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     use_live(&heap, PERCENT(89));
-    mend_scarcity_note(&heap);
-    EXPECT_INT_EQ(MEND_SCARCE, mend_heap_scarcity(&heap));
+    mend_budget_note_use(&heap);
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
     heap.attainable.is_known = true;
     heap.attainable.bytes = PERCENT(90);
-    EXPECT_INT_EQ(MEND_TIGHT, mend_heap_scarcity(&heap));
-    EXPECT_U64_EQ(PERCENT(1), mend_heap_room_bytes(&heap));
-    EXPECT_U64_EQ(PERCENT(2), mend_heap_lacking_bytes(&heap, PERCENT(3)));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
+    EXPECT_U64_EQ(PERCENT(1), mend_budget_room_bytes(&heap));
+    EXPECT_U64_EQ(PERCENT(2), mend_budget_lacking_bytes(&heap, PERCENT(3)));
     heap.attainable.bytes = PERCENT(200); /* the limit holds all the same */
-    EXPECT_U64_EQ(PERCENT(11), mend_heap_room_bytes(&heap));
+    EXPECT_U64_EQ(PERCENT(11), mend_budget_room_bytes(&heap));
 }

@@ -1,5 +1,5 @@
 /* How much may be created to spare moves, by heaps made up by hand. */
-#include "heap/spare.h"
+#include "policy/headroom.h"
 
 #include "base/align.h"
 #include "tests/support/test.h"
@@ -18,70 +18,70 @@ static mend_heap heap_that_held_it(void)
     mend_heap heap = {.config = {.limit_bytes = LIMIT_BYTES}};
     heap.counters.live_bytes = LIVED_BYTES - MEND_MIB;
     heap.chunks.reserved_bytes = LIVED_BYTES;
-    mend_spare_note_request(&heap, MEND_MIB);
+    mend_headroom_note_request(&heap, MEND_MIB);
     return heap;
 }
 
 MEND_TEST(heap_spare, a_little_of_what_was_live_at_most_may_be_created)
 {
     mend_heap heap = heap_that_held_it();
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(4) + 1));
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(4) + 1));
     heap.counters.live_bytes = 0;
-    mend_spare_note_request(&heap, MEND_MIB);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    mend_headroom_note_request(&heap, MEND_MIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
     heap.chunks.reserved_bytes += PERCENT(3);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(1)));
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(1) + 1));
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(1)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(1) + 1));
 }
 
 MEND_TEST(heap_spare, much_may_be_created_once_moves_have_paid_for_all)
 {
     mend_heap heap = heap_that_held_it();
-    mend_spare_note_moves(&heap, MOVES_WORTH_ALL - 1);
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(6)));
-    mend_spare_note_moves(&heap, 1);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(6)));
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(6) + 1));
-    mend_spare_note_moves(&heap, MOVES_WORTH_ALL);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(50)));
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(50) + 1));
+    mend_headroom_note_moves(&heap, MOVES_WORTH_ALL - 1);
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(6)));
+    mend_headroom_note_moves(&heap, 1);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(6)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(6) + 1));
+    mend_headroom_note_moves(&heap, MOVES_WORTH_ALL);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(50)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(50) + 1));
 }
 
 MEND_TEST(heap_spare, what_moves_have_paid_for_is_spent_once)
 {
     mend_heap heap = heap_that_held_it();
-    mend_spare_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
     heap.chunks.reserved_bytes += PERCENT(4);
-    mend_spare_note_creation(&heap); /* of what is free of charge */
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(1)));
+    mend_headroom_note_creation(&heap); /* of what is free of charge */
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(1)));
     heap.chunks.reserved_bytes += PERCENT(1);
-    mend_spare_note_creation(&heap);
-    EXPECT_FALSE(mend_spare_allows(&heap, 1));
+    mend_headroom_note_creation(&heap);
+    EXPECT_FALSE(mend_headroom_allows(&heap, 1));
 }
 
 MEND_TEST(heap_spare, rare_moves_pay_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
-    mend_spare_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
     heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 64 * LIVED_BYTES + 63;
-    mend_spare_note_request(&heap, MEND_MIB);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(50)));
+    mend_headroom_note_request(&heap, MEND_MIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(50)));
     heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 1;
-    mend_spare_note_request(&heap, MEND_MIB);
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(50)));
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    mend_headroom_note_request(&heap, MEND_MIB);
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(50)));
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
 
 MEND_TEST(heap_spare, moves_pay_only_while_half_of_the_limit_is_left)
 {
     mend_heap heap = heap_that_held_it();
-    mend_spare_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
     heap.config.limit_bytes = 2 * LIVED_BYTES;
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(5)));
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(5)));
     heap.config.limit_bytes -= 2;
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(5)));
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(5)));
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
 
 MEND_TEST(heap_spare, a_fiftieth_of_the_limit_is_kept)
@@ -90,8 +90,8 @@ MEND_TEST(heap_spare, a_fiftieth_of_the_limit_is_kept)
     heap.config.limit_bytes = LIVED_BYTES / 95 * 100;
     uint64_t left = heap.config.limit_bytes - LIVED_BYTES;
     uint64_t kept = heap.config.limit_bytes / 100 * 2;
-    EXPECT_TRUE(mend_spare_allows(&heap, left - kept));
-    EXPECT_FALSE(mend_spare_allows(&heap, left - kept + 1));
+    EXPECT_TRUE(mend_headroom_allows(&heap, left - kept));
+    EXPECT_FALSE(mend_headroom_allows(&heap, left - kept + 1));
 }
 
 MEND_TEST(heap_spare, nothing_while_memory_is_tight)
@@ -99,17 +99,17 @@ MEND_TEST(heap_spare, nothing_while_memory_is_tight)
     mend_heap heap = heap_that_held_it();
     heap.config.limit_bytes = 2 * LIVED_BYTES;
     heap.usage_peaks.used_bytes[0] = heap.config.limit_bytes;
-    EXPECT_FALSE(mend_spare_allows(&heap, 0));
+    EXPECT_FALSE(mend_headroom_allows(&heap, 0));
 }
 
 MEND_TEST(heap_spare, nothing_for_a_while_after_a_refusal)
 {
     mend_heap heap = heap_that_held_it();
-    mend_spare_note_refusal(&heap);
-    EXPECT_FALSE(mend_spare_allows(&heap, 0));
+    mend_headroom_note_refusal(&heap);
+    EXPECT_FALSE(mend_headroom_allows(&heap, 0));
     heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 65 * LIVED_BYTES;
-    mend_spare_note_request(&heap, MEND_MIB);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
+    mend_headroom_note_request(&heap, MEND_MIB);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
 
 MEND_TEST(heap_spare, what_lived_before_a_trim_is_forgotten)
@@ -117,17 +117,17 @@ MEND_TEST(heap_spare, what_lived_before_a_trim_is_forgotten)
     mend_heap heap = heap_that_held_it();
     heap.counters.live_bytes = PERCENT(50);
     heap.chunks.reserved_bytes = PERCENT(50);
-    mend_spare_forget(&heap);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(2)));
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(2) + 1));
+    mend_headroom_forget(&heap);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(2)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(2) + 1));
 }
 
 /* A program that tries how much it gets asks for more than there can ever be. */
 MEND_TEST(heap_spare, what_can_never_live_counts_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
-    mend_spare_note_request(&heap, UINT64_C(1) << 60);
-    mend_spare_note_request(&heap, LIMIT_BYTES - heap.counters.live_bytes + 1);
-    EXPECT_TRUE(mend_spare_allows(&heap, PERCENT(4)));
-    EXPECT_FALSE(mend_spare_allows(&heap, PERCENT(4) + 1));
+    mend_headroom_note_request(&heap, UINT64_C(1) << 60);
+    mend_headroom_note_request(&heap, LIMIT_BYTES - heap.counters.live_bytes + 1);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(4) + 1));
 }

@@ -3,7 +3,7 @@
  * back, the calls that may take long let go of the lock meanwhile, and the first status by which
  * the context is lost is remembered.
  */
-#include "heap/yielding.h"
+#include "driver/unlocking.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@
  * free then. */
 typedef struct recorder {
     mend_driver table;
-    mend_yielding yielding;
+    mend_unlocking unlocking;
     mend_mutex lock;
     mend_status answer;
     int calls;
@@ -82,7 +82,7 @@ static void recorder_init(recorder *r)
         .status_name = note_status_name,
     };
     mend_mutex_init(&r->lock, MEND_RANK_POOL);
-    mend_yielding_init(&r->yielding, &r->table, &r->lock);
+    mend_unlocking_init(&r->unlocking, &r->table, &r->lock);
 }
 
 /* Each member, called with zeros through the decorator, the lock being held. */
@@ -95,11 +95,11 @@ static void recorder_init(recorder *r)
         EXPECT_INT_EQ(long_call, r.lock_was_free);                                                 \
     } while (0)
 
-MEND_TEST(heap_yielding, long_calls_let_go_of_the_lock_and_others_keep_it)
+MEND_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
 {
     recorder r;
     recorder_init(&r);
-    const mend_driver *door = &r.yielding.table;
+    const mend_driver *door = &r.unlocking.table;
     r.answer = MEND_DRIVER_NOT_READY;
     mend_mutex_lock(&r.lock);
     EXPECT_PASSED(true, memory_info, NULL, NULL);
@@ -146,32 +146,32 @@ MEND_TEST(heap_yielding, long_calls_let_go_of_the_lock_and_others_keep_it)
     mend_mutex_destroy(&r.lock);
 }
 
-MEND_TEST(heap_yielding, the_first_loss_is_remembered_and_names_pass_through)
+MEND_TEST(heap_unlocking, the_first_loss_is_remembered_and_names_pass_through)
 {
     recorder r;
     recorder_init(&r);
-    const mend_driver *door = &r.yielding.table;
+    const mend_driver *door = &r.unlocking.table;
     EXPECT_STR_EQ("recorder", door->name);
     EXPECT_U64_EQ(41, door->clock_ns(door));
     mend_mutex_lock(&r.lock);
     r.answer = MEND_DRIVER_OUT_OF_MEMORY;
     EXPECT_PASSED(true, unmap, 0, 0);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.yielding.lost);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.unlocking.lost);
     EXPECT_STR_EQ("the answer", door->status_name(door, MEND_DRIVER_OUT_OF_MEMORY));
     r.answer = MEND_DRIVER_ILLEGAL_ADDRESS;
     EXPECT_PASSED(false, event_query, NULL);
     r.answer = MEND_DRIVER_DEINITIALIZED;
     EXPECT_PASSED(true, unmap, 0, 0);
     mend_mutex_unlock(&r.lock);
-    EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, r.yielding.lost);
+    EXPECT_INT_EQ(MEND_DRIVER_ILLEGAL_ADDRESS, r.unlocking.lost);
     mend_mutex_destroy(&r.lock);
 }
 
-MEND_TEST(heap_yielding, a_pause_lets_go_of_the_lock)
+MEND_TEST(heap_unlocking, a_pause_lets_go_of_the_lock)
 {
     recorder r;
     recorder_init(&r);
-    const mend_driver *door = &r.yielding.table;
+    const mend_driver *door = &r.unlocking.table;
     mend_mutex_lock(&r.lock);
     door->pause(door, 7);
     EXPECT_FALSE(mend_mutex_try_lock(&r.lock)); /* held again */

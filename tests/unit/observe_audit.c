@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "heap/group.h"
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
+#include "users/group.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 6 };
 
@@ -107,7 +107,7 @@ MEND_TEST(observe_audit, finds_chunks_that_count_wrongly)
     expect_found(&r, &chunk->live_bytes, chunk->live_bytes - 512, "bytes are live");
     expect_found(&r, &chunk->claimed_address, chunk->address, "claimed by nobody");
     expect_found(&r, &chunks->reserved_bytes, 0, "counts of chunks");
-    expect_found(&r, &chunks->whole_bytes, chunks->whole_bytes + 512, "counts of chunks");
+    expect_found(&r, &chunks->empty_bytes, chunks->empty_bytes + 512, "counts of chunks");
     expect_found(&r, &chunks->unmapped_bytes, 512, "counts of chunks");
     close_rig(&r);
 }
@@ -226,9 +226,9 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     cache->promised = 1;
     expect_finding(&r, "front cache of zone 1");
     cache->promised = 2;
-    heap->cache_spares_chunks = !heap->cache_spares_chunks;
+    heap->cache_keeps_empty_chunks = !heap->cache_keeps_empty_chunks;
     expect_finding(&r, "how scarce memory is");
-    heap->cache_spares_chunks = !heap->cache_spares_chunks;
+    heap->cache_keeps_empty_chunks = !heap->cache_keeps_empty_chunks;
     heap->cache_closings++;
     expect_finding(&r, "front cache of zone 1");
     heap->cache_closings--;
@@ -280,11 +280,11 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     cached = span_of(&r, 4);
     ASSERT_TRUE(cached->cached && cached->next->live);
     mend_chunk *chunk = cached->chunk;
-    chunk->is_held = true;
+    chunk->is_frozen = true;
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_ACCESS);
     expect_finding(&r, "can be taken, and is not mapped");
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
-    chunk->is_held = false;
+    chunk->is_frozen = false;
     EXPECT_RESULT(MEND_OK, mend_free(pool, behind, r.stream));
     close_rig(&r);
 }
@@ -300,7 +300,7 @@ MEND_TEST(observe_audit, finds_claims_that_reach_over_their_chunk)
     mend_span *span = mend_heap_span_at(r.heap, (uint64_t)(uintptr_t)over);
     mend_chunk *chunk = span->chunk;
     ASSERT_TRUE(!mend_span_is_in_one_chunk(span));
-    mend_chunk_hold(&r.heap->chunks, chunk);
+    mend_chunk_freeze(&r.heap->chunks, chunk);
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_ACCESS);
     mend_pointer_map_remove(&r.heap->blocks, span->address);
     span->live = false;
@@ -308,7 +308,7 @@ MEND_TEST(observe_audit, finds_claims_that_reach_over_their_chunk)
     span->live = true;
     mend_pointer_map_insert(&r.heap->blocks, span->address, span);
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
-    mend_chunk_end_hold(&r.heap->chunks, chunk);
+    mend_chunk_thaw(&r.heap->chunks, chunk);
     EXPECT_RESULT(MEND_OK, mend_free(pool, over, r.stream));
     close_rig(&r);
 }

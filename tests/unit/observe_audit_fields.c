@@ -1,19 +1,19 @@
 /* The audit reads every field: each is broken by itself in a heap that is in order otherwise. */
 #include <string.h>
 
-#include "heap/group.h"
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "observe/audit.h"
 #include "pool/pool.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
+#include "users/group.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
 
 /*
  * Large blocks at even places, small ones at odd places. Free are 0, by the legacy stream, and 4
  * and 10, by `stream`, whose work has not ended; behind 10 is idle memory, so that the two make one
- * run of two spans. `idle` has freed nothing. A chunk is wholly free.
+ * run of two spans. `idle` has freed nothing. A chunk is empty.
  */
 typedef struct rig {
     mend_world world;
@@ -162,7 +162,7 @@ MEND_TEST(observe_audit_fields, of_trees)
     for (size_t i = 0; i < sizeof(of_zone) / sizeof(of_zone[0]); i++) {
         EXPECT_FOUND(of_zone[i]->count, 1000, "a tree of zone 1 is out of order");
     }
-    mend_tree *of_chunks[] = {&heap->chunks.mapped, &heap->chunks.whole, &heap->chunks.all};
+    mend_tree *of_chunks[] = {&heap->chunks.mapped, &heap->chunks.empty, &heap->chunks.all};
     for (size_t i = 0; i < sizeof(of_chunks) / sizeof(of_chunks[0]); i++) {
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
     }
@@ -175,22 +175,22 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     mend_chunks *chunks = &r.heap->chunks;
-    mend_tree_node *whole = mend_tree_first(&chunks->whole);
+    mend_tree_node *whole = mend_tree_first(&chunks->empty);
     ASSERT_TRUE(whole != NULL);
-    mend_tree_remove(&chunks->whole, whole);
+    mend_tree_remove(&chunks->empty, whole);
     expect_finding(&r, __LINE__, "counts of chunks");
-    mend_tree_insert(&chunks->whole, whole);
+    mend_tree_insert(&chunks->empty, whole);
 
     mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
-    EXPECT_FOUND(chunk->is_held, true, "counts of chunks");
-    chunks->held_count = 1;
-    EXPECT_FOUND(chunk->is_held, true, "held that misses nothing");
-    chunk->is_held = true;
+    EXPECT_FOUND(chunk->is_frozen, true, "counts of chunks");
+    chunks->frozen_count = 1;
+    EXPECT_FOUND(chunk->is_frozen, true, "held that misses nothing");
+    chunk->is_frozen = true;
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
     expect_finding(&r, __LINE__, "can be taken, and is not mapped");
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
-    chunk->is_held = false;
-    chunks->held_count = 0;
+    chunk->is_frozen = false;
+    chunks->frozen_count = 0;
 
     EXPECT_FOUND(chunks->missing_count, 1, "held that misses nothing");
     EXPECT_FOUND(chunks->lost_bytes, 512, "held that misses nothing");

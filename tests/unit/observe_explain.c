@@ -105,7 +105,7 @@ MEND_TEST(observe_explain, tells_edges_from_holes)
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][0].chunks);
     two_streams_free(&s, blocks[1], 0);
     e = explain(&s, 0);
-    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_OWN]);
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.emptiest_count);
     two_streams_close(&s);
 }
@@ -152,7 +152,7 @@ MEND_TEST(observe_explain, tells_what_waits_and_for_whom)
     EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, keep, MEND_NO_STREAM));
     e = explain(&s, 0);
     /* One part of the chunk waits: it cannot be moved as long. */
-    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_STREAMLESS]);
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_STREAMLESS]);
     two_streams_close(&s);
 }
 
@@ -166,12 +166,12 @@ MEND_TEST(observe_explain, knows_what_graphs_hold)
     two_streams_free(&s, two_streams_alloc(&s, 256 * MEND_KIB, 0), 0);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     mend_explanation e = explain(&s, 0);
-    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_GROUPS]);
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_GROUPS]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, s.streams[0]));
     settle(&s);
     e = explain(&s, 0);
-    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_WHOLE][MEND_FREE_IDLE]);
+    EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_IDLE]);
     two_streams_close(&s);
 }
 

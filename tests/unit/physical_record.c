@@ -69,7 +69,7 @@ MEND_TEST(physical_record, one_recorded_while_another_is_comes_to_the_same)
     EXPECT_TRUE(state->fences[0].epoch > early.epoch);
     EXPECT_U64_EQ(0, state->recordings);
     EXPECT_U64_EQ(0, state->calls);
-    EXPECT_U64_EQ(1, r.streams.spare_count);
+    EXPECT_U64_EQ(1, r.streams.idle_event_count);
     mend_sim_advance(r.sim, LONG_NS);
     EXPECT_TRUE(mend_streams_poll(&r.streams));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));

@@ -11,7 +11,7 @@ typedef struct rig {
     mend_stream_state states[STREAMS];
     mend_streams streams;
     mend_slab nodes;
-    mend_wait_room room;
+    mend_wait_env room;
 } rig;
 
 static void open_rig(rig *r)
@@ -23,7 +23,7 @@ static void open_rig(rig *r)
     r->streams = (mend_streams){.items = r->states, .count = STREAMS, .capacity = STREAMS};
     mend_slab_init(&r->nodes, sizeof(mend_wait));
     EXPECT_TRUE(mend_slab_reserve(&r->nodes, 32));
-    r->room = (mend_wait_room){&r->streams, &r->nodes};
+    r->room = (mend_wait_env){&r->streams, &r->nodes};
 }
 
 static void close_rig(rig *r)
@@ -94,16 +94,17 @@ MEND_TEST(physical_waits, hold_for_the_reasons_of_all_stamps)
     r.states[3].group = 1;
     mend_waits none = {0};
     mend_waits waits = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
-    EXPECT_INT_EQ(0, mend_waits_hold(&r.streams, &none, MEND_STREAM_UNKNOWN));
-    EXPECT_INT_EQ(MEND_HELD_BY_STREAMS, mend_waits_hold(&r.streams, &waits, 1));
+    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r.streams, &none, MEND_STREAM_UNKNOWN));
+    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS, mend_waits_blocked_by(&r.streams, &waits, 1));
     r.states[2].passed_epoch = OPEN_EPOCH;
-    EXPECT_INT_EQ(0, mend_waits_hold(&r.streams, &waits, 1));
-    EXPECT_INT_EQ(MEND_HELD_BY_STREAMS, mend_waits_hold(&r.streams, &waits, MEND_STREAM_UNKNOWN));
+    EXPECT_INT_EQ(0, mend_waits_blocked_by(&r.streams, &waits, 1));
+    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS,
+                  mend_waits_blocked_by(&r.streams, &waits, MEND_STREAM_UNKNOWN));
     mend_waits_add(r.room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
-    EXPECT_INT_EQ(MEND_HELD_UNTIL_WAIT, mend_waits_hold(&r.streams, &waits, 1));
+    EXPECT_INT_EQ(MEND_BLOCKED_UNTIL_WAIT, mend_waits_blocked_by(&r.streams, &waits, 1));
     mend_waits_add(r.room, &waits, (mend_stamp){1, 3});
-    EXPECT_INT_EQ(MEND_HELD_BY_STREAMS | MEND_HELD_UNTIL_WAIT | MEND_HELD_BY_GROUPS,
-                  mend_waits_hold(&r.streams, &waits, 2));
+    EXPECT_INT_EQ(MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT | MEND_BLOCKED_BY_GROUPS,
+                  mend_waits_blocked_by(&r.streams, &waits, 2));
     mend_waits_clear(r.room, &waits);
     close_rig(&r);
 }

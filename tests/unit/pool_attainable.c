@@ -214,20 +214,20 @@ MEND_TEST(pool_attainable, tells_who_holds_what_is_missing)
     close_scene(&s);
 }
 
-MEND_TEST(pool_attainable, lets_siblings_give_though_nothing_is_refused_any_more)
+MEND_TEST(pool_attainable, lets_peer_pools_give_though_nothing_is_refused_any_more)
 {
     scene s;
-    mend_pool *sibling = NULL;
+    mend_pool *peer_pool = NULL;
     void *idle = NULL;
     ASSERT_TRUE(open_scene(&s));
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &sibling));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &peer_pool));
     allocate(&s, MEND_OK, 6 * MEND_MIB);
-    ASSERT_RESULT(MEND_OK, mend_alloc(sibling, 2 * MEND_MIB, NULL, &idle));
+    ASSERT_RESULT(MEND_OK, mend_alloc(peer_pool, 2 * MEND_MIB, NULL, &idle));
     allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_free(sibling, idle, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(peer_pool, idle, NULL));
     s.creates = 0;
     allocate(&s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.world).sibling_trims - 1); /* the first gave nothing */
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(sibling));
+    EXPECT_U64_EQ(1, mend_world_stats(&s.world).peer_pool_trims - 1); /* the first gave nothing */
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
     close_scene(&s);
 }

@@ -1,6 +1,6 @@
 /* The front cache: what it serves, what it leaves to a search, when it is flushed, and that nothing
  * but time depends on it. */
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/test.h"

@@ -26,7 +26,7 @@ static uint64_t below(twins *t, uint64_t bound)
     return mend_test_random_below(&t->random, bound);
 }
 
-static bool open_twins(twins *t, uint64_t memory_bytes, int swap_when_full, uint64_t salt)
+static bool open_twins(twins *t, uint64_t memory_bytes, int compact_when_full, uint64_t salt)
 {
     *t = (twins){0};
     mend_test_random_init(&t->random, mend_test_seed() + salt);
@@ -36,7 +36,7 @@ static bool open_twins(twins *t, uint64_t memory_bytes, int swap_when_full, uint
         world->sim_config.content = MEND_SIM_CONTENT_NONE;
         world->sim_config.memory_bytes = memory_bytes;
         world->pool_config.small_request_bytes = 32 * MEND_KIB;
-        world->pool_config.swap_when_full = swap_when_full;
+        world->pool_config.compact_when_full = compact_when_full;
         world->pool_config.front_cache = i == 0 ? -1 : 1;
         if (!mend_world_open(world)) {
             return false;
@@ -131,10 +131,10 @@ static void compare(const twins *t)
 #undef X
 }
 
-static void run(uint64_t memory_bytes, int swap_when_full, uint64_t salt)
+static void run(uint64_t memory_bytes, int compact_when_full, uint64_t salt)
 {
     static twins t;
-    ASSERT_TRUE(open_twins(&t, memory_bytes, swap_when_full, salt));
+    ASSERT_TRUE(open_twins(&t, memory_bytes, compact_when_full, salt));
     alloc_twins(&t, &t.used);
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         void **block = &t.blocks[below(&t, BLOCKS)];
@@ -154,7 +154,7 @@ static void run(uint64_t memory_bytes, int swap_when_full, uint64_t salt)
     }
     EXPECT_TRUE(mend_test_has_failed() || mend_world_stats(&t.world[1]).cache_hits > 10);
     EXPECT_TRUE(mend_test_has_failed() ||
-                swap_when_full == (mend_world_stats(&t.world[1]).swaps > 0));
+                compact_when_full == (mend_world_stats(&t.world[1]).compactions > 0));
     for (int i = 0; i < POOLS; i++) {
         mend_world_close(&t.world[i]);
     }
@@ -175,7 +175,7 @@ MEND_TEST(pool_cache_same, out_of_memory)
     run(16 * MEND_MIB, 0, 3);
 }
 
-MEND_TEST(pool_cache_same, where_swaps_make_room)
+MEND_TEST(pool_cache_same, where_compactions_make_room)
 {
     run(24 * MEND_MIB, 1, 4);
 }

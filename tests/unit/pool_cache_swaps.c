@@ -1,5 +1,5 @@
-/* The front cache where memory is swapped: nothing is cached in a chunk under swap, nor in one that
- * could not be mapped again; and blocks that moved know the chunk they begin in. */
+/* The front cache where memory is compacted: nothing is cached in a chunk under compaction, nor in
+ * one that could not be mapped again; and blocks that moved know the chunk they begin in. */
 #include "base/align.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
@@ -82,7 +82,7 @@ static uint64_t cached(rig *r)
     return mend_world_stats(&r->world).cached_blocks;
 }
 
-/* The driver refuses the mapping of the next chunk that is swapped. */
+/* The driver refuses the mapping of the next chunk that is compacted. */
 static void defrag_without_restoring(rig *r, uint64_t clusters)
 {
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
@@ -96,7 +96,7 @@ static void defrag_without_restoring(rig *r, uint64_t clusters)
     mend_world_check(&r->world);
 }
 
-MEND_TEST(pool_cache_swaps, what_was_cached_in_a_chunk_is_gained)
+MEND_TEST(pool_cache_compactions, what_was_cached_in_a_chunk_is_gained)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
@@ -104,7 +104,7 @@ MEND_TEST(pool_cache_swaps, what_was_cached_in_a_chunk_is_gained)
     EXPECT_U64_EQ(BLOCKS / 2, cached(&r));
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
     EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, &report));
-    EXPECT_U64_EQ(CHUNKS, report.swaps);
+    EXPECT_U64_EQ(CHUNKS, report.compactions);
     EXPECT_U64_EQ(BLOCKS / 2 * BLOCK, report.gained_bytes);
     EXPECT_U64_EQ(0, cached(&r));
     mend_world_check(&r.world);
@@ -116,7 +116,7 @@ MEND_TEST(pool_cache_swaps, what_was_cached_in_a_chunk_is_gained)
 }
 
 /* A block that moved is cached where it is, in the chunk that took the place of its old one. */
-MEND_TEST(pool_cache_swaps, a_block_that_moved_is_cached_again)
+MEND_TEST(pool_cache_compactions, a_block_that_moved_is_cached_again)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
@@ -124,7 +124,7 @@ MEND_TEST(pool_cache_swaps, a_block_that_moved_is_cached_again)
         release(&r, i);
     }
     EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
     void *pointer = release(&r, 0);
     EXPECT_U64_EQ(1, cached(&r));
     mend_world_check(&r.world);
@@ -135,7 +135,7 @@ MEND_TEST(pool_cache_swaps, a_block_that_moved_is_cached_again)
 }
 
 /* A block that reaches into the swapped chunk begins in the chunk before it, as it did. */
-MEND_TEST(pool_cache_swaps, a_block_that_moved_in_part_begins_where_it_did)
+MEND_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did)
 {
     rig r;
     void *wide;
@@ -148,7 +148,7 @@ MEND_TEST(pool_cache_swaps, a_block_that_moved_in_part_begins_where_it_did)
         release(&r, i);
     }
     EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
     mend_world_check(&r.world);
     EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, wide, r.stream));
     EXPECT_U64_EQ(1, cached(&r));
@@ -166,7 +166,7 @@ static void defrag_all(void *argument)
 }
 
 /* Inside whatever call: another thread frees blocks and asks for some of their size. */
-MEND_TEST(pool_cache_swaps, nothing_is_cached_while_chunks_are_swapped)
+MEND_TEST(pool_cache_compactions, nothing_is_cached_while_chunks_are_compacted)
 {
     bool is_inside = true;
     for (uint64_t position = 1; is_inside && !mend_test_has_failed(); position++) {
@@ -190,7 +190,7 @@ MEND_TEST(pool_cache_swaps, nothing_is_cached_while_chunks_are_swapped)
 }
 
 /* It goes to nobody before it is mapped again. */
-MEND_TEST(pool_cache_swaps, what_misses_its_mapping_is_not_cached)
+MEND_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_cached)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
@@ -214,7 +214,7 @@ MEND_TEST(pool_cache_swaps, what_misses_its_mapping_is_not_cached)
 }
 
 /* Two free blocks, the first of them cached, end where a chunk begins that misses its mapping. */
-MEND_TEST(pool_cache_swaps, what_misses_its_mapping_is_not_usable_behind_a_cached_block)
+MEND_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a_cached_block)
 {
     rig r;
     mend_explanation explanation;

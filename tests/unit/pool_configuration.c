@@ -56,7 +56,7 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     mend_pool_config config =
         read_ok("limit:64GiB,chunk:128MiB,small_chunk:8MiB,small_request:1024KiB,reserve:1TiB,"
                 "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,front_cache:off,"
-                "swap_when_full:on,ample:75,rdma:off,peers:1+3,audit:2,log:info");
+                "compact_when_full:on,low_pressure:75,rdma:off,peers:1+3,audit:2,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_U64_EQ(10, config.peers);
     EXPECT_U64_EQ(64 * MEND_GIB, config.limit_bytes);
@@ -68,8 +68,8 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
     EXPECT_INT_EQ(1, config.streams_may_vanish);
     EXPECT_INT_EQ(1, config.knows_all_streams);
     EXPECT_INT_EQ(-1, config.front_cache);
-    EXPECT_INT_EQ(1, config.swap_when_full);
-    EXPECT_INT_EQ(75, config.ample_percent);
+    EXPECT_INT_EQ(1, config.compact_when_full);
+    EXPECT_INT_EQ(75, config.low_pressure_percent);
     EXPECT_INT_EQ(2, config.audit_level);
     EXPECT_INT_EQ(MEND_LOG_INFO, config.log_level);
     EXPECT_INT_EQ(0, config.device);
@@ -189,12 +189,12 @@ MEND_TEST(pool_configuration, peers_are_auto_none_or_numbers)
 
 MEND_TEST(pool_configuration, percentages_are_1_to_100)
 {
-    EXPECT_INT_EQ(1, read_ok("ample:1").ample_percent);
-    EXPECT_INT_EQ(100, read_ok("ample:100").ample_percent);
-    EXPECT_REFUSED("ample:0", "ample", "\"0\"", "1 to 100");
-    EXPECT_REFUSED("ample:101", "ample", "\"101\"");
-    EXPECT_REFUSED("ample:90%", "ample", "\"90%\"");
-    EXPECT_REFUSED("ample:", "ample", "\"\"");
+    EXPECT_INT_EQ(1, read_ok("low_pressure:1").low_pressure_percent);
+    EXPECT_INT_EQ(100, read_ok("low_pressure:100").low_pressure_percent);
+    EXPECT_REFUSED("low_pressure:0", "low_pressure", "\"0\"", "1 to 100");
+    EXPECT_REFUSED("low_pressure:101", "low_pressure", "\"101\"");
+    EXPECT_REFUSED("low_pressure:90%", "low_pressure", "\"90%\"");
+    EXPECT_REFUSED("low_pressure:", "low_pressure", "\"\"");
 }
 
 MEND_TEST(pool_configuration, what_the_program_set_stays)
@@ -222,7 +222,7 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
                   mend_configuration_read(
                       "limit:9,chunk:9,small_chunk:9,small_request:9,reserve:9,stream_waits:off,"
                       "streams_may_vanish:off,knows_all_streams:off,front_cache:off,"
-                      "swap_when_full:off,ample:99,audit:2",
+                      "compact_when_full:off,low_pressure:99,audit:2",
                       &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
@@ -342,7 +342,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "swap_when_full ample rdma peers audit");
+    EXPECT_REFUSED(text, "\"xxx", "compact_when_full low_pressure rdma peers audit");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }

@@ -116,7 +116,7 @@ MEND_TEST(pool_corners, small_requests_join_free_chunks_too)
     for (int i = 0; i < 64; i += 2) {
         EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
     }
-    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&world).free_whole_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&world).free_empty_bytes);
     void *joined;
     for (int i = 0; i < 4; i++) {
         EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512 * MEND_KIB, NULL, &joined));

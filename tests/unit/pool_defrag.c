@@ -99,18 +99,18 @@ MEND_TEST(pool_defrag, addresses_and_bytes_stay_and_chunks_become_free)
     fill(&r);
     thin_out(&r);
     mend_stats before = mend_world_stats(&r.world);
-    EXPECT_U64_EQ(0, before.free_whole_bytes);
+    EXPECT_U64_EQ(0, before.free_empty_bytes);
     mend_defrag_report report = defrag(&r, NULL);
     mend_stats after = mend_world_stats(&r.world);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
-    EXPECT_U64_EQ(CHUNKS, report.swaps);
+    EXPECT_U64_EQ(CHUNKS, report.compactions);
     EXPECT_U64_EQ(CHUNKS * BLOCK, report.copied_bytes);
     EXPECT_U64_EQ(CHUNKS * (CHUNK - BLOCK), report.gained_bytes);
-    EXPECT_U64_EQ(after.free_whole_bytes, report.free_whole_bytes);
+    EXPECT_U64_EQ(after.free_empty_bytes, report.free_empty_bytes);
     EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
     EXPECT_U64_EQ(before.live_blocks, after.live_blocks);
-    EXPECT_U64_EQ(after.free_bytes, after.free_whole_bytes);
-    EXPECT_U64_EQ(report.swaps, after.swaps);
+    EXPECT_U64_EQ(after.free_bytes, after.free_empty_bytes);
+    EXPECT_U64_EQ(report.compactions, after.compactions);
     EXPECT_U64_EQ(report.copied_bytes, after.copied_bytes);
     EXPECT_U64_EQ(0, after.unmapped_blocks);
     close_rig(&r);
@@ -154,7 +154,7 @@ MEND_TEST(pool_defrag, a_second_pass_finds_nothing_to_do)
     thin_out(&r);
     (void)defrag(&r, NULL);
     mend_defrag_report report = defrag(&r, NULL);
-    EXPECT_U64_EQ(0, report.swaps);
+    EXPECT_U64_EQ(0, report.compactions);
     EXPECT_U64_EQ(0, report.gained_bytes);
     EXPECT_U64_EQ(1, report.driver_calls); /* the wait for the context */
     close_rig(&r);
@@ -176,7 +176,7 @@ MEND_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
     release(&r, row[0], sizes[0]);
     release(&r, row[2], sizes[2]);
     mend_defrag_report report = defrag(&r, NULL);
-    EXPECT_U64_EQ(2, report.swaps);
+    EXPECT_U64_EQ(2, report.compactions);
     EXPECT_U64_EQ(sizes[1], report.copied_bytes);
     use(&r, MEND_SIM_WORK_VERIFY, row[1], sizes[1]);
     mend_world_check(&r.world);
@@ -201,7 +201,7 @@ MEND_TEST(pool_defrag, the_cheapest_gain_comes_first)
     limits.gained_bytes = 2 * BLOCK;
     mend_defrag_report report = defrag(&r, &limits);
     EXPECT_INT_EQ(MEND_DEFRAG_GAINED, report.stop);
-    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_U64_EQ(1, report.compactions);
     EXPECT_U64_EQ(BLOCK, report.copied_bytes);
     limits.gained_bytes = 0;
     report = defrag(&r, &limits);
@@ -220,19 +220,19 @@ MEND_TEST(pool_defrag, limits_are_kept)
     limits.copied_bytes = 2 * BLOCK - 1;
     mend_defrag_report report = defrag(&r, &limits);
     EXPECT_INT_EQ(MEND_DEFRAG_BYTES, report.stop);
-    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_U64_EQ(1, report.compactions);
 
     limits.copied_bytes = 0;
     limits.driver_calls = 16;
     uint64_t calls = mend_sim_call_count(r.world.sim);
     report = defrag(&r, &limits);
     EXPECT_INT_EQ(MEND_DEFRAG_CALLS, report.stop);
-    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_U64_EQ(1, report.compactions);
     EXPECT_TRUE(report.driver_calls <= 16);
     EXPECT_TRUE(mend_sim_call_count(r.world.sim) - calls <= 16 + 6);
 
     limits.driver_calls = 1;
-    EXPECT_U64_EQ(0, defrag(&r, &limits).swaps);
+    EXPECT_U64_EQ(0, defrag(&r, &limits).compactions);
     close_rig(&r);
 }
 
@@ -258,11 +258,11 @@ MEND_TEST(pool_defrag, no_chunk_is_begun_with_when_the_time_is_over)
     EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, &limits, &report));
     mend_sim_set_call_observer(r.world.sim, NULL, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_TIME, report.stop);
-    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_U64_EQ(1, report.compactions);
     close_rig(&r);
 }
 
-/* At the limit, with nothing wholly free, there is nothing to copy to. */
+/* At the limit, with nothing empty, there is nothing to copy to. */
 MEND_TEST(pool_defrag, without_free_memory_nothing_moves)
 {
     rig r;
@@ -271,11 +271,11 @@ MEND_TEST(pool_defrag, without_free_memory_nothing_moves)
     thin_out(&r);
     mend_defrag_report report = defrag(&r, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
-    EXPECT_U64_EQ(0, report.swaps);
+    EXPECT_U64_EQ(0, report.compactions);
     close_rig(&r);
 }
 
-/* A wholly free chunk that is too large for what is to be copied is given back, and remade. */
+/* An empty chunk that is too large for what is to be copied is given back, and remade. */
 MEND_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones)
 {
     rig r;
@@ -286,15 +286,15 @@ MEND_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones)
         r.blocks[i] = allocate(&r, BLOCK);
     }
     thin_out(&r);
-    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.world).free_whole_bytes);
+    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.world).free_empty_bytes);
     mend_defrag_report report = defrag(&r, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
-    EXPECT_U64_EQ(CHUNKS, report.swaps);
+    EXPECT_U64_EQ(CHUNKS, report.compactions);
     EXPECT_TRUE(mend_world_ledger(&r.world).peak_chunk_bytes <= (CHUNKS + 1) * CHUNK);
     close_rig(&r);
 }
 
-/* A wholly free chunk of just the size, from wherever it lies, spares a creation. */
+/* An empty chunk of just the size, from wherever it lies, spares a creation. */
 MEND_TEST(pool_defrag, a_free_chunk_that_fits_is_used)
 {
     rig r;
@@ -311,7 +311,7 @@ MEND_TEST(pool_defrag, a_free_chunk_that_fits_is_used)
     release(&r, row[0], CHUNK - BLOCK);
     uint64_t created = mend_world_stats(&r.world).chunks_created;
     mend_defrag_report report = defrag(&r, NULL);
-    EXPECT_U64_EQ(1, report.swaps);
+    EXPECT_U64_EQ(1, report.compactions);
     EXPECT_U64_EQ(created, mend_world_stats(&r.world).chunks_created);
     release(&r, row[1], BLOCK);
     close_rig(&r);
@@ -333,9 +333,9 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
     release(&r, rest, CHUNK - BLOCK);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.world).reserved_bytes);
-    EXPECT_U64_EQ(0, defrag(&r, NULL).swaps);
+    EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
-    EXPECT_U64_EQ(1, defrag(&r, NULL).swaps);
+    EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
     close_rig(&r);
 }
 
@@ -352,9 +352,9 @@ MEND_TEST(pool_defrag, a_live_block_of_a_graph_stays_where_it_is)
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
     r.blocks[0] = allocate(&r, BLOCK);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_U64_EQ(0, defrag(&r, NULL).swaps);
+    EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
-    EXPECT_U64_EQ(1, defrag(&r, NULL).swaps);
+    EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
     close_rig(&r);
 }
 
@@ -375,7 +375,7 @@ MEND_TEST(pool_defrag, a_capture_forbids_it)
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.world.sim, captured, NULL));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
-    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).swaps);
+    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).compactions);
     close_rig(&r);
 }
 
@@ -392,7 +392,7 @@ MEND_TEST(pool_defrag, work_in_flight_is_waited_for)
                           .tag = (uint64_t)(uintptr_t)r.blocks[3],
                           .finish_ns = mend_sim_now_ns(r.world.sim) + 5000};
     EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.stream, &work));
-    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).swaps);
+    EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).compactions);
     EXPECT_U64_EQ(0, mend_world_ledger(&r.world).pending_work);
     close_rig(&r);
 }
@@ -411,7 +411,7 @@ MEND_TEST(pool_defrag, small_chunks_move_too)
         }
     }
     mend_defrag_report report = defrag(&r, NULL);
-    EXPECT_U64_EQ(4, report.swaps);
+    EXPECT_U64_EQ(4, report.compactions);
     EXPECT_U64_EQ(4 * 16 * MEND_KIB, report.copied_bytes);
     EXPECT_U64_EQ(4 * (256 - 64) * MEND_KIB, report.gained_bytes);
     for (int i = 5; i < 64; i += 16) {
@@ -427,7 +427,7 @@ static void defrag_all(void *argument)
 }
 
 /* Another thread frees the block that is about to move, and asks for one of its size. */
-MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_swap)
+MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_compact)
 {
     static const char *const calls[] = {"create", "map", "set_access", "unmap"};
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {

@@ -10,7 +10,7 @@
 #define BLOCK (512 * MEND_KIB)
 enum { CHUNKS = 4 };
 
-/* Full to the limit: chunks of which half is live, and a wholly free one. What is free in the last
+/* Full to the limit: chunks of which half is live, and an empty one. What is free in the last
  * of the others touches none of what is free before it. */
 typedef struct rig {
     mend_world world;
@@ -43,7 +43,7 @@ static bool open_rig(rig *r)
     }
     mend_stats stats = mend_world_stats(&r->world);
     EXPECT_U64_EQ((CHUNKS + 1) * CHUNK, stats.reserved_bytes);
-    EXPECT_U64_EQ(CHUNK, stats.free_whole_bytes);
+    EXPECT_U64_EQ(CHUNK, stats.free_empty_bytes);
     return mend_world_check(&r->world);
 }
 
@@ -82,20 +82,21 @@ static mend_defrag_report defrag(rig *r)
     return report;
 }
 
-/* Room for the first swap is made by unmapping the free chunk: then its block is gone. */
-MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_emptied_while_room_is_made_for_it_is_not_swapped)
+/* Room for the first compaction is made by unmapping the free chunk: then its block is gone. */
+MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_emptied_while_room_is_made_for_it_is_not_compacted)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
     r.call = "unmap";
     memset(r.frees, true, sizeof(r.frees));
     mend_defrag_report report = defrag(&r);
-    EXPECT_U64_EQ(0, report.swaps);
-    EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r.world).free_whole_bytes);
+    EXPECT_U64_EQ(0, report.compactions);
+    EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r.world).free_empty_bytes);
     close_rig(&r);
 }
 
-/* The last chunk is emptied during the first swap, and given back to make room for the third. */
+/* The last chunk is emptied during the first compaction, and given back to make room for the third.
+ */
 MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
 {
     rig r;
@@ -103,7 +104,7 @@ MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
     r.call = "create";
     r.frees[CHUNKS - 1] = true;
     mend_defrag_report report = defrag(&r);
-    EXPECT_U64_EQ(CHUNKS - 1, report.swaps);
+    EXPECT_U64_EQ(CHUNKS - 1, report.compactions);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ((CHUNKS - 1) * BLOCK, report.copied_bytes);
     EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r.world.pool->heap.chunks, UINT64_MAX));

@@ -89,28 +89,28 @@ MEND_TEST(pool_few_addresses, free_chunks_give_up_their_addresses)
 /* A second pool of the device takes all there is, and has nothing left in it when the first one
  * needs addresses: whether it has given its memory back or not; and where the first one finds out
  * at the very end, for it keeps room to swap until then. */
-MEND_TEST(pool_few_addresses, a_sibling_gives_those_it_does_not_use)
+MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
 {
     for (int i = 0; i < 4; i++) {
         mend_world world;
-        mend_pool *sibling = NULL;
+        mend_pool *peer_pool = NULL;
         bool keeps_memory = i % 2 == 1;
         ASSERT_TRUE(open_default(&world, 64 * MEND_MIB, 192 * MEND_MIB));
         ASSERT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
-        world.pool_config.swap_when_full = i / 2;
+        world.pool_config.compact_when_full = i / 2;
         ASSERT_TRUE(mend_world_open_pool(&world, mend_sim_driver(world.sim)));
-        ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &sibling));
+        ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &peer_pool));
         void *blocks[2];
-        EXPECT_RESULT(MEND_OK, mend_alloc(sibling, 1024, NULL, &blocks[0]));
-        EXPECT_RESULT(MEND_OK, mend_alloc(sibling, 8 * MEND_MIB, NULL, &blocks[1]));
-        EXPECT_RESULT(MEND_OK, mend_free(sibling, blocks[0], NULL));
-        EXPECT_RESULT(MEND_OK, mend_free(sibling, blocks[1], NULL));
+        EXPECT_RESULT(MEND_OK, mend_alloc(peer_pool, 1024, NULL, &blocks[0]));
+        EXPECT_RESULT(MEND_OK, mend_alloc(peer_pool, 8 * MEND_MIB, NULL, &blocks[1]));
+        EXPECT_RESULT(MEND_OK, mend_free(peer_pool, blocks[0], NULL));
+        EXPECT_RESULT(MEND_OK, mend_free(peer_pool, blocks[1], NULL));
         if (!keeps_memory) {
-            EXPECT_RESULT(MEND_OK, mend_trim(sibling, 0, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim(peer_pool, 0, NULL));
         }
         void *all;
         EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 64 * MEND_MIB, NULL, &all));
-        EXPECT_RESULT(MEND_OK, mend_pool_destroy(sibling));
+        EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
         mend_world_check(&world);
         mend_world_close(&world);
     }
@@ -200,7 +200,7 @@ static bool open_random(random_world *w, uint64_t seed, uint64_t multiple)
     w->world.sim_config.page_bytes = UINT64_C(64) * MEND_KIB << below(w, 6);
     w->world.sim_config.address_bytes = multiple * w->world.sim_config.memory_bytes;
     w->world.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    w->world.pool_config.swap_when_full = (int)below(w, 2);
+    w->world.pool_config.compact_when_full = (int)below(w, 2);
     if (!mend_world_open(&w->world)) {
         return false;
     }

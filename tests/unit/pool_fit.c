@@ -30,7 +30,7 @@ static bool open_fit_world(fit_world *f, uint64_t device_bytes)
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, 1536 * MEND_KIB, NULL, &f->more[1]));
     mend_stats stats = mend_world_stats(&f->world);
     EXPECT_U64_EQ(39 * MEND_MIB, stats.reserved_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, stats.free_whole_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, stats.free_empty_bytes);
     EXPECT_U64_EQ(512 * MEND_KIB, stats.free_partial_bytes);
     return !mend_test_has_failed();
 }
@@ -40,7 +40,7 @@ static uint64_t whole_bytes_after_half_a_chunk(fit_world *f)
     void *pointer;
     EXPECT_RESULT(MEND_OK, mend_alloc(f->world.pool, 512 * MEND_KIB, NULL, &pointer));
     mend_world_check(&f->world);
-    return mend_world_stats(&f->world).free_whole_bytes;
+    return mend_world_stats(&f->world).free_empty_bytes;
 }
 
 MEND_TEST(pool_fit, near_the_limit_a_whole_chunk_is_spared)

@@ -260,7 +260,7 @@ MEND_TEST(pool_foreign, the_end_of_a_pool_waits_for_work_there)
 }
 
 /* A move of live blocks is for quiet points: the other device has to be quiet, too. */
-MEND_TEST(pool_foreign, swaps_wait_for_work_there)
+MEND_TEST(pool_foreign, compactions_wait_for_work_there)
 {
     scene s;
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
@@ -280,7 +280,7 @@ MEND_TEST(pool_foreign, swaps_wait_for_work_there)
         }
     }
     EXPECT_RESULT(MEND_OK, mend_defrag(s.p.world.pool, NULL, &report));
-    EXPECT_TRUE(report.swaps > 0);
+    EXPECT_TRUE(report.compactions > 0);
     close_scene(&s);
 }
 

@@ -118,7 +118,7 @@ MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
     release(&s, fourth, 3 * MEND_MIB, 1, 4000);
     release(&s, fifth, 3 * MEND_MIB, 1, 4000);
     mend_sim_advance(s.world.sim, 10000);
-    /* All is idle: wholly free chunks are joined, from wherever they are. */
+    /* All is idle: empty chunks are joined, from wherever they are. */
     void *all = allocate(&s, 8 * MEND_MIB, 1, "map set_access ");
     EXPECT_TRUE(mend_world_stats(&s.world).chunks_moved > 0);
     EXPECT_TRUE(mend_world_stats(&s.world).retired_bytes > 0);
@@ -167,23 +167,23 @@ static int come_by(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
     return 0;
 }
 
-MEND_TEST(pool_ladder, siblings_then_callbacks_then_the_host_waits)
+MEND_TEST(pool_ladder, peer_pools_then_callbacks_then_the_host_waits)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 0, -1));
-    mend_pool *sibling;
+    mend_pool *peer_pool;
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &sibling));
-    ASSERT_RESULT(MEND_OK, mend_alloc(sibling, MEND_MIB, NULL, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_free(sibling, pointer, NULL));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &peer_pool));
+    ASSERT_RESULT(MEND_OK, mend_alloc(peer_pool, MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_free(peer_pool, pointer, NULL));
     mend_sim_set_foreign_bytes(s.world.sim, 0, 2 * MEND_MIB);
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.world.pool, come_by, &s));
     void *first = allocate(&s, 4 * MEND_MIB, 0, "create map set_access ");
     release(&s, first, 4 * MEND_MIB, 0, 1000);
-    /* Refused, and undone; the sibling gives, which is not enough, so that nothing is created
+    /* Refused, and undone; the peer pool gives, which is not enough, so that nothing is created
      * again; the program has nothing. */
     allocate(&s, 4 * MEND_MIB, 1, "create unmap callback event_synchronize ");
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(sibling));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
     close_scene(&s);
 }
 

@@ -54,8 +54,8 @@ MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
     }
 }
 
-/* One chunk of eight blocks, of which the second and the sixth live; a swap that cannot map them
- * again. */
+/* One chunk of eight blocks, of which the second and the sixth live; a compaction that cannot map
+ * them again. */
 static void leave_unmapped(mend_world *world, void *blocks[8])
 {
     void *all;
@@ -182,7 +182,7 @@ MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_l
         mend_world_init(&t.world);
         t.world.pool_config.streams_may_vanish = 1;
         ASSERT_TRUE(two_streams_open(&t));
-        mend_mutex *locks[] = {&t.world.pool->heap.making, &t.world.pool->heap.state};
+        mend_mutex *locks[] = {&t.world.pool->heap.grow, &t.world.pool->heap.state};
         two_streams_free(&t, two_streams_alloc(&t, 512, 0), 0);
         fail(&t.world, "stream_get_info", at, 1);
         mend_test_begin_call(&call);

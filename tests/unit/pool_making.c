@@ -1,6 +1,6 @@
 /*
  * One thread sits inside a slow driver call, with the right to make room; others go on. What they
- * do meanwhile is written out for single cases here, and by a table in pool_making_table.c.
+ * do meanwhile is written out for single cases here, and by a table in pool_grow_table.c.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "heap/group.h"
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
+#include "users/group.h"
 
 typedef struct request {
     mend_world *world;
@@ -43,7 +43,7 @@ static void use(mend_world *world, mend_stream stream, void *pointer, uint64_t s
 }
 
 /* The driver takes its 50 ms for set_access, and longer; nobody else notices. */
-MEND_TEST(pool_making, others_allocate_from_the_cache_while_one_sits_in_an_access_call)
+MEND_TEST(pool_grow, others_allocate_from_the_cache_while_one_sits_in_an_access_call)
 {
     mend_world world;
     mend_world_init(&world);
@@ -81,7 +81,7 @@ MEND_TEST(pool_making, others_allocate_from_the_cache_while_one_sits_in_an_acces
 
 /* Each block in the middle of a run costs the pool two records; what the thread that waits for the
  * GPU will need must still be there, however many others took. */
-MEND_TEST(pool_making, records_are_left_for_who_waits_for_the_gpu)
+MEND_TEST(pool_grow, records_are_left_for_who_waits_for_the_gpu)
 {
     for (int taken = 0; taken < 70; taken++) {
         mend_world world;
@@ -121,7 +121,7 @@ MEND_TEST(pool_making, records_are_left_for_who_waits_for_the_gpu)
 }
 
 /* The driver has no memory until the GPU is done; that is no failure of the call. */
-MEND_TEST(pool_making, what_was_worked_around_is_not_the_last_error)
+MEND_TEST(pool_grow, what_was_worked_around_is_not_the_last_error)
 {
     mend_world world;
     mend_world_init(&world);
@@ -163,7 +163,7 @@ static void wait_for_one_in_line(mend_heap *heap)
 }
 
 /* The group that took the request is gone when its turn comes: the block belongs to none. */
-MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
+MEND_TEST(pool_grow, a_group_may_go_while_a_request_waits_its_turn)
 {
     mend_world world;
     mend_world_init(&world);
@@ -174,7 +174,7 @@ MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
     pthread_t thread;
     ASSERT_RESULT(MEND_OK, mend_group_create(world.pool, &group));
     ASSERT_RESULT(MEND_OK, mend_group_begin(group, MEND_EVERY_STREAM));
-    mend_mutex_lock(&heap->making);
+    mend_mutex_lock(&heap->grow);
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, allocate_in_thread, &late));
     wait_for_one_in_line(heap);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
@@ -182,7 +182,7 @@ MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
     EXPECT_RESULT(MEND_OK, mend_group_leave(heap, group, MEND_NO_STREAM));
     mend_group_drop(heap, group);
     mend_heap_unlock(heap);
-    mend_mutex_unlock(&heap->making);
+    mend_mutex_unlock(&heap->grow);
     pthread_join(thread, NULL);
     free(group);
     EXPECT_RESULT(MEND_OK, late.result);
@@ -195,10 +195,10 @@ MEND_TEST(pool_making, a_group_may_go_while_a_request_waits_its_turn)
 
 /* Another process has the memory; the block that another thread frees, while the driver is asked
  * for more or for what it has left, is what is missing. */
-MEND_TEST(pool_making, what_others_free_at_the_last_moment_is_found)
+MEND_TEST(pool_grow, what_others_free_at_the_last_moment_is_found)
 {
-    bool is_held = true;
-    for (uint64_t position = 1; is_held; position++) {
+    bool is_frozen = true;
+    for (uint64_t position = 1; is_frozen; position++) {
         mend_world world;
         mend_world_init(&world);
         world.sim_config.memory_bytes = 8 * MEND_MIB;
@@ -208,11 +208,11 @@ MEND_TEST(pool_making, what_others_free_at_the_last_moment_is_found)
         mend_sim_set_foreign_bytes(world.sim, 0, 3 * MEND_MIB);
         request r = {&world, 3 * MEND_MIB, 512, NULL, MEND_OK, NULL};
         mend_held held;
-        is_held = mend_held_begin(&held, world.sim, position, allocate, &r);
+        is_frozen = mend_held_begin(&held, world.sim, position, allocate, &r);
         EXPECT_RESULT(MEND_OK, mend_free(world.pool, freed, NULL));
         mend_held_end(&held);
-        EXPECT_RESULT(is_held ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, r.result);
-        EXPECT_TRUE(is_held || position > 4); /* one creation at least in each of two searches */
+        EXPECT_RESULT(is_frozen ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, r.result);
+        EXPECT_TRUE(is_frozen || position > 4); /* one creation at least in each of two searches */
         mend_world_check(&world);
         mend_world_close(&world);
     }
@@ -220,7 +220,7 @@ MEND_TEST(pool_making, what_others_free_at_the_last_moment_is_found)
 
 /* What a stream that ended has left open waits for the context; a stream that comes while that wait
  * is under way, and fails, must not be taken for it. */
-MEND_TEST(pool_making, a_stream_that_comes_during_a_failed_wait_stands_for_no_other)
+MEND_TEST(pool_grow, a_stream_that_comes_during_a_failed_wait_stands_for_no_other)
 {
     enum { BLOCK = 5 << 20 };
     mend_world world;
@@ -278,7 +278,7 @@ MEND_TEST(pool_making, a_stream_that_comes_during_a_failed_wait_stands_for_no_ot
 }
 
 /* A pool of one stream gives what was freed without one to nobody before the wait is over. */
-MEND_TEST(pool_making, what_a_wait_for_the_context_is_to_free_is_not_free_before)
+MEND_TEST(pool_grow, what_a_wait_for_the_context_is_to_free_is_not_free_before)
 {
     mend_world world;
     mend_world_init(&world);

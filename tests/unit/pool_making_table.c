@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "heap/group.h"
 #include "tests/support/held.h"
 #include "tests/support/test.h"
 #include "tests/support/world.h"
+#include "users/group.h"
 
 /* A quarter of what the comments say: there are many worlds. */
 #define MIB (MEND_MIB / 4)
@@ -93,7 +93,7 @@ static void keep(scenery *s, block b)
     s->made[s->made_count++] = b;
 }
 
-static bool open(scenery *s, int allow_stream_waits, int swap_when_full)
+static bool open(scenery *s, int allow_stream_waits, int compact_when_full)
 {
     *s = (scenery){0};
     mend_world_init(&s->world);
@@ -105,7 +105,7 @@ static bool open(scenery *s, int allow_stream_waits, int swap_when_full)
     s->world.pool_config.limit_bytes = 12 * MIB;
     s->world.pool_config.reserve_bytes = 32 * MIB;
     s->world.pool_config.allow_stream_waits = allow_stream_waits;
-    s->world.pool_config.swap_when_full = swap_when_full;
+    s->world.pool_config.compact_when_full = compact_when_full;
     if (!mend_world_open(&s->world)) {
         return false;
     }
@@ -169,7 +169,7 @@ static void move_many(void *argument)
     ask_for(argument, 5 * MIB, 512);
 }
 
-static void place_afresh(void *argument)
+static void place_at_new_address(void *argument)
 {
     ask_for(argument, 2 * MIB, 8 * MIB);
 }
@@ -237,7 +237,7 @@ static void retire(scenery *s)
     mend_sim_advance(s->world.sim, 1000);
 }
 
-/* Holes of whole pages between blocks, for swaps. */
+/* Holes of whole pages between blocks, for compactions. */
 static void pierce(scenery *s)
 {
     give(s, &s->pieces[1], s->stream);
@@ -257,7 +257,7 @@ static const making makings[] = {
     {"first", NULL, create, 0, true},
     {"extension", NULL, extend, 0, false},
     {"creation", NULL, create, 0, false},
-    {"afresh", NULL, place_afresh, 0, false},
+    {"afresh", NULL, place_at_new_address, 0, false},
     {"small", NULL, create_small, 0, true},
     {"behind a stream wait", work_on_other, move_many, 0, false},
     {"behind an event", work_on_other, move_many, -1, false},
@@ -344,7 +344,7 @@ static void look(scenery *s)
     mend_stats stats = mend_world_stats(&s->world);
     EXPECT_U64_EQ(stats.reserved_bytes, stats.live_bytes + stats.free_bytes);
     EXPECT_U64_EQ(stats.free_bytes,
-                  stats.free_whole_bytes + stats.free_partial_bytes + stats.free_small_bytes);
+                  stats.free_empty_bytes + stats.free_partial_bytes + stats.free_small_bytes);
     EXPECT_TRUE(stats.peak_reserved_bytes >= stats.reserved_bytes);
     EXPECT_TRUE(stats.peak_mappings >= stats.mappings);
     expect_info(s, MEND_OK, s->base.pointer);
@@ -399,7 +399,7 @@ static void fail_the_call(scenery *s, const mend_held *held)
 static void end(scenery *s)
 {
     mend_sim_clear_faults(s->world.sim);
-    if (s->world.pool_config.swap_when_full) { /* blocks may miss their mappings */
+    if (s->world.pool_config.compact_when_full) { /* blocks may miss their mappings */
         EXPECT_RESULT(MEND_OK, mend_defrag(s->world.pool, NULL, NULL));
     }
     if (s->result == MEND_OK && s->room.pointer != NULL) {
@@ -464,7 +464,7 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
     return is_inside && !mend_test_has_failed();
 }
 
-MEND_TEST(pool_making, others_do_anything_while_one_sits_in_any_call)
+MEND_TEST(pool_grow, others_do_anything_while_one_sits_in_any_call)
 {
     for (size_t m = 0; m < sizeof(makings) / sizeof(makings[0]); m++) {
         for (size_t d = 0; d < sizeof(deeds) / sizeof(deeds[0]); d++) {

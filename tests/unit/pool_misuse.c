@@ -188,12 +188,12 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, knows_all_streams, 2)                                                               \
     X(INVALID, front_cache, 2)                                                                     \
     X(INVALID, front_cache, -2)                                                                    \
-    X(INVALID, ample_percent, -1)                                                                  \
-    X(INVALID, ample_percent, 101)                                                                 \
+    X(INVALID, low_pressure_percent, -1)                                                           \
+    X(INVALID, low_pressure_percent, 101)                                                          \
     X(INVALID, audit_level, -1)                                                                    \
     X(INVALID, audit_level, 3)                                                                     \
-    X(INVALID, swap_when_full, -1)                                                                 \
-    X(INVALID, swap_when_full, 2)
+    X(INVALID, compact_when_full, -1)                                                              \
+    X(INVALID, compact_when_full, 2)
 
 static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {

@@ -1,4 +1,4 @@
-/* swap_when_full: where allocations are quiet points, one that would run out of memory has live
+/* compact_when_full: where allocations are quiet points, one that would run out of memory has live
  * blocks moved together first, no more than it needs. */
 #include "base/align.h"
 #include "tests/support/test.h"
@@ -23,12 +23,12 @@ static void use(rig *r, mend_sim_work_kind kind, const void *block, uint64_t siz
     EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, NULL, &work));
 }
 
-static bool open_rig(rig *r, uint64_t memory_bytes, int swap_when_full)
+static bool open_rig(rig *r, uint64_t memory_bytes, int compact_when_full)
 {
     *r = (rig){.count = 0};
     mend_world_init(&r->world);
     r->world.sim_config.memory_bytes = memory_bytes;
-    r->world.pool_config.swap_when_full = swap_when_full;
+    r->world.pool_config.compact_when_full = compact_when_full;
     return mend_world_open(&r->world);
 }
 
@@ -57,7 +57,7 @@ static void fill_and_thin_out(rig *r)
     while (r->count < 15 * BLOCKS_OF_CHUNK && try(r, BLOCK, &block) == MEND_OK) {
         r->blocks[r->count++] = block;
     }
-    EXPECT_U64_EQ(0, mend_world_stats(&r->world).swaps);
+    EXPECT_U64_EQ(0, mend_world_stats(&r->world).compactions);
     for (int i = 0; i < r->count; i++) {
         if (i % BLOCKS_OF_CHUNK != 3) {
             release(r, r->blocks[i], BLOCK);
@@ -86,7 +86,7 @@ MEND_TEST(pool_quiet, a_request_is_served_that_would_have_failed)
         fill_and_thin_out(&r);
         EXPECT_RESULT(quiet ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, try(&r, 8 * CHUNK, &block));
         mend_stats stats = mend_world_stats(&r.world);
-        EXPECT_INT_EQ(quiet, stats.swaps > 0);
+        EXPECT_INT_EQ(quiet, stats.compactions > 0);
         if (quiet) {
             release(&r, block, 8 * CHUNK);
         }
@@ -103,8 +103,8 @@ MEND_TEST(pool_quiet, no_more_is_copied_than_the_request_needs)
     fill_and_thin_out(&r);
     EXPECT_RESULT(MEND_OK, try(&r, 2 * CHUNK, &block));
     mend_stats stats = mend_world_stats(&r.world);
-    EXPECT_TRUE(stats.swaps >= 1 && stats.swaps <= 4);
-    EXPECT_U64_EQ(stats.swaps * BLOCK, stats.copied_bytes);
+    EXPECT_TRUE(stats.compactions >= 1 && stats.compactions <= 4);
+    EXPECT_U64_EQ(stats.compactions * BLOCK, stats.copied_bytes);
     release(&r, block, 2 * CHUNK);
     close_rig(&r);
 }
@@ -116,7 +116,7 @@ MEND_TEST(pool_quiet, nothing_is_copied_for_a_hopeless_request)
     ASSERT_TRUE(open_rig(&r, 16 * CHUNK, 1));
     fill_and_thin_out(&r);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, try(&r, 16 * CHUNK, &block));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.world).swaps);
+    EXPECT_U64_EQ(0, mend_world_stats(&r.world).compactions);
     close_rig(&r);
 }
 
@@ -157,7 +157,7 @@ MEND_TEST(pool_quiet, many_rounds_keep_every_byte)
         mend_result result = try(&r, sizes[k], &large[k]);
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
     }
-    EXPECT_TRUE(mend_world_stats(&r.world).swaps > 0);
+    EXPECT_TRUE(mend_world_stats(&r.world).compactions > 0);
     for (int k = 0; k < 16; k++) {
         if (large[k] != NULL) {
             release(&r, large[k], sizes[k]);
@@ -166,7 +166,7 @@ MEND_TEST(pool_quiet, many_rounds_keep_every_byte)
     close_rig(&r);
 }
 
-/* While a graph is captured nothing moves, and the request ends as without swaps. */
+/* While a graph is captured nothing moves, and the request ends as without compactions. */
 MEND_TEST(pool_quiet, a_capture_is_left_alone)
 {
     rig r;
@@ -182,7 +182,7 @@ MEND_TEST(pool_quiet, a_capture_is_left_alone)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.world.pool, 8 * CHUNK, NULL, &block));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.world.pool, 8 * CHUNK, stream, &block));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.world.sim, stream, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.world).swaps);
+    EXPECT_U64_EQ(0, mend_world_stats(&r.world).compactions);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
     EXPECT_RESULT(MEND_OK, try(&r, 8 * CHUNK, &block));

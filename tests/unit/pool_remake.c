@@ -13,13 +13,13 @@ typedef struct tight_world {
     int count;
 } tight_world;
 
-static bool open_tight(tight_world *t, uint64_t chunk_bytes, int swap_when_full)
+static bool open_tight(tight_world *t, uint64_t chunk_bytes, int compact_when_full)
 {
     *t = (tight_world){.count = 0};
     mend_world_init(&t->world);
     t->world.pool_config.chunk_bytes = chunk_bytes;
     t->world.pool_config.small_request_bytes = 4 * MEND_KIB;
-    t->world.pool_config.swap_when_full = swap_when_full;
+    t->world.pool_config.compact_when_full = compact_when_full;
     return mend_world_open(&t->world) &&
            mend_sim_stream_create(t->world.sim, &t->first) == MEND_OK &&
            mend_sim_stream_create(t->world.sim, &t->second) == MEND_OK;
@@ -95,8 +95,8 @@ MEND_TEST(pool_remake, a_chunk_that_brings_no_room_is_not_given_back)
     close_tight(&t);
 }
 
-/* Above the room that swaps are to have, likewise. */
-MEND_TEST(pool_remake, room_kept_for_swaps_is_none_for_a_remade_chunk)
+/* Above the room that compactions are to have, likewise. */
+MEND_TEST(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk)
 {
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 1));
@@ -173,7 +173,7 @@ static void allocate(void *argument)
     r->result = mend_alloc(r->world->pool, r->size_bytes, r->stream, &r->pointer);
 }
 
-/* Wholly free chunks are spared, but nobody waits for a busy driver because of that. */
+/* Empty chunks are spared, but nobody waits for a busy driver because of that. */
 MEND_TEST(pool_remake, while_another_makes_room_a_whole_chunk_is_broken_at_once)
 {
     tight_world t;

@@ -6,7 +6,7 @@
 
 #include "base/align.h"
 #include "base/process.h"
-#include "heap/report.h"
+#include "ladder/report.h"
 #include "tests/support/test.h"
 #include "tests/support/two_streams.h"
 
@@ -59,8 +59,8 @@ static void expect_refused(scene *s, uint64_t size_bytes, int stream)
     EXPECT_U64_EQ(stats.limit_bytes, f->limit_bytes);
     EXPECT_U64_EQ(stats.reserved_bytes, f->reserved_bytes);
     EXPECT_U64_EQ(stats.live_bytes, f->live_bytes);
-    EXPECT_U64_EQ(stats.free_bytes, f->free_whole_bytes + f->free_partial_bytes);
-    EXPECT_U64_EQ(stats.free_whole_bytes, f->free_whole_bytes);
+    EXPECT_U64_EQ(stats.free_bytes, f->free_empty_bytes + f->free_partial_bytes);
+    EXPECT_U64_EQ(stats.free_empty_bytes, f->free_empty_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, f->device_bytes);
     EXPECT_U64_EQ(8 * MEND_MIB, f->reserved_bytes + f->device_free_bytes + f->device_others_bytes);
     EXPECT_TRUE(strstr(s->message, " 0 bytes") == NULL || f->live_bytes == 0 ||

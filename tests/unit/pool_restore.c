@@ -1,5 +1,5 @@
-/* Swaps when the driver fails: before the first unmap all is undone; after it the blocks that could
- * not be mapped again keep their bytes, are named, and come back. */
+/* Compactions when the driver fails: before the first unmap all is undone; after it the blocks that
+ * could not be mapped again keep their bytes, are named, and come back. */
 #include "base/align.h"
 #include "driver/driver.h"
 #include "pool/pool.h"
@@ -113,7 +113,7 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
         fail(&r, calls[i], i == 0 ? SCRATCH_MAPS : 1, 1, 999);
         mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, &report));
-        EXPECT_U64_EQ(0, report.swaps);
+        EXPECT_U64_EQ(0, report.compactions);
         EXPECT_U64_EQ(1, unmapped_blocks(&r));
         EXPECT_INT_EQ(1, is_unmapped(&r, 1));
         EXPECT_INT_EQ(0, is_unmapped(&r, 5));
@@ -285,11 +285,11 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
         EXPECT_RESULT(i == 0 ? MEND_OK : MEND_ERROR_DRIVER,
                       mend_defrag(r.world.pool, NULL, &report));
         EXPECT_INT_EQ(i == 0 ? MEND_DEFRAG_NO_ROOM : 0, report.stop);
-        EXPECT_U64_EQ(0, mend_world_stats(&r.world).swaps);
+        EXPECT_U64_EQ(0, mend_world_stats(&r.world).compactions);
         EXPECT_U64_EQ(before.reserved_bytes, mend_world_stats(&r.world).reserved_bytes);
         mend_sim_clear_faults(r.world.sim);
         EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-        EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+        EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
         EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, rest, NULL));
         close_rig(&r);
     }
@@ -322,7 +322,7 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
             mend_stats after = mend_world_stats(&r.world);
             EXPECT_U64_EQ(0, unmapped_blocks(&r));
             EXPECT_U64_EQ(before.chunks_moved, after.chunks_moved);
-            EXPECT_U64_EQ(0, after.swaps);
+            EXPECT_U64_EQ(0, after.compactions);
             if (for_ever == 0 && rows[i].call[0] != 'u') { /* the scratch could be unmapped */
                 EXPECT_U64_EQ(before.reserved_bytes, after.reserved_bytes);
                 EXPECT_U64_EQ(before.mapped_bytes, after.mapped_bytes);
@@ -330,7 +330,7 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
             }
             mend_sim_clear_faults(r.world.sim);
             EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-            EXPECT_U64_EQ(1, mend_world_stats(&r.world).swaps);
+            EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
             close_rig(&r);
         }
     }
@@ -344,7 +344,7 @@ MEND_TEST(pool_restore, memory_that_another_takes_is_no_failure)
     mend_sim_set_foreign_bytes(r.world.sim, 0, UINT64_MAX);
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
     EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, &report));
-    EXPECT_U64_EQ(0, report.swaps);
+    EXPECT_U64_EQ(0, report.compactions);
     EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
     mend_sim_set_foreign_bytes(r.world.sim, 0, 0);
     close_rig(&r);

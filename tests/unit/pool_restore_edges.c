@@ -1,5 +1,5 @@
-/* A block that reaches over the edge of a chunk which a swap could not map again: what it leaves
- * when it is freed is free memory outside of that chunk, and nobody's inside. */
+/* A block that reaches over the edge of a chunk which a compaction could not map again: what it
+ * leaves when it is freed is free memory outside of that chunk, and nobody's inside. */
 #include "base/align.h"
 #include "pool/pool.h"
 #include "tests/support/test.h"
@@ -8,8 +8,8 @@
 #define CHUNK MEND_MIB
 #define PART  (128 * MEND_KIB) /* of the block, in each of two chunks */
 
-/* Which chunk is swapped: the one that holds the beginning of the block, or its end. */
-typedef enum side { SWAPPED_BEFORE, SWAPPED_BEHIND, SIDES } side;
+/* Which chunk is compacted: the one that holds the beginning of the block, or its end. */
+typedef enum side { COMPACTED_BEFORE, COMPACTED_BEHIND, SIDES } side;
 
 typedef struct rig {
     mend_world world;
@@ -39,7 +39,8 @@ static void refuse_maps(rig *r, uint64_t after_calls)
     EXPECT_RESULT(MEND_OK, mend_sim_fail(r->world.sim, &fault));
 }
 
-/* Two chunks side by side, the block over their edge; a pass of swaps loses the mapping of one. */
+/* Two chunks side by side, the block over their edge; a pass of compactions loses the mapping of
+ * one. */
 static bool open_rig(rig *r, side which)
 {
     *r = (rig){.block = NULL};
@@ -54,8 +55,8 @@ static bool open_rig(rig *r, side which)
     void *behind = take(r, CHUNK - PART);
     EXPECT_TRUE((char *)r->block == (char *)before + CHUNK - PART);
     EXPECT_TRUE((char *)behind == (char *)r->block + 2 * PART);
-    give(r, which == SWAPPED_BEFORE ? before : behind);
-    r->rest = which == SWAPPED_BEFORE ? behind : before;
+    give(r, which == COMPACTED_BEFORE ? before : behind);
+    r->rest = which == COMPACTED_BEFORE ? behind : before;
     refuse_maps(r, 1); /* the first one is of the copy */
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->world.pool, NULL, NULL));
     EXPECT_U64_EQ(1, mend_world_stats(&r->world).unmapped_blocks);

@@ -7,9 +7,9 @@
 #define PAGE (64 * MEND_KIB)
 
 /* Of a page, and so near to the limit of 64 MiB that memory is scarce. */
-#define PAGE_PARTS(n) (PAGE / 16 * (n))
-#define MOST_OF_AMPLE (6 * MEND_MIB)
-#define TENTH_OF_ALL  (7 * MEND_MIB)
+#define PAGE_PARTS(n)        (PAGE / 16 * (n))
+#define MOST_OF_LOW_PRESSURE (6 * MEND_MIB)
+#define TENTH_OF_ALL         (7 * MEND_MIB)
 
 /* What a request lets grow. */
 typedef struct growth {
@@ -68,7 +68,7 @@ MEND_TEST(pool_scarce, ample_memory_is_shared_in_usual_chunks_below_half_of_one)
 MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_on)
 {
     mend_world world;
-    ASSERT_TRUE(open_with(&world, MOST_OF_AMPLE - 2 * MEND_MIB));
+    ASSERT_TRUE(open_with(&world, MOST_OF_LOW_PRESSURE - 2 * MEND_MIB));
     expect_growth(&world, 512 * MEND_KIB, 512 * MEND_KIB, 1);
     expect_growth(&world, 1024 * MEND_KIB + 1024, 1088 * MEND_KIB, 2); /* no tail apart */
     close_whole(&world);
@@ -93,13 +93,13 @@ MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
 {
     mend_world world;
     mend_world_init(&world);
-    world.pool_config.ample_percent = 50;
+    world.pool_config.low_pressure_percent = 50;
     ASSERT_TRUE(mend_world_open(&world));
     take(&world, TENTH_OF_ALL);
     expect_growth(&world, 3 * PAGE - 1024, 1 * MEND_MIB, 1);
     close_whole(&world);
     mend_world_init(&world);
-    world.pool_config.ample_percent = 100;
+    world.pool_config.low_pressure_percent = 100;
     ASSERT_TRUE(mend_world_open(&world));
     expect_growth(&world, 24 * PAGE + 1024, 25 * PAGE, 3);
     close_whole(&world);
@@ -132,7 +132,7 @@ MEND_TEST(pool_scarce, pages_grow_with_the_limit)
     mend_world world;
     mend_world_init(&world);
     world.sim_config.memory_bytes = 1 * MEND_GIB;
-    world.pool_config.ample_percent = 100;
+    world.pool_config.low_pressure_percent = 100;
     ASSERT_TRUE(mend_world_open(&world));
     expect_growth(&world, 3 * PAGE, 4 * PAGE, 1);
     close_whole(&world);

@@ -1,5 +1,5 @@
 /*
- * Sibling pools: several on one device, where one holds idle chunks and another needs the memory.
+ * Peer pool pools: several on one device, where one holds idle chunks and another needs the memory.
  * It gets what it lacks, and the others keep the rest.
  */
 #include <pthread.h>
@@ -71,7 +71,7 @@ static void leave_idle(mend_pool *pool, uint64_t mib)
     EXPECT_U64_EQ(mib * MEND_MIB, reserved(pool));
 }
 
-MEND_TEST(pool_siblings, one_gives_what_the_other_lacks_and_keeps_the_rest)
+MEND_TEST(pool_peer_pools, one_gives_what_the_other_lacks_and_keeps_the_rest)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
@@ -80,12 +80,12 @@ MEND_TEST(pool_siblings, one_gives_what_the_other_lacks_and_keeps_the_rest)
     EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[1]));
     EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[0]));
-    EXPECT_U64_EQ(1, stats_of(f.pools[0]).sibling_trims);
+    EXPECT_U64_EQ(1, stats_of(f.pools[0]).peer_pool_trims);
     EXPECT_U64_EQ(0, stats_of(f.pools[0]).host_waits);
     close_family(&f);
 }
 
-MEND_TEST(pool_siblings, each_is_asked_only_for_what_is_still_missing)
+MEND_TEST(pool_peer_pools, each_is_asked_only_for_what_is_still_missing)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 3));
@@ -95,14 +95,14 @@ MEND_TEST(pool_siblings, each_is_asked_only_for_what_is_still_missing)
     EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(0, reserved(f.pools[1]));
     EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[2]));
-    EXPECT_U64_EQ(2, stats_of(f.pools[0]).sibling_trims);
+    EXPECT_U64_EQ(2, stats_of(f.pools[0]).peer_pool_trims);
     EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], pointer, NULL));
     EXPECT_RESULT(MEND_OK, allocate(f.pools[2], 4 * MEND_MIB, &pointer)); /* and back */
     EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[0]));
     close_family(&f);
 }
 
-MEND_TEST(pool_siblings, what_the_pool_has_itself_is_used_first)
+MEND_TEST(pool_peer_pools, what_the_pool_has_itself_is_used_first)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
@@ -115,7 +115,7 @@ MEND_TEST(pool_siblings, what_the_pool_has_itself_is_used_first)
     close_family(&f);
 }
 
-MEND_TEST(pool_siblings, what_is_live_or_in_flight_stays)
+MEND_TEST(pool_peer_pools, what_is_live_or_in_flight_stays)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
@@ -141,7 +141,7 @@ MEND_TEST(pool_siblings, what_is_live_or_in_flight_stays)
     close_family(&f);
 }
 
-MEND_TEST(pool_siblings, are_left_alone_where_the_limit_stands_in_the_way)
+MEND_TEST(pool_peer_pools, are_left_alone_where_the_limit_stands_in_the_way)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
@@ -150,22 +150,22 @@ MEND_TEST(pool_siblings, are_left_alone_where_the_limit_stands_in_the_way)
     EXPECT_RESULT(MEND_OK, mend_set_limit(f.pools[0], 2 * MEND_MIB));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(6 * MEND_MIB, reserved(f.pools[1]));
-    EXPECT_U64_EQ(0, stats_of(f.pools[0]).sibling_trims);
+    EXPECT_U64_EQ(0, stats_of(f.pools[0]).peer_pool_trims);
     close_family(&f);
 }
 
-MEND_TEST(pool_siblings, a_pool_alone_asks_nobody)
+MEND_TEST(pool_peer_pools, a_pool_alone_asks_nobody)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 1));
     void *pointer;
     mend_sim_set_foreign_bytes(f.world.sim, 0, 7 * MEND_MIB);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
-    EXPECT_U64_EQ(0, stats_of(f.pools[0]).sibling_trims);
+    EXPECT_U64_EQ(0, stats_of(f.pools[0]).peer_pool_trims);
     close_family(&f);
 }
 
-MEND_TEST(pool_siblings, on_another_device_or_behind_another_driver_are_left_alone)
+MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)
 {
     mend_world world;
     mend_world other;
@@ -185,13 +185,13 @@ MEND_TEST(pool_siblings, on_another_device_or_behind_another_driver_are_left_alo
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(world.pool, 3 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(beside));
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(other.pool));
-    EXPECT_U64_EQ(0, stats_of(world.pool).sibling_trims);
+    EXPECT_U64_EQ(0, stats_of(world.pool).peer_pool_trims);
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(beside));
     mend_world_close(&other);
     mend_world_close(&world);
 }
 
-MEND_TEST(pool_siblings, one_that_fails_to_trim_is_passed_over)
+MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 3));
@@ -232,7 +232,7 @@ static void *take_from_the_other(void *argument)
     return result == MEND_OK ? pointers[number] : NULL;
 }
 
-MEND_TEST(pool_siblings, may_ask_each_other_at_once)
+MEND_TEST(pool_peer_pools, may_ask_each_other_at_once)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
@@ -255,7 +255,7 @@ MEND_TEST(pool_siblings, may_ask_each_other_at_once)
     close_family(&f);
 }
 
-/* A sibling that is destroyed while it is asked: its end waits until it has been. */
+/* A peer pool that is destroyed while it is asked: its end waits until it has been. */
 typedef struct ending {
     family *f;
     sem_t begun;
@@ -264,7 +264,7 @@ typedef struct ending {
     bool has_begun;
 } ending;
 
-static void *destroy_sibling(void *argument)
+static void *destroy_peer_pool(void *argument)
 {
     ending *e = argument;
     sem_post(&e->begun);
@@ -278,7 +278,7 @@ static void destroy_when_it_releases(void *context, const char *call, int is_aft
     ending *e = context;
     if (!is_after && strcmp(call, "unmap") == 0 && !e->has_begun) {
         e->has_begun = true;
-        EXPECT_INT_EQ(0, pthread_create(&e->thread, NULL, destroy_sibling, e));
+        EXPECT_INT_EQ(0, pthread_create(&e->thread, NULL, destroy_peer_pool, e));
         sem_wait(&e->begun);
         for (int i = 0; i < 100; i++) {
             sched_yield();
@@ -287,7 +287,7 @@ static void destroy_when_it_releases(void *context, const char *call, int is_aft
     }
 }
 
-MEND_TEST(pool_siblings, one_that_is_destroyed_meanwhile_ends_after_it_was_asked)
+MEND_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_asked)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
@@ -311,7 +311,7 @@ MEND_TEST(pool_siblings, one_that_is_destroyed_meanwhile_ends_after_it_was_asked
 
 /* Behind the run of the first pool two MiB are missing, elsewhere nearly three: both are refused,
  * in this order. */
-MEND_TEST(pool_siblings, the_least_that_was_refused_is_asked_for)
+MEND_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for)
 {
     family f;
     void *block;
@@ -324,7 +324,7 @@ MEND_TEST(pool_siblings, the_least_that_was_refused_is_asked_for)
     EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 4 * MEND_MIB - 128 * MEND_KIB, &block));
     EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[0]));
     EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[1]));
-    EXPECT_U64_EQ(1, stats_of(f.pools[0]).sibling_trims);
+    EXPECT_U64_EQ(1, stats_of(f.pools[0]).peer_pool_trims);
     EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], block, NULL));
     EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], pin, NULL));
     close_family(&f);

@@ -66,7 +66,7 @@ static effort effort_of(rig *r, uint64_t size_bytes)
     mend_stats after = mend_world_stats(&r->world);
     return (effort){after.reserved_bytes - before.reserved_bytes,
                     after.chunks_moved - before.chunks_moved,
-                    after.moves_spared - before.moves_spared};
+                    after.moves_avoided - before.moves_avoided};
 }
 
 static void expect_effort(rig *r, uint64_t size_bytes, effort expected)

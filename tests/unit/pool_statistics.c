@@ -1,7 +1,7 @@
 /* The figures by zone, and the sums of all there was: against a count of the test's own. */
 #include "base/align.h"
 #include "driver/driver.h"
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/test.h"

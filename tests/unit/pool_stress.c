@@ -1,6 +1,6 @@
 /*
  * Threads that do everything at once, on pools of one device that is too small for them: blocks
- * pass between threads, streams and callbacks, groups come and go, siblings are made, asked for
+ * pass between threads, streams and callbacks, groups come and go, peer pools are made, asked for
  * memory and destroyed. Nothing but the locks of the pools orders them, so that the thread
  * sanitizer sees what those leave open; tests/interleave searches through the orders.
  */
@@ -126,7 +126,7 @@ static void use_group(worker *w, mend_pool *pool)
 }
 
 /* One that others ask for memory while it goes. */
-static void use_sibling(worker *w)
+static void use_peer_pool(worker *w)
 {
     stress *s = w->shared;
     mend_pool *pool;
@@ -160,7 +160,7 @@ static void do_something_else(worker *w, mend_pool *pool)
         use_group(w, pool);
         break;
     case 2:
-        use_sibling(w);
+        use_peer_pool(w);
         break;
     case 3:
         must(s, mend_trim(pool, 1 * MEND_MIB, NULL));

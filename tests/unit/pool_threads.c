@@ -23,7 +23,7 @@ typedef struct arena {
     shared_block slots[SHARED]; /* guarded by mutex: blocks on their way to another thread */
     uint64_t refused;           /* guarded by mutex */
     uint64_t largest_granules;  /* of a block */
-    bool is_tight;              /* the limit moves, and is in everybody's way */
+    bool is_critical;           /* the limit moves, and is in everybody's way */
 } arena;
 
 typedef struct worker {
@@ -42,7 +42,7 @@ static void launch(const worker *w, const shared_block *block, mend_sim_work_kin
     mend_sim_launch(w->shared->world.sim, block->stream, &work);
 }
 
-/* Swaps a block with the slot, so that it is freed by whoever comes by later. */
+/* Compactions a block with the slot, so that it is freed by whoever comes by later. */
 static void hand_over(worker *w, shared_block *block, uint64_t slot)
 {
     pthread_mutex_lock(&w->shared->mutex);
@@ -88,7 +88,7 @@ static void *work_on(void *argument)
         if (i % 64 == 0) {
             mend_trim(w->shared->world.pool, 8 * MEND_MIB, NULL);
         }
-        if (w->shared->is_tight && i % 32 == 0) {
+        if (w->shared->is_critical && i % 32 == 0) {
             uint64_t limit_bytes = (8 + mend_test_random_below(&random, 8)) * MEND_MIB;
             mend_set_limit(w->shared->world.pool, limit_bytes);
             mend_forget_stream(w->shared->world.pool, w->stream);
@@ -101,12 +101,12 @@ static void *work_on(void *argument)
     return NULL;
 }
 
-static void pass_blocks(uint64_t largest_granules, bool is_tight)
+static void pass_blocks(uint64_t largest_granules, bool is_critical)
 {
     static arena shared;
     shared = (arena){.mutex = PTHREAD_MUTEX_INITIALIZER,
                      .largest_granules = largest_granules,
-                     .is_tight = is_tight};
+                     .is_critical = is_critical};
     mend_world_init(&shared.world);
     ASSERT_TRUE(mend_world_open(&shared.world));
     pthread_t threads[THREADS];
@@ -128,7 +128,7 @@ static void pass_blocks(uint64_t largest_granules, bool is_tight)
     mend_sim_advance(shared.world.sim, 1000);
     EXPECT_U64_EQ(0, shared.refused);
     EXPECT_U64_EQ(0, mend_world_stats(&shared.world).live_blocks);
-    EXPECT_TRUE(is_tight || mend_world_stats(&shared.world).allocations > THREADS * ROUNDS / 2);
+    EXPECT_TRUE(is_critical || mend_world_stats(&shared.world).allocations > THREADS * ROUNDS / 2);
     mend_world_check(&shared.world);
     for (int i = 0; i < THREADS; i++) {
         EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.world.pool, workers[i].stream));

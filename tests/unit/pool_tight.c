@@ -1,5 +1,5 @@
 /*
- * Once nearly all of the limit was in use, wholly free chunks are not broken without need: a block
+ * Once nearly all of the limit was in use, empty chunks are not broken without need: a block
  * is made of chunks of the right size, or a chunk is remade for it. What fits is found all the
  * same.
  */
@@ -71,7 +71,7 @@ static void *request(full_program *f, uint64_t pages)
 
 static void expect_whole_pages(full_program *f, uint64_t pages)
 {
-    EXPECT_U64_EQ(pages * PAGE, stats_of(f).free_whole_bytes);
+    EXPECT_U64_EQ(pages * PAGE, stats_of(f).free_empty_bytes);
 }
 
 /* ---- not broken ---------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ MEND_TEST(pool_tight, a_smaller_run_may_need_less)
     void *whole = graph_program_alloc(&p, 32 * PAGE, p.streams[0]);
     graph_program_alloc(&p, 63 * PAGE + PAGE / 2, p.streams[0]);
     graph_program_free(&p, whole, p.streams[0]);
-    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(&p.world).free_whole_bytes);
+    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(&p.world).free_empty_bytes);
     graph_program_alloc(&p, 64 * PAGE + PAGE / 4, p.streams[0]);
     EXPECT_U64_EQ(1, mend_world_stats(&p.world).chunks_moved);
     graph_program_close(&p);
@@ -359,10 +359,10 @@ enum { ROUNDS = 300, MANY = 40 };
 static uint64_t wholly_free_and_room(full_program *f)
 {
     mend_stats stats = stats_of(f);
-    return stats.free_whole_bytes + mend_align_down(stats.limit_bytes - stats.reserved_bytes, PAGE);
+    return stats.free_empty_bytes + mend_align_down(stats.limit_bytes - stats.reserved_bytes, PAGE);
 }
 
-/* Blocks of any size come and go; at any time all that is wholly free, and what the limit leaves,
+/* Blocks of any size come and go; at any time all that is empty, and what the limit leaves,
  * can be had as one block. */
 MEND_TEST(pool_tight, all_that_is_wholly_free_can_be_had_in_one)
 {

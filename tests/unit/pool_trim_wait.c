@@ -1,4 +1,4 @@
-/* A trim that waits for the GPU: for what is wholly free, for the oldest work first, and no further
+/* A trim that waits for the GPU: for what is empty, for the oldest work first, and no further
  * than is needed; and never where a capture forbids it. */
 #include "tests/unit/graph_program.h"
 
@@ -67,7 +67,7 @@ MEND_TEST(pool_trim_wait, waits_for_the_oldest_first_and_no_further_than_is_need
     graph_program_close(&p);
 }
 
-/* The work that goes on longest uses what is not wholly free. */
+/* The work that goes on longest uses what is not empty. */
 MEND_TEST(pool_trim_wait, does_not_wait_for_what_would_give_nothing_back)
 {
     graph_program p;
@@ -127,8 +127,8 @@ MEND_TEST(pool_trim_wait, leaves_the_memory_of_groups_without_a_wait)
     void *block = graph_program_alloc(&p, MIB / 4, p.streams[0]); /* in the same chunk */
     leave_in_flight(&p, block, MIB / 4, 0, 1000);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    leave_in_flight(&p, beside, MIB / 4, 1, 1000); /* and now that is wholly free */
-    EXPECT_U64_EQ(MIB, mend_world_stats(&p.world).free_whole_bytes);
+    leave_in_flight(&p, beside, MIB / 4, 1, 1000); /* and now that is empty */
+    EXPECT_U64_EQ(MIB, mend_world_stats(&p.world).free_empty_bytes);
     EXPECT_U64_EQ(0, trim_wait(&p, 0));
     EXPECT_U64_EQ(0, host_waits(&p));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, p.streams[0]));

@@ -331,7 +331,7 @@ MEND_TEST(pool_waits, whoever_waits_has_host_memory_for_its_block_afterwards)
     }
 }
 
-/* A wholly free chunk takes along what its memory waits for when it is mapped elsewhere. */
+/* An empty chunk takes along what its memory waits for when it is mapped elsewhere. */
 MEND_TEST(pool_waits, a_moved_chunk_still_waits_for_its_former_owner)
 {
     enum { CHUNK = 1 << 20 };

@@ -11,7 +11,7 @@
 /* From the outermost lock to the innermost. */
 typedef enum mend_lock_rank {
     MEND_RANK_PROCESS = 1, /* the list of pools, the loaded driver */
-    MEND_RANK_MAKING = 2,  /* one pool's right to make room, held across slow driver calls */
+    MEND_RANK_GROW = 2,    /* one pool's right to make room, held across slow driver calls */
     MEND_RANK_POOL = 3,    /* one pool's heap and statistics; let go around slow driver calls */
     MEND_RANK_DRIVER = 4,  /* decorators and the simulated device */
     MEND_RANK_LOG = 5

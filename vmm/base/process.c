@@ -58,8 +58,8 @@ static void start_anew(void)
     visit_ended = (mend_condition)MEND_CONDITION_INITIALIZER;
     mend_list_init(&members);
     devices.mutex = (mend_mutex)PROCESS_MUTEX_INITIALIZER;
-    memset(devices.stand_in, 0, sizeof(devices.stand_in));
-    atomic_store_explicit(&devices.stand_in_count, 0, memory_order_relaxed);
+    memset(devices.override, 0, sizeof(devices.override));
+    atomic_store_explicit(&devices.override_count, 0, memory_order_relaxed);
     mend_pointer_map_init(&devices.blocks);
 }
 
@@ -203,7 +203,7 @@ unsigned *mend_process_held_ranks(void)
     return &state_of_this_thread()->held_ranks;
 }
 
-unsigned *mend_process_pressing_depth(void)
+unsigned *mend_process_callback_depth(void)
 {
     return &pressing_depth;
 }

@@ -75,7 +75,7 @@ void mend_process_visit_end(mend_process_member *member);
 
 enum { MEND_DEVICE_LIMIT = 64 };
 
-struct mend_stand_in;
+struct mend_override;
 
 /* What a process has one of for each device; the room `devices` knows how it is used. */
 typedef struct mend_process_devices {
@@ -89,8 +89,8 @@ typedef struct mend_process_devices {
 
     /* Allocators in the place of default pools; a child of fork has none. The last is what was set
      * for all devices. */
-    struct mend_stand_in *stand_in[MEND_DEVICE_LIMIT + 1];
-    atomic_uint stand_in_count; /* that are set, at work, or have blocks */
+    struct mend_override *override[MEND_DEVICE_LIMIT + 1];
+    atomic_uint override_count; /* that are set, at work, or have blocks */
     mend_pointer_map blocks;    /* theirs: from an address to the allocator */
 } mend_process_devices;
 
@@ -130,7 +130,7 @@ unsigned *mend_process_held_ranks(void);
 
 /* How many pressure callbacks the calling thread is inside of. A child of fork is inside of them as
  * the thread was that forked. */
-unsigned *mend_process_pressing_depth(void);
+unsigned *mend_process_callback_depth(void);
 
 /* ---- log and driver ---------------------------------------------------------------------------
  */

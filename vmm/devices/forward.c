@@ -1,4 +1,4 @@
-/* The calls that hooks are made of: each goes to the stand-in of the device or of the block, where
+/* The calls that hooks are made of: each goes to the override of the device or of the block, where
  * there is one, else to the device's default pool. */
 #include "base/error.h"
 #include "base/process.h"
@@ -12,16 +12,16 @@ static inline mend_pool *usual_pool(int device)
 {
     const mend_process_devices *devices = mend_process_get_devices();
     bool is_usual = (unsigned)device < MEND_DEVICE_LIMIT &&
-                    atomic_load_explicit(&devices->stand_in_count, memory_order_acquire) == 0;
+                    atomic_load_explicit(&devices->override_count, memory_order_acquire) == 0;
     return is_usual ? atomic_load_explicit(&devices->device[device].pool, memory_order_acquire)
                     : NULL;
 }
 
-static mend_result alloc_by_stand_in(mend_stand_in *stand_in, uint64_t size_bytes,
+static mend_result alloc_by_override(mend_override *override, uint64_t size_bytes,
                                      mend_stream stream, void **pointer)
 {
-    mend_result result = mend_stand_in_alloc(stand_in, size_bytes, stream, pointer);
-    mend_stand_in_let_go(stand_in);
+    mend_result result = mend_override_alloc(override, size_bytes, stream, pointer);
+    mend_override_let_go(override);
     return result;
 }
 
@@ -43,9 +43,9 @@ __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_
     if (result != MEND_OK) {
         return result;
     }
-    mend_stand_in *stand_in = NULL;
-    if (mend_devices_have_stand_ins() && (stand_in = mend_stand_in_of_device(device)) != NULL) {
-        return alloc_by_stand_in(stand_in, size_bytes, stream, pointer);
+    mend_override *override = NULL;
+    if (mend_devices_have_overrides() && (override = mend_override_of_device(device)) != NULL) {
+        return alloc_by_override(override, size_bytes, stream, pointer);
     }
     return mend_devices_alloc(device, size_bytes, stream, pointer);
 }
@@ -64,10 +64,10 @@ __attribute__((noinline)) static mend_result free_with_care(int device, void *po
     if (result != MEND_OK || pointer == NULL) {
         return result;
     }
-    mend_stand_in *stand_in = NULL;
-    if (mend_devices_have_stand_ins() && (stand_in = mend_stand_in_of_block(pointer)) != NULL) {
-        result = mend_stand_in_free(stand_in, pointer, size_bytes, stream);
-        mend_stand_in_let_go(stand_in);
+    mend_override *override = NULL;
+    if (mend_devices_have_overrides() && (override = mend_override_of_block(pointer)) != NULL) {
+        result = mend_override_free(override, pointer, size_bytes, stream);
+        mend_override_let_go(override);
         return result;
     }
     return mend_devices_free(device, pointer, stream);
@@ -86,18 +86,18 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
     if (result != MEND_OK) {
         return result;
     }
-    mend_stand_in *stand_in = NULL;
-    if (mend_devices_have_stand_ins() && (stand_in = mend_stand_in_of_block(pointer)) != NULL) {
-        result = mend_stand_in_record_stream(stand_in, pointer, stream);
-        mend_stand_in_let_go(stand_in);
+    mend_override *override = NULL;
+    if (mend_devices_have_overrides() && (override = mend_override_of_block(pointer)) != NULL) {
+        result = mend_override_record_stream(override, pointer, stream);
+        mend_override_let_go(override);
         return result;
     }
     return mend_devices_record_stream(device, pointer, stream);
 }
 
-/* What the stand-ins say of a pointer that is none of their blocks: perhaps it lies inside one.
+/* What the overrides say of a pointer that is none of their blocks: perhaps it lies inside one.
  * That the others do not know it is no failure of the call. */
-static bool stand_ins_know(int device, const void *pointer, mend_block_info *info)
+static bool overrides_know(int device, const void *pointer, mend_block_info *info)
 {
     mend_thread_error error_before;
     mend_process_keep_error(&error_before);
@@ -106,10 +106,10 @@ static bool stand_ins_know(int device, const void *pointer, mend_block_info *inf
     bool is_known = false;
     mend_devices_range(device, &first, &end);
     for (int i = first; i < end && !is_known; i++) {
-        mend_stand_in *stand_in = mend_stand_in_of_device(i);
-        if (stand_in != NULL) {
-            is_known = mend_stand_in_block_info(stand_in, pointer, info) == MEND_OK;
-            mend_stand_in_let_go(stand_in);
+        mend_override *override = mend_override_of_device(i);
+        if (override != NULL) {
+            is_known = mend_override_block_info(override, pointer, info) == MEND_OK;
+            mend_override_let_go(override);
         }
     }
     mend_process_put_error_back(&error_before);
@@ -126,14 +126,14 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
         return mend_pool_invalid("mend_device_block_info: pointer or info is NULL, or its "
                                  "struct_size that of no version: start from MEND_BLOCK_INFO_INIT");
     }
-    if (mend_devices_have_stand_ins()) {
-        mend_stand_in *stand_in = mend_stand_in_of_block(pointer);
-        if (stand_in != NULL) {
-            result = mend_stand_in_block_info(stand_in, pointer, info);
-            mend_stand_in_let_go(stand_in);
+    if (mend_devices_have_overrides()) {
+        mend_override *override = mend_override_of_block(pointer);
+        if (override != NULL) {
+            result = mend_override_block_info(override, pointer, info);
+            mend_override_let_go(override);
             return result;
         }
-        if (stand_ins_know(device, pointer, info)) {
+        if (overrides_know(device, pointer, info)) {
             return MEND_OK;
         }
     }
@@ -141,33 +141,33 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
 }
 
 /* One that was set for all devices is asked once. */
-static mend_result trim_stand_ins(int device, bool waits, uint64_t keep_bytes,
+static mend_result trim_overrides(int device, bool waits, uint64_t keep_bytes,
                                   uint64_t *released_bytes)
 {
     int first;
     int end;
     mend_result result = MEND_OK;
     mend_devices_range(device, &first, &end);
-    mend_stand_in *of_all = mend_stand_in_of_device(MEND_ALL_DEVICES);
+    mend_override *of_all = mend_override_of_device(MEND_ALL_DEVICES);
     bool is_asked = false;
     for (int i = first; i < end; i++) {
         uint64_t bytes = 0;
         mend_result here = MEND_OK;
-        mend_stand_in *stand_in = mend_stand_in_of_device(i);
-        if (stand_in == NULL) {
+        mend_override *override = mend_override_of_device(i);
+        if (override == NULL) {
             here = mend_devices_trim(i, waits, keep_bytes, &bytes);
         } else {
-            if (stand_in != of_all || !is_asked) {
-                here = mend_stand_in_trim(stand_in, waits, keep_bytes, &bytes);
+            if (override != of_all || !is_asked) {
+                here = mend_override_trim(override, waits, keep_bytes, &bytes);
             }
-            is_asked = is_asked || stand_in == of_all;
-            mend_stand_in_let_go(stand_in);
+            is_asked = is_asked || override == of_all;
+            mend_override_let_go(override);
         }
         result = result == MEND_OK ? here : result;
         *released_bytes += bytes;
     }
     if (of_all != NULL) {
-        mend_stand_in_let_go(of_all);
+        mend_override_let_go(of_all);
     }
     return result;
 }
@@ -179,7 +179,7 @@ static mend_result trim(int device, bool waits, uint64_t keep_bytes, uint64_t *r
     if (result != MEND_OK) {
         return result;
     }
-    result = mend_devices_have_stand_ins() ? trim_stand_ins(device, waits, keep_bytes, &bytes)
+    result = mend_devices_have_overrides() ? trim_overrides(device, waits, keep_bytes, &bytes)
                                            : mend_devices_trim(device, waits, keep_bytes, &bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;

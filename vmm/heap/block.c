@@ -6,16 +6,17 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "heap/cache.h"
-#include "heap/capture_group.h"
-#include "heap/door.h"
-#include "heap/group.h"
 #include "heap/heap.h"
-#include "heap/layout.h"
-#include "heap/place.h"
-#include "heap/plan.h"
-#include "heap/users.h"
+#include "ladder/ladder.h"
+#include "layout/cache.h"
+#include "layout/layout.h"
+#include "move/scope.h"
 #include "physical/fence.h"
+#include "policy/budget.h"
+#include "users/capture_group.h"
+#include "users/group.h"
+#include "users/requester.h"
+#include "users/users.h"
 
 /*
  * With several streams a fence is recorded once so many usual chunks have been freed on one, so
@@ -52,69 +53,36 @@ static mend_result no_host_memory(void)
 static mend_result place_with_effort(mend_heap *heap, const mend_request *request,
                                      mend_effort effort, mend_span **span)
 {
-    mend_door door;
+    mend_scope scope;
     mend_result result = mend_place_in_run(heap, request, span);
     if (result != MEND_OK || *span != NULL) {
         return result;
     }
-    result = mend_heap_open_door(heap, &door);
+    result = mend_scope_open(heap, &scope);
     heap->early_fences_left = EARLY_FENCES_AFTER_EFFORT;
     if (result == MEND_OK) {
         result = mend_place_with_effort(heap, request, effort, span);
-        mend_heap_close_door(heap, &door);
+        mend_scope_close(heap, &scope);
     }
     return result;
-}
-
-/* A group that takes a stream watches it from now on. */
-static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t group, uint32_t *index)
-{
-    mend_result result = mend_users_find_stream(heap, stream, group, index);
-    if (result == MEND_OK && group != 0) {
-        mend_group_watch_again(heap, group);
-    }
-    return result;
-}
-
-/* The group that takes what is allocated in this order: one that the program has begun, or that of
- * the capture; 0 for none. */
-static mend_result find_group(mend_heap *heap, mend_order order, uint32_t *group)
-{
-    *group = mend_group_taking(heap, order.stream);
-    return *group == 0 && order.capture != 0 ? mend_capture_group_find(heap, order, group)
-                                             : MEND_OK;
-}
-
-mend_result mend_block_find_requester(mend_heap *heap, mend_request *request)
-{
-    mend_capture_groups_collect(heap);
-    if (request->handle == MEND_NO_STREAM) {
-        heap->streams.serves_any = true;
-        request->stream = MEND_STREAM_UNKNOWN;
-        return MEND_OK;
-    }
-    mend_order order = {request->handle, request->capture};
-    mend_result result = find_group(heap, order, &request->group);
-    return result == MEND_OK ? find_stream(heap, request->handle, request->group, &request->stream)
-                             : result;
 }
 
 /* Another thread makes room. */
-static bool is_making(mend_heap *heap)
+static bool another_thread_grows(mend_heap *heap)
 {
-    bool is_free = mend_mutex_try_lock(&heap->making);
+    bool is_free = mend_mutex_try_lock(&heap->grow);
     if (is_free) {
-        mend_mutex_unlock(&heap->making);
+        mend_mutex_unlock(&heap->grow);
     }
     return !is_free;
 }
 
-/* Wholly free chunks are spared while memory is tight, but nobody waits for others because of that:
+/* Empty chunks are spared while memory is tight, but nobody waits for others because of that:
  * they may be in the driver for long, or wait for work that this request is needed for. */
 static mend_result place_beside_maker(mend_heap *heap, const mend_request *request,
                                       mend_span **span)
 {
-    if (mend_plan_waste_allowed(heap, request) == UINT64_MAX || !is_making(heap)) {
+    if (mend_budget_waste_allowed(heap, request) == UINT64_MAX || !another_thread_grows(heap)) {
         return MEND_OK;
     }
     mend_request breaking = *request;
@@ -134,12 +102,12 @@ static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort
         return no_host_memory();
     }
     mend_heap_unlock(heap);
-    mend_heap_begin_making(heap);
-    result = mend_block_find_requester(heap, request);
+    mend_heap_lock_all(heap);
+    result = mend_requester_find(heap, request);
     if (result == MEND_OK) {
         result = place_with_effort(heap, request, effort, span);
     }
-    mend_heap_stop_making(heap);
+    mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return result;
 }
@@ -180,7 +148,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     if (request.alignment_bytes > heap->device.granularity_bytes) {
         request.zone = MEND_ZONE_LARGE;
     }
-    result = mend_block_find_requester(heap, &request);
+    result = mend_requester_find(heap, &request);
     if (result != MEND_OK) {
         return result;
     }
@@ -229,7 +197,7 @@ static void stamp_all(mend_heap *heap, mend_span *span)
     mend_streams *streams = &heap->streams;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         if (streams->items[i].group == 0) {
-            mend_waits_add(mend_heap_wait_room(heap), &span->waits,
+            mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                            streams->items[i].known
                                ? mend_streams_stamp(streams, i, span->size_bytes)
                                : mend_streams_last_stamp(streams, i));
@@ -242,10 +210,10 @@ static void record_fence(mend_heap *heap, uint32_t stream)
 {
     mend_thread_error error_before;
     mend_process_keep_error(&error_before);
-    mend_door door;
-    if (mend_heap_open_door(heap, &door) == MEND_OK) {
+    mend_scope scope;
+    if (mend_scope_open(heap, &scope) == MEND_OK) {
         mend_users_record_fence(heap, stream);
-        mend_heap_close_door(heap, &door);
+        mend_scope_close(heap, &scope);
     }
     mend_process_put_error_back(&error_before);
 }
@@ -282,7 +250,7 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
         }
     }
     if (!mend_stamp_is_ready(streams, inherited, freed_on)) {
-        mend_waits_add(mend_heap_wait_room(heap), &span->waits, inherited);
+        mend_waits_add(mend_heap_wait_env(heap), &span->waits, inherited);
     }
     if (by_all) {
         stamp_all(heap, span);
@@ -292,13 +260,13 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 {
-    uint64_t epoch_bytes = mend_plan_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
+    uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
     /* Only while nobody makes room, who records what he needs: the driver may be busy. */
     if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
-        mend_mutex_try_lock(&heap->making)) {
+        mend_mutex_try_lock(&heap->grow)) {
         heap->early_fences_left--;
         record_fence(heap, freed_on);
-        mend_mutex_unlock(&heap->making);
+        mend_mutex_unlock(&heap->grow);
     }
 }
 
@@ -345,7 +313,7 @@ __attribute__((noinline)) static mend_result
 find_users_of_group(mend_heap *heap, const mend_span *span, mend_order order, block_users *users)
 {
     uint32_t group;
-    mend_result result = find_group(heap, order, &group);
+    mend_result result = mend_requester_find_group(heap, order, &group);
     if (result != MEND_OK) {
         return result;
     }
@@ -400,7 +368,7 @@ static mend_result free_into_runs(mend_heap *heap, mend_span *span, block_users 
     const uint32_t last_user = stamp_users(heap, span, users.first);
     const uint64_t freed_by = heap->frees_of_users;
     if (users.second != MEND_STREAM_UNKNOWN) {
-        mend_waits_add(mend_heap_wait_room(heap), &span->waits,
+        mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
     }
     mend_layout_free(heap, span);

@@ -1,5 +1,5 @@
 /*
- * Blocks: what the calls that the front cache serves (heap/quick.c) share with those that it does
+ * Blocks: what the calls that the front cache serves (heap/fast.c) share with those that it does
  * not.
  *
  * Guarded by the heap's `state` lock.
@@ -7,13 +7,7 @@
 #ifndef MEND_HEAP_BLOCK_H
 #define MEND_HEAP_BLOCK_H
 
-#include "heap/state.h"
-
-#define MEND_LARGEST_REQUEST_BYTES (UINT64_C(1) << 60)
-
-/* Learns the stream of a request, and the group that takes it now. Without a stream only idle
- * memory will do, which no group has. Errors of mend_streams_find. */
-mend_result mend_block_find_requester(mend_heap *heap, mend_request *request);
+#include "layout/state.h"
 
 /* A free by whatever is not usual: errors of pointers and streams, streams that must be found,
  * groups. Errors as mend_free. */

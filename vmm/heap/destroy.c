@@ -5,8 +5,8 @@
  */
 #include "base/error.h"
 #include "base/process.h"
-#include "heap/door.h"
 #include "heap/heap.h"
+#include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/foreign.h"
 
@@ -100,11 +100,11 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
                        : MEND_OK;
 }
 
-static bool open_door(mend_heap *heap, mend_door *door)
+static bool open_scope(mend_heap *heap, mend_scope *scope)
 {
     bool is_open = false;
     for (int tries = 0; tries < TRIES && !is_open; tries++) {
-        is_open = mend_heap_open_door(heap, door) == MEND_OK;
+        is_open = mend_scope_open(heap, scope) == MEND_OK;
     }
     return is_open;
 }
@@ -137,26 +137,26 @@ static void free_host_memory(mend_heap *heap)
     mend_slab_clear(&heap->wait_slab);
     mend_slab_clear(&heap->retired_slab);
     mend_mutex_destroy(&heap->state);
-    mend_mutex_destroy(&heap->making);
+    mend_mutex_destroy(&heap->grow);
 }
 
 /* Waits, and gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
 static mend_result end(mend_heap *heap, refusal *first)
 {
-    mend_door door;
-    bool is_open = open_door(heap, &door);
+    mend_scope scope;
+    bool is_open = open_scope(heap, &scope);
     refusal waited = {.status = MEND_DRIVER_OK};
     if (!is_open) {
-        waited = (refusal){door.call, door.status};
+        waited = (refusal){scope.call, scope.status};
     }
     if (is_open && heap->chunks.all.count > 0 && wait_for_work(heap, &waited) != MEND_OK) {
-        mend_heap_close_door(heap, &door);
+        mend_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;
     }
     note(first, waited.call, waited.status);
     give_back(heap, waited.status == MEND_DRIVER_OK || mend_status_is_fatal(waited.status), first);
     if (is_open) {
-        mend_heap_close_door(heap, &door);
+        mend_scope_close(heap, &scope);
     }
     return MEND_OK;
 }
@@ -165,9 +165,9 @@ mend_result mend_heap_destroy(mend_heap *heap)
 {
     refusal first = {.status = MEND_DRIVER_OK};
     const mend_driver *driver = heap->driver;
-    mend_heap_begin_making(heap);
+    mend_heap_lock_all(heap);
     mend_result result = end(heap, &first);
-    mend_heap_end_making(heap);
+    mend_heap_unlock_all(heap);
     if (result != MEND_OK) {
         return result;
     }

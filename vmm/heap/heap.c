@@ -1,10 +1,11 @@
 /* The heap as a whole: its beginning, and its locks. */
 #include "heap/heap.h"
 
-#include "heap/cache.h"
-#include "heap/layout.h"
-#include "heap/peers.h"
-#include "heap/retire.h"
+#include "layout/cache.h"
+#include "layout/layout.h"
+#include "move/access.h"
+#include "move/retire.h"
+#include "policy/budget.h"
 
 /* Addresses that a zone reserves at a time, in multiples of the device's memory: what can be
  * mapped, and as much again for its growth and for mappings that retire. More costs a call of the
@@ -29,18 +30,18 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                            const mend_device_info *device, const mend_heap_config *config)
 {
     *heap = (mend_heap){.device = *device, .config = *config};
-    mend_yielding_init(&heap->yielding, driver, &heap->state);
-    heap->driver = &heap->yielding.table;
+    mend_unlocking_init(&heap->unlocking, driver, &heap->state);
+    heap->driver = &heap->unlocking.table;
     mend_result result = mend_streams_init(&heap->streams, heap->driver, device->context);
     if (result != MEND_OK) {
         return result;
     }
     heap->streams.verify = config->streams_may_vanish;
     heap->cache_closings = 1;
-    mend_mutex_init(&heap->making, MEND_RANK_MAKING);
+    mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     mend_chunks_init(&heap->chunks, heap->driver, config->device, config->rdma && device->rdma);
-    mend_peers_init(heap);
+    mend_access_init(heap);
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
@@ -56,38 +57,38 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_slab_init(&heap->wait_slab, sizeof(mend_wait));
     /* Where streams vanish a fence is recorded at each free: no block could be kept. */
     if (config->front_cache && !config->streams_may_vanish) {
-        mend_cache_open(heap);
+        mend_cache_open(heap, mend_budget_pressure(heap) != MEND_PRESSURE_LOW);
     }
     return MEND_OK;
 }
 
-void mend_heap_begin_making(mend_heap *heap)
+void mend_heap_lock_all(mend_heap *heap)
 {
-    mend_mutex_lock(&heap->making);
+    mend_mutex_lock(&heap->grow);
     mend_mutex_lock(&heap->state);
     mend_cache_close(heap);
 }
 
-void mend_heap_begin_looking(mend_heap *heap)
+void mend_heap_lock_to_read(mend_heap *heap)
 {
-    mend_mutex_lock(&heap->making);
+    mend_mutex_lock(&heap->grow);
     mend_heap_lock(heap);
 }
 
-void mend_heap_end_looking(mend_heap *heap)
+void mend_heap_unlock_after_read(mend_heap *heap)
 {
     mend_mutex_unlock(&heap->state);
-    mend_mutex_unlock(&heap->making);
+    mend_mutex_unlock(&heap->grow);
 }
 
-void mend_heap_stop_making(mend_heap *heap)
+void mend_heap_unlock_grow(mend_heap *heap)
 {
-    mend_cache_open(heap);
-    mend_mutex_unlock(&heap->making);
+    mend_cache_open(heap, mend_budget_pressure(heap) != MEND_PRESSURE_LOW);
+    mend_mutex_unlock(&heap->grow);
 }
 
-void mend_heap_end_making(mend_heap *heap)
+void mend_heap_unlock_all(mend_heap *heap)
 {
-    mend_heap_stop_making(heap);
+    mend_heap_unlock_grow(heap);
     mend_mutex_unlock(&heap->state);
 }

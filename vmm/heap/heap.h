@@ -1,11 +1,11 @@
 /*
  * The heap's face: its life, its locks, and the calls of mend.h. What it knows, its invariants and
- * what each lock guards stand in heap/state.h.
+ * what each lock guards stand in layout/state.h.
  */
 #ifndef MEND_HEAP_HEAP_H
 #define MEND_HEAP_HEAP_H
 
-#include "heap/state.h"
+#include "layout/state.h"
 
 /*
  * Takes over nothing on failure. `device` was opened by the caller, who closes it after destroy.
@@ -21,7 +21,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
  */
 mend_result mend_heap_destroy(mend_heap *heap);
 
-/* Takes `state`, or both locks, and lets go; of `making` alone. While a thread has both the front
+/* Takes `state`, or both locks, and lets go; of `grow` alone. While a thread has both the front
  * cache is closed. */
 static inline void mend_heap_lock(mend_heap *heap)
 {
@@ -31,13 +31,13 @@ static inline void mend_heap_unlock(mend_heap *heap)
 {
     mend_mutex_unlock(&heap->state);
 }
-void mend_heap_begin_making(mend_heap *heap);
-void mend_heap_end_making(mend_heap *heap);
-void mend_heap_stop_making(mend_heap *heap);
+void mend_heap_lock_all(mend_heap *heap);
+void mend_heap_unlock_all(mend_heap *heap);
+void mend_heap_unlock_grow(mend_heap *heap);
 
 /* Both locks, for whoever looks at all and changes nothing: what is cached stays so. */
-void mend_heap_begin_looking(mend_heap *heap);
-void mend_heap_end_looking(mend_heap *heap);
+void mend_heap_lock_to_read(mend_heap *heap);
+void mend_heap_unlock_after_read(mend_heap *heap);
 
 /* The calls of mend.h by the same names, without the checks of arguments. `state` is held by the
  * caller; the call may let go of it in between. Out of memory comes with a report after all effort,
@@ -50,16 +50,5 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream);
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order);
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order);
-
-/* These make room, or give it back: both locks are held. */
-mend_result mend_heap_forget_stream(mend_heap *heap, mend_stream stream);
-mend_result mend_heap_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
-/* For another pool of the device: about so many bytes of memory, and all addresses that are empty.
- * True when anything went back. */
-bool mend_heap_give_back(mend_heap *heap, uint64_t bytes);
-mend_result mend_heap_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
-mend_result mend_heap_defrag(mend_heap *heap, const mend_defrag_limits *limits,
-                             mend_defrag_report *report);
-mend_result mend_heap_set_limit(mend_heap *heap, uint64_t limit_bytes);
 
 #endif

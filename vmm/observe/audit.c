@@ -3,9 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "heap/group.h"
-#include "heap/scarcity.h"
 #include "observe/audit_parts.h"
+#include "policy/budget.h"
+#include "users/group.h"
 
 #define IN_CACHES(heap, figure)                                                                    \
     ((heap)->zones[MEND_ZONE_SMALL].cache.figure + (heap)->zones[MEND_ZONE_LARGE].cache.figure)
@@ -63,7 +63,7 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
 static bool streams_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
-    uint64_t events = streams->spare_count;
+    uint64_t events = streams->idle_event_count;
     for (uint32_t i = 0; i < streams->count; i++) {
         const mend_stream_state *state = &streams->items[i];
         uint64_t epoch = state->passed_epoch;
@@ -203,7 +203,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         return false;
     }
     if (heap->cache_closings == 0 &&
-        heap->cache_spares_chunks != (mend_heap_scarcity(heap) != MEND_AMPLE)) {
+        heap->cache_keeps_empty_chunks != (mend_budget_pressure(heap) != MEND_PRESSURE_LOW)) {
         return mend_audit_broken(&a, "the front cache does not know how scarce memory is");
     }
     return mend_observe_audit_sums(heap, finding);

@@ -2,7 +2,7 @@
 #ifndef MEND_OBSERVE_AUDIT_H
 #define MEND_OBSERVE_AUDIT_H
 
-#include "heap/state.h"
+#include "layout/state.h"
 
 enum { MEND_AUDIT_FINDING_BYTES = 256 };
 

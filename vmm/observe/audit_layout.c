@@ -1,6 +1,6 @@
 /* The audit of the layout: spans, runs and the front cache of a zone. */
-#include "heap/cache.h"
-#include "heap/layout.h"
+#include "layout/cache.h"
+#include "layout/layout.h"
 #include "observe/audit_parts.h"
 
 #define SEGMENT_OF(node) MEND_CONTAINER_OF(node, mend_span, by_end)
@@ -31,7 +31,7 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     return true;
 }
 
-/* Free, in a chunk that a swap could not map again: nobody may have it. */
+/* Free, in a chunk that a compaction could not map again: nobody may have it. */
 static bool is_claimed(const mend_span *span)
 {
     return !span->live && span->chunk->missing != MEND_MISSING_NOTHING;

@@ -1,5 +1,5 @@
 /* The audit of memory: chunks, what every address of a zone is used for, and retired mappings. */
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "observe/audit_parts.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
@@ -62,7 +62,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
 {
     const mend_chunks *chunks = &a->heap->chunks;
     uint64_t reserved_bytes = 0;
-    uint64_t whole_bytes = 0;
+    uint64_t empty_bytes = 0;
     uint64_t unmapped_bytes = 0;
     uint64_t lost_bytes = 0;
     size_t whole = 0;
@@ -75,9 +75,9 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
         reserved_bytes += chunk->size_bytes;
-        whole_bytes += mend_chunk_is_whole(chunk) ? chunk->size_bytes : 0;
-        whole += mend_chunk_is_whole(chunk);
-        held += chunk->is_held;
+        empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
+        whole += mend_chunk_is_empty(chunk);
+        held += chunk->is_frozen;
         missing += chunk->missing != MEND_MISSING_NOTHING;
         lost_bytes += chunk->missing == MEND_MISSING_MAPPING ? chunk->size_bytes : 0;
         mapped += chunk->address != 0;
@@ -86,9 +86,9 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     if (!mapped_chunks_are_right(a)) {
         return false;
     }
-    if (reserved_bytes != chunks->reserved_bytes || whole_bytes != chunks->whole_bytes ||
-        unmapped_bytes != chunks->unmapped_bytes || whole != chunks->whole.count ||
-        mapped != chunks->mapped.count || held != chunks->held_count) {
+    if (reserved_bytes != chunks->reserved_bytes || empty_bytes != chunks->empty_bytes ||
+        unmapped_bytes != chunks->unmapped_bytes || whole != chunks->empty.count ||
+        mapped != chunks->mapped.count || held != chunks->frozen_count) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
     if (held != missing || missing != chunks->missing_count || lost_bytes != chunks->lost_bytes) {

@@ -5,7 +5,7 @@
 #ifndef MEND_OBSERVE_AUDIT_PARTS_H
 #define MEND_OBSERVE_AUDIT_PARTS_H
 
-#include "heap/state.h"
+#include "layout/state.h"
 
 #define MEND_AUDIT_HEX(value) ((unsigned long long)(value))
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "heap/layout.h"
+#include "layout/layout.h"
 
 #define RUN_OF(node)   MEND_CONTAINER_OF(node, mend_run, by_address)
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
@@ -37,17 +37,17 @@ uint64_t mend_explain_class_bytes(size_t size_class)
 static mend_free_reason reason_of(const mend_heap *heap, const mend_span *span, uint32_t asking)
 {
     const mend_streams *streams = &heap->streams;
-    unsigned holds = mend_waits_hold(streams, &span->waits, asking);
-    if (holds & MEND_HELD_BY_GROUPS) {
+    unsigned holds = mend_waits_blocked_by(streams, &span->waits, asking);
+    if (holds & MEND_BLOCKED_BY_GROUPS) {
         return MEND_FREE_GROUPS;
     }
-    if (holds & MEND_HELD_UNTIL_WAIT) {
+    if (holds & MEND_BLOCKED_UNTIL_WAIT) {
         return MEND_FREE_STREAMLESS;
     }
-    if (holds & MEND_HELD_BY_STREAMS) {
+    if (holds & MEND_BLOCKED_BY_STREAMS) {
         return MEND_FREE_STREAMS;
     }
-    bool is_idle = mend_waits_hold(streams, &span->waits, MEND_STREAM_UNKNOWN) == 0;
+    bool is_idle = mend_waits_blocked_by(streams, &span->waits, MEND_STREAM_UNKNOWN) == 0;
     return is_idle ? MEND_FREE_IDLE : MEND_FREE_OWN;
 }
 
@@ -141,7 +141,7 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
                             const chunk_walk *walk)
 {
     uint64_t free_bytes = chunk->size_bytes - chunk->live_bytes;
-    if (free_bytes == 0 || walk->holder == NULL) { /* of a swap that could not map it again */
+    if (free_bytes == 0 || walk->holder == NULL) { /* of a compaction that could not map it again */
         return;
     }
     size_t size_class = mend_explain_class(walk->holder->size_bytes);
@@ -164,8 +164,8 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
 static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
                       const chunk_walk *walk)
 {
-    if (mend_chunk_is_whole(chunk)) {
-        explanation->free_bytes[chunk->zone][MEND_FREE_WHOLE][walk->worst] += chunk->size_bytes;
+    if (mend_chunk_is_empty(chunk)) {
+        explanation->free_bytes[chunk->zone][MEND_FREE_EMPTY][walk->worst] += chunk->size_bytes;
         return;
     }
     for (int place = 0; place < MEND_FREE_PLACES; place++) {
@@ -199,7 +199,7 @@ static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint3
     uint64_t length = 0;
     const mend_span *end = run->last->next;
     for (const mend_span *span = run->first; span != end; span = span->next) {
-        bool is_usable = mend_waits_hold(&heap->streams, &span->waits, asking) == 0;
+        bool is_usable = mend_waits_blocked_by(&heap->streams, &span->waits, asking) == 0;
         length = is_usable ? length + span->size_bytes : 0;
         longest = mend_max_u64(longest, length);
     }
@@ -214,7 +214,7 @@ static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32
     bool has_run = span->next != NULL && !span->next->live;
     uint64_t end = has_run ? mend_run_end(span->next->run) : mend_span_end(span);
     while (span != NULL && span->address < end &&
-           mend_waits_hold(&heap->streams, &span->waits, asking) == 0) {
+           mend_waits_blocked_by(&heap->streams, &span->waits, asking) == 0) {
         length += span->size_bytes;
         span = span->next;
     }
@@ -272,7 +272,7 @@ uint64_t mend_explanation_free_bytes(const mend_explanation *explanation)
 {
     uint64_t bytes = explanation->unmapped_bytes;
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
-        bytes += free_at(explanation, zone, MEND_FREE_WHOLE) +
+        bytes += free_at(explanation, zone, MEND_FREE_EMPTY) +
                  mend_explanation_partial_bytes(explanation, zone);
     }
     return bytes;

@@ -5,18 +5,18 @@
 #ifndef MEND_OBSERVE_EXPLAIN_H
 #define MEND_OBSERVE_EXPLAIN_H
 
-#include "heap/state.h"
+#include "layout/state.h"
 
-/* Where in its chunk a free byte lies. A wholly free chunk can go to any place; of a partly used
+/* Where in its chunk a free byte lies. An empty chunk can go to any place; of a partly used
  * one the edges can join with the next chunk's, what lies between two live blocks stays alone. */
 typedef enum mend_free_place {
-    MEND_FREE_WHOLE, /* in a wholly free chunk */
+    MEND_FREE_EMPTY, /* in an empty chunk */
     MEND_FREE_EDGE,  /* before the first live byte of its chunk, or behind the last */
     MEND_FREE_HOLE,  /* between two live blocks of its chunk */
     MEND_FREE_PLACES
 } mend_free_place;
 
-/* What keeps it from the stream that asks. Of several reasons the last counts; a wholly free chunk
+/* What keeps it from the stream that asks. Of several reasons the last counts; an empty chunk
  * has one for all its bytes, for it is moved as one. */
 typedef enum mend_free_reason {
     MEND_FREE_IDLE,       /* nothing, and it could be unmapped */
@@ -51,7 +51,7 @@ typedef struct mend_partial_chunk {
 typedef struct mend_explanation {
     uint64_t reserved_bytes;
     uint64_t live_bytes;
-    uint64_t unmapped_bytes; /* in wholly free chunks mapped nowhere, which stand in no zone */
+    uint64_t unmapped_bytes; /* in empty chunks mapped nowhere, which stand in no zone */
     /* With unmapped_bytes: exactly what is reserved and not live. */
     uint64_t free_bytes[MEND_ZONE_COUNT][MEND_FREE_PLACES][MEND_FREE_REASONS];
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "heap/state.h"
+#include "layout/state.h"
 
 enum { MEND_REMAINS_BYTES = 256 };
 

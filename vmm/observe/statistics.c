@@ -1,24 +1,24 @@
 #include "observe/statistics.h"
 
-#include "heap/attainable.h"
-#include "heap/cache.h"
-#include "heap/layout.h"
-#include "heap/room.h"
+#include "ladder/available.h"
+#include "layout/cache.h"
+#include "layout/layout.h"
+#include "move/attainable.h"
 
-/* Bytes of wholly free chunks that lie in a zone; the rest of its free bytes is in partly used
+/* Bytes of empty chunks that lie in a zone; the rest of its free bytes is in partly used
  * ones.
  */
-static uint64_t whole_bytes_in(const mend_heap *heap, int zone)
+static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
 {
     uint64_t bytes = 0;
-    for (mend_chunk *at = mend_chunk_whole_at_least(&heap->chunks, 0, 0); at != NULL;
-         at = mend_chunk_whole_next(at)) {
+    for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
+         at = mend_chunk_empty_next(at)) {
         bytes += at->address != 0 && at->zone == zone ? at->size_bytes : 0;
     }
     return bytes;
 }
 
-/* Live blocks that a swap left without their mapping. */
+/* Live blocks that a compaction left without their mapping. */
 static uint64_t unmapped_blocks(const mend_heap *heap)
 {
     uint64_t count = 0;
@@ -38,13 +38,13 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes;
     stats->free_bytes = small->free_bytes + large->free_bytes + chunks->unmapped_bytes;
-    stats->free_whole_bytes = chunks->whole_bytes;
-    stats->free_partial_bytes = large->free_bytes - whole_bytes_in(heap, MEND_ZONE_LARGE);
-    stats->free_small_bytes = small->free_bytes - whole_bytes_in(heap, MEND_ZONE_SMALL);
+    stats->free_empty_bytes = chunks->empty_bytes;
+    stats->free_partial_bytes = large->free_bytes - empty_bytes_in(heap, MEND_ZONE_LARGE);
+    stats->free_small_bytes = small->free_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
-    stats->attainable_bytes = mend_attainable_limit(heap);
-    stats->group_bytes = mend_heap_group_bytes(heap);
+    stats->attainable_bytes = mend_budget_limit(heap);
+    stats->group_bytes = mend_ladder_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = heap->space.address_bytes;
     stats->mapped_bytes = heap->space.taken_bytes - chunks->lost_bytes;
@@ -70,12 +70,12 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->out_of_memory = counters->out_of_memory;
     stats->placed_in_run = counters->placed_in_run + counters->cache_hits;
     stats->placed_by_extension = counters->placed_by_extension;
-    stats->placed_afresh = counters->placed_afresh;
+    stats->placed_at_new_address = counters->placed_at_new_address;
     stats->chunks_moved = counters->chunks_moved;
-    stats->swaps = counters->swaps;
+    stats->compactions = counters->compactions;
     stats->copied_bytes = counters->copied_bytes;
     stats->chunks_remade = counters->chunks_remade;
-    stats->moves_spared = counters->moves_spared;
+    stats->moves_avoided = counters->moves_avoided;
     stats->chunks_created = heap->chunks.created;
     stats->chunks_released = heap->chunks.released;
     stats->stream_waits = heap->streams.stream_waits;

@@ -2,9 +2,9 @@
 #ifndef MEND_OBSERVE_STATISTICS_H
 #define MEND_OBSERVE_STATISTICS_H
 
-#include "heap/state.h"
+#include "layout/state.h"
 
-/* Fills every figure; struct_size is left alone. O(wholly free chunks), no driver call; under the
+/* Fills every figure; struct_size is left alone. O(empty chunks), no driver call; under the
  * pool's lock. */
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats);
 

@@ -36,7 +36,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device
     *chunks = (mend_chunks){
         .driver = driver, .properties = {.device = device, .rdma = rdma}, .next_number = 1};
     mend_tree_init(&chunks->mapped, compare_address);
-    mend_tree_init(&chunks->whole, compare_size);
+    mend_tree_init(&chunks->empty, compare_size);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
 }
@@ -46,16 +46,16 @@ void mend_chunks_clear(mend_chunks *chunks)
     mend_slab_clear(&chunks->slab);
 }
 
-void mend_chunk_enter_whole(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    mend_tree_insert_by(&chunks->whole, &chunk->by_size, compare_size);
-    chunks->whole_bytes += chunk->size_bytes;
+    mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
+    chunks->empty_bytes += chunk->size_bytes;
 }
 
-void mend_chunk_leave_whole(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
-    mend_tree_remove(&chunks->whole, &chunk->by_size);
-    chunks->whole_bytes -= chunk->size_bytes;
+    mend_tree_remove(&chunks->empty, &chunk->by_size);
+    chunks->empty_bytes -= chunk->size_bytes;
 }
 
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
@@ -71,7 +71,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     made->size_bytes = size_bytes;
     made->number = chunks->next_number++;
     mend_tree_insert(&chunks->all, &made->by_number);
-    mend_chunk_enter_whole(chunks, made);
+    mend_chunk_enter_empty(chunks, made);
     chunks->unmapped_bytes += size_bytes;
     chunks->reserved_bytes += size_bytes;
     chunks->created++;
@@ -87,7 +87,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     if (status != MEND_DRIVER_OK) {
         return status;
     }
-    mend_chunk_leave_whole(chunks, chunk);
+    mend_chunk_leave_empty(chunks, chunk);
     mend_tree_remove(&chunks->all, &chunk->by_number);
     chunks->unmapped_bytes -= chunk->size_bytes;
     chunks->reserved_bytes -= chunk->size_bytes;
@@ -134,23 +134,23 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     }
 }
 
-void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(!chunk->is_held);
+    assert(!chunk->is_frozen);
     if (chunk->live_bytes == 0) {
-        mend_chunk_leave_whole(chunks, chunk);
+        mend_chunk_leave_empty(chunks, chunk);
     }
-    chunk->is_held = true;
-    chunks->held_count++;
+    chunk->is_frozen = true;
+    chunks->frozen_count++;
 }
 
-void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->is_held && chunk->missing == MEND_MISSING_NOTHING);
-    chunk->is_held = false;
-    chunks->held_count--;
+    assert(chunk->is_frozen && chunk->missing == MEND_MISSING_NOTHING);
+    chunk->is_frozen = false;
+    chunks->frozen_count--;
     if (chunk->live_bytes == 0) {
-        mend_chunk_enter_whole(chunks, chunk);
+        mend_chunk_enter_empty(chunks, chunk);
     }
 }
 
@@ -172,7 +172,7 @@ static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool beg
 
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
 {
-    assert(chunk->is_held);
+    assert(chunk->is_frozen);
     count_missing(chunks, chunk, false);
     chunk->missing = missing;
     count_missing(chunks, chunk, true);
@@ -180,7 +180,7 @@ void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_m
 
 bool mend_chunks_are_in_order(const mend_chunks *chunks)
 {
-    bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->whole) &&
+    bool is_right = mend_tree_is_valid(&chunks->mapped) && mend_tree_is_valid(&chunks->empty) &&
                     mend_tree_is_valid(&chunks->all);
     const mend_tree_node *at = is_right ? mend_tree_first(&chunks->mapped) : NULL;
     for (; at != NULL && is_right; at = mend_tree_next(at)) {
@@ -208,21 +208,21 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 
-mend_chunk *mend_chunk_whole_at_most(const mend_chunks *chunks, uint64_t size_bytes,
+mend_chunk *mend_chunk_empty_at_most(const mend_chunks *chunks, uint64_t size_bytes,
                                      uint64_t number)
 {
     mend_chunk key = {.size_bytes = size_bytes, .number = number};
-    return CHUNK_OF(mend_tree_at_or_before(&chunks->whole, &key.by_size), by_size);
+    return CHUNK_OF(mend_tree_at_or_before(&chunks->empty, &key.by_size), by_size);
 }
 
-mend_chunk *mend_chunk_whole_at_least(const mend_chunks *chunks, uint64_t size_bytes,
+mend_chunk *mend_chunk_empty_at_least(const mend_chunks *chunks, uint64_t size_bytes,
                                       uint64_t number)
 {
     mend_chunk key = {.size_bytes = size_bytes, .number = number};
-    return CHUNK_OF(mend_tree_at_or_after(&chunks->whole, &key.by_size), by_size);
+    return CHUNK_OF(mend_tree_at_or_after(&chunks->empty, &key.by_size), by_size);
 }
 
-mend_chunk *mend_chunk_whole_next(const mend_chunk *chunk)
+mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk)
 {
     return CHUNK_OF(mend_tree_next(&chunk->by_size), by_size);
 }

@@ -1,6 +1,6 @@
 /*
  * Chunks: the physical allocations a pool holds. A chunk is mapped whole at one address, or
- * nowhere; wholly free chunks stand in a set by size, from which they are taken to any place. While
+ * nowhere; empty chunks stand in a set by size, from which they are taken to any place. While
  * a transaction moves a chunk it has claimed it: no other room knows its address then.
  *
  * Guarded by the pool's lock.
@@ -41,9 +41,9 @@ typedef struct mend_chunk {
     uint64_t claimed_address; /* 0: not claimed */
     mend_waits claimed_waits;
 
-    /* Held by a swap (heap/swap.h): never in `whole`, whatever lives in it. Longer than the swap
-     * only while the driver refuses what is missing at the address. */
-    bool is_held;
+    /* Held by a compaction (move/compact.h): never in `empty`, whatever lives in it. Longer than
+     * the compaction only while the driver refuses what is missing at the address. */
+    bool is_frozen;
     mend_chunk_missing missing;
 } mend_chunk;
 
@@ -51,13 +51,13 @@ typedef struct mend_chunks {
     const mend_driver *driver;
     mend_chunk_properties properties;
     mend_tree mapped; /* by address */
-    mend_tree whole;  /* wholly free, by (size, number) */
+    mend_tree empty;  /* empty, by (size, number) */
     mend_tree all;    /* by number */
     mend_slab slab;
     uint64_t reserved_bytes;
-    uint64_t whole_bytes;
-    uint64_t unmapped_bytes; /* in chunks mapped nowhere; part of whole_bytes */
-    uint32_t held_count;     /* chunks that are held */
+    uint64_t empty_bytes;
+    uint64_t unmapped_bytes; /* in chunks mapped nowhere; part of empty_bytes */
+    uint32_t frozen_count;   /* chunks that are held */
     uint32_t missing_count;  /* of these, without their mapping or access */
     uint64_t unmapped_count; /* of these, without their mapping */
     uint64_t lost_bytes;     /* in them */
@@ -76,7 +76,7 @@ void mend_chunks_clear(mend_chunks *chunks);
 /* The trees are valid, and each mapped chunk knows the next. O(n). */
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
-/* Creates a chunk, mapped nowhere and wholly free. The slab was reserved. Reaches the driver; on
+/* Creates a chunk, mapped nowhere and empty. The slab was reserved. Reaches the driver; on
  * failure nothing changed. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
 
@@ -87,8 +87,8 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
 
 /* A chunk becomes held, and is so no more. */
-void mend_chunk_hold(mend_chunks *chunks, mend_chunk *chunk);
-void mend_chunk_end_hold(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Notes what a held chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
@@ -105,20 +105,20 @@ static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
     return chunk->next;
 }
 
-static inline bool mend_chunk_is_whole(const mend_chunk *chunk)
+static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
 {
-    return chunk->live_bytes == 0 && !chunk->is_held;
+    return chunk->live_bytes == 0 && !chunk->is_frozen;
 }
 
-/* It becomes wholly free, or is so no more. */
-void mend_chunk_enter_whole(mend_chunks *chunks, mend_chunk *chunk);
-void mend_chunk_leave_whole(mend_chunks *chunks, mend_chunk *chunk);
+/* It becomes empty, or is so no more. */
+void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk);
 
-/* Its live bytes change, and the set of wholly free chunks follows. */
+/* Its live bytes change, and the set of empty chunks follows. */
 static inline void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
-    if (mend_chunk_is_whole(chunk)) {
-        mend_chunk_leave_whole(chunks, chunk);
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk);
     }
     chunk->live_bytes += size_bytes;
     assert(chunk->live_bytes <= chunk->size_bytes);
@@ -129,17 +129,17 @@ static inline void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chu
 {
     assert(chunk->live_bytes >= size_bytes);
     chunk->live_bytes -= size_bytes;
-    if (mend_chunk_is_whole(chunk)) {
-        mend_chunk_enter_whole(chunks, chunk);
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_enter_empty(chunks, chunk);
     }
 }
 
-/* Wholly free chunks in rising order of (size, number): the last not above (size_bytes, number),
+/* Empty chunks in rising order of (size, number): the last not above (size_bytes, number),
  * and the first not below. */
-mend_chunk *mend_chunk_whole_at_most(const mend_chunks *chunks, uint64_t size_bytes,
+mend_chunk *mend_chunk_empty_at_most(const mend_chunks *chunks, uint64_t size_bytes,
                                      uint64_t number);
-mend_chunk *mend_chunk_whole_at_least(const mend_chunks *chunks, uint64_t size_bytes,
+mend_chunk *mend_chunk_empty_at_least(const mend_chunks *chunks, uint64_t size_bytes,
                                       uint64_t number);
-mend_chunk *mend_chunk_whole_next(const mend_chunk *chunk);
+mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
 
 #endif

@@ -37,12 +37,12 @@ static bool is_used_again(const mend_streams *streams, mend_context context)
 
 static mend_result take_event(mend_streams *streams, mend_context context, mend_event *event)
 {
-    if (is_used_again(streams, context) && streams->spare_count > 0) {
-        *event = streams->spare_events[--streams->spare_count];
+    if (is_used_again(streams, context) && streams->idle_event_count > 0) {
+        *event = streams->idle_events[--streams->idle_event_count];
         return MEND_OK;
     }
     /* Room to keep it later: an event in hand must never be lost for want of host memory. */
-    if (!mend_streams_grow(&streams->spare_events, &streams->spare_capacity,
+    if (!mend_streams_grow(&streams->idle_events, &streams->idle_event_capacity,
                            (size_t)streams->events_held + 1, sizeof(mend_event))) {
         return no_host_memory();
     }
@@ -57,7 +57,7 @@ static mend_result take_event(mend_streams *streams, mend_context context, mend_
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context)
 {
     if (is_used_again(streams, context)) {
-        streams->spare_events[streams->spare_count++] = event;
+        streams->idle_events[streams->idle_event_count++] = event;
     } else {
         streams->driver->event_destroy(streams->driver, event);
         streams->events_held--;

@@ -108,9 +108,9 @@ static void keep(mend_streams *streams, uint32_t slot)
     state->waited_capacity = 0;
     state->has_ended = false;
     state->freed_by = 0;
-    state->is_spare = true;
-    state->next = streams->first_spare;
-    streams->first_spare = slot;
+    state->is_free_slot = true;
+    state->next = streams->first_free_slot;
+    streams->first_free_slot = slot;
 }
 
 /* The slots of streams that are known no more; with a hint at when that is worthwhile again. */
@@ -119,27 +119,27 @@ static void gather(mend_streams *streams)
     uint32_t in_use = 0;
     for (uint32_t i = streams->count - 1; i > MEND_STREAM_UNKNOWN; i--) {
         mend_stream_state *state = &streams->items[i];
-        if (!state->known && !state->is_spare && is_of_no_use(state)) {
+        if (!state->known && !state->is_free_slot && is_of_no_use(state)) {
             keep(streams, i);
         }
-        in_use += !state->is_spare;
+        in_use += !state->is_free_slot;
     }
     streams->collect_at = in_use * 2;
 }
 
-static bool take_spare(mend_streams *streams, uint32_t *slot)
+static bool take_free_slot(mend_streams *streams, uint32_t *slot)
 {
     bool is_time = streams->count >= FEW_SLOTS && streams->count >= streams->collect_at;
-    if (streams->first_spare == MEND_STREAM_UNKNOWN && streams->count > 0 &&
+    if (streams->first_free_slot == MEND_STREAM_UNKNOWN && streams->count > 0 &&
         (streams->count < FEW_SLOTS || is_time)) {
         gather(streams);
         streams->wants_collection = is_time;
     }
-    *slot = streams->first_spare;
+    *slot = streams->first_free_slot;
     if (*slot == MEND_STREAM_UNKNOWN) {
         return false;
     }
-    streams->first_spare = streams->items[*slot].next;
+    streams->first_free_slot = streams->items[*slot].next;
     return true;
 }
 
@@ -147,7 +147,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
                            uint32_t group, uint32_t *index)
 {
     uint32_t slot;
-    if (!take_spare(streams, &slot)) {
+    if (!take_free_slot(streams, &slot)) {
         if (!grow(streams)) {
             return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's slot");
         }
@@ -155,7 +155,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
         streams->items[slot] = (mend_stream_state){.open_epoch = 1};
     }
     mend_stream_state *state = &streams->items[slot];
-    state->is_spare = false;
+    state->is_free_slot = false;
     state->handle = mend_slots_handle(handle);
     state->thread = mend_slots_thread_of(state->handle);
     state->id = info->id;

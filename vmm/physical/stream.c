@@ -65,8 +65,8 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
         free(state->fences);
         free(state->waited_epochs);
     }
-    for (size_t k = 0; k < streams->spare_count; k++) {
-        mend_status status = driver->event_destroy(driver, streams->spare_events[k]);
+    for (size_t k = 0; k < streams->idle_event_count; k++) {
+        mend_status status = driver->event_destroy(driver, streams->idle_events[k]);
         first = first != MEND_DRIVER_OK ? first : status;
     }
     *call = MEND_CALL_event_destroy;
@@ -75,7 +75,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
         *call = MEND_CALL_device_close;
         first = closed;
     }
-    free(streams->spare_events);
+    free(streams->idle_events);
     mend_slots_clear(streams);
     mend_condition_destroy(&streams->call_ended);
     *streams = (mend_streams){0};

@@ -48,14 +48,14 @@ typedef struct mend_stream_state {
     bool is_double;      /* an older slot stands for the same stream */
     uint64_t freed_by;   /* number of the last free of a block that it used, by heap/block.c */
     uint32_t freed_next; /* the next stream that used that block; or UNKNOWN */
-    uint64_t users;      /* nodes of live blocks that name it, see heap/state.h: it stays so long */
-    bool has_ended;      /* forgotten, or its group was released: nothing is stamped any more */
+    uint64_t users; /* nodes of live blocks that name it, see layout/state.h: it stays so long */
+    bool has_ended; /* forgotten, or its group was released: nothing is stamped any more */
     mend_context context;   /* its own, of the events recorded on it; known with the id */
     uint32_t group;         /* the group it belongs to, MEND_GROUP_OF_CAPTURE added for one that a
                                capture made; 0: none */
     bool known;             /* false: forgotten, the slot waits for its fences */
     uint32_t next;          /* slot of its chain, or the next spare one: see slots.h */
-    bool is_spare;          /* waits for a stream */
+    bool is_free_slot;      /* waits for a stream */
     bool was_found;         /* since slots were collected last */
     bool seen_captured;     /* when the driver was last asked about it */
     bool open;              /* something is stamped with an epoch that no fence covers */
@@ -98,14 +98,14 @@ typedef struct mend_streams {
     uint32_t capacity;
     uint32_t *buckets; /* of known slots, by handle: see slots.h */
     uint32_t bucket_count;
-    uint32_t first_spare; /* slot, or UNKNOWN */
-    uint32_t collect_at;  /* slots */
+    uint32_t first_free_slot; /* slot, or UNKNOWN */
+    uint32_t collect_at;      /* slots */
     bool wants_collection;
     uint32_t last_found; /* the stream that was looked up last, outside all groups; or UNKNOWN */
     mend_stream last_handle; /* which it is found by: it alone tells the stream */
-    mend_event *spare_events;
-    size_t spare_count;
-    size_t spare_capacity;
+    mend_event *idle_events;
+    size_t idle_event_count;
+    size_t idle_event_capacity;
     uint64_t events_held;      /* created and not destroyed */
     mend_condition call_ended; /* of some stream: its `calls` fell to 0 */
     uint32_t call_waiters;     /* threads that wait for it */

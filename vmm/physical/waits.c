@@ -9,7 +9,7 @@ static void keep_later(mend_stamp *stamp, mend_stamp other)
     }
 }
 
-void mend_waits_add_other(mend_wait_room room, mend_waits *waits, mend_stamp stamp)
+void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp)
 {
     if (waits->first.stream == stamp.stream) {
         keep_later(&waits->first, stamp);
@@ -26,7 +26,7 @@ void mend_waits_add_other(mend_wait_room room, mend_waits *waits, mend_stamp sta
     waits->others = node;
 }
 
-bool mend_waits_settle_several(mend_wait_room room, mend_waits *waits)
+bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
 {
     for (mend_wait **link = &waits->others; *link != NULL;) {
         mend_wait *node = *link;
@@ -49,13 +49,13 @@ bool mend_waits_settle_several(mend_wait_room room, mend_waits *waits)
     return waits->first.epoch == 0;
 }
 
-static bool stamp_is_ready(mend_wait_room room, mend_stamp stamp, uint32_t stream, bool behind_wait)
+static bool stamp_is_ready(mend_wait_env room, mend_stamp stamp, uint32_t stream, bool behind_wait)
 {
     return stamp.epoch == 0 || mend_stamp_is_ready(room.streams, stamp, stream) ||
            (behind_wait && mend_stamp_can_be_awaited(room.streams, stamp));
 }
 
-bool mend_waits_others_are_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream,
+bool mend_waits_others_are_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream,
                                  bool behind_wait)
 {
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
@@ -72,12 +72,13 @@ static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uin
         return 0;
     }
     if (streams->items[stamp.stream].group != 0) {
-        return MEND_HELD_BY_GROUPS;
+        return MEND_BLOCKED_BY_GROUPS;
     }
-    return stamp.stream == MEND_STREAM_UNKNOWN ? MEND_HELD_UNTIL_WAIT : MEND_HELD_BY_STREAMS;
+    return stamp.stream == MEND_STREAM_UNKNOWN ? MEND_BLOCKED_UNTIL_WAIT : MEND_BLOCKED_BY_STREAMS;
 }
 
-unsigned mend_waits_hold(const mend_streams *streams, const mend_waits *waits, uint32_t stream)
+unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
+                               uint32_t stream)
 {
     unsigned holds = hold_of_stamp(streams, waits->first, stream);
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
@@ -86,7 +87,7 @@ unsigned mend_waits_hold(const mend_streams *streams, const mend_waits *waits, u
     return holds;
 }
 
-mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, uint32_t stream)
+mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream)
 {
     if (waits->first.epoch == 0) {
         return MEND_OK;
@@ -98,14 +99,14 @@ mend_result mend_waits_make_ready(mend_wait_room room, const mend_waits *waits, 
     return result;
 }
 
-static mend_result close_stamp(mend_wait_room room, mend_stamp stamp)
+static mend_result close_stamp(mend_wait_env room, mend_stamp stamp)
 {
     bool is_covered =
         mend_stamp_has_passed(room.streams, stamp) || mend_stamp_has_fence(room.streams, stamp);
     return is_covered ? MEND_OK : mend_streams_close_epoch(room.streams, stamp.stream);
 }
 
-mend_result mend_waits_close(mend_wait_room room, const mend_waits *waits)
+mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits)
 {
     mend_result result = close_stamp(room, waits->first);
     for (const mend_wait *at = waits->others; at != NULL && result == MEND_OK; at = at->next) {
@@ -122,7 +123,7 @@ void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)
     }
 }
 
-bool mend_waits_can_join(mend_wait_room room, const mend_waits *a, const mend_waits *b)
+bool mend_waits_can_join(mend_wait_env room, const mend_waits *a, const mend_waits *b)
 {
     if (a->others != NULL || b->others != NULL) {
         return false;

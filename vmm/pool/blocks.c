@@ -5,8 +5,9 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "base/words.h"
-#include "heap/layout.h"
+#include "layout/layout.h"
 #include "pool/pool.h"
+#include "users/users.h"
 
 static bool is_no_stream(mend_stream stream)
 {
@@ -119,10 +120,10 @@ mend_result mend_forget_stream(mend_pool *pool, mend_stream stream)
         return mend_pool_invalid(
             "mend_forget_stream: pool is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
     }
-    mend_result result = mend_pool_enter_making(pool);
+    mend_result result = mend_pool_enter_all(pool);
     return result != MEND_OK
                ? result
-               : mend_pool_leave_making(pool, mend_heap_forget_stream(&pool->heap, stream));
+               : mend_pool_leave_all(pool, mend_users_forget_stream(&pool->heap, stream));
 }
 
 bool mend_pool_holds(mend_pool *pool, const void *pointer)

@@ -44,10 +44,10 @@
       "the driver is asked at each call on a created stream whether that stream is captured; off " \
       "only asks while a group is begun: for a program that captures in groups of its own alone, " \
       "or not at all")                                                                             \
-    X(swap_when_full, swap_when_full, OFF, "off",                                                  \
+    X(compact_when_full, compact_when_full, OFF, "off",                                            \
       "nobody launches work while an allocation is under way, so that what lives in partly used "  \
       "chunks may be copied together before one runs out of memory")                               \
-    X(ample, ample_percent, PERCENT, "95",                                                         \
+    X(low_pressure, low_pressure_percent, PERCENT, "95",                                           \
       "memory counts as ample while more than this percentage of the limit is not reserved; more " \
       "of it fits more into the limit, less of it saves driver time")                              \
     X(rdma, rdma, ON, "on",                                                                        \

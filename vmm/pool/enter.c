@@ -62,7 +62,7 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
     pool->heap.counters.driver_failures++;
     bool is_over = status == MEND_DRIVER_DEINITIALIZED;
     mend_result result = is_over ? MEND_OK : mend_pool_check_context(pool);
-    mend_yielding_remember(&pool->heap.yielding, status);
+    mend_unlocking_remember(&pool->heap.unlocking, status);
     mend_heap_unlock(&pool->heap);
     if (is_over) {
         return MEND_OK; /* blocks are freed in peace; other calls find the pool lost */
@@ -87,25 +87,25 @@ mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture)
                : mend_pool_miss_capture(pool, MEND_STREAM_PER_THREAD, call, status);
 }
 
-mend_result mend_pool_enter_making(mend_pool *pool)
+mend_result mend_pool_enter_all(mend_pool *pool)
 {
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {
         return result;
     }
-    mend_heap_begin_making(&pool->heap);
+    mend_heap_lock_all(&pool->heap);
     result = mend_pool_check_context(pool);
     if (result != MEND_OK) {
-        mend_heap_end_making(&pool->heap);
+        mend_heap_unlock_all(&pool->heap);
     }
     return result;
 }
 
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
 {
-    mend_heap_begin_looking(&pool->heap);
+    mend_heap_lock_to_read(&pool->heap);
     bool is_right = mend_observe_audit(&pool->heap, finding);
-    mend_heap_end_looking(&pool->heap);
+    mend_heap_unlock_after_read(&pool->heap);
     return is_right;
 }
 
@@ -129,9 +129,9 @@ void mend_pool_audit_after_call(mend_pool *pool)
 }
 #endif
 
-mend_result mend_pool_leave_making(mend_pool *pool, mend_result result)
+mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
 {
-    mend_heap_end_making(&pool->heap);
+    mend_heap_unlock_all(&pool->heap);
     mend_pool_audit_after_call(pool);
     return result;
 }

@@ -1,5 +1,5 @@
 /* The calls about groups. A group leads back to its pool, which outlives it. */
-#include "heap/group.h"
+#include "users/group.h"
 
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
         return mend_pool_invalid("mend_group_release: group is NULL, or MEND_EVERY_STREAM");
     }
     mend_pool *pool = group->pool;
-    mend_result result = mend_pool_enter_making(pool);
+    mend_result result = mend_pool_enter_all(pool);
     if (result != MEND_OK) {
         return result;
     }
@@ -72,5 +72,5 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
         mend_group_drop(&pool->heap, group);
         free(group);
     }
-    return mend_pool_leave_making(pool, result);
+    return mend_pool_leave_all(pool, result);
 }

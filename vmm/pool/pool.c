@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "driver/cuda.h"
-#include "heap/capture_group.h"
 #include "pool/configuration.h"
-#include "pool/peers.h"
+#include "pool/peer_devices.h"
+#include "users/capture_group.h"
 
 #define DEFAULT_SMALL_REQUEST_BYTES MEND_MIB
 
@@ -41,12 +41,12 @@ static mend_result check_config(const mend_pool_config *config)
         return mend_pool_invalid("mend_pool_config.rdma is not -1, 0 or 1");
     }
     if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
-        !is_flag(config->swap_when_full)) {
+        !is_flag(config->compact_when_full)) {
         return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
-                                 "swap_when_full is not 0 or 1");
+                                 "compact_when_full is not 0 or 1");
     }
-    if (config->ample_percent < 0 || config->ample_percent > 100) {
-        return mend_pool_invalid("mend_pool_config.ample_percent is not 0 to 100");
+    if (config->low_pressure_percent < 0 || config->low_pressure_percent > 100) {
+        return mend_pool_invalid("mend_pool_config.low_pressure_percent is not 0 to 100");
     }
     if (config->limit_percent < 0 || config->limit_percent > 100) {
         return mend_pool_invalid("mend_pool_config.limit_percent is not 0 to 100");
@@ -186,7 +186,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0,
         .capture_checks = config->capture_checks >= 0,
-        .swap_when_full = config->swap_when_full == 1,
+        .compact_when_full = config->compact_when_full == 1,
         .rdma = config->rdma >= 0,
         .peers = names_peers ? config->peers : 0,
         .limit_bytes = limit_of(config, info, default_limit_bytes),
@@ -196,7 +196,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .small_request_bytes =
             config->small_request_bytes ? config->small_request_bytes : DEFAULT_SMALL_REQUEST_BYTES,
         .reserve_bytes = config->reserve_bytes,
-        .ample_percent = (uint64_t)config->ample_percent,
+        .low_pressure_percent = (uint64_t)config->low_pressure_percent,
     };
 }
 
@@ -217,7 +217,7 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              const mend_device_info *info)
 {
     uint64_t default_limit_bytes = 0;
-    mend_result result = mend_peers_check(config, info);
+    mend_result result = mend_peer_devices_check(config, info);
     if (result == MEND_OK) {
         result = find_default_limit(config, info, &default_limit_bytes);
     }
@@ -234,11 +234,11 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
 static mend_result join_process(mend_pool *pool)
 {
     mend_process_join(&pool->member);
-    mend_result result = mend_peers_meet(pool);
+    mend_result result = mend_peer_devices_meet(pool);
     if (result != MEND_OK) {
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
-        mend_pressure_destroy(&pool->pressure);
+        mend_callbacks_destroy(&pool->pressure);
     }
     return result;
 }
@@ -256,7 +256,7 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
         config->driver->device_close(config->driver, config->device);
         return result;
     }
-    mend_pressure_init(&pool->pressure);
+    mend_callbacks_init(&pool->pressure);
     pool->meets_peers = config->peers == 0;
     pool->driver = config->driver;
     pool->device = config->device;
@@ -347,7 +347,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     }
     mend_process_drop_pool(pool->device, pool);
     free_groups(&pool->heap.groups);
-    mend_pressure_destroy(&pool->pressure);
+    mend_callbacks_destroy(&pool->pressure);
     free(pool);
     if (has_blocks) {
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",

@@ -9,7 +9,7 @@
 #include "mend/mend.h"
 #include "observe/audit.h"
 #include "observe/explain.h"
-#include "pool/pressure.h"
+#include "pool/callbacks.h"
 
 struct mend_pool {
     mend_heap heap; /* with the locks of the pool */
@@ -107,7 +107,7 @@ static inline mend_result mend_pool_enter(mend_pool *pool)
     mend_result result = mend_pool_check_process(pool);
     return result == MEND_OK ? mend_pool_take(pool) : result;
 }
-mend_result mend_pool_enter_making(mend_pool *pool);
+mend_result mend_pool_enter_all(mend_pool *pool);
 
 /* In debug builds: the audit where one is asked for. */
 #ifdef NDEBUG
@@ -126,7 +126,7 @@ static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
     mend_pool_audit_after_call(pool);
     return result;
 }
-mend_result mend_pool_leave_making(mend_pool *pool, mend_result result);
+mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
 
 /* The audit of observe/audit.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);

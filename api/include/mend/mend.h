@@ -71,22 +71,22 @@ typedef struct mend_pool_config {
     int front_cache;        /* 0: default, on. -1: off, what was freed last is not kept as it is for
                                the next request of its size, which costs time and changes nothing
                                else */
-    int swap_when_full;     /* 1: the program declares each allocation a quiet point, as mend_defrag
-                               asks it of its caller. Before one would run out of memory, what lives
-                               in partly used chunks is copied together, as far as the request needs
-                               it; and a little room under the limit is kept to copy to, until
-                               nothing else is left. 0: off */
-    int ample_percent;      /* 1 to 100: memory counts as ample while more than this part of the
-                               limit is not reserved. Then fewer driver calls count, from there on
-                               fewer bytes: a larger value fits more into the limit and costs more
-                               driver time. 0: 95 */
-    int limit_percent;      /* 1 to 100: limit_bytes, as a part of the device's memory; then
-                               limit_bytes is 0. 0: limit_bytes says it */
-    int log_level;          /* a mend_log_level: from now on lines of the process's log that matter
-                               as much or more go to standard error, where the program set no sink.
-                               Warnings: out of memory, a limit below what is held, blocks that
-                               live when a pool is destroyed. Info: pools, waits of the host. 0:
-                               nothing is written */
+    int compact_when_full;  /* 1: the program declares each allocation a quiet point, as mend_defrag
+                            asks it of its caller. Before one would run out of memory, what lives
+                            in partly used chunks is copied together, as far as the request needs
+                            it; and a little room under the limit is kept to copy to, until
+                            nothing else is left. 0: off */
+    int low_pressure_percent; /* 1 to 100: memory counts as ample while more than this part of the
+                          limit is not reserved. Then fewer driver calls count, from there on
+                          fewer bytes: a larger value fits more into the limit and costs more
+                          driver time. 0: 95 */
+    int limit_percent;        /* 1 to 100: limit_bytes, as a part of the device's memory; then
+                                 limit_bytes is 0. 0: limit_bytes says it */
+    int log_level;      /* a mend_log_level: from now on lines of the process's log that matter
+                           as much or more go to standard error, where the program set no sink.
+                           Warnings: out of memory, a limit below what is held, blocks that
+                           live when a pool is destroyed. Info: pools, waits of the host. 0:
+                           nothing is written */
     int capture_checks; /* 0: default, on. -1: for a program that captures in groups alone, or not
                            at all: the driver is not asked at each call on a created stream
                            whether that stream is captured, but while a group is begun */
@@ -203,7 +203,7 @@ typedef struct mend_block_info {
     uint64_t usable_bytes;    /* bytes that may be used from base */
     mend_stream stream;       /* the stream it was allocated for */
     mend_pool *pool;          /* the pool it belongs to */
-    int is_unmapped;          /* 1: a swap could not map it again, it cannot be used now; see
+    int is_unmapped;          /* 1: a compaction could not map it again, it cannot be used now; see
                                  mend_defrag */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
@@ -220,7 +220,7 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
 /* ---- room ------------------------------------------------------------------------------------ */
 
 /*
- * Gives wholly free chunks back to the driver until at most `keep_bytes` stay reserved, the largest
+ * Gives empty chunks back to the driver until at most `keep_bytes` stay reserved, the largest
  * first. Calls the driver, but never waits for the GPU: what is still in flight stays, and so does
  * what is mapped while a capture is known. *released_bytes (may be NULL) counts only memory no
  * mapping holds any more. Right after a free whose work still runs that is often nothing:
@@ -231,7 +231,7 @@ MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *r
 
 /*
  * As mend_trim, and where that leaves more than `keep_bytes`, the host waits for the GPU: for the
- * oldest work that wholly free chunks wait for, then it gives back, and so on, no further than is
+ * oldest work that empty chunks wait for, then it gives back, and so on, no further than is
  * needed; for the whole context only where memory was freed without a stream. Not waited for is
  * work that uses only partly used chunks, what is freed meanwhile, and graphs: the memory of groups
  * stays. Other threads use what is mapped and free meanwhile; those that need room, or give it
@@ -267,11 +267,11 @@ typedef struct mend_room {
  * Fills *room for a request on `stream` (MEND_NO_STREAM: for use on any), of alignment 512, as far
  * as the pool can serve it by itself: what is free, what the limit allows, and what the device has.
  * Not counted is what other pools of the device and pressure callbacks would give back, and what
- * swaps would gain (swap_when_full). True at that moment: another thread or process may take it.
- * Nothing is allocated. Takes a time proportional to the free memory's pieces, some fifty times.
- * Calls the driver as an allocation that finds no room: to ask for the device's memory, to get to
- * know the stream, to record and query events and to unmap what is not used any more; never waits
- * for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
+ * compactions would gain (compact_when_full). True at that moment: another thread or process may
+ * take it. Nothing is allocated. Takes a time proportional to the free memory's pieces, some fifty
+ * times. Calls the driver as an allocation that finds no room: to ask for the device's memory, to
+ * get to know the stream, to record and query events and to unmap what is not used any more; never
+ * waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included);
  * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
  * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
@@ -306,9 +306,9 @@ typedef struct mend_defrag_report {
     mend_defrag_stop stop;
     uint64_t gained_bytes;     /* free memory that is usable in any place now, and was not before */
     uint64_t copied_bytes;     /* copied for that */
-    uint64_t swaps;            /* chunks freed by copying what lived in them */
+    uint64_t compactions;      /* chunks freed by copying what lived in them */
     uint64_t driver_calls;     /* calls of the driver made */
-    uint64_t free_whole_bytes; /* in chunks wholly free at the end, usable in any place */
+    uint64_t free_empty_bytes; /* in chunks empty at the end, usable in any place */
 } mend_defrag_report;
 #define MEND_DEFRAG_REPORT_INIT                                                                    \
     {                                                                                              \
@@ -316,7 +316,7 @@ typedef struct mend_defrag_report {
     }
 
 /*
- * Makes partly used chunks wholly free: what lives in them is copied to chunks no larger than it
+ * Makes partly used chunks empty: what lives in them is copied to chunks no larger than it
  * needs, which are mapped at the same addresses. Pointers and contents stay. `limits` may be NULL:
  * none; `report` too. Waits for all work of the context. The caller asserts that from the beginning
  * of the call to its end no work runs or is launched that touches memory of the pool: kernels,
@@ -337,7 +337,7 @@ MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limi
  * Called when an allocation would run out of memory, before it waits on the host for the GPU: the
  * callback frees what it can do without, on any pool. Each is called once for an allocation.
  * `needed_bytes` is the size asked for, `missing_bytes` how much of it the pool lacks as things
- * are: when so much more is wholly free and idle, in chunks or under the limit, the request is
+ * are: when so much more is empty and idle, in chunks or under the limit, the request is
  * served. What is freed beside live blocks, or for work under way, may bring less. Returns whether
  * it freed anything. No lock is held; the callback may call the pool, except to destroy it, and may
  * be called by several threads at once. It must not wait for another thread that allocates from the

@@ -55,7 +55,7 @@ typedef struct mend_shortfall {
     uint64_t sufficient_limit;      /* the lowest limit that would do; 0: none would */
     uint64_t reserved_bytes;        /* physical memory the pool holds */
     uint64_t live_bytes;            /* in blocks */
-    uint64_t free_whole_bytes;      /* in chunks wholly free */
+    uint64_t free_empty_bytes;      /* in chunks empty */
     uint64_t free_partial_bytes;    /* beside live blocks */
     uint64_t waiting_stream_bytes;  /* of the free, what work of streams may still use */
     uint64_t waiting_context_bytes; /* of the free, what was freed without a stream */

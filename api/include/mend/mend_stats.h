@@ -15,7 +15,7 @@
     X(requested_bytes, "B", "bytes asked for in the blocks the user holds")                        \
     X(reserved_bytes, "B", "physical memory the pool holds")                                       \
     X(free_bytes, "B", "reserved and not live; the sum of the next three")                         \
-    X(free_whole_bytes, "B", "in chunks wholly free, usable in any place")                         \
+    X(free_empty_bytes, "B", "in chunks empty, usable in any place")                               \
     X(free_partial_bytes, "B", "in chunks partly in use, usable in their place")                   \
     X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
     X(peak_live_bytes, "B", "largest live_bytes")                                                  \
@@ -36,23 +36,24 @@
     X(out_of_memory, "1", "mend_alloc that ended in out of memory")                                \
     X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
     X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
-    X(placed_afresh, "1", "requests for which chunks were mapped at a fresh address")              \
-    X(chunks_moved, "1", "wholly free chunks mapped at another address")                           \
-    X(chunks_remade, "1", "wholly free chunks given back so that one of the right size is made")   \
-    X(moves_spared, "1", "requests for which memory was created so that no chunk had to be moved") \
+    X(placed_at_new_address, "1", "requests for which chunks were mapped at a fresh address")      \
+    X(chunks_moved, "1", "empty chunks mapped at another address")                                 \
+    X(chunks_remade, "1", "empty chunks given back so that one of the right size is made")         \
+    X(moves_avoided, "1",                                                                          \
+      "requests for which memory was created so that no chunk had to be moved")                    \
     X(chunks_created, "1", "physical allocations made")                                            \
     X(chunks_released, "1", "physical allocations given back")                                     \
     X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
     X(host_waits, "1", "times the host waited for the GPU")                                        \
     X(pressure_calls, "1", "pressure callbacks called")                                            \
-    X(sibling_trims, "1", "times other pools of the device were asked to give memory back")        \
+    X(peer_pool_trims, "1", "times other pools of the device were asked to give memory back")      \
     X(driver_failures, "1", "driver calls that failed and were undone or worked around")           \
     X(cache_hits, "1", "requests served by the front cache; part of placed_in_run")                \
     X(cached_blocks, "1", "freed blocks that the front cache keeps")                               \
     X(cached_bytes, "B", "bytes in them, part of the free ones")                                   \
-    X(swaps, "1", "partly used chunks made wholly free by copying what lived in them")             \
+    X(compactions, "1", "partly used chunks made empty by copying what lived in them")             \
     X(copied_bytes, "B", "bytes copied for that")                                                  \
-    X(unmapped_blocks, "1", "live blocks that no swap could map again so far")                     \
+    X(unmapped_blocks, "1", "live blocks that no compaction could map again so far")               \
     X(device_bytes, "B", "physical memory of the device")                                          \
     X(created_bytes, "B", "physical memory taken so far, given back or not")                       \
     X(peak_chunks, "1", "largest chunks")                                                          \

@@ -1,1 +1,1 @@
-"""A stand-in for cuQuantum."""
+"""A override for cuQuantum."""

@@ -1,1 +1,1 @@
-"""A stand-in for Numba's CUDA target: external memory management."""
+"""A override for Numba's CUDA target: external memory management."""

@@ -1,0 +1,415 @@
+/*
+ * Overrides: allocators that were set in the place of Mend's pools. While there is one, each of its
+ * blocks has an entry in a table, so that it goes back where it came from whatever is set by then.
+ * The functions of a override are called without a lock.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/struct_size.h"
+#include "devices/devices.h"
+#include "pool/pool.h"
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+static mend_process_devices *lock(void)
+{
+    mend_process_devices *devices = mend_process_get_devices();
+    mend_mutex_lock(&devices->mutex);
+    return devices;
+}
+
+/* Under the mutex: drops a hold; whether it was the last. */
+static bool drop(mend_override *override)
+{
+    assert(override->holds > 0);
+    return --override->holds == 0;
+}
+
+/* A fork inside a function of the user's: the child knows no overrides. */
+static bool is_inherited(const mend_override *override)
+{
+    return override->generation != mend_process_generation();
+}
+
+/* Nobody can reach it any more. Without locks. */
+static void retire(mend_override *override)
+{
+    if (!is_inherited(override) && override->allocator.retired != NULL) {
+        override->allocator.retired(override->allocator.handler.ctx);
+    }
+    if (is_inherited(override)) {
+        return;
+    }
+    free(override);
+    mend_process_devices *devices = lock();
+    if (atomic_fetch_sub_explicit(&devices->override_count, 1, memory_order_release) == 1) {
+        mend_pointer_map_clear(&devices->blocks); /* it is empty, and so far nobody needs it */
+    }
+    mend_mutex_unlock(&devices->mutex);
+}
+
+void mend_override_let_go(mend_override *override)
+{
+    if (is_inherited(override)) {
+        return;
+    }
+    mend_process_devices *devices = lock();
+    bool was_last = drop(override);
+    mend_mutex_unlock(&devices->mutex);
+    if (was_last) {
+        retire(override);
+    }
+}
+
+static int place_of(int device)
+{
+    return device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device;
+}
+
+mend_override *mend_override_of_device(int device)
+{
+    mend_process_devices *devices = lock();
+    mend_override *override = devices->override[place_of(device)];
+    if (override != NULL) {
+        override->holds++;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    return override;
+}
+
+mend_override *mend_override_of_block(const void *pointer)
+{
+    mend_process_devices *devices = lock();
+    mend_override *override = mend_pointer_map_find(&devices->blocks, (uint64_t)(uintptr_t)pointer);
+    if (override != NULL) {
+        override->holds++;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    return override;
+}
+
+/* ---- set and get ------------------------------------------------------------------------------
+ */
+
+/* Its handler was there from the first version on. */
+static bool is_whole(const mend_allocator *allocator)
+{
+    return mend_struct_size_is_whole(allocator->struct_size,
+                                     offsetof(mend_allocator, record_stream));
+}
+
+static mend_result make_override(const mend_allocator *given, mend_override **override)
+{
+    if (!is_whole(given)) {
+        return mend_pool_invalid(
+            "mend_allocator.struct_size is that of no version: start from MEND_ALLOCATOR_INIT");
+    }
+    if (given->struct_size > sizeof(*given)) {
+        return mend_pool_invalid("mend_allocator is of a newer version than the library");
+    }
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    memcpy(&allocator, given, given->struct_size);
+    allocator.struct_size = sizeof(allocator);
+    allocator.handler.name[sizeof(allocator.handler.name) - 1] = '\0';
+    if (allocator.handler.alloc == NULL || allocator.handler.free == NULL) {
+        return mend_pool_invalid("mend_allocator.handler: alloc or free is NULL");
+    }
+    mend_override *made = mend_process_prepare() == MEND_OK ? malloc(sizeof(*made)) : NULL;
+    if (made == NULL) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an allocator");
+    }
+    *made = (mend_override){
+        .allocator = allocator, .generation = mend_process_generation(), .holds = 1};
+    *override = made;
+    return MEND_OK;
+}
+
+mend_result mend_set_allocator(int device, const mend_allocator *allocator)
+{
+    mend_override *replaced[MEND_DEVICE_LIMIT + 1] = {NULL};
+    mend_override *override = NULL;
+    mend_result result = mend_devices_check(device, true);
+    if (result == MEND_OK && allocator != NULL) {
+        result = make_override(allocator, &override);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    int first = device == MEND_ALL_DEVICES ? 0 : device;
+    int last = place_of(device);
+    mend_process_devices *devices = lock();
+    if (override != NULL) {
+        atomic_fetch_add_explicit(&devices->override_count, 1, memory_order_relaxed);
+    }
+    for (int i = first; i <= last; i++) {
+        mend_override *before = devices->override[i];
+        devices->override[i] = override;
+        if (override != NULL) {
+            override->holds++;
+        }
+        replaced[i] = before != NULL && drop(before) ? before : NULL;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    for (int i = first; i <= last; i++) {
+        if (replaced[i] != NULL) {
+            retire(replaced[i]);
+        }
+    }
+    if (override != NULL) {
+        mend_override_let_go(override);
+    }
+    return MEND_OK;
+}
+
+/* Mend's own, as an allocator that another may wrap: ctx is the device. */
+static int own_device(void *ctx)
+{
+    return (int)(intptr_t)ctx;
+}
+
+static int own_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    return (int)mend_devices_alloc(own_device(ctx), size_bytes, stream, pointer);
+}
+
+static int own_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    (void)size_bytes;
+    return (int)mend_devices_free(own_device(ctx), pointer, stream);
+}
+
+static int own_record_stream(void *ctx, void *pointer, mend_stream stream)
+{
+    return (int)mend_devices_record_stream(own_device(ctx), pointer, stream);
+}
+
+static int own_block_info(void *ctx, const void *pointer, mend_block_info *info)
+{
+    return (int)mend_devices_block_info(own_device(ctx), pointer, info);
+}
+
+static int own_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    return (int)mend_devices_trim(own_device(ctx), false, keep_bytes, released_bytes);
+}
+
+static int own_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    return (int)mend_devices_trim(own_device(ctx), true, keep_bytes, released_bytes);
+}
+
+mend_result mend_get_allocator(int device, mend_allocator *allocator)
+{
+    if (allocator == NULL || !is_whole(allocator)) {
+        return mend_pool_invalid(
+            "mend_get_allocator: allocator is NULL, or its struct_size that of "
+            "no version: start from MEND_ALLOCATOR_INIT");
+    }
+    mend_result result = mend_devices_check(device, true);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_allocator all = {.struct_size = allocator->struct_size,
+                          .handler = {.ctx = (void *)(intptr_t)device,
+                                      .alloc = own_alloc,
+                                      .free = own_free,
+                                      .name = "mend"},
+                          .record_stream = own_record_stream,
+                          .trim = own_trim,
+                          .block_info = own_block_info,
+                          .trim_wait = own_trim_wait};
+    mend_process_devices *devices = lock();
+    if (devices->override[place_of(device)] != NULL) {
+        all = devices->override[place_of(device)]->allocator;
+        all.struct_size = allocator->struct_size;
+        all.retired = NULL;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    memcpy(allocator, &all, mend_min_u64(allocator->struct_size, sizeof(all)));
+    return MEND_OK;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------
+ */
+
+static bool is_result(int answer)
+{
+#define X(name, value, meaning) answer == (value) ||
+    return MEND_RESULTS(X) false;
+#undef X
+}
+
+/* What a function of a override answered, as a result; numbers that are none are `otherwise`. One
+ * that wraps Mend has left Mend's own explanation, where this is the same failure. */
+static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
+                             const char *what, const mend_thread_error *before)
+{
+    mend_thread_error *error = mend_process_error();
+    if (answer == MEND_OK) {
+        *error = *before;
+        return MEND_OK;
+    }
+    mend_result result = is_result(answer) ? (mend_result)answer : otherwise;
+    if (error->result == result) {
+        return result;
+    }
+    return mend_fail(result, "the allocator \"%s\" answered %d to %s",
+                     override->allocator.handler.name, answer, what);
+}
+
+/* Begins a call of the user's: what it leaves behind can be told from what was there. */
+static mend_thread_error begin_call(void)
+{
+    mend_thread_error before = *mend_process_error();
+    mend_process_error()->result = MEND_OK;
+    return before;
+}
+
+/* Enters a block, in the room promised for it; it holds its override. */
+static void keep_block(mend_override *override, void *pointer)
+{
+    if (is_inherited(override)) {
+        return;
+    }
+    uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_process_devices *devices = lock();
+    mend_pointer_map_end_promise(&devices->blocks);
+    bool is_new = mend_pointer_map_find(&devices->blocks, address) == NULL;
+    if (is_new) {
+        mend_pointer_map_insert(&devices->blocks, address, override);
+        override->holds++;
+    }
+    mend_mutex_unlock(&devices->mutex);
+    if (!is_new) {
+        mend_log(MEND_LOG_WARNING, "the allocator \"%s\" gave %p, which is in use",
+                 override->allocator.handler.name, pointer);
+    }
+}
+
+static bool promise_block(void)
+{
+    mend_process_devices *devices = lock();
+    bool is_promised = mend_pointer_map_promise(&devices->blocks);
+    mend_mutex_unlock(&devices->mutex);
+    return is_promised;
+}
+
+static void end_promise(const mend_override *override)
+{
+    if (is_inherited(override)) {
+        return;
+    }
+    mend_process_devices *devices = lock();
+    mend_pointer_map_end_promise(&devices->blocks);
+    mend_mutex_unlock(&devices->mutex);
+}
+
+mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, mend_stream stream,
+                                void **pointer)
+{
+    const mend_device_handler *handler = &override->allocator.handler;
+    if (!promise_block()) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the table of blocks");
+    }
+    void *made = NULL;
+    mend_thread_error before = begin_call();
+    int answer = handler->alloc(handler->ctx, &made, size_bytes, stream);
+    mend_result result =
+        result_of(override, answer, MEND_ERROR_OUT_OF_MEMORY, "an allocation", &before);
+    if (result == MEND_OK && made == NULL) {
+        result =
+            mend_fail(MEND_ERROR_OUT_OF_MEMORY, "the allocator \"%s\" gave NULL for %llu bytes",
+                      handler->name, (unsigned long long)size_bytes);
+    }
+    if (result != MEND_OK) {
+        end_promise(override);
+        return result;
+    }
+    keep_block(override, made);
+    *pointer = made;
+    return MEND_OK;
+}
+
+/* Takes a block's entry out, before its address can come back from another thread's allocation; its
+ * room stays promised. False: somebody else frees it. */
+static bool take_block(mend_override *override, const void *pointer)
+{
+    uint64_t address = (uint64_t)(uintptr_t)pointer;
+    mend_process_devices *devices = lock();
+    bool is_there = mend_pointer_map_find(&devices->blocks, address) == override;
+    if (is_there) {
+        mend_pointer_map_remove(&devices->blocks, address);
+        devices->blocks.promised_count++;
+        drop(override); /* the caller's own hold is left */
+    }
+    mend_mutex_unlock(&devices->mutex);
+    return is_there;
+}
+
+mend_result mend_override_free(mend_override *override, void *pointer, uint64_t size_bytes,
+                               mend_stream stream)
+{
+    const mend_device_handler *handler = &override->allocator.handler;
+    if (!take_block(override, pointer)) {
+        return mend_fail(MEND_ERROR_DOUBLE_FREE, "%p is being freed by another thread", pointer);
+    }
+    mend_thread_error before = begin_call();
+    int answer = handler->free(handler->ctx, pointer, size_bytes, stream);
+    mend_result result = result_of(override, answer, MEND_ERROR_DRIVER, "a free", &before);
+    if (result == MEND_OK) {
+        end_promise(override);
+    } else {
+        keep_block(override, pointer);
+    }
+    return result;
+}
+
+static mend_result not_supported(const mend_override *override, const char *what)
+{
+    return mend_fail(MEND_ERROR_NOT_SUPPORTED, "the allocator \"%s\" has no %s",
+                     override->allocator.handler.name, what);
+}
+
+mend_result mend_override_record_stream(mend_override *override, void *pointer, mend_stream stream)
+{
+    const mend_allocator *allocator = &override->allocator;
+    if (allocator->record_stream == NULL) {
+        return not_supported(override, "record_stream");
+    }
+    mend_thread_error before = begin_call();
+    int answer = allocator->record_stream(allocator->handler.ctx, pointer, stream);
+    return result_of(override, answer, MEND_ERROR_DRIVER, "record_stream", &before);
+}
+
+mend_result mend_override_block_info(mend_override *override, const void *pointer,
+                                     mend_block_info *info)
+{
+    const mend_allocator *allocator = &override->allocator;
+    if (allocator->block_info == NULL) {
+        return not_supported(override, "block_info");
+    }
+    mend_thread_error before = begin_call();
+    int answer = allocator->block_info(allocator->handler.ctx, pointer, info);
+    return result_of(override, answer, MEND_ERROR_DRIVER, "block_info", &before);
+}
+
+mend_result mend_override_trim(mend_override *override, bool waits, uint64_t keep_bytes,
+                               uint64_t *released_bytes)
+{
+    const mend_allocator *allocator = &override->allocator;
+    bool has_waiting = waits && allocator->trim_wait != NULL;
+    int (*trim)(void *, uint64_t, uint64_t *) =
+        has_waiting ? allocator->trim_wait : allocator->trim;
+    *released_bytes = 0;
+    if (trim == NULL) {
+        return MEND_OK;
+    }
+    mend_thread_error before = begin_call();
+    int answer = trim(allocator->handler.ctx, keep_bytes, released_bytes);
+    return result_of(override, answer, MEND_ERROR_DRIVER, "trim", &before);
+}

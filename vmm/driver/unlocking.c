@@ -1,0 +1,87 @@
+#include "driver/unlocking.h"
+
+#include "driver/forward.h"
+
+static bool may_take_long(mend_driver_call call)
+{
+    switch (call) {
+    case MEND_CALL_memory_info:
+    case MEND_CALL_context_synchronize:
+    case MEND_CALL_event_synchronize:
+    case MEND_CALL_reserve:
+    case MEND_CALL_address_free:
+    case MEND_CALL_create:
+    case MEND_CALL_release:
+    case MEND_CALL_map:
+    case MEND_CALL_unmap:
+    case MEND_CALL_set_access:
+    case MEND_CALL_event_record: /* the queue of the stream may be full */
+    case MEND_CALL_stream_wait:
+        return true;
+    default:
+        return false;
+    }
+}
+
+mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status)
+{
+    if (unlocking->lost == MEND_DRIVER_OK && mend_status_is_fatal(status)) {
+        unlocking->lost = status;
+    }
+    return status;
+}
+
+#define X(member, call_bytes, parameters, arguments)                                               \
+    static mend_status unlocking_##member parameters                                               \
+    {                                                                                              \
+        mend_unlocking *unlocking = driver->state;                                                 \
+        const mend_driver *inner = unlocking->inner;                                               \
+        if (!may_take_long(MEND_CALL_##member)) {                                                  \
+            return mend_unlocking_remember(unlocking, inner->member arguments);                    \
+        }                                                                                          \
+        mend_mutex_unlock(unlocking->lock);                                                        \
+        mend_status status = inner->member arguments;                                              \
+        mend_mutex_lock(unlocking->lock);                                                          \
+        return mend_unlocking_remember(unlocking, status);                                         \
+    }
+MEND_DRIVER_SIGNATURES(X)
+#undef X
+
+static uint64_t unlocking_clock_ns(const mend_driver *driver)
+{
+    const mend_unlocking *unlocking = driver->state;
+    return unlocking->inner->clock_ns(unlocking->inner);
+}
+
+static void unlocking_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_unlocking *unlocking = driver->state;
+    mend_mutex_unlock(unlocking->lock);
+    unlocking->inner->pause(unlocking->inner, duration_ns);
+    mend_mutex_lock(unlocking->lock);
+}
+
+static const char *unlocking_status_name(const mend_driver *driver, mend_status status)
+{
+    const mend_unlocking *unlocking = driver->state;
+    return unlocking->inner->status_name(unlocking->inner, status);
+}
+
+void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock)
+{
+    *unlocking = (mend_unlocking){
+        .table =
+            {
+#define X(member, call_bytes, parameters, arguments) .member = unlocking_##member,
+                MEND_DRIVER_SIGNATURES(X)
+#undef X
+                    .clock_ns = unlocking_clock_ns,
+                .pause = unlocking_pause,
+                .status_name = unlocking_status_name,
+                .state = unlocking,
+                .name = inner->name,
+            },
+        .inner = inner,
+        .lock = lock,
+    };
+}

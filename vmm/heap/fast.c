@@ -1,0 +1,163 @@
+/*
+ * The two calls that programs make most, as they almost always go: an allocation that the front
+ * cache serves, and a free into it. Whatever is not usual goes the long way, by heap/block.c.
+ *
+ * What is inline here is so for the sake of the host's time: bench/counts.py keeps the number of
+ * instructions.
+ */
+#include "heap/block.h"
+#include "heap/heap.h"
+#include "layout/cache.h"
+#include "layout/layout.h"
+
+/* The stream that a handle means, where the handle alone tells and no group may take it; or
+ * MEND_STREAM_UNKNOWN. */
+static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
+{
+    mend_streams *streams = &heap->streams;
+    if (mend_heap_has_begun_groups(heap)) {
+        return MEND_STREAM_UNKNOWN;
+    }
+    if (handle == streams->last_handle) {
+        return streams->last_found;
+    }
+    return mend_streams_handle_suffices(streams, handle)
+               ? mend_streams_lookup_other(streams, handle, 0)
+               : MEND_STREAM_UNKNOWN;
+}
+
+/* The zone in which a request of the size, as it was asked for, is searched for first. */
+static inline int zone_of(const mend_heap *heap, uint64_t requested_bytes)
+{
+    return requested_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+}
+
+/* ---- allocate -----------------------------------------------------------------------------------
+ */
+
+/* Of the cached spans whose run holds the request and is ready for the stream, the one that a
+ * search looks at first. */
+static inline mend_span *first_fit(const mend_heap *heap, const mend_cache *cache,
+                                   uint64_t size_bytes, uint32_t stream)
+{
+    mend_span *first = NULL;
+    uint64_t first_bytes = 0;
+    for (uint32_t i = 0; i < cache->count; i++) {
+        mend_span *span = cache->spans[i];
+        uint64_t bytes = mend_cache_run_bytes(span);
+        bool is_before = first == NULL || bytes < first_bytes ||
+                         (bytes == first_bytes && span->address < first->address);
+        if (bytes >= size_bytes && is_before &&
+            mend_stamp_is_ready(&heap->streams, span->waits.first, stream)) {
+            first = span;
+            first_bytes = bytes;
+        }
+    }
+    return first;
+}
+
+/* It would break an empty chunk. */
+static inline bool breaks_a_chunk(const mend_span *span)
+{
+    const mend_chunk *chunk = span->chunk;
+    while (!mend_chunk_is_empty(chunk)) {
+        if (mend_span_end(span) - chunk->address <= chunk->size_bytes) {
+            return false;
+        }
+        chunk = mend_chunk_next(chunk);
+    }
+    return true;
+}
+
+/* Where room is scarce a search spares empty chunks, if it can. How scarce it is does not
+ * change while the cache is open: only whoever makes room reserves, gives back, or notes use. */
+static inline bool would_be_kept_empty(const mend_heap *heap, const mend_span *span)
+{
+    return heap->cache_keeps_empty_chunks && span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span);
+}
+
+uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
+{
+    uint64_t size_bytes = mend_align_up(requested_bytes, MEND_GRANULE_BYTES);
+    mend_zone *zone = &heap->zones[zone_of(heap, requested_bytes)];
+    uint32_t stream = find_stream(heap, handle);
+    if (stream == MEND_STREAM_UNKNOWN) {
+        return 0;
+    }
+    mend_span *span = first_fit(heap, &zone->cache, size_bytes, stream);
+    if (span == NULL || span->size_bytes != size_bytes ||
+        (span->first_at != zone->changes && !mend_cache_comes_first(heap, zone, span, stream)) ||
+        would_be_kept_empty(heap, span)) {
+        return 0;
+    }
+    mend_cache_remove(&zone->cache, span);
+    mend_layout_take_again(heap, span);
+    heap->counters.cache_hits++;
+    mend_block_count_alloc(heap, span, requested_bytes, handle);
+    return span->address;
+}
+
+/* ---- free ---------------------------------------------------------------------------------------
+ */
+
+/* It begins the run that it will be part of, in the zone where it would be searched for, and no
+ * swap holds it. A cached neighbour becomes a part of that run. */
+static inline bool lies_well(mend_heap *heap, const mend_span *span)
+{
+    if (span->previous != NULL && !span->previous->live) {
+        return false;
+    }
+    if (span->next != NULL && span->next->cached) {
+        mend_cache_put_back(heap, span->next);
+    }
+    return (span->next == NULL || span->next->live || span->next->run != NULL) &&
+           span->zone == zone_of(heap, span->requested_bytes) &&
+           mend_layout_frozen_under(heap, span) == NULL;
+}
+
+/* Frees a block into the cache, if it will be ready for its stream by one stamp. False: it is live
+ * still. */
+static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    mend_cache *cache = &heap->zones[span->zone].cache;
+    if (heap->cache_closings > 0 || span->waits.others != NULL ||
+        !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
+        !lies_well(heap, span)) {
+        return false;
+    }
+    if (cache->count == cache->promised && !mend_cache_make_room(heap, cache, span->zone)) {
+        return false;
+    }
+    span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
+    mend_layout_let_go(heap, span);
+    span->cached = true;
+    span->place = (uint16_t)cache->count;
+    cache->spans[cache->count++] = span;
+    return true;
+}
+
+static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    if (!keep(heap, span, freed_on)) {
+        return mend_block_free_into_runs(heap, span, freed_on);
+    }
+    mend_block_count_free(heap, span);
+    if (mend_block_wants_early_fence(heap)) {
+        mend_block_record_early_fence(heap, freed_on);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_cache_free(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    return free_block(heap, span, freed_on);
+}
+
+mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
+{
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    bool is_usual = span != NULL && span->live && order.capture == 0;
+    uint32_t freed_on = is_usual ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
+    return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
+                                           : mend_block_free(heap, address, order);
+}

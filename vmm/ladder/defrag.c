@@ -1,0 +1,152 @@
+#include "ladder/defrag.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "move/attainable.h"
+#include "move/compact.h"
+#include "move/remap.h"
+#include "move/scope.h"
+#include "move/trim.h"
+#include "physical/fence.h"
+#include "users/capture_group.h"
+
+mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_compact_limits *limits,
+                               mend_compact_pass *pass)
+{
+    *pass = (mend_compact_pass){.heap = heap, .limits = *limits, .driver_calls = 1};
+    pass->begun_ns = heap->driver->clock_ns(heap->driver);
+    mend_result result = mend_streams_wait_context(&heap->streams, asking);
+    mend_capture_groups_collect(heap);
+    if (result == MEND_OK) {
+        result = mend_remap(heap);
+    }
+    if (result == MEND_OK && !mend_victims_find(pass)) {
+        result =
+            mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pass of compactions");
+    }
+    return result;
+}
+
+void mend_compact_end(mend_compact_pass *pass)
+{
+    free(pass->candidates);
+}
+
+static uint64_t largest_run(const mend_heap *heap)
+{
+    mend_tree_node *last = mend_tree_last(&heap->zones[MEND_ZONE_LARGE].runs_by_size);
+    return last != NULL ? MEND_CONTAINER_OF(last, mend_run, by_size)->size_bytes : 0;
+}
+
+/* All that is empty, could be created or would be gained, behind the largest run. */
+static uint64_t most_room(const mend_compact_pass *pass)
+{
+    const mend_heap *heap = pass->heap;
+    uint64_t limit = mend_budget_limit(heap);
+    uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
+    uint64_t bytes = largest_run(heap) + (limit > used ? limit - used : 0);
+    for (size_t i = 0; i < pass->candidate_count; i++) {
+        bytes += pass->candidates[i].size.gained_bytes;
+    }
+    return bytes;
+}
+
+mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
+                                   mend_compact_pass *pass)
+{
+    *pass = (mend_compact_pass){.heap = heap};
+    if (request->group != 0) {
+        return MEND_ERROR_OUT_OF_MEMORY; /* of a graph that is captured */
+    }
+    mend_result result = mend_compact_begin(heap, request->stream, &(mend_compact_limits){0}, pass);
+    if (result == MEND_ERROR_CAPTURING) {
+        return MEND_ERROR_OUT_OF_MEMORY; /* nothing moves beside a capture */
+    }
+    bool may_help = result != MEND_OK || most_room(pass) >= request->size_bytes;
+    return may_help ? result : MEND_ERROR_OUT_OF_MEMORY;
+}
+
+static uint64_t elapsed_ns(const mend_compact_pass *pass)
+{
+    const mend_driver *driver = pass->heap->driver;
+    return driver->clock_ns(driver) - pass->begun_ns;
+}
+
+mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
+{
+    bool was_refused = false; /* memory, for one chunk or more */
+    *compacted = false;
+    for (;;) {
+        mend_chunk *chunk = mend_victims_choose(pass, need_bytes, elapsed_ns(pass));
+        if (chunk == NULL) {
+            bool is_done = pass->stop == MEND_DEFRAG_DONE;
+            pass->stop = is_done && was_refused ? MEND_DEFRAG_NO_ROOM : pass->stop;
+            return MEND_OK;
+        }
+        mend_result result = mend_compact_chunk(pass, chunk);
+        if (result != MEND_ERROR_OUT_OF_MEMORY) {
+            *compacted = result == MEND_OK;
+            return result;
+        }
+        was_refused = true;
+    }
+}
+
+void mend_compact_keep_room(mend_heap *heap)
+{
+    uint64_t released_bytes;
+    uint64_t limit = mend_budget_limit(heap);
+    uint64_t kept = mend_budget_kept_bytes(heap);
+    uint64_t most_bytes = limit > kept ? limit - kept : 0;
+    if (heap->chunks.reserved_bytes > most_bytes) {
+        mend_trim_to(heap, most_bytes, &released_bytes);
+    }
+}
+
+/* Compactions until enough is gained, or the limits are met. */
+static mend_result compact_all(mend_compact_pass *pass, uint64_t gained_bytes)
+{
+    bool compacted = true;
+    mend_result result = MEND_OK;
+    while (result == MEND_OK && compacted) {
+        if (gained_bytes != 0 && pass->gained_bytes >= gained_bytes) {
+            pass->stop = MEND_DEFRAG_GAINED;
+            break;
+        }
+        uint64_t need_bytes = gained_bytes != 0 ? gained_bytes - pass->gained_bytes : UINT64_MAX;
+        result = mend_compact_next(pass, need_bytes, &compacted);
+    }
+    return result;
+}
+
+mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits,
+                               mend_defrag_report *report)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_compact_pass pass;
+    mend_thread_error error_before;
+    mend_process_keep_error(&error_before);
+    mend_compact_limits bounds = {limits->copied_bytes, limits->driver_calls, limits->duration_ns};
+    result = mend_compact_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
+    if (result == MEND_OK) {
+        result = compact_all(&pass, limits->gained_bytes);
+    }
+    mend_compact_end(&pass);
+    mend_scope_close(heap, &scope);
+    if (result == MEND_OK) {
+        mend_process_put_error_back(&error_before); /* a chunk left as it is, for want of memory */
+        report->stop = pass.stop;
+        report->gained_bytes = pass.gained_bytes;
+        report->copied_bytes = pass.copied_bytes;
+        report->compactions = pass.compactions;
+        report->driver_calls = pass.driver_calls;
+        report->free_empty_bytes = heap->chunks.empty_bytes;
+    }
+    return result;
+}

@@ -1,0 +1,328 @@
+#include "ladder/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "base/words.h"
+#include "layout/layout.h"
+#include "move/attainable.h"
+#include "policy/budget.h"
+
+#define RUN_OF(node) MEND_CONTAINER_OF(node, mend_run, by_address)
+
+static unsigned holds_of(const mend_heap *heap, const mend_request *request, const mend_span *span)
+{
+    return mend_waits_blocked_by(&heap->streams, &span->waits, request->stream);
+}
+
+/* ---- what is free, and why it does not serve
+ * -----------------------------------------------------
+ */
+
+static void count_holds(const mend_heap *heap, const mend_request *request,
+                        mend_shortfall *short_of)
+{
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
+        for (; at != NULL; at = mend_tree_next(at)) {
+            const mend_span *end = RUN_OF(at)->last->next;
+            for (const mend_span *span = RUN_OF(at)->first; span != end; span = span->next) {
+                unsigned holds = holds_of(heap, request, span);
+                if (holds & MEND_BLOCKED_BY_GROUPS) {
+                    short_of->group_bytes += span->size_bytes;
+                } else if (holds & MEND_BLOCKED_UNTIL_WAIT) {
+                    short_of->waiting_context_bytes += span->size_bytes;
+                } else if (holds & MEND_BLOCKED_BY_STREAMS) {
+                    short_of->waiting_stream_bytes += span->size_bytes;
+                }
+            }
+        }
+    }
+}
+
+/* The bytes of a run's empty chunks that nothing but `holds` keeps from the request. */
+static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
+                               const mend_run *run, unsigned holds)
+{
+    uint64_t bytes = 0;
+    const mend_span *span = run->first;
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
+    for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
+        bool is_usable = mend_chunk_is_empty(chunk);
+        uint64_t end = chunk->address + chunk->size_bytes;
+        while (is_usable && mend_span_end(span) <= chunk->address) {
+            span = span->next;
+        }
+        for (const mend_span *in = span; is_usable && in != NULL && in->address < end;
+             in = in->next) {
+            is_usable = (holds_of(heap, request, in) & ~holds) == 0;
+        }
+        bytes += is_usable ? chunk->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* The longest stretch of a run, from where a block may begin, that nothing but `holds` keeps from
+ * the request. */
+static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
+                               const mend_run *run, unsigned holds)
+{
+    uint64_t longest_bytes = 0;
+    uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+    for (const mend_span *span = run->first;; span = span->next) {
+        uint64_t end = mend_span_end(span);
+        if ((holds_of(heap, request, span) & ~holds) != 0) {
+            start = mend_align_up(end, request->alignment_bytes);
+        } else if (end > start) {
+            longest_bytes = mend_max_u64(longest_bytes, end - start);
+        }
+        if (span == run->last) {
+            return longest_bytes;
+        }
+    }
+}
+
+/* What nothing but `holds` keeps from the request. */
+typedef struct usable {
+    uint64_t empty_bytes;   /* of empty chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run where the request may lie */
+} usable;
+
+static usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
+{
+    usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
+        bool may_lie_here = zone >= request->zone; /* small ones in both */
+        for (; at != NULL; at = mend_tree_next(at)) {
+            found.empty_bytes += empty_bytes_of(heap, request, RUN_OF(at), holds);
+            if (may_lie_here) {
+                mend_raise_u64(&found.longest_bytes,
+                               longest_in_run(heap, request, RUN_OF(at), holds));
+            }
+        }
+    }
+    return found;
+}
+
+/* The chunk with most free bytes among those partly used, and one block that holds it. */
+static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_most_bytes)
+{
+    const mend_chunk *emptiest = NULL;
+    *free_most_bytes = 0;
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
+        if (chunk->live_bytes != 0 && bytes > *free_most_bytes) {
+            *free_most_bytes = bytes;
+            emptiest = chunk;
+        }
+    }
+    if (emptiest == NULL) {
+        return NULL;
+    }
+    const mend_span *span = mend_heap_span_at(heap, emptiest->address + emptiest->size_bytes - 1);
+    while (!span->live) {
+        span = span->previous;
+    }
+    return span;
+}
+
+/* ---- what would help ----------------------------------------------------------------------------
+ */
+
+bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t most_bytes = mend_max_u64(mend_budget_limit(heap), heap->chunks.reserved_bytes);
+    return request->size_bytes > most_bytes - heap->counters.live_bytes;
+}
+
+/* What may still be created for a request, in whole pages; nothing where the driver refused. */
+static uint64_t creatable_bytes(const mend_heap *heap)
+{
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    uint64_t limit_bytes = heap->config.limit_bytes;
+    bool is_over = heap->shortage.refused_bytes > 0 || limit_bytes <= reserved_bytes;
+    return is_over ? 0
+                   : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
+}
+
+/* The largest request that would find room if `holds` kept it from nothing. */
+static uint64_t fitting_without(const mend_heap *heap, const mend_request *request, unsigned holds)
+{
+    usable found = look_past(heap, request, holds);
+    return mend_max_u64(found.longest_bytes, found.empty_bytes + creatable_bytes(heap));
+}
+
+static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
+{
+    return fitting_without(heap, request, holds) >= request->size_bytes;
+}
+
+uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t page = heap->device.granularity_bytes;
+    uint64_t there_bytes = look_past(heap, request, 0).empty_bytes +
+                           mend_align_down(mend_budget_room_bytes(heap), page);
+    uint64_t size_bytes = request->size_bytes;
+    return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
+}
+
+/* The lowest limit under which the request would have been served; 0 when none would do. */
+static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t empty_bytes = look_past(heap, request, 0).empty_bytes;
+    if (empty_bytes >= request->size_bytes) {
+        return 0;
+    }
+    uint64_t missing_bytes =
+        mend_align_up(request->size_bytes - empty_bytes, heap->device.granularity_bytes);
+    uint64_t limit_bytes = heap->chunks.reserved_bytes + missing_bytes;
+    bool is_possible = limit_bytes <= heap->device.total_bytes &&
+                       missing_bytes <= heap->shortage.device_free_bytes;
+    return is_possible ? limit_bytes : 0;
+}
+
+static const char *advice_in_words(const mend_heap *heap, const mend_request *request)
+{
+    if (request->size_bytes > heap->device.total_bytes) {
+        return "The GPU is smaller than the request.";
+    }
+    if (would_fit_without(heap, request, MEND_BLOCKED_BY_GROUPS)) {
+        return heap->capture_count == 0
+                   ? "Releasing groups whose graphs are launched no more would help."
+                   : "Releasing groups whose graphs are launched no more would help, or destroying "
+                     "such graphs.";
+    }
+    if (would_fit_without(heap, request, MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT)) {
+        return "Ending the capture under way would help: what was freed can be waited for then.";
+    }
+    if (would_fit_without(heap, request,
+                          MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT |
+                              MEND_BLOCKED_BY_GROUPS)) {
+        return "Ending the capture under way and releasing groups would help.";
+    }
+    if (heap->shortage.refused_bytes > 0) {
+        return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
+                   ? "Others hold memory of the GPU: stop them, or free memory here."
+                   : "The driver refuses memory that it counts as free: free memory, or try again.";
+    }
+    if (request->size_bytes > heap->config.limit_bytes) {
+        return "The request is above the limit, and the GPU has no memory left to raise it.";
+    }
+    return mend_report_is_hopeless(heap, request)
+               ? "Free memory: only that would help."
+               : "What is free lies beside live blocks: free some of them, or call mend_defrag at "
+                 "a quiet point.";
+}
+
+/* The lowest limit that would do, where nothing else stands in the way; or 0. */
+static uint64_t limit_that_helps(const mend_heap *heap, const mend_request *request)
+{
+    bool is_limited = heap->shortage.refused_bytes == 0 &&
+                      !would_fit_without(heap, request,
+                                         MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT |
+                                             MEND_BLOCKED_BY_GROUPS);
+    return is_limited ? sufficient_limit(heap, request) : 0;
+}
+
+/* ---- the report ---------------------------------------------------------------------------------
+ */
+
+typedef struct sentence {
+    char text[MEND_MESSAGE_BYTES];
+    size_t used;
+} sentence;
+
+__attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf(s->text + s->used, sizeof(s->text) - s->used, format, arguments);
+    va_end(arguments);
+    s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
+}
+
+/* Where there is any: `before`, the amount, `behind`. */
+static bool add_amount(sentence *s, const char *before, uint64_t bytes, const char *behind)
+{
+    if (bytes > 0) {
+        add(s, "%s%s%s", before, mend_words_amount(bytes).text, behind);
+    }
+    return bytes > 0;
+}
+
+/* What is asked for and what would help come first. */
+static void add_advice(sentence *s, const mend_shortfall *f, const char *advice)
+{
+    add(s, "out of memory: %s requested.", mend_words_amount(f->requested_bytes).text);
+    if (f->sufficient_limit > 0) {
+        add(s, " Raise the limit to %s or more, or free memory.",
+            mend_words_amount_above(f->sufficient_limit).text);
+    } else {
+        add(s, " %s", advice);
+    }
+    add_amount(s, " A request of ", f->fitting_bytes, " would fit.");
+}
+
+static void add_pool(sentence *s, const mend_shortfall *f)
+{
+    bool is_above = f->reserved_bytes > f->limit_bytes;
+    add(s, " The limit is %s", mend_words_amount(f->limit_bytes).text);
+    add_amount(s, ", the pool holds ", is_above ? f->reserved_bytes - f->limit_bytes : 0,
+               " more than that");
+    add_amount(s, "; in use ", f->live_bytes, "");
+    const char *of_it = " (";
+    if (add_amount(s, ", free ", f->free_empty_bytes + f->free_partial_bytes, "")) {
+        of_it = add_amount(s, of_it, f->free_partial_bytes, " beside live blocks") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
+                                                                                          : of_it;
+        of_it = add_amount(s, of_it, f->group_bytes, " held for graphs") ? ", " : of_it;
+        add(s, "%s", of_it[0] == ',' ? ")" : "");
+    }
+    add(s, ".");
+}
+
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice)
+{
+    sentence s = {.used = 0};
+    add_advice(&s, shortfall, advice);
+    add_pool(&s, shortfall);
+    add(&s, " The GPU has %s, of which %s is free", mend_words_amount(shortfall->device_bytes).text,
+        mend_words_amount(shortfall->device_free_bytes).text);
+    add_amount(&s, " and ", shortfall->device_others_bytes, " held by others");
+    add(&s, ".");
+    mend_result result = mend_fail(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
+    mend_process_error()->shortfall = *shortfall;
+    mend_process_error()->shortfall.struct_size = sizeof(*shortfall);
+    return result;
+}
+
+mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t empty_bytes = heap->chunks.empty_bytes;
+    mend_shortfall shortfall = {
+        .requested_bytes = request->requested_bytes,
+        .fitting_bytes = fitting_without(heap, request, 0),
+        .limit_bytes = heap->config.limit_bytes,
+        .sufficient_limit = limit_that_helps(heap, request),
+        .reserved_bytes = heap->chunks.reserved_bytes,
+        .live_bytes = heap->counters.live_bytes,
+        .free_empty_bytes = empty_bytes,
+        .free_partial_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes - empty_bytes,
+        .device_bytes = heap->device.total_bytes,
+        .device_free_bytes = heap->shortage.device_free_bytes,
+        .device_others_bytes = heap->shortage.others_bytes,
+    };
+    count_holds(heap, request, &shortfall);
+    const mend_span *holder = emptiest_holder(heap, &shortfall.emptiest_bytes);
+    if (holder != NULL) {
+        shortfall.holder_address = holder->address;
+        shortfall.holder_bytes = holder->size_bytes;
+    }
+    return mend_report_fail(&shortfall, advice_in_words(heap, request));
+}

@@ -1,0 +1,139 @@
+#include "ladder/trim.h"
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "move/attainable.h"
+#include "move/scope.h"
+#include "move/trim.h"
+#include "physical/fence.h"
+#include "users/capture_group.h"
+
+/* What graphs kept that are no more goes, too. */
+static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    mend_capture_groups_collect(heap);
+    return mend_trim_to(heap, keep_bytes, released_bytes);
+}
+
+/* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. Where `is_due`, the
+ * host waits that were begun are for it. Its former mappings wait for nothing else. */
+static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_due)
+{
+    unsigned holds = 0;
+    const mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    uint64_t end = chunk->address + chunk->size_bytes;
+    if (run == NULL) { /* mapped nowhere */
+        return holds;
+    }
+    for (const mend_span *span = run->first; span != run->last->next && span->address < end;
+         span = span->next) {
+        if (mend_span_end(span) > chunk->address) {
+            holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
+            if (is_due) {
+                mend_waits_make_due(&heap->streams, &span->waits);
+            }
+        }
+    }
+    return holds;
+}
+
+/* The host waits are for all empty chunks but those that wait for graphs, which may be
+ * launched again. False where there is none. */
+static bool begin_waits(mend_heap *heap)
+{
+    bool any = false;
+    mend_streams_begin_chosen_waits(&heap->streams);
+    for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
+         at = mend_chunk_empty_next(at)) {
+        if ((look_at_chunk(heap, at, false) & MEND_BLOCKED_BY_GROUPS) == 0) {
+            any = true;
+            look_at_chunk(heap, at, true);
+        }
+    }
+    return any;
+}
+
+static mend_result forbidden(void)
+{
+    return mend_fail(MEND_ERROR_CAPTURING,
+                     "a stream is being captured, which forbids to wait for the GPU and to unmap: "
+                     "trim when the capture has ended");
+}
+
+/* Behind the first trim, which left more than `keep_bytes`. */
+static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    bool is_captured = false;
+    mend_result result =
+        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    if (result != MEND_OK || (is_captured && heap->chunks.empty_bytes > 0)) {
+        return result != MEND_OK ? result : forbidden();
+    }
+    bool has_graphs = !is_captured && heap->capture_count > 0;
+    bool goes_on = begin_waits(heap) || has_graphs;
+    while (result == MEND_OK && goes_on && heap->chunks.reserved_bytes > keep_bytes) {
+        uint64_t bytes = 0;
+        bool waited = false;
+        result =
+            mend_capture_groups_wait_oldest(heap, MEND_STREAM_UNKNOWN, true, &has_graphs, &waited);
+        if (result == MEND_OK) { /* some may have become idle during the trim before */
+            result = trim_to(heap, keep_bytes, &bytes);
+        }
+        *released_bytes += bytes;
+        goes_on = waited || bytes > 0;
+    }
+    return result;
+}
+
+mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    mend_attainable_forget(heap);
+    if (result == MEND_OK) {
+        result = trim_to(heap, keep_bytes, released_bytes);
+        mend_scope_close(heap, &scope);
+    }
+    return result;
+}
+
+mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    mend_attainable_forget(heap);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = trim_to(heap, keep_bytes, released_bytes);
+    if (result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
+        result = wait_and_trim(heap, keep_bytes, released_bytes);
+    }
+    mend_scope_close(heap, &scope);
+    return result;
+}
+
+bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes)
+{
+    uint64_t released_bytes = 0;
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    uint64_t address_bytes = heap->space.address_bytes;
+    mend_scope scope;
+    mend_ladder_trim(heap, reserved_bytes > bytes ? reserved_bytes - bytes : 0, &released_bytes);
+    if (mend_scope_open(heap, &scope) == MEND_OK) {
+        mend_space_trim(&heap->space, 0); /* the oldest as well */
+        mend_scope_close(heap, &scope);
+    }
+    return released_bytes > 0 || heap->space.address_bytes < address_bytes;
+}
+
+mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
+{
+    uint64_t total_bytes = heap->device.total_bytes;
+    heap->config.limit_bytes = limit_bytes == 0 ? heap->config.default_limit_bytes
+                                                : mend_min_u64(limit_bytes, total_bytes);
+    uint64_t released_bytes;
+    return heap->chunks.reserved_bytes > heap->config.limit_bytes
+               ? mend_ladder_trim(heap, heap->config.limit_bytes, &released_bytes)
+               : MEND_OK;
+}

@@ -1,0 +1,118 @@
+#include "layout/cache.h"
+
+#include <assert.h>
+
+#include "layout/layout.h"
+
+/* So many runs that are not ready for the stream are passed over. */
+enum { LOOKS = 8 };
+
+static void end_promises(mend_heap *heap, mend_cache *cache, uint32_t count)
+{
+    mend_slab_end_promise(&heap->run_slab, count);
+    cache->promised -= count;
+}
+
+bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
+{
+    if (cache->count == MEND_CACHE_SPANS) {
+        mend_cache_flush(heap, zone);
+    }
+    if (!mend_slab_promise(&heap->run_slab, 1)) {
+        return false;
+    }
+    cache->promised++;
+    return true;
+}
+
+/* ---- back into runs -----------------------------------------------------------------------------
+ */
+
+void mend_cache_put_back(mend_heap *heap, mend_span *span)
+{
+    mend_cache *cache = &heap->zones[span->zone].cache;
+    mend_cache_remove(cache, span);
+    end_promises(heap, cache, 1);
+    mend_pointer_map_remove(&heap->blocks, span->address);
+    mend_layout_end_claim(heap, span);
+}
+
+void mend_cache_flush(mend_heap *heap, int zone)
+{
+    mend_cache *cache = &heap->zones[zone].cache;
+    while (cache->count > 0) {
+        mend_cache_put_back(heap, cache->spans[cache->count - 1]);
+    }
+    end_promises(heap, cache, cache->promised);
+}
+
+void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
+{
+    if (span->previous != NULL && span->previous->cached) {
+        mend_cache_put_back(heap, span->previous);
+    }
+    if (span->next != NULL && span->next->cached) {
+        mend_cache_put_back(heap, span->next);
+    }
+}
+
+void mend_cache_close(mend_heap *heap)
+{
+    if (heap->cache_closings++ == 0) {
+        mend_cache_flush(heap, MEND_ZONE_SMALL);
+        mend_cache_flush(heap, MEND_ZONE_LARGE);
+    }
+}
+
+void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks)
+{
+    assert(heap->cache_closings > 0);
+    heap->cache_closings--;
+    heap->cache_keeps_empty_chunks = keeps_empty_chunks;
+}
+
+uint64_t mend_cache_bytes(const mend_heap *heap)
+{
+    uint64_t bytes = 0;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        const mend_cache *cache = &heap->zones[zone].cache;
+        for (uint32_t i = 0; i < cache->count; i++) {
+            bytes += cache->spans[i]->size_bytes;
+        }
+    }
+    return bytes;
+}
+
+/* ---- whether a search would look there first
+ * ----------------------------------------------------- */
+
+/* A search might place the request there: at either end, if it is ready. */
+static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint32_t stream)
+{
+    uint64_t last = mend_run_end(run) - size_bytes;
+    return mend_layout_is_ready(heap, run, run->address, size_bytes, stream, false) ||
+           mend_layout_is_ready(heap, run, last, size_bytes, stream, false);
+}
+
+/* In order of (size, address). */
+static bool comes_before(const mend_run *run, uint64_t size_bytes, uint64_t address)
+{
+    return run->size_bytes < size_bytes ||
+           (run->size_bytes == size_bytes && run->address < address);
+}
+
+bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
+                            uint32_t stream)
+{
+    uint64_t bytes = mend_cache_run_bytes(span);
+    mend_run *run = mend_layout_run_at_least(zone, span->size_bytes);
+    for (int looks = 0; run != NULL && comes_before(run, bytes, span->address); looks++) {
+        if (run != mend_cache_run_behind(span) &&
+            (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
+            return false;
+        }
+        run = mend_layout_run_larger(run);
+    }
+    span->first_at = zone->changes;
+    return true;
+}

@@ -1,0 +1,482 @@
+#include "layout/layout.h"
+
+#include <assert.h>
+
+#define RUN_OF(node, member)  ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
+#define SPAN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_span, member) : NULL)
+
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_sizes(const mend_run *a, const mend_run *b)
+{
+    int order = compare_u64(a->size_bytes, b->size_bytes);
+    return order ? order : compare_u64(a->address, b->address);
+}
+
+static int compare_by_address(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_u64(MEND_CONTAINER_OF(a, mend_run, by_address)->address,
+                       MEND_CONTAINER_OF(b, mend_run, by_address)->address);
+}
+
+static int compare_by_size(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_sizes(MEND_CONTAINER_OF(a, mend_run, by_size),
+                         MEND_CONTAINER_OF(b, mend_run, by_size));
+}
+
+static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_sizes(MEND_CONTAINER_OF(a, mend_run, by_growth),
+                         MEND_CONTAINER_OF(b, mend_run, by_growth));
+}
+
+static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
+{
+    return compare_u64(mend_span_end(MEND_CONTAINER_OF(a, mend_span, by_end)),
+                       mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
+}
+
+static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
+{
+    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes < *(const uint64_t *)size_bytes;
+}
+
+/* The search on every call's way. */
+mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
+{
+    return RUN_OF(mend_tree_first_from(&zone->runs_by_size, &size_bytes, is_smaller), by_size);
+}
+
+void mend_layout_init_zone(mend_zone *zone)
+{
+    mend_tree_init(&zone->runs_by_address, compare_by_address);
+    mend_tree_init(&zone->runs_by_size, compare_by_size);
+    mend_tree_init(&zone->runs_by_growth, compare_by_growth);
+    mend_tree_init(&zone->segment_ends, compare_by_end);
+}
+
+/* What one take, and an attach and a detach of so many chunks, need at most. */
+static mend_layout_promise nodes_for(const mend_heap *heap, size_t chunk_count)
+{
+    size_t splits = 2 + 2 * chunk_count;
+    size_t waits = mend_streams_are_several(&heap->streams)
+                       ? (splits + 2 + 2 * chunk_count) * heap->streams.count
+                       : heap->streams.count;
+    waits++; /* a block of a group is marked as such */
+    return (mend_layout_promise){
+        .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
+}
+
+bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+{
+    mend_layout_promise nodes = nodes_for(heap, chunk_count);
+    return mend_slab_reserve(&heap->span_slab, nodes.spans) &&
+           mend_slab_reserve(&heap->run_slab, nodes.runs) &&
+           mend_slab_reserve(&heap->wait_slab, nodes.waits);
+}
+
+bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
+{
+    if (!mend_slab_promise(&heap->span_slab, promise->spans)) {
+        return false;
+    }
+    if (!mend_slab_promise(&heap->run_slab, promise->runs)) {
+        mend_slab_end_promise(&heap->span_slab, promise->spans);
+        return false;
+    }
+    if (!mend_slab_promise(&heap->wait_slab, promise->waits)) {
+        mend_slab_end_promise(&heap->span_slab, promise->spans);
+        mend_slab_end_promise(&heap->run_slab, promise->runs);
+        return false;
+    }
+    return true;
+}
+
+bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)
+{
+    *promise = nodes_for(heap, chunk_count);
+    return mend_layout_promise_these(heap, promise);
+}
+
+void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
+{
+    mend_slab_end_promise(&heap->span_slab, promise->spans);
+    mend_slab_end_promise(&heap->run_slab, promise->runs);
+    mend_slab_end_promise(&heap->wait_slab, promise->waits);
+}
+
+/* ---- runs and their indices ---------------------------------------------------------------- */
+
+static void leave_sizes(mend_zone *zone, mend_run *run)
+{
+    mend_tree_remove(&zone->runs_by_size, &run->by_size);
+    zone->changes++;
+    if (run->extensible) {
+        mend_tree_remove(&zone->runs_by_growth, &run->by_growth);
+    }
+}
+
+/* The run's bounds are right; its ends learn whose they are. */
+static void enter_sizes(mend_zone *zone, mend_run *run)
+{
+    run->first->run = run;
+    run->last->run = run;
+    run->extensible = run->last->next == NULL;
+    mend_tree_insert_by(&zone->runs_by_size, &run->by_size, compare_by_size);
+    zone->changes++;
+    if (run->extensible) {
+        mend_tree_insert_by(&zone->runs_by_growth, &run->by_growth, compare_by_growth);
+    }
+}
+
+static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
+{
+    mend_run *run = mend_slab_take(&heap->run_slab);
+    run->address = first->address;
+    run->size_bytes = mend_span_end(last) - first->address;
+    run->first = first;
+    run->last = last;
+    mend_tree_insert_by(&zone->runs_by_address, &run->by_address, compare_by_address);
+    enter_sizes(zone, run);
+}
+
+static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
+{
+    mend_tree_remove(&zone->runs_by_address, &run->by_address);
+    mend_slab_give(&heap->run_slab, run);
+}
+
+/* ---- spans: joins and splits keep the right-hand node, so that the end of a segment stays ---- */
+
+static void link_spans(mend_span *left, mend_span *right)
+{
+    if (left != NULL) {
+        left->next = right;
+    }
+    if (right != NULL) {
+        right->previous = left;
+    }
+}
+
+/* Cuts the part before `at` off a free span, into a node of its own. */
+static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
+{
+    mend_span *left = mend_slab_take(&heap->span_slab);
+    left->address = span->address;
+    left->size_bytes = at - span->address;
+    left->zone = span->zone;
+    left->chunk = span->chunk;
+    left->run = span->run;
+    mend_waits_add_all(mend_heap_wait_env(heap), &left->waits, &span->waits);
+    link_spans(span->previous, left);
+    link_spans(left, span);
+    span->chunk = mend_span_chunk_at(heap, span, at);
+    span->address = at;
+    span->size_bytes -= left->size_bytes;
+    return left;
+}
+
+/* Cuts the part from `at` on off a span that is in no run, into a node of its own. */
+static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
+{
+    mend_span *right = mend_slab_take(&heap->span_slab);
+    assert(!span->live && span->run == NULL);
+    right->address = at;
+    right->size_bytes = mend_span_end(span) - at;
+    right->zone = span->zone;
+    right->chunk = mend_span_chunk_at(heap, span, at);
+    mend_waits_add_all(mend_heap_wait_env(heap), &right->waits, &span->waits);
+    if (span->next == NULL) { /* the segment ends with another span now */
+        mend_tree *ends = &heap->zones[span->zone].segment_ends;
+        mend_tree_remove(ends, &span->by_end);
+        mend_tree_insert(ends, &right->by_end);
+    }
+    link_spans(right, span->next);
+    link_spans(span, right);
+    span->size_bytes -= right->size_bytes;
+    return right;
+}
+
+/* Joins the span before `span` into it. Both wait for what either waited for. */
+static void join_left(mend_heap *heap, mend_span *span)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_span *left = span->previous;
+    mend_waits_add_all(room, &span->waits, &left->waits);
+    mend_waits_clear(room, &left->waits);
+    span->chunk = left->chunk;
+    span->address = left->address;
+    span->size_bytes += left->size_bytes;
+    link_spans(left->previous, span);
+    mend_slab_give(&heap->span_slab, left);
+}
+
+/*
+ * Cuts [address, address + size) out of a run, into one span that belongs to no run and waits for
+ * nothing. What its memory waits for is added to *waits.
+ */
+static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                        mend_waits *waits)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    uint64_t end = address + size_bytes;
+    uint64_t run_end = mend_run_end(run);
+    mend_zone *zone = &heap->zones[run->first->zone];
+    assert(address >= run->address && end <= run_end && size_bytes > 0);
+    leave_sizes(zone, run);
+
+    mend_span *span = run->first;
+    while (mend_span_end(span) <= address) {
+        span = span->next;
+    }
+    mend_span *head = run->first;
+    if (address > span->address) {
+        mend_span *left = split_left(heap, span, address);
+        head = head == span ? left : head;
+    }
+    for (;;) {
+        if (mend_span_end(span) > end) {
+            span = split_left(heap, span, end);
+        }
+        mend_waits_add_all(room, waits, &span->waits);
+        mend_waits_clear(room, &span->waits);
+        if (mend_span_end(span) == end) {
+            break;
+        }
+        span = span->next; /* takes over the one before, and is cut in its turn */
+        join_left(heap, span);
+    }
+
+    mend_span *tail = run->last;
+    uint64_t run_address = run->address;
+    if (end < run_end) { /* the run lives on behind the cut */
+        run->first = span->next;
+        run->last = tail;
+        run->address = end;
+        run->size_bytes = run_end - end;
+        enter_sizes(zone, run);
+        if (address > run_address) {
+            add_run(heap, zone, head, span->previous);
+        }
+    } else if (address > run_address) {
+        run->first = head;
+        run->last = span->previous;
+        run->size_bytes = address - run_address;
+        enter_sizes(zone, run);
+    } else {
+        drop_run(heap, zone, run);
+    }
+    span->run = NULL;
+    return span;
+}
+
+/* A neighbour that free memory joins with: neither live nor claimed. */
+static bool is_in_run(const mend_span *span)
+{
+    return span != NULL && !span->live && span->run != NULL;
+}
+
+/* Joins a free span that belongs to no run with its free neighbours. */
+static void join_runs(mend_heap *heap, mend_span *span)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_zone *zone = &heap->zones[span->zone];
+    mend_span *left = is_in_run(span->previous) ? span->previous : NULL;
+    mend_span *right = is_in_run(span->next) ? span->next : NULL;
+    mend_run *left_run = left != NULL ? left->run : NULL;
+    mend_run *right_run = right != NULL ? right->run : NULL;
+    mend_span *first = left_run != NULL ? left_run->first : span;
+    mend_span *last = right_run != NULL ? right_run->last : span;
+    if (left_run != NULL) {
+        leave_sizes(zone, left_run);
+    }
+    if (right_run != NULL) {
+        leave_sizes(zone, right_run);
+    }
+    if (left != NULL && mend_waits_can_join(room, &left->waits, &span->waits)) {
+        first = first == left ? span : first;
+        join_left(heap, span);
+    }
+    if (right != NULL && mend_waits_can_join(room, &span->waits, &right->waits)) {
+        first = first == span ? right : first;
+        join_left(heap, right);
+    }
+    mend_run *run = left_run != NULL ? left_run : right_run;
+    if (run == NULL) {
+        add_run(heap, zone, first, last);
+        return;
+    }
+    if (left_run != NULL && right_run != NULL) {
+        drop_run(heap, zone, right_run);
+    }
+    run->first = first;
+    run->last = last;
+    run->address = first->address;
+    run->size_bytes = mend_span_end(last) - first->address;
+    enter_sizes(zone, run);
+}
+
+void mend_layout_tidy(mend_heap *heap, mend_run *run)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    mend_waits_settle(room, &run->first->waits);
+    for (mend_span *span = run->first, *next; span != run->last; span = next) {
+        next = span->next;
+        mend_waits_settle(room, &next->waits);
+        if (mend_waits_can_join(room, &span->waits, &next->waits)) {
+            run->first = run->first == span ? next : run->first;
+            join_left(heap, next);
+        }
+    }
+    run->first->run = run;
+}
+
+/* ---- the changes ------------------------------------------------------------------------------
+ */
+
+static void change_parts(mend_heap *heap, const mend_span *span,
+                         void (*change)(mend_chunks *, mend_chunk *, uint64_t))
+{
+    uint64_t address = span->address;
+    uint64_t end = mend_span_end(span);
+    mend_chunk *chunk = span->chunk;
+    while (address < end) {
+        assert(chunk != NULL && address - chunk->address < chunk->size_bytes);
+        uint64_t part_end = mend_min_u64(end, chunk->address + chunk->size_bytes);
+        mend_chunk *next = part_end < end ? mend_chunk_next(chunk) : NULL;
+        change(&heap->chunks, chunk, part_end - address);
+        address = part_end;
+        chunk = next;
+    }
+}
+
+void mend_layout_add_live_parts(mend_heap *heap, const mend_span *span)
+{
+    change_parts(heap, span, mend_chunk_add_live);
+}
+
+void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span)
+{
+    change_parts(heap, span, mend_chunk_subtract_live);
+}
+
+mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
+{
+    mend_waits waits = {0};
+    mend_span *span = carve(heap, run, address, size_bytes, &waits);
+    span->waits = waits;
+    mend_layout_take_again(heap, span);
+    return span;
+}
+
+void mend_layout_free(mend_heap *heap, mend_span *span)
+{
+    mend_layout_let_go(heap, span);
+    const mend_chunk *held = mend_layout_frozen_under(heap, span);
+    if (held == NULL) {
+        join_runs(heap, span);
+        return;
+    }
+    uint64_t held_end = held->address + held->size_bytes;
+    if (span->address < held->address) {
+        join_runs(heap, split_left(heap, span, held->address));
+    }
+    if (mend_span_end(span) > held_end) {
+        join_runs(heap, split_right(heap, span, held_end));
+    }
+    assert(mend_span_is_in_one_chunk(span)); /* no two held chunks lie under one span */
+}
+
+mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
+                                  uint64_t size_bytes)
+{
+    mend_waits waits = {0};
+    mend_span *span = carve(heap, run, address, size_bytes, &waits);
+    span->waits = waits;
+    return span;
+}
+
+void mend_layout_end_claim(mend_heap *heap, mend_span *span)
+{
+    assert(!span->live && span->run == NULL);
+    join_runs(heap, span);
+}
+
+/* The first span of the segment of a zone that begins at the address, in whatever state; NULL where
+ * none does. */
+static mend_span *segment_start(const mend_heap *heap, int zone_number, uint64_t address)
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    return chunk != NULL && chunk->zone == zone_number ? mend_heap_span_at(heap, address) : NULL;
+}
+
+static mend_span *segment_end(const mend_zone *zone, uint64_t address)
+{
+    mend_span key = {.address = address};
+    mend_span *span = SPAN_OF(mend_tree_at_or_after(&zone->segment_ends, &key.by_end), by_end);
+    return span != NULL && mend_span_end(span) == address ? span : NULL;
+}
+
+void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uint64_t address,
+                        mend_waits *waits)
+{
+    mend_zone *zone = &heap->zones[zone_number];
+    mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
+    mend_span *span = mend_slab_take(&heap->span_slab);
+    span->address = address;
+    span->size_bytes = chunk->size_bytes;
+    span->zone = zone_number;
+    span->chunk = chunk;
+    span->waits = *waits;
+    *waits = (mend_waits){0};
+    zone->free_bytes += span->size_bytes;
+    mend_span *before = segment_end(zone, address);
+    mend_span *behind = segment_start(heap, zone_number, address + chunk->size_bytes);
+    if (before != NULL) {
+        mend_tree_remove(&zone->segment_ends, &before->by_end);
+        link_spans(before, span);
+    }
+    if (behind != NULL) {
+        link_spans(span, behind);
+    } else {
+        mend_tree_insert(&zone->segment_ends, &span->by_end);
+    }
+    join_runs(heap, span);
+}
+
+void mend_layout_cut(mend_heap *heap, mend_span *span)
+{
+    assert(!span->live && span->run == NULL);
+    mend_zone *zone = &heap->zones[span->zone];
+    mend_span *before = span->previous;
+    zone->free_bytes -= span->size_bytes;
+    if (span->next != NULL) {
+        span->next->previous = NULL;
+    } else {
+        mend_tree_remove(&zone->segment_ends, &span->by_end);
+    }
+    if (before != NULL) {
+        bool is_free = is_in_run(before);
+        if (is_free) {
+            leave_sizes(zone, before->run);
+        }
+        before->next = NULL;
+        mend_tree_insert(&zone->segment_ends, &before->by_end);
+        if (is_free) {
+            enter_sizes(zone, before->run);
+        }
+    }
+    mend_waits_clear(mend_heap_wait_env(heap), &span->waits);
+    mend_slab_give(&heap->span_slab, span);
+}
+
+void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
+{
+    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    mend_layout_cut(heap, carve(heap, run, chunk->address, chunk->size_bytes, waits));
+    mend_chunk_set_address(&heap->chunks, chunk, chunk->zone, 0);
+}

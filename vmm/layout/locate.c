@@ -1,0 +1,135 @@
+/*
+ * From an address to the span that contains it. Starts of blocks stand in the pointer map; any
+ * other address is found from what lies near it: the steps grow with the spans of one chunk and
+ * with the chunks that one block covers, never with the blocks of the pool.
+ */
+#include "layout/layout.h"
+
+#define CHUNK_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, by_address) : NULL)
+
+/* From one at or before the address; NULL where the segment ends before it. */
+static mend_span *walk_forward(mend_span *span, uint64_t address)
+{
+    while (span != NULL && mend_span_end(span) <= address) {
+        span = span->next;
+    }
+    return span;
+}
+
+static mend_span *walk_back(mend_span *span, uint64_t address)
+{
+    while (span != NULL && span->address > address) {
+        span = span->previous;
+    }
+    return span;
+}
+
+/* A span that begins at the address and is known by that, or the last one of the run that contains
+ * it. NULL: the address lies inside of a block, or is claimed. */
+static mend_span *find_by_index(const mend_heap *heap, const mend_zone *zone, uint64_t address)
+{
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    const mend_run *run = span == NULL ? mend_layout_run_at(zone, address) : NULL;
+    return run != NULL ? run->last : span;
+}
+
+static bool are_neighbours(const mend_chunk *left, const mend_chunk *right)
+{
+    return left != NULL && right != NULL && left->zone == right->zone &&
+           left->address + left->size_bytes == right->address;
+}
+
+/* A span before the address, which lies in the chunk and in no run: the nearest that an index leads
+ * to from the start of the chunk, or of one before. NULL when the segment is claimed up to there.
+ */
+static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
+{
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    mend_span *span = find_by_index(heap, zone, chunk->address);
+    while (span == NULL) {
+        const mend_chunk *before = CHUNK_OF(mend_tree_previous(&chunk->by_address));
+        if (!are_neighbours(before, chunk)) {
+            return NULL;
+        }
+        chunk = before;
+        span = find_by_index(heap, zone, chunk->address);
+    }
+    return span;
+}
+
+/* The last span of the segment that the chunk is a part of. */
+static mend_span *end_of_segment(const mend_heap *heap, const mend_chunk *chunk)
+{
+    mend_span key = {.address = chunk->address + chunk->size_bytes};
+    mend_tree_node *node =
+        mend_tree_at_or_after(&heap->zones[chunk->zone].segment_ends, &key.by_end);
+    return node != NULL ? MEND_CONTAINER_OF(node, mend_span, by_end) : NULL;
+}
+
+/* A span behind the chunk, the nearest that is known; the end of the segment if need be. */
+static mend_span *anchor_behind(const mend_heap *heap, const mend_chunk *chunk)
+{
+    const mend_zone *zone = &heap->zones[chunk->zone];
+    while (are_neighbours(chunk, mend_chunk_next(chunk))) {
+        chunk = mend_chunk_next(chunk);
+        mend_span *span = find_by_index(heap, zone, chunk->address);
+        if (span != NULL) {
+            return span;
+        }
+    }
+    return end_of_segment(heap, chunk);
+}
+
+/* Two searches take turns: one walks up from the anchor, the other asks for each start that a block
+ * around the address may have in the chunk, the nearest first. So many small blocks before it cost
+ * as little as one large block around it. */
+static mend_span *search_chunk(const mend_heap *heap, const mend_chunk *chunk, mend_span *anchor,
+                               uint64_t address)
+{
+    uint64_t start = mend_align_down(address, MEND_GRANULE_BYTES);
+    for (mend_span *span = anchor; span != NULL; span = span->next) {
+        if (mend_span_end(span) > address) {
+            return span;
+        }
+        mend_span *nearest = start >= chunk->address && start > mend_span_end(span)
+                                 ? mend_pointer_map_find(&heap->blocks, start)
+                                 : NULL;
+        if (nearest != NULL) {
+            return walk_forward(nearest, address);
+        }
+        start -= MEND_GRANULE_BYTES;
+    }
+    return NULL;
+}
+
+/* What contains an address of the chunk that lies in no run. Neighbours may be parts of two
+ * segments for a moment, while one of them gets its place: then the end of the right one leads
+ * there. */
+static mend_span *find_beside_runs(const mend_heap *heap, const mend_chunk *chunk, uint64_t address)
+{
+    mend_span *anchor = anchor_before(heap, chunk);
+    mend_span *span = anchor != NULL ? search_chunk(heap, chunk, anchor, address)
+                                     : walk_back(anchor_behind(heap, chunk), address);
+    return span != NULL ? span : walk_back(end_of_segment(heap, chunk), address);
+}
+
+mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address)
+{
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    const mend_chunk *chunk = span == NULL ? mend_chunk_at(&heap->chunks, address) : NULL;
+    if (chunk != NULL && mend_layout_run_at(&heap->zones[chunk->zone], address) == NULL) {
+        span = find_beside_runs(heap, chunk, address);
+    }
+    return span != NULL && span->live ? span : NULL;
+}
+
+mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
+{
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    const mend_chunk *chunk = span == NULL ? mend_chunk_at(&heap->chunks, address) : NULL;
+    if (chunk == NULL) {
+        return span;
+    }
+    const mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], address);
+    return run != NULL ? walk_forward(run->first, address) : find_beside_runs(heap, chunk, address);
+}

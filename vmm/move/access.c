@@ -1,0 +1,84 @@
+#include "move/access.h"
+
+#include "move/scope.h"
+#include "move/steps.h"
+
+static void append(mend_heap *heap, int device)
+{
+    heap->allowed.devices[heap->allowed.count++] = device;
+}
+
+void mend_access_init(mend_heap *heap)
+{
+    heap->allowed.count = 0;
+    append(heap, heap->config.device);
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        if ((heap->config.peers >> i & 1) != 0 && i != heap->config.device) {
+            append(heap, i);
+        }
+    }
+}
+
+bool mend_access_includes(const mend_heap *heap, int device)
+{
+    bool is_there = false;
+    for (int i = 0; i < heap->allowed.count; i++) {
+        is_there = is_there || heap->allowed.devices[i] == device;
+    }
+    return is_there;
+}
+
+/* Whatever a chunk misses at its address it gets with the access of all. */
+static bool is_accessible(const mend_chunk *chunk)
+{
+    return chunk->missing == MEND_MISSING_NOTHING;
+}
+
+/* The mappings from *chunk on that touch each other, and the chunk behind them. */
+static uint64_t stretch_from(const mend_chunk **chunk)
+{
+    const mend_chunk *at = *chunk;
+    uint64_t end = at->address;
+    while (at != NULL && at->address == end && is_accessible(at)) {
+        end += at->size_bytes;
+        at = mend_chunk_next(at);
+    }
+    uint64_t bytes = end - (*chunk)->address;
+    *chunk = bytes > 0 ? at : mend_chunk_next(*chunk);
+    return bytes;
+}
+
+/* Nothing is mapped or unmapped meanwhile, for `grow` is held. */
+static mend_result allow_all(mend_heap *heap, int device)
+{
+    const mend_tree_node *first = mend_tree_first(&heap->chunks.mapped);
+    const mend_chunk *at = first != NULL ? MEND_CONTAINER_OF(first, mend_chunk, by_address) : NULL;
+    while (at != NULL) {
+        uint64_t address = at->address;
+        uint64_t bytes = stretch_from(&at);
+        mend_status status =
+            bytes == 0 ? MEND_DRIVER_OK : mend_step_allow_to(heap, address, bytes, &device, 1);
+        if (status != MEND_DRIVER_OK) {
+            return mend_driver_refused(heap, MEND_CALL_set_access, status);
+        }
+    }
+    return MEND_OK;
+}
+
+mend_result mend_access_add(mend_heap *heap, int device)
+{
+    mend_scope scope;
+    if (mend_access_includes(heap, device)) {
+        return MEND_OK;
+    }
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = allow_all(heap, device);
+    if (result == MEND_OK) {
+        append(heap, device);
+    }
+    mend_scope_close(heap, &scope);
+    return result;
+}

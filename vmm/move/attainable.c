@@ -1,0 +1,70 @@
+#include "move/attainable.h"
+
+/* What is known is asked again after so many times the limit were allocated: longer than a step of
+ * a program. */
+enum { LIMITS_UNTIL_ASKED = 4 };
+
+void mend_attainable_forget(mend_heap *heap)
+{
+    heap->attainable = (mend_attainable){0};
+}
+
+static bool is_below_limit(const mend_heap *heap)
+{
+    return mend_budget_limit(heap) < heap->config.limit_bytes;
+}
+
+/* Asks the driver. What was not known before of the device stays so, unless it is to be learnt. */
+static void look(mend_heap *heap, bool learns)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    mend_status status = heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes);
+    bool is_told = status == MEND_DRIVER_OK;
+    uint64_t known_bytes = free_bytes + heap->chunks.reserved_bytes;
+    heap->shortage.device_is_asked = true;
+    heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
+    heap->shortage.others_bytes =
+        is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
+    heap->attainable = (mend_attainable){
+        .is_known = is_told && (learns || heap->attainable.is_known),
+        .bytes = known_bytes,
+        .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
+    };
+}
+
+void mend_attainable_look(mend_heap *heap)
+{
+    look(heap, false);
+}
+
+void mend_attainable_learn(mend_heap *heap)
+{
+    look(heap, true);
+}
+
+void mend_attainable_note_refusal(mend_heap *heap)
+{
+    if (!heap->shortage.device_is_asked) {
+        mend_attainable_learn(heap);
+    }
+}
+
+void mend_attainable_begin_search(mend_heap *heap)
+{
+    const mend_attainable *known = &heap->attainable;
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
+    if (is_below_limit(heap) && allocated / LIMITS_UNTIL_ASKED >= heap->config.limit_bytes) {
+        mend_attainable_look(heap);
+    }
+}
+
+bool mend_attainable_has_grown(mend_heap *heap)
+{
+    uint64_t before = mend_budget_limit(heap);
+    if (!is_below_limit(heap) || heap->shortage.device_is_asked) {
+        return false;
+    }
+    mend_attainable_look(heap);
+    return mend_budget_limit(heap) > before;
+}

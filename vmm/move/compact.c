@@ -1,0 +1,443 @@
+/*
+ * One swap, a transaction. All that can fail comes first, while the chunk keeps its mapping: memory
+ * for the clusters, mapped at a scratch address and filled. Then the chunk is unmapped, and the new
+ * ones take its place in the books, where they miss their mappings; those are made last.
+ */
+#include "move/compact.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "move/attainable.h"
+#include "move/remap.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "move/steps.h"
+#include "move/trim.h"
+
+typedef struct swap {
+    mend_compact_pass *pass;
+    mend_heap *heap;
+    mend_chunk *chunk;
+    mend_zone *zone;
+    mend_span *first; /* that reaches into the chunk, while it is held */
+    mend_cluster *clusters;
+    mend_compact_size size;
+    mend_layout_promise nodes;
+    bool has_nodes;
+    size_t reservations_before;
+    uint64_t scratch; /* where the new chunks are filled, one behind the other */
+    uint64_t mapped_bytes;
+} swap;
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a compaction");
+}
+
+static mend_result failed(swap *s, mend_driver_call call, mend_status status)
+{
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(s->heap, call, status);
+}
+
+/* With what is kept from requests: it is kept for this. */
+static uint64_t room_under_limit(const mend_heap *heap)
+{
+    uint64_t limit = mend_budget_limit(heap);
+    uint64_t reserved = heap->chunks.reserved_bytes;
+    return limit > reserved ? limit - reserved : 0;
+}
+
+/* ---- before the driver is asked ---------------------------------------------------------------
+ */
+
+/* An empty chunk of just this size that is idle and not taken for another cluster. */
+static mend_chunk *find_fitting(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
+    for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
+        mend_run *run =
+            at->address != 0 ? mend_layout_run_at(&heap->zones[at->zone], at->address) : NULL;
+        if (at->picked != heap->plan_number &&
+            (run == NULL || mend_layout_is_ready(heap, run, at->address, size_bytes,
+                                                 MEND_STREAM_UNKNOWN, false))) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Gives each cluster a chunk that fits, if there is one. Returns the bytes to create. */
+static uint64_t pick_chunks(swap *s)
+{
+    uint64_t missing_bytes = 0;
+    s->heap->plan_number++;
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        mend_cluster *cluster = &s->clusters[i];
+        cluster->chunk = find_fitting(s->heap, cluster->size_bytes);
+        if (cluster->chunk != NULL) {
+            cluster->chunk->picked = s->heap->plan_number;
+        } else {
+            missing_bytes += cluster->size_bytes;
+        }
+    }
+    return missing_bytes;
+}
+
+/* Looks at the chunk's clusters as they are now. */
+static mend_result measure(swap *s)
+{
+    mend_heap *heap = s->heap;
+    free(s->clusters);
+    mend_victims_measure(heap, s->chunk, NULL, &s->size);
+    s->clusters = calloc(s->size.clusters + 1, sizeof(*s->clusters));
+    if (s->clusters == NULL) {
+        return no_host_memory();
+    }
+    mend_victims_measure(heap, s->chunk, s->clusters, &s->size);
+    return MEND_OK;
+}
+
+/* The clusters can be created, if need be after empty chunks were given back. */
+static mend_result plan(swap *s)
+{
+    mend_heap *heap = s->heap;
+    mend_result result = measure(s);
+    if (result != MEND_OK || pick_chunks(s) <= room_under_limit(heap)) {
+        return result;
+    }
+    uint64_t released_bytes;
+    uint64_t number = s->chunk->number;
+    uint64_t limit = mend_budget_limit(heap);
+    uint64_t used = s->size.used_bytes;
+    result = mend_trim_to(heap, limit > used ? limit - used : 0, &released_bytes);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (mend_chunk_numbered(&heap->chunks, number) != s->chunk ||
+        !mend_victims_may_gain(heap, s->chunk)) {
+        return MEND_ERROR_OUT_OF_MEMORY; /* others have changed it meanwhile */
+    }
+    result = measure(s);
+    if (result != MEND_OK || pick_chunks(s) <= room_under_limit(heap)) {
+        return result;
+    }
+    return MEND_ERROR_OUT_OF_MEMORY;
+}
+
+/* Free memory is claimed in pieces: a free span is cut at the ends of clusters; each piece, and
+ * each block that is freed meanwhile, may end as a run. */
+static bool reserve_nodes(swap *s)
+{
+    mend_heap *heap = s->heap;
+    size_t clusters = s->size.clusters;
+    uint64_t end = s->chunk->address + s->chunk->size_bytes;
+    size_t pieces = mend_remap_count_spans(s->first, end) + 2 * clusters + 2;
+    s->nodes =
+        (mend_layout_promise){.spans = 2 * pieces + 3 * clusters, .runs = pieces + 2 * clusters};
+    s->has_nodes = mend_layout_promise_these(heap, &s->nodes);
+    return s->has_nodes && mend_retire_reserve(heap, 2 * clusters) &&
+           mend_slab_reserve(&heap->chunks.slab, clusters) &&
+           mend_space_reserve_nodes(&s->heap->space, clusters + 2);
+}
+
+/* ---- holding the chunk ------------------------------------------------------------------------
+ */
+
+/* The next end of a cluster behind the address; *next is the first cluster that may have it. */
+static uint64_t next_cut(const swap *s, uint64_t address, size_t *next)
+{
+    for (; *next < s->size.clusters; (*next)++) {
+        const mend_cluster *cluster = &s->clusters[*next];
+        if (address < cluster->address) {
+            return cluster->address;
+        }
+        if (address < cluster->address + cluster->size_bytes) {
+            return cluster->address + cluster->size_bytes;
+        }
+    }
+    return s->chunk->address + s->chunk->size_bytes;
+}
+
+static void hold(swap *s)
+{
+    mend_heap *heap = s->heap;
+    uint64_t end = s->chunk->address + s->chunk->size_bytes;
+    size_t next = 0;
+    mend_chunk_freeze(&heap->chunks, s->chunk);
+    for (uint64_t at = s->chunk->address; at < end;) {
+        mend_run *run = mend_layout_run_from(s->zone, at);
+        if (run == NULL || run->address >= end) {
+            break;
+        }
+        uint64_t from = mend_max_u64(at, run->address);
+        at = mend_min_u64(mend_run_end(run), next_cut(s, from, &next));
+        mend_span *piece = mend_layout_claim_part(heap, run, from, at - from);
+        s->first = from == s->chunk->address ? piece : s->first;
+    }
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        mend_chunk *chunk = s->clusters[i].chunk;
+        uint64_t address = chunk != NULL ? chunk->address : 0;
+        if (address != 0) {
+            mend_layout_detach(heap, chunk, &chunk->claimed_waits);
+            chunk->claimed_address = address;
+        }
+    }
+}
+
+/* ---- what can fail ----------------------------------------------------------------------------
+ */
+
+static mend_result create_chunks(swap *s)
+{
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        mend_cluster *cluster = &s->clusters[i];
+        if (cluster->chunk == NULL) {
+            mend_status status =
+                mend_chunk_create(&s->heap->chunks, cluster->size_bytes, &cluster->chunk);
+            s->pass->driver_calls++;
+            if (status != MEND_DRIVER_OK) {
+                mend_result result = failed(s, MEND_CALL_create, status);
+                if (result == MEND_ERROR_OUT_OF_MEMORY) {
+                    mend_attainable_note_refusal(s->heap);
+                }
+                return result;
+            }
+            cluster->is_created = true;
+        }
+    }
+    return MEND_OK;
+}
+
+/* Makes the new chunks usable at a scratch address. */
+static mend_result map_scratch(swap *s)
+{
+    mend_status status =
+        mend_space_place(&s->heap->space, s->chunk->zone, s->size.used_bytes, 0, &s->scratch);
+    if (status != MEND_DRIVER_OK) { /* addresses that are short are as memory that is */
+        return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
+                                                   : failed(s, MEND_CALL_reserve, status);
+    }
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        status = mend_step_map(s->heap, s->scratch + s->mapped_bytes, s->clusters[i].chunk);
+        s->pass->driver_calls++;
+        if (status != MEND_DRIVER_OK) {
+            return failed(s, MEND_CALL_map, status);
+        }
+        s->mapped_bytes += s->clusters[i].size_bytes;
+    }
+    status = mend_step_allow(s->heap, s->scratch, s->mapped_bytes);
+    s->pass->driver_calls++;
+    return failed(s, MEND_CALL_set_access, status);
+}
+
+static mend_result copy(swap *s)
+{
+    const mend_driver *driver = s->heap->driver;
+    uint64_t scratch = s->scratch;
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        const mend_cluster *cluster = &s->clusters[i];
+        uint64_t to = scratch + (cluster->live_address - cluster->address);
+        mend_status status = driver->copy(driver, to, cluster->live_address,
+                                          cluster->live_end - cluster->live_address, NULL);
+        s->pass->driver_calls++;
+        if (status != MEND_DRIVER_OK) {
+            return failed(s, MEND_CALL_copy, status);
+        }
+        scratch += cluster->size_bytes;
+    }
+    s->pass->driver_calls++;
+    return failed(s, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
+}
+
+static mend_result unmap_chunk(swap *s)
+{
+    const mend_driver *driver = s->heap->driver;
+    mend_status status = driver->unmap(driver, s->chunk->address, s->chunk->size_bytes);
+    s->pass->driver_calls++;
+    return failed(s, MEND_CALL_unmap, status);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ */
+
+/* Gives the scratch addresses back. Mappings that the driver will not undo go with a later flush.
+ */
+static void leave_scratch(swap *s)
+{
+    mend_heap *heap = s->heap;
+    uint64_t address = s->scratch;
+    uint64_t end = s->scratch + s->mapped_bytes;
+    if (s->mapped_bytes == 0) {
+        return;
+    }
+    s->pass->driver_calls++;
+    if (heap->driver->unmap(heap->driver, s->scratch, s->mapped_bytes) == MEND_DRIVER_OK) {
+        return;
+    }
+    heap->counters.driver_failures++;
+    mend_space_take(&s->heap->space, s->scratch, s->mapped_bytes);
+    for (size_t i = 0; address < end; i++) {
+        mend_waits idle = {0};
+        mend_retire_mapping(heap, s->clusters[i].chunk, address, &idle);
+        address += s->clusters[i].size_bytes;
+    }
+}
+
+/* Takes back every step done. What the driver will not take back stays, accounted. */
+static void undo(swap *s)
+{
+    mend_heap *heap = s->heap;
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        mend_chunk *chunk = s->clusters[i].chunk;
+        if (chunk == NULL) {
+            continue;
+        }
+        uint64_t address = chunk->claimed_address;
+        if (address != 0) {
+            chunk->claimed_address = 0;
+            mend_layout_attach(heap, chunk, chunk->zone, address, &chunk->claimed_waits);
+        } else if (s->clusters[i].is_created && !mend_retire_holds(heap, chunk->handle)) {
+            mend_step_undo_create(heap, chunk);
+        }
+    }
+    mend_chunk_thaw(&heap->chunks, s->chunk);
+    mend_remap_end_claims(heap, s->first, s->chunk->address + s->chunk->size_bytes);
+    mend_space_trim(&s->heap->space, s->reservations_before);
+}
+
+/* The bytes of live blocks in a cluster, whose chunk its spans now begin in; its pieces stay
+ * claimed. Holes before it are cut out. */
+static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
+                               uint64_t *live_bytes)
+{
+    uint64_t end = cluster->address + cluster->size_bytes;
+    while (mend_span_end(span) <= cluster->address) {
+        mend_span *next = span->next;
+        mend_space_give(&s->heap->space, span->address, span->size_bytes);
+        mend_layout_cut(s->heap, span);
+        span = next;
+    }
+    cluster->first = span;
+    *live_bytes = 0;
+    for (;; span = span->next) {
+        if (span->live) {
+            *live_bytes += mend_min_u64(mend_span_end(span), end) -
+                           mend_max_u64(span->address, cluster->address);
+        }
+        if (span->address >= cluster->address) {
+            span->chunk = cluster->chunk;
+        }
+        if (mend_span_end(span) >= end) {
+            return mend_span_end(span) == end ? span->next : span;
+        }
+    }
+}
+
+/* In the books the new chunks take the place of the old one, which is empty now. */
+static void exchange(swap *s)
+{
+    mend_heap *heap = s->heap;
+    mend_chunks *chunks = &heap->chunks;
+    mend_span *span = s->first;
+    int zone = s->chunk->zone;
+    uint64_t end = s->chunk->address + s->chunk->size_bytes;
+    mend_chunk_set_address(chunks, s->chunk, zone, 0);
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        mend_cluster *cluster = &s->clusters[i];
+        mend_chunk *chunk = cluster->chunk;
+        uint64_t live_bytes;
+        span = pass_cluster(s, span, cluster, &live_bytes);
+        if (chunk->claimed_address != 0) {
+            mend_retire_mapping(heap, chunk, chunk->claimed_address, &chunk->claimed_waits);
+            chunk->claimed_address = 0;
+            heap->counters.chunks_moved++;
+        }
+        mend_chunk_set_address(chunks, chunk, zone, cluster->address);
+        if (live_bytes > 0) {
+            mend_chunk_add_live(chunks, chunk, live_bytes);
+        }
+        mend_chunk_freeze(chunks, chunk);
+        mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MAPPING);
+    }
+    while (span != NULL && span->address < end && mend_span_end(span) <= end) {
+        mend_span *next = span->next;
+        mend_space_give(&s->heap->space, span->address, span->size_bytes);
+        mend_layout_cut(heap, span);
+        span = next;
+    }
+    s->chunk->live_bytes = 0;
+    mend_chunk_thaw(chunks, s->chunk);
+}
+
+/* The new chunks get their mappings. */
+static mend_result restore(swap *s)
+{
+    mend_heap *heap = s->heap;
+    mend_status first_status = MEND_DRIVER_OK;
+    mend_driver_call first_call = MEND_CALL_map;
+    for (size_t i = 0; i < s->size.clusters; i++) {
+        mend_cluster *cluster = &s->clusters[i];
+        mend_driver_call refused;
+        mend_status status = mend_remap_chunk(heap, cluster->chunk, cluster->first, &refused);
+        s->pass->driver_calls += 2;
+        if (status != MEND_DRIVER_OK && first_status == MEND_DRIVER_OK) {
+            first_status = status;
+            first_call = refused;
+        }
+    }
+    return first_status == MEND_DRIVER_OK ? MEND_OK
+                                          : mend_remap_failed(heap, first_call, first_status);
+}
+
+static mend_result perform(swap *s)
+{
+    if (!reserve_nodes(s)) {
+        return no_host_memory();
+    }
+    hold(s);
+    mend_result result = create_chunks(s);
+    if (result == MEND_OK) {
+        result = map_scratch(s);
+    }
+    if (result == MEND_OK) {
+        result = copy(s);
+    }
+    leave_scratch(s);
+    if (result == MEND_OK) {
+        result = unmap_chunk(s);
+    }
+    if (result != MEND_OK) {
+        undo(s);
+        return result;
+    }
+    exchange(s);
+    result = restore(s);
+    mend_step_note_peaks(s->heap);
+    mend_retire_flush(s->heap, MEND_STREAM_UNKNOWN);
+    return result;
+}
+
+mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)
+{
+    mend_heap *heap = pass->heap;
+    swap s = {.pass = pass, .heap = heap, .chunk = chunk, .zone = &heap->zones[chunk->zone]};
+    s.reservations_before = heap->space.reservation_count;
+    mend_result result = plan(&s);
+    if (result == MEND_OK) {
+        s.first = mend_layout_first_span(heap, chunk);
+        result = perform(&s);
+    }
+    if (s.has_nodes) {
+        mend_layout_end_promise(heap, &s.nodes);
+    }
+    free(s.clusters);
+    if (result == MEND_OK) {
+        pass->compactions++;
+        pass->copied_bytes += s.size.copied_bytes;
+        pass->gained_bytes += s.size.gained_bytes;
+        heap->counters.compactions++;
+        heap->counters.copied_bytes += s.size.copied_bytes;
+    }
+    return result;
+}

@@ -1,0 +1,330 @@
+#include "move/grow.h"
+
+#include "base/error.h"
+#include "move/attainable.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "move/steps.h"
+#include "policy/headroom.h"
+
+/* What a transaction has done so far, and undoes when a later step fails. */
+typedef struct transaction {
+    mend_heap *heap;
+    const mend_plan *plan;
+    mend_layout_promise nodes; /* of the layout, its own until the end */
+    bool has_nodes;
+    mend_span *base; /* claimed of the run, as one span; NULL: nothing, or not claimed yet */
+    bool has_picked; /* the picked chunks are claimed */
+    mend_zone *zone;
+    int zone_number;
+    mend_chunk *chunks;  /* picked ones, then created ones, linked by next_picked */
+    mend_chunk *created; /* the first created one */
+    size_t reservations_before;
+    uint64_t address; /* where the first chunk goes */
+    uint64_t total_bytes;
+    uint64_t mapped_bytes; /* of the chunks, in order */
+} transaction;
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
+}
+
+/* Those of the layout are promised: others take from them while the driver is at work. The rest
+ * belongs to whoever makes room. */
+static bool reserve_nodes(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    size_t created = mend_plan_create_count(t->plan);
+    size_t chunks = t->plan->picked_count + created;
+    t->has_nodes = mend_layout_promise_nodes(heap, chunks, &t->nodes);
+    return t->has_nodes && mend_retire_reserve(heap, chunks) &&
+           mend_slab_reserve(&heap->chunks.slab, created) &&
+           mend_space_reserve_nodes(&t->heap->space, 1);
+}
+
+/* Makes the stream wait for other streams' last use of what the plan takes. */
+static mend_result order_streams(const transaction *t, const mend_request *request)
+{
+    mend_heap *heap = t->heap;
+    mend_result result = MEND_OK;
+    if (t->plan->base != NULL) {
+        mend_run *base = t->plan->base;
+        uint64_t start = t->plan->start;
+        result =
+            mend_layout_make_ready(heap, base, start, mend_run_end(base) - start, request->stream);
+    }
+    for (mend_chunk *at = t->plan->picked; at != NULL && result == MEND_OK; at = at->next_picked) {
+        if (at->address != 0) {
+            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+            result =
+                mend_layout_make_ready(heap, run, at->address, at->size_bytes, request->stream);
+        }
+    }
+    return result;
+}
+
+/* Takes what the plan uses out of everybody's reach, before the driver is called. */
+static void claim(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    mend_run *base = t->plan->base;
+    if (base != NULL) {
+        uint64_t start = t->plan->start;
+        t->address = mend_run_end(base);
+        if (start < t->address) { /* what lies before the block is no part of it */
+            t->base = mend_layout_claim_part(heap, base, start, t->address - start);
+        }
+    }
+    for (mend_chunk *at = t->plan->picked; at != NULL; at = at->next_picked) {
+        uint64_t address = at->address;
+        if (address != 0) {
+            mend_layout_detach(heap, at, &at->claimed_waits);
+            at->claimed_address = address;
+        }
+    }
+    t->has_picked = true;
+}
+
+/* Gives the base back to its place. */
+static void end_claim_of_base(transaction *t)
+{
+    if (t->base != NULL) {
+        mend_layout_end_claim(t->heap, t->base);
+        t->base = NULL;
+    }
+}
+
+/* Gives everything claimed back to its place. */
+static void end_claim(transaction *t)
+{
+    end_claim_of_base(t);
+    mend_chunk *at = t->has_picked ? t->plan->picked : NULL;
+    for (; at != NULL && at != t->created; at = at->next_picked) {
+        uint64_t address = at->claimed_address;
+        if (address != 0) {
+            at->claimed_address = 0;
+            mend_layout_attach(t->heap, at, at->zone, address, &at->claimed_waits);
+        }
+    }
+}
+
+static mend_result create_chunks(transaction *t)
+{
+    mend_chunk **tail = &t->chunks;
+    while (*tail != NULL) {
+        tail = &(*tail)->next_picked;
+    }
+    uint64_t left_bytes = t->plan->create_bytes;
+    while (left_bytes > 0) {
+        uint64_t size_bytes = mend_plan_next_chunk(t->plan, left_bytes);
+        mend_chunk *chunk;
+        mend_status status = mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
+        if (status != MEND_DRIVER_OK) {
+            mend_result result = mend_driver_refused(t->heap, MEND_CALL_create, status);
+            if (result == MEND_ERROR_OUT_OF_MEMORY) {
+                mend_attainable_note_refusal(t->heap);
+            }
+            return result;
+        }
+        *tail = chunk;
+        tail = &chunk->next_picked;
+        t->created = t->created != NULL ? t->created : chunk;
+        left_bytes -= size_bytes;
+    }
+    return MEND_OK;
+}
+
+/* The end of the zone's last segment, if there is room behind it; small chunks queue up there. */
+static bool find_tail(const transaction *t, uint64_t *address)
+{
+    mend_tree_node *last = mend_tree_last(&t->zone->segment_ends);
+    if (last == NULL) {
+        return false;
+    }
+    const mend_span *span = MEND_CONTAINER_OF(last, mend_span, by_end);
+    uint64_t end = span->address + span->size_bytes;
+    if (mend_space_room_at(&t->heap->space, end) < t->total_bytes) {
+        return false;
+    }
+    *address = end;
+    return true;
+}
+
+/* Reservations in which nothing is left go back to the driver, and it is asked again if there were
+ * any. */
+static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
+{
+    mend_space *space = &t->heap->space;
+    uint64_t address_bytes = space->address_bytes;
+    mend_space_trim(space, 0);
+    t->reservations_before = space->reservation_count;
+    return space->address_bytes < address_bytes && mend_space_reserve_nodes(space, 1)
+               ? mend_space_place(space, t->zone_number, t->total_bytes, alignment_bytes,
+                                  &t->address)
+               : MEND_DRIVER_OUT_OF_MEMORY;
+}
+
+/* Where addresses are short the way is closed as without memory: mappings that retire, or callbacks
+ * of the program, may give some back. */
+static mend_result choose_address(transaction *t, const mend_request *request)
+{
+    mend_heap *heap = t->heap;
+    if (t->plan->base != NULL) {
+        return MEND_OK;
+    }
+    if (t->zone_number == MEND_ZONE_SMALL && find_tail(t, &t->address)) {
+        return MEND_OK;
+    }
+    mend_status status = mend_space_place(&heap->space, t->zone_number, t->total_bytes,
+                                          request->alignment_bytes, &t->address);
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        status = place_after_trim(t, request->alignment_bytes);
+    }
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        heap->shortage.no_addresses = status;
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_driver_refused(heap, MEND_CALL_reserve, status);
+}
+
+static mend_result map_chunks(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
+        mend_status status = mend_step_map(heap, t->address + t->mapped_bytes, at);
+        if (status != MEND_DRIVER_OK) {
+            return mend_driver_refused(heap, MEND_CALL_map, status);
+        }
+        t->mapped_bytes += at->size_bytes;
+    }
+    mend_status status = mend_step_allow(heap, t->address, t->mapped_bytes);
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
+}
+
+/* Sets aside, for a later unmap, the mappings that could not be undone at once. */
+static void retire_mapped(transaction *t)
+{
+    uint64_t address = t->address;
+    uint64_t end = t->address + t->mapped_bytes;
+    mend_space_take(&t->heap->space, t->address, t->mapped_bytes);
+    for (mend_chunk *at = t->chunks; address < end; at = at->next_picked) {
+        mend_waits idle = {0};
+        mend_retire_mapping(t->heap, at, address, &idle);
+        address += at->size_bytes;
+    }
+}
+
+static void release_created(transaction *t)
+{
+    for (mend_chunk *at = t->created; at != NULL;) {
+        mend_chunk *next = at->next_picked;
+        mend_step_undo_create(t->heap, at);
+        at = next;
+    }
+}
+
+/* The driver had no memory for the plan. */
+static void note_refusal(const transaction *t)
+{
+    mend_heap *heap = t->heap;
+    mend_budget_note_lack(heap,
+                          mend_max_u64(t->plan->create_bytes, heap->device.granularity_bytes));
+}
+
+/* Takes back every step done. What the driver will not take back is kept, and stays usable: chunks
+ * as free memory, mappings as retired ones, and with these the chunks whose memory they hold. */
+static void undo(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    if (t->mapped_bytes > 0 &&
+        heap->driver->unmap(heap->driver, t->address, t->mapped_bytes) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        retire_mapped(t);
+    } else {
+        release_created(t);
+    }
+    mend_space_trim(&t->heap->space, t->reservations_before);
+    end_claim(t);
+    mend_step_note_peaks(heap);
+}
+
+/* From here on nothing fails: the chunks change places, and their old mappings retire. */
+static void commit(transaction *t)
+{
+    mend_heap *heap = t->heap;
+    mend_wait_env room = mend_heap_wait_env(heap);
+    uint64_t address = t->address;
+    mend_space_take(&t->heap->space, address, t->total_bytes);
+    end_claim_of_base(t);
+    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
+        mend_waits waits = {0};
+        if (at->claimed_address != 0) {
+            mend_waits_add_all(room, &waits, &at->claimed_waits);
+            mend_retire_mapping(heap, at, at->claimed_address, &at->claimed_waits);
+            at->claimed_address = 0;
+            heap->counters.chunks_moved++;
+            mend_headroom_note_moves(heap, 1);
+        }
+        mend_layout_attach(heap, at, t->zone_number, address, &waits);
+        address += at->size_bytes;
+    }
+    mend_step_note_peaks(heap);
+}
+
+static mend_result perform(transaction *t, const mend_request *request)
+{
+    if (!reserve_nodes(t)) {
+        return no_host_memory();
+    }
+    mend_result result = request->behind_wait ? order_streams(t, request) : MEND_OK;
+    if (result == MEND_OK) {
+        claim(t);
+        result = create_chunks(t);
+    }
+    if (result == MEND_OK) {
+        result = choose_address(t, request);
+    }
+    return result == MEND_OK ? map_chunks(t) : result;
+}
+
+static mend_span *take_block(const transaction *t, const mend_request *request, uint64_t start)
+{
+    mend_heap *heap = t->heap;
+    uint64_t address = mend_align_up(start, request->alignment_bytes);
+    mend_run *run = mend_layout_run_at(t->zone, address);
+    if (t->plan->base != NULL) {
+        heap->counters.placed_by_extension++;
+    } else {
+        heap->counters.placed_at_new_address++;
+    }
+    return mend_layout_take(heap, run, address, request->size_bytes);
+}
+
+mend_result mend_grow(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                      mend_span **span)
+{
+    transaction t = {.heap = heap,
+                     .plan = plan,
+                     .zone = &heap->zones[request->zone],
+                     .zone_number = request->zone,
+                     .chunks = plan->picked,
+                     .total_bytes = plan->picked_bytes + plan->create_bytes};
+    t.reservations_before = heap->space.reservation_count;
+    mend_result result = perform(&t, request);
+    if (result == MEND_OK) {
+        commit(&t);
+        *span = take_block(&t, request, plan->base != NULL ? plan->start : t.address);
+    } else {
+        undo(&t);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        note_refusal(&t);
+    }
+    if (t.has_nodes) {
+        mend_layout_end_promise(heap, &t.nodes);
+    }
+    return result;
+}

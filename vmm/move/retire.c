@@ -1,0 +1,150 @@
+#include "move/retire.h"
+
+#include "base/process.h"
+#include "move/scope.h"
+#include "physical/fence.h"
+
+#define RETIRED_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_retired, by_address) : NULL)
+
+static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
+{
+    uint64_t first = MEND_CONTAINER_OF(a, mend_retired, by_address)->address;
+    uint64_t second = MEND_CONTAINER_OF(b, mend_retired, by_address)->address;
+    return (first > second) - (first < second);
+}
+
+void mend_retire_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->retired, compare_address);
+    mend_slab_init(&heap->retired_slab, sizeof(mend_retired));
+}
+
+bool mend_retire_reserve(mend_heap *heap, size_t count)
+{
+    return mend_slab_reserve(&heap->retired_slab, count);
+}
+
+void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
+                         mend_waits *waits)
+{
+    mend_retired *retired = mend_slab_take(&heap->retired_slab);
+    retired->address = address;
+    retired->size_bytes = chunk->size_bytes;
+    retired->handle = chunk->handle;
+    retired->waits = *waits;
+    *waits = (mend_waits){0};
+    mend_tree_insert(&heap->retired, &retired->by_address);
+    heap->retired_bytes += chunk->size_bytes;
+}
+
+static mend_retired *next_of(const mend_retired *retired)
+{
+    return RETIRED_OF(mend_tree_next(&retired->by_address));
+}
+
+/* Unmaps the neighbours from `first` up to `end` (not included) by one call. What the driver
+ * refuses stays. */
+static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
+                        uint64_t size_bytes)
+{
+    mend_space *space = &heap->space;
+    if (!mend_space_reserve_nodes(space, 1)) {
+        heap->unmap_lacked_nodes = true;
+        return;
+    }
+    mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
+    if (status != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        heap->unmap_refused = status;
+        return;
+    }
+    mend_space_give(space, first->address, size_bytes);
+    heap->retired_bytes -= size_bytes;
+    while (first != end) {
+        mend_retired *next = next_of(first);
+        mend_tree_remove(&heap->retired, &first->by_address);
+        mend_slab_give(&heap->retired_slab, first);
+        first = next;
+    }
+}
+
+/* Records events for what still waits on an open epoch. */
+static void close_epochs(mend_heap *heap)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_result result = mend_waits_close(room, &RETIRED_OF(at)->waits);
+        if (result != MEND_OK) {
+            mend_driver_work_around(heap, result);
+            return; /* a later flush tries again */
+        }
+    }
+}
+
+/* While a graph is captured nothing may be unmapped: it is being told of addresses. */
+static bool may_unmap(mend_heap *heap, uint32_t asking)
+{
+    bool is_captured = false;
+    mend_result result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    if (result != MEND_OK) {
+        mend_driver_work_around(heap, result);
+        return false;
+    }
+    return !is_captured;
+}
+
+/* The first mapping from `at` on that is idle; NULL when none is. */
+static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    while (at != NULL && !mend_waits_settle(room, &at->waits)) {
+        at = next_of(at);
+    }
+    return at;
+}
+
+static void unmap_idle(mend_heap *heap, uint32_t asking)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    close_epochs(heap);
+    mend_streams_poll(&heap->streams);
+    mend_retired *at = find_idle(heap, RETIRED_OF(mend_tree_first(&heap->retired)));
+    if (at == NULL || !may_unmap(heap, asking)) {
+        return;
+    }
+    while (at != NULL) {
+        mend_retired *end = next_of(at);
+        uint64_t size_bytes = at->size_bytes;
+        while (end != NULL && end->address == at->address + size_bytes &&
+               mend_waits_settle(room, &end->waits)) {
+            size_bytes += end->size_bytes;
+            end = next_of(end);
+        }
+        unmap_batch(heap, at, end, size_bytes);
+        at = find_idle(heap, end);
+    }
+}
+
+void mend_retire_flush(mend_heap *heap, uint32_t asking)
+{
+    heap->unmap_refused = MEND_DRIVER_OK;
+    heap->unmap_lacked_nodes = false;
+    if (heap->retired.count > 0) {
+        mend_thread_error error_before;
+        mend_process_keep_error(&error_before);
+        unmap_idle(heap, asking);
+        mend_process_put_error_back(&error_before); /* whoever needs to know asks the heap */
+    }
+}
+
+mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
+{
+    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+         at = mend_tree_next(at)) {
+        if (RETIRED_OF(at)->handle == handle) {
+            return RETIRED_OF(at);
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,59 @@
+#include "move/scope.h"
+
+#include "base/error.h"
+
+/* The calls that make memory usable may find that there is none; NOT_READY says so in disguise. */
+static bool is_lack_of_memory(mend_driver_call call, mend_status status)
+{
+    return (call == MEND_CALL_create || call == MEND_CALL_map || call == MEND_CALL_set_access) &&
+           (status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY);
+}
+
+mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_status status)
+{
+    mend_result result = MEND_ERROR_DRIVER;
+    heap->counters.driver_failures++;
+    if (mend_status_is_fatal(status)) {
+        result = MEND_ERROR_DEVICE_LOST;
+    } else if (is_lack_of_memory(call, status)) {
+        result = MEND_ERROR_OUT_OF_MEMORY;
+    }
+    const char *name = mend_driver_call_name(call);
+    return mend_fail_driver(result, name, status, heap->driver->status_name(heap->driver, status),
+                            "%s failed", name);
+}
+
+void mend_driver_work_around(mend_heap *heap, mend_result result)
+{
+    bool is_of_driver = result == MEND_ERROR_DRIVER || result == MEND_ERROR_DEVICE_LOST;
+    heap->counters.driver_failures += is_of_driver;
+}
+
+mend_result mend_scope_open(mend_heap *heap, mend_scope *scope)
+{
+    const mend_driver *driver = heap->driver;
+    scope->call = MEND_CALL_context_push;
+    scope->status = driver->context_push(driver, heap->device.context);
+    if (scope->status != MEND_DRIVER_OK) {
+        return mend_driver_refused(heap, MEND_CALL_context_push, scope->status);
+    }
+    scope->mode = MEND_CAPTURE_MODE_RELAXED;
+    scope->call = MEND_CALL_exchange_capture_mode;
+    scope->status = driver->exchange_capture_mode(driver, &scope->mode);
+    if (scope->status != MEND_DRIVER_OK) {
+        driver->context_pop(driver);
+        return mend_driver_refused(heap, MEND_CALL_exchange_capture_mode, scope->status);
+    }
+    return MEND_OK;
+}
+
+void mend_scope_close(mend_heap *heap, mend_scope *scope)
+{
+    const mend_driver *driver = heap->driver;
+    if (driver->exchange_capture_mode(driver, &scope->mode) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+    if (driver->context_pop(driver) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+}

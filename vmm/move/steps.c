@@ -1,0 +1,70 @@
+#include "move/steps.h"
+
+/* A lack of memory in disguise, which some drivers overcome by themselves after a moment: it is
+ * asked again so often, after ever longer pauses, without the lock. */
+enum { NOT_READY_TRIES = 4 };
+#define FIRST_PAUSE_NS UINT64_C(1000000)
+
+static bool try_again(mend_heap *heap, mend_status status, int *tries)
+{
+    if (status != MEND_DRIVER_NOT_READY || ++*tries == NOT_READY_TRIES) {
+        return false;
+    }
+    heap->driver->pause(heap->driver, FIRST_PAUSE_NS << (*tries - 1));
+    return true;
+}
+
+mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk)
+{
+    const mend_driver *driver = heap->driver;
+    mend_status status;
+    int tries = 0;
+    do {
+        status = driver->map(driver, address, chunk->size_bytes, 0, chunk->handle);
+    } while (try_again(heap, status, &tries));
+    return status;
+}
+
+mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                               const int *devices, int device_count)
+{
+    const mend_driver *driver = heap->driver;
+    mend_status status;
+    int tries = 0;
+    do {
+        status = driver->set_access(driver, address, size_bytes, devices, device_count);
+    } while (try_again(heap, status, &tries));
+    return status;
+}
+
+mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices,
+                              heap->allowed.count);
+}
+
+void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
+{
+    uint64_t size_bytes = chunk->size_bytes;
+    if (mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    } else {
+        heap->chunks.created--;
+        heap->chunks.created_bytes -= size_bytes;
+        heap->chunks.released--;
+    }
+}
+
+void mend_step_note_peaks(mend_heap *heap)
+{
+    mend_heap_counters *counters = &heap->counters;
+    counters->peak_reserved_bytes =
+        mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
+    counters->peak_mappings = mend_max_u64(counters->peak_mappings, mend_heap_mappings(heap));
+    counters->peak_chunks = mend_max_u64(counters->peak_chunks, heap->chunks.all.count);
+    for (int i = 0; i < MEND_ZONE_COUNT; i++) {
+        mend_zone_counters *zone = &counters->zone[i];
+        zone->peak_reserved_bytes =
+            mend_max_u64(zone->peak_reserved_bytes, zone->live_bytes + heap->zones[i].free_bytes);
+    }
+}

@@ -1,0 +1,187 @@
+/*
+ * Giving memory back: empty, idle chunks return to the driver, the largest first, and so do
+ * reservations in which nothing is left.
+ */
+#include "move/trim.h"
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "move/attainable.h"
+#include "move/remap.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "physical/fence.h"
+#include "policy/headroom.h"
+
+static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unmap)
+{
+    if (chunk->address == 0 || !may_unmap) {
+        return chunk->address == 0;
+    }
+    mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, MEND_STREAM_UNKNOWN,
+                                false);
+}
+
+/* Records and polls the fences of all streams, so that what is idle is known to be. */
+static mend_result refresh_fences(mend_heap *heap)
+{
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
+        mend_result result = mend_streams_close_epoch(&heap->streams, i);
+        if (result != MEND_OK) {
+            return result;
+        }
+    }
+    mend_streams_poll(&heap->streams);
+    return MEND_OK;
+}
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while trimming");
+}
+
+/* Takes a chunk out of the layout; its mapping waits in the retired ones for the next flush. */
+static void withdraw(mend_heap *heap, mend_chunk *chunk)
+{
+    if (chunk->address == 0) {
+        return;
+    }
+    uint64_t address = chunk->address;
+    mend_waits waits = {0};
+    mend_layout_detach(heap, chunk, &waits);
+    mend_retire_mapping(heap, chunk, address, &waits);
+}
+
+/* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
+ * are listed by next_picked. */
+static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap,
+                                   mend_chunk **withdrawn)
+{
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
+    *withdrawn = NULL;
+    while (at != NULL && reserved_bytes > keep_bytes) {
+        mend_chunk *smaller =
+            mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
+        if (can_withdraw(heap, at, may_unmap)) {
+            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+                return no_host_memory();
+            }
+            withdraw(heap, at);
+            at->next_picked = *withdrawn;
+            *withdrawn = at;
+            reserved_bytes -= at->size_bytes;
+        }
+        at = smaller;
+    }
+    return MEND_OK;
+}
+
+/* An idle chunk is still mapped after a flush: why. */
+static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_status refused = heap->unmap_refused;
+    return refused != MEND_DRIVER_OK
+               ? mend_fail_driver(mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST
+                                                                : MEND_ERROR_DRIVER,
+                                  mend_driver_call_name(MEND_CALL_unmap), refused,
+                                  heap->driver->status_name(heap->driver, refused),
+                                  "a free chunk of %llu bytes could not be unmapped",
+                                  (unsigned long long)size_bytes)
+               : no_host_memory();
+}
+
+/* Releases what was withdrawn and is mapped nowhere any more. The rest stays, as free memory. */
+static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
+{
+    mend_result result = MEND_OK;
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    *released_bytes = 0;
+    while (withdrawn != NULL) {
+        mend_chunk *next = withdrawn->next_picked;
+        uint64_t size_bytes = withdrawn->size_bytes;
+        mend_retired *left = mend_retire_holds(heap, withdrawn->handle);
+        if (left == NULL) {
+            mend_status status = mend_chunk_release(&heap->chunks, withdrawn);
+            if (status == MEND_DRIVER_OK) {
+                *released_bytes += size_bytes;
+            } else {
+                result = mend_driver_refused(heap, MEND_CALL_release, status);
+            }
+        } else if ((heap->unmap_refused != MEND_DRIVER_OK || heap->unmap_lacked_nodes) &&
+                   mend_waits_settle(mend_heap_wait_env(heap), &left->waits)) {
+            result = not_unmapped(heap, size_bytes);
+        }
+        withdrawn = next;
+    }
+    return result;
+}
+
+/* Of those that the last plan would not use; NULL where there is none. */
+static mend_chunk *smallest_idle(mend_heap *heap, uint64_t least_bytes, bool may_unmap)
+{
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, least_bytes, 0);
+    while (at != NULL && (at->picked == heap->plan_number || !can_withdraw(heap, at, may_unmap))) {
+        at = mend_chunk_empty_next(at);
+    }
+    return at;
+}
+
+mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes, bool *released)
+{
+    *released = false;
+    bool is_captured = false;
+    mend_result result = refresh_fences(heap);
+    if (result == MEND_OK) {
+        result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    }
+    mend_chunk *chunk = NULL;
+    if (result == MEND_OK && mend_layout_reserve(heap, 1) && mend_retire_reserve(heap, 1)) {
+        chunk = smallest_idle(heap, least_bytes, !is_captured);
+    }
+    if (chunk != NULL) {
+        uint64_t released_bytes;
+        withdraw(heap, chunk);
+        chunk->next_picked = NULL;
+        result = release_chunks(heap, chunk, &released_bytes);
+        *released = released_bytes > 0;
+    }
+    return mend_heap_lost_by(heap) != MEND_DRIVER_OK ? result : MEND_OK;
+}
+
+bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
+{
+    uint64_t taken_bytes = heap->space.taken_bytes;
+    uint64_t address_bytes = heap->space.address_bytes;
+    bool is_captured = false;
+    mend_chunk *withdrawn;
+    if (refresh_fences(heap) == MEND_OK &&
+        mend_streams_find_capture(&heap->streams, asking, &is_captured) == MEND_OK) {
+        withdraw_chunks(heap, 0, !is_captured, &withdrawn);
+        mend_retire_flush(heap, asking);
+    }
+    mend_space_trim(&heap->space, 0);
+    return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
+}
+
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    mend_remap_try(heap); /* what is missing may be free by now */
+    mend_result result = refresh_fences(heap);
+    if (result != MEND_OK) {
+        return result;
+    }
+    bool is_captured = false;
+    result = mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    mend_chunk *withdrawn;
+    mend_result withdraw_result = withdraw_chunks(heap, keep_bytes, !is_captured, &withdrawn);
+    result = release_chunks(heap, withdrawn, released_bytes);
+    mend_headroom_forget(heap);
+    mend_space_trim_but_oldest(&heap->space);
+    return withdraw_result != MEND_OK ? withdraw_result : result;
+}

@@ -1,0 +1,188 @@
+#include "policy/budget.h"
+
+#include <assert.h>
+
+/* Room is ample while so much of the limit is not reserved, unless the pool is told otherwise. The
+ * front of what this and the figures below cost and gain is in docs/benchmarks.md. */
+enum { LOW_PRESSURE_ROOM_PERCENT = 95 };
+
+/* Memory is tight once all but so much of the limit was in use; or all but NEAR_PERCENT, and
+ * TRAPPED_PERCENT of it trapped beside live blocks. */
+enum { FULL_PERCENT = 2, NEAR_PERCENT = 10, TRAPPED_PERCENT = 2 };
+
+/* A window lasts until so many times the limit was allocated: longer than a step of a program. */
+enum { LIMITS_OF_WINDOW = 4 };
+
+/* No more than this part of the limit is kept to copy to. */
+enum { KEPT_PARTS_OF_LIMIT = 16 };
+
+/* A chunk of the large zone is a power of two near 1/256 of the limit, up to this where several
+ * requests share it, and while memory is ample up to that where it is what one request lacks. */
+#define LARGEST_CHUNK_BYTES      (128 * MEND_MIB)
+#define LARGEST_LONE_CHUNK_BYTES (256 * MEND_MIB)
+enum { CHUNKS_OF_LIMIT = 256 };
+
+/* The same for the small zone. */
+#define SMALL_CHUNK_BYTES (8 * MEND_MIB)
+
+/* A page of a pool is a power of two near this part of the limit, and at least one of the device.
+ */
+enum { PAGES_OF_LIMIT = 4096 };
+
+static uint64_t percent_of(uint64_t bytes, uint64_t percent)
+{
+    return bytes / 100 * percent + bytes % 100 * percent / 100;
+}
+
+/* The limit, less what is kept for compactions. */
+static uint64_t limit_of_requests(const mend_heap *heap)
+{
+    uint64_t limit = mend_budget_limit(heap);
+    uint64_t kept = mend_budget_kept_bytes(heap);
+    return limit > kept ? limit - kept : 0;
+}
+
+uint64_t mend_budget_room_bytes(const mend_heap *heap)
+{
+    uint64_t limit = limit_of_requests(heap);
+    uint64_t reserved = heap->chunks.reserved_bytes;
+    return limit > reserved ? limit - reserved : 0;
+}
+
+uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t limit = limit_of_requests(heap);
+    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    assert(wanted > limit);
+    return wanted - limit;
+}
+
+bool mend_budget_is_roomy(const mend_heap *heap)
+{
+    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / 2;
+}
+
+static bool is_near(const mend_heap *heap, uint64_t used_bytes)
+{
+    uint64_t limit = mend_budget_limit(heap);
+    return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
+}
+
+mend_pressure mend_budget_pressure(const mend_heap *heap)
+{
+    const mend_usage_peaks *peaks = &heap->usage_peaks;
+    uint64_t limit = mend_budget_limit(heap);
+    uint64_t wanted = heap->config.low_pressure_percent;
+    uint64_t low_pressure_bytes =
+        percent_of(limit, wanted != 0 ? wanted : LOW_PRESSURE_ROOM_PERCENT);
+    if (mend_budget_room_bytes(heap) > low_pressure_bytes) {
+        return MEND_PRESSURE_LOW;
+    }
+    uint64_t used = mend_max_u64(peaks->used_bytes[0], peaks->used_bytes[1]);
+    uint64_t trapped = mend_max_u64(peaks->trapped_bytes[0], peaks->trapped_bytes[1]);
+    bool is_full = used >= limit - percent_of(limit, FULL_PERCENT);
+    bool traps_much = is_near(heap, used) && trapped >= percent_of(limit, TRAPPED_PERCENT);
+    return is_full || traps_much ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
+}
+
+void mend_budget_note_use(mend_heap *heap)
+{
+    mend_usage_peaks *peaks = &heap->usage_peaks;
+    uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+    if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
+        *peaks = (mend_usage_peaks){
+            .used_bytes = {0, peaks->used_bytes[0]},
+            .trapped_bytes = {0, peaks->trapped_bytes[0]},
+            .window_start_bytes = allocated,
+        };
+    }
+    peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
+    if (is_near(heap, used)) {
+        uint64_t trapped = used - heap->counters.live_bytes;
+        peaks->trapped_bytes[0] = mend_max_u64(peaks->trapped_bytes[0], trapped);
+    }
+}
+
+static bool is_below_limit(const mend_heap *heap)
+{
+    return mend_budget_limit(heap) < heap->config.limit_bytes;
+}
+
+void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
+{
+    mend_shortage *shortage = &heap->shortage;
+    bool is_least = shortage->refused_bytes == 0 || create_bytes < shortage->refused_bytes;
+    shortage->refused_bytes = is_least ? create_bytes : shortage->refused_bytes;
+}
+
+void mend_budget_note_shortage(mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t reserved = heap->chunks.reserved_bytes;
+    uint64_t limit = heap->config.limit_bytes;
+    if (limit < reserved || create_bytes > limit - reserved || !is_below_limit(heap)) {
+        return;
+    }
+    mend_budget_note_lack(heap, create_bytes);
+}
+
+/* ---- sizes of chunks and pages ----------------------------------------------------------------
+ */
+
+static uint64_t part_of_limit(const mend_heap *heap, uint64_t most_bytes)
+{
+    uint64_t part = heap->config.limit_bytes / CHUNKS_OF_LIMIT + 1;
+    return mend_min_u64(mend_power_of_two_floor(part), most_bytes);
+}
+
+uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
+{
+    uint64_t bytes = part_of_limit(heap, LARGEST_CHUNK_BYTES);
+    if (zone == MEND_ZONE_SMALL) {
+        uint64_t wanted = heap->config.small_chunk_bytes;
+        bytes = wanted != 0 ? wanted : mend_min_u64(bytes, SMALL_CHUNK_BYTES);
+    } else if (heap->config.chunk_bytes != 0) {
+        bytes = heap->config.chunk_bytes;
+    }
+    return mend_align_up(bytes, heap->device.granularity_bytes);
+}
+
+/* The size of the chunks that hold what a large request lacks. */
+uint64_t mend_budget_lone_chunk(const mend_heap *heap)
+{
+    uint64_t page = heap->device.granularity_bytes;
+    uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
+    if (heap->config.chunk_bytes != 0) {
+        return usual;
+    }
+    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW
+               ? mend_align_up(part_of_limit(heap, LARGEST_LONE_CHUNK_BYTES), page)
+               : mend_align_up(usual / 2, page);
+}
+
+/* What is created while memory is scarce ends with such a page: one of the device, or of a large
+ * limit a small part. Smaller ones would cost calls and gain next to nothing. */
+uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t page = heap->device.granularity_bytes;
+    if (request->zone != MEND_ZONE_LARGE || mend_budget_pressure(heap) != MEND_PRESSURE_HIGH) {
+        return page;
+    }
+    uint64_t part = mend_power_of_two_floor(heap->config.limit_bytes / PAGES_OF_LIMIT + 1);
+    uint64_t most = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
+    return mend_align_up(mend_min_u64(part, most), page);
+}
+
+uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)
+{
+    uint64_t part = mend_align_down(heap->config.limit_bytes / KEPT_PARTS_OF_LIMIT,
+                                    heap->device.granularity_bytes);
+    return mend_min_u64(part, mend_budget_usual_chunk(heap, MEND_ZONE_LARGE));
+}
+
+uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)
+{
+    bool keeps_empty = request->zone == MEND_ZONE_LARGE && !request->may_break &&
+                       mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
+    return keeps_empty ? heap->device.granularity_bytes : UINT64_MAX;
+}

@@ -1,0 +1,151 @@
+#include "policy/fit.h"
+
+#include "policy/budget.h"
+#include "policy/plan.h"
+
+/* How many runs that fit are looked at for one the stream may use. */
+enum { FIT_TRIES = 24 };
+
+/* When memory is scarce: how many runs are compared, and up to how many times the request's size. A
+ * larger run is not worth being broken for the sake of a chunk, unless memory is tight
+ * (docs/benchmarks.md). */
+typedef struct keep_empty_bounds {
+    int tries;
+    uint64_t size_factor;
+} keep_empty_bounds;
+static const keep_empty_bounds bounds_when_high = {.tries = 8, .size_factor = 4};
+static const keep_empty_bounds bounds_when_critical = {.tries = FIT_TRIES,
+                                                       .size_factor = UINT64_MAX};
+
+static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run, uint64_t address)
+{
+    return address >= run->address && address + request->size_bytes <= mend_run_end(run) &&
+           mend_layout_is_ready(heap, run, address, request->size_bytes, request->stream,
+                                request->behind_wait);
+}
+
+static mend_fit best_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
+                         uint64_t largest_bytes)
+{
+    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
+    for (int tries = 0; run != NULL && tries < FIT_TRIES && run->size_bytes <= largest_bytes;
+         tries++) {
+        uint64_t start = mend_align_up(run->address, request->alignment_bytes);
+        if (is_ready(heap, request, run, start)) {
+            return (mend_fit){run, start};
+        }
+        run = mend_layout_run_larger(run);
+    }
+    return (mend_fit){0};
+}
+
+/* What a block at a place would do to empty chunks. */
+typedef struct breakage {
+    uint64_t pinned_bytes; /* their sizes */
+    uint64_t wasted_bytes; /* of these, beside the block */
+} breakage;
+
+static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t address,
+                            uint64_t size_bytes)
+{
+    breakage broken = {0};
+    uint64_t end = address + size_bytes;
+    const mend_chunk *chunk = mend_run_chunk_at(heap, run, address);
+    for (;;) {
+        uint64_t chunk_end = chunk->address + chunk->size_bytes;
+        if (mend_chunk_is_empty(chunk)) {
+            uint64_t before = address > chunk->address ? address - chunk->address : 0;
+            uint64_t behind = chunk_end > end ? chunk_end - end : 0;
+            broken.pinned_bytes += chunk->size_bytes;
+            broken.wasted_bytes += before + behind;
+        }
+        if (chunk_end >= end) {
+            return broken;
+        }
+        chunk = mend_chunk_next(chunk);
+    }
+}
+
+/* Compares both ends of the smallest runs that fit, by the empty chunks they would pin. What
+ * breaks more of them than allowed is left out. */
+static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
+                               keep_empty_bounds bounds, uint64_t allowed_bytes)
+{
+    mend_fit best = {0};
+    uint64_t least_bytes = UINT64_MAX;
+    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
+    for (int tries = 0; run != NULL && tries < bounds.tries && least_bytes > 0 &&
+                        run->size_bytes / bounds.size_factor <= request->size_bytes;
+         tries++) {
+        uint64_t ends[] = {
+            mend_align_up(run->address, request->alignment_bytes),
+            mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes)};
+        for (int i = 0; i < 2 && least_bytes > 0; i++) {
+            if (is_ready(heap, request, run, ends[i])) {
+                breakage broken = breakage_at(heap, run, ends[i], request->size_bytes);
+                if (broken.wasted_bytes <= allowed_bytes && broken.pinned_bytes < least_bytes) {
+                    least_bytes = broken.pinned_bytes;
+                    best = (mend_fit){run, ends[i]};
+                }
+            }
+        }
+        run = mend_layout_run_larger(run);
+    }
+    return best;
+}
+
+mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_number,
+                       uint64_t largest_bytes)
+{
+    const mend_zone *zone = &heap->zones[zone_number];
+    if (request->zone == MEND_ZONE_LARGE) {
+        mend_pressure pressure = mend_budget_pressure(heap);
+        bool is_critical = pressure == MEND_PRESSURE_CRITICAL;
+        mend_fit fit = {0};
+        if (is_critical) {
+            fit = keep_empty_fit(heap, request, zone, bounds_when_critical,
+                                 mend_budget_waste_allowed(heap, request));
+        } else if (pressure == MEND_PRESSURE_HIGH) {
+            fit = keep_empty_fit(heap, request, zone, bounds_when_high, UINT64_MAX);
+        }
+        if (fit.run != NULL || (is_critical && !request->may_break)) {
+            return fit;
+        }
+    }
+    return best_fit(heap, request, zone, largest_bytes);
+}
+
+/* Whether the run has a stretch that is ready and large enough, and where. */
+static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run *run,
+                         uint64_t *address)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    uint64_t start = run->address;
+    mend_layout_tidy(heap, run);
+    for (const mend_span *span = run->first;; span = span->next) {
+        uint64_t end = mend_span_end(span);
+        if (!mend_waits_are_ready(room, &span->waits, request->stream, request->behind_wait)) {
+            start = end;
+        }
+        *address = mend_align_up(start, request->alignment_bytes);
+        if (*address < end && end - *address >= request->size_bytes) {
+            return true;
+        }
+        if (span == run->last) {
+            return false;
+        }
+    }
+}
+
+mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone_number)
+{
+    const mend_zone *zone = &heap->zones[zone_number];
+    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
+    for (; run != NULL; run = mend_layout_run_larger(run)) {
+        uint64_t address;
+        if (find_stretch(heap, request, run, &address)) {
+            return (mend_fit){run, address};
+        }
+    }
+    return (mend_fit){0};
+}

@@ -1,0 +1,79 @@
+#include "policy/headroom.h"
+
+#include "policy/budget.h"
+
+/* So much more than was live at most may be reserved to spare moves: at any time, and once the
+ * moves of this window are worth it. */
+enum { HEADROOM_PERCENT = 4, MOST_HEADROOM_PERCENT = 50 };
+
+/* So much of the limit is never spent on it. */
+enum { KEPT_PERCENT = 2 };
+
+/* Moving a chunk (to map it, allow access and unmap it) costs the driver about as much as creating
+ * so many bytes (docs/formats/costs.md). */
+#define BYTES_WORTH_A_MOVE (32 * MEND_MIB)
+
+/* A window lasts until so many times what is reserved was allocated. Moves that are rarer than that
+ * are no reason to create anything. */
+enum { RESERVES_OF_WINDOW = 64 };
+
+void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
+{
+    mend_headroom *headroom = &heap->headroom;
+    uint64_t live = heap->counters.live_bytes + size_bytes;
+    uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+    if (live <= heap->config.limit_bytes) { /* what asks for more than that tries its luck */
+        headroom->most_live_bytes = mend_max_u64(headroom->most_live_bytes, live);
+    }
+    if ((allocated - headroom->window_start_bytes) / RESERVES_OF_WINDOW >
+        heap->chunks.reserved_bytes) {
+        headroom->window_start_bytes = allocated;
+        headroom->moved_chunks = 0;
+        headroom->was_refused = false;
+    }
+}
+
+void mend_headroom_note_moves(mend_heap *heap, uint64_t chunk_count)
+{
+    heap->headroom.moved_chunks += chunk_count;
+}
+
+/* The last of the limit is left to requests that lack memory. */
+static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
+{
+    uint64_t kept = mend_budget_limit(heap) / 100 * KEPT_PERCENT;
+    return mend_budget_room_bytes(heap) >= create_bytes + kept;
+}
+
+bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
+{
+    const mend_headroom *headroom = &heap->headroom;
+    uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
+    uint64_t live = headroom->most_live_bytes;
+    if (headroom->was_refused || !leaves_enough(heap, create_bytes) ||
+        mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
+        return false;
+    }
+    bool is_paid =
+        mend_budget_is_roomy(heap) && headroom->moved_chunks * BYTES_WORTH_A_MOVE >= wanted;
+    return wanted <= live + live / 100 * (is_paid ? MOST_HEADROOM_PERCENT : HEADROOM_PERCENT);
+}
+
+void mend_headroom_note_creation(mend_heap *heap)
+{
+    mend_headroom *headroom = &heap->headroom;
+    uint64_t live = headroom->most_live_bytes;
+    if (heap->chunks.reserved_bytes > live + live / 100 * HEADROOM_PERCENT) {
+        headroom->moved_chunks = 0; /* spent */
+    }
+}
+
+void mend_headroom_note_refusal(mend_heap *heap)
+{
+    heap->headroom.was_refused = true;
+}
+
+void mend_headroom_forget(mend_heap *heap)
+{
+    heap->headroom.most_live_bytes = heap->counters.live_bytes;
+}

@@ -1,0 +1,56 @@
+/*
+ * Pressure: what is tried when a pool finds no room by itself, before the host waits for the GPU.
+ * Other pools of the device give back what lies idle; the callbacks of the program free what it can
+ * do without. No lock is held meanwhile.
+ */
+#ifndef MEND_POOL_CALLBACKS_H
+#define MEND_POOL_CALLBACKS_H
+
+#include "layout/state.h"
+#include <pthread.h>
+
+#include "base/list.h"
+#include "base/mutex.h"
+#include "mend/mend.h"
+
+/* One thread's way through the callbacks, on its stack. */
+typedef struct mend_callback_round {
+    mend_list link;
+    uint64_t number;
+} mend_callback_round;
+
+/* One run of a callback, on the stack of the thread that calls it. */
+typedef struct mend_callback_run {
+    mend_list link;
+    pthread_t thread;
+} mend_callback_run;
+
+typedef struct mend_callback_entry {
+    mend_list link;
+    mend_pressure_callback callback;
+    void *context;
+    uint64_t number; /* grows with every entry that is added */
+    mend_list runs;  /* under way; the entry stays in the list until there are none */
+    bool is_removed; /* not to be called any more */
+} mend_callback_entry;
+
+/* Guarded by the `state` lock of the pool's heap. */
+typedef struct mend_pressure {
+    mend_list entries;      /* in the order they were added */
+    mend_list rounds;       /* under way, in the order they began */
+    mend_condition changed; /* a run or a round ended */
+    uint64_t last_entry;
+    uint64_t last_round;
+    uint64_t calls;
+    uint64_t peer_pool_trims;
+} mend_pressure;
+
+void mend_callbacks_init(mend_pressure *pressure);
+void mend_callbacks_destroy(mend_pressure *pressure);
+
+/* An allocation by all means, errors as mend_alloc. The `state` lock is held, and let go of where
+ * no free memory fits. */
+mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
+                                mend_order order, void **pointer);
+
+#endif

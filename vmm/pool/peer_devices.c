@@ -1,0 +1,59 @@
+#include "pool/peer_devices.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "move/access.h"
+
+mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info)
+{
+    uint64_t asked = config->peers == MEND_PEERS_NONE ? 0 : config->peers;
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        bool is_asked = i != config->device && (asked >> i & 1) != 0;
+        if (is_asked && (info->peers >> i & 1) == 0) {
+            return mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                             "mend_pool_config.peers names device %d, which cannot reach the "
+                             "memory of device %d",
+                             i, config->device);
+        }
+    }
+    return MEND_OK;
+}
+
+/* The pool lets the device use its memory, if it is to and the device can. */
+static mend_result let_use(mend_pool *pool, int device)
+{
+    bool can_reach = (pool->heap.device.peers >> device & 1) != 0;
+    if (!pool->meets_peers || !can_reach) {
+        return MEND_OK;
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    return mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
+}
+
+static mend_result meet(mend_pool *pool, mend_pool *other)
+{
+    mend_result result = let_use(pool, other->device);
+    mend_result there = let_use(other, pool->device);
+    if (there != MEND_OK && there != MEND_ERROR_DEVICE_LOST) { /* what is lost nobody uses */
+        result = result == MEND_OK ? there : result;
+    }
+    return result;
+}
+
+mend_result mend_peer_devices_meet(mend_pool *pool)
+{
+    mend_result result = MEND_OK;
+    for (int i = 0; i < MEND_DEVICE_LIMIT && result == MEND_OK; i++) {
+        uint64_t cursor = 0;
+        mend_process_member *member = NULL;
+        while (i != pool->device && result == MEND_OK &&
+               (member = mend_process_visit_next(pool->driver, i, &cursor)) != NULL) {
+            result = meet(pool, MEND_CONTAINER_OF(member, mend_pool, member));
+            mend_process_visit_end(member);
+        }
+    }
+    return result;
+}

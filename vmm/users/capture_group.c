@@ -1,0 +1,129 @@
+#include "users/capture_group.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "move/scope.h"
+#include "physical/fence.h"
+
+#define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
+
+/* What a group and the driver share: whoever is the last to have it frees it. The driver may come
+ * in any thread, and long after the pool has gone. */
+typedef struct mend_capture_end {
+    atomic_bool has_come;
+    atomic_int owners;
+} mend_capture_end;
+
+static void leave(mend_capture_end *end)
+{
+    if (atomic_fetch_sub(&end->owners, 1) == 1) {
+        free(end);
+    }
+}
+
+static void hear(void *context)
+{
+    mend_capture_end *end = context;
+    atomic_store(&end->has_come, true);
+    leave(end);
+}
+
+void mend_capture_group_free(mend_group *group)
+{
+    if (group->end != NULL) {
+        leave(group->end);
+    }
+    free(group);
+}
+
+static mend_result no_host_memory(void)
+{
+    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the memory of a capture");
+}
+
+/* The driver will tell when the graph is no more. */
+static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture_end *end)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_status status = heap->driver->capture_keep(heap->driver, stream, hear, end);
+    if (status != MEND_DRIVER_OK) {
+        result = mend_driver_refused(heap, MEND_CALL_capture_keep, status);
+    }
+    mend_scope_close(heap, &scope);
+    return result;
+}
+
+static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
+{
+    mend_group *group = malloc(sizeof(*group));
+    mend_capture_end *end = malloc(sizeof(*end));
+    if (group == NULL || end == NULL) {
+        free(group);
+        free(end);
+        return no_host_memory();
+    }
+    atomic_init(&end->has_come, false);
+    atomic_init(&end->owners, 2);
+    mend_result result = ask_for_end(heap, order.stream, end);
+    if (result != MEND_OK) {
+        free(group);
+        free(end);
+        return result;
+    }
+    mend_group_enter(heap, group, NULL);
+    group->number |= MEND_GROUP_OF_CAPTURE;
+    group->capture = order.capture;
+    group->end = end;
+    heap->capture_count++;
+    *made = group;
+    return MEND_OK;
+}
+
+mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t *number)
+{
+    mend_group *found = NULL;
+    mend_list *end = &heap->groups;
+    for (mend_list *at = end->next; at != end && found == NULL; at = at->next) {
+        found = GROUP_OF(at)->capture == order.capture ? GROUP_OF(at) : NULL;
+    }
+    mend_result result = found != NULL ? MEND_OK : make(heap, order, &found);
+    if (result == MEND_OK) {
+        *number = found->number;
+    }
+    return result;
+}
+
+void mend_capture_groups_collect_all(mend_heap *heap)
+{
+    mend_list *end = &heap->groups;
+    for (mend_list *at = end->next, *next; at != end; at = next) {
+        next = at->next;
+        mend_group *group = GROUP_OF(at);
+        if (group->end != NULL && atomic_load(&group->end->has_come)) {
+            mend_streams_end_group(&heap->streams, group->number);
+            mend_streams_release_group(&heap->streams, group->number);
+            mend_group_drop(heap, group);
+            mend_capture_group_free(group);
+            heap->capture_count--;
+        }
+    }
+}
+
+mend_result mend_capture_groups_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
+                                            bool *has_graphs, bool *waited)
+{
+    mend_result result = mend_streams_wait_oldest(&heap->streams, asking, with_asking, waited);
+    if (result == MEND_OK && !*waited && *has_graphs) {
+        *has_graphs = false;
+        result = mend_streams_wait_context(&heap->streams, asking);
+        *waited = result == MEND_OK;
+    }
+    mend_capture_groups_collect(heap);
+    return result;
+}

@@ -1,0 +1,59 @@
+/* Streams that end: the program tells of it, and the pool asks about them no more. */
+#include "base/error.h"
+#include "move/scope.h"
+#include "physical/capture.h"
+#include "physical/fence.h"
+#include "users/users.h"
+
+/* A stream that the pool knows from groups alone must not be forgotten in its capture either. */
+static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)
+{
+    const uint32_t index = mend_streams_lookup_captured(&heap->streams, stream);
+    if (index == MEND_STREAM_UNKNOWN) {
+        return MEND_OK;
+    }
+    mend_scope scope;
+    mend_reach reach = MEND_REACH_GONE;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result == MEND_OK) {
+        result = mend_streams_reach(&heap->streams, index, &reach);
+        mend_scope_close(heap, &scope);
+    }
+    return result == MEND_OK && reach == MEND_REACH_CAPTURED
+               ? mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured", (void *)stream)
+               : result;
+}
+
+mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
+{
+    uint32_t index;
+    mend_result result = MEND_OK;
+    if (!mend_streams_handle_suffices(&heap->streams, stream)) {
+        result = mend_users_find_stream(heap, stream, 0, &index);
+    } else if ((index = mend_streams_lookup(&heap->streams, stream, 0)) == MEND_STREAM_UNKNOWN) {
+        result = check_captures_of_groups(heap, stream);
+        if (result == MEND_OK) {
+            mend_streams_watch_no_more(&heap->streams, stream);
+            mend_streams_leave_groups(&heap->streams, stream, 0);
+        }
+        return result;
+    }
+    mend_scope scope;
+    result = result == MEND_OK ? mend_scope_open(heap, &scope) : result;
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint64_t id = heap->streams.items[index].id;
+    /* One last fence, for what was freed and for blocks that are still in use on the stream. */
+    mend_streams_stamp(&heap->streams, index, 0);
+    result = mend_streams_forget(&heap->streams, index);
+    if (result == MEND_OK) {
+        mend_streams_await_calls(&heap->streams, index, &heap->state);
+    }
+    mend_scope_close(heap, &scope);
+    if (result == MEND_OK) {
+        mend_streams_watch_no_more(&heap->streams, stream);
+        mend_streams_leave_groups(&heap->streams, stream, id);
+    }
+    return result;
+}

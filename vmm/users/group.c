@@ -1,0 +1,107 @@
+#include "users/group.h"
+
+#include "move/scope.h"
+#include "physical/fence.h"
+#include "users/users.h"
+
+#define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
+
+void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
+{
+    *group = (mend_group){.pool = pool, .number = ++heap->last_group};
+    mend_list_init(&group->watch.link);
+    mend_list_append(&heap->groups, &group->link);
+    heap->group_count++;
+}
+
+static bool takes(const mend_group *group, mend_stream stream)
+{
+    mend_stream taken = group->watch.handle;
+    bool is_legacy = stream == NULL || stream == MEND_STREAM_LEGACY;
+    bool takes_legacy = taken == NULL || taken == MEND_STREAM_LEGACY;
+    return taken == MEND_EVERY_STREAM || taken == stream || (is_legacy && takes_legacy);
+}
+
+uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
+{
+    const mend_list *end = &heap->groups;
+    for (const mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
+        if (takes(GROUP_OF(at), stream)) {
+            return GROUP_OF(at)->number;
+        }
+    }
+    return 0;
+}
+
+bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
+{
+    uint32_t owner = 0;
+    for (const mend_wait *at = span->of_group ? span->waits.others : NULL; at != NULL;
+         at = at->next) {
+        owner = at->stamp.epoch == 0 ? heap->streams.items[at->stamp.stream].group : owner;
+    }
+    return owner == number;
+}
+
+void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun)
+{
+    mend_list_remove(&group->link);
+    mend_list_remove(&group->watch.link);
+    atomic_fetch_add_explicit(&heap->begun_count, is_begun ? 1u : UINT_MAX, memory_order_relaxed);
+    group->is_begun = is_begun;
+    group->watch.handle = stream;
+    if (is_begun) {
+        mend_list_insert_after(&heap->groups, &group->link);
+        mend_list_append(&heap->streams.watches, &group->watch.link);
+    } else {
+        mend_list_append(&heap->groups, &group->link);
+    }
+}
+
+void mend_group_watch_again(mend_heap *heap, uint32_t number)
+{
+    for (const mend_list *at = heap->groups.next; at != &heap->groups; at = at->next) {
+        mend_group *group = GROUP_OF(at);
+        if (group->number == number && group->is_begun && mend_list_is_empty(&group->watch.link)) {
+            mend_list_append(&heap->streams.watches, &group->watch.link);
+        }
+    }
+}
+
+/* Records what stands for the group's use of its memory, on the stream that is behind it. */
+static mend_result close_on(mend_heap *heap, const mend_group *group, mend_stream stream)
+{
+    uint32_t recorder;
+    mend_result result = mend_users_find_stream(heap, stream, 0, &recorder);
+    mend_scope scope;
+    if (result == MEND_OK) {
+        result = mend_scope_open(heap, &scope);
+    }
+    if (result == MEND_OK) {
+        result = mend_streams_close_group(&heap->streams, group->number, recorder);
+        mend_scope_close(heap, &scope);
+    }
+    return result;
+}
+
+mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream)
+{
+    mend_streams *streams = &heap->streams;
+    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
+        if (streams->items[i].group == group->number) {
+            mend_streams_stamp(streams, i, 0); /* for the sake of blocks still live */
+        }
+    }
+    mend_result result = stream == MEND_NO_STREAM ? MEND_OK : close_on(heap, group, stream);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_streams_release_group(&heap->streams, group->number);
+    return MEND_OK;
+}
+
+void mend_group_drop(mend_heap *heap, mend_group *group)
+{
+    mend_list_remove(&group->link);
+    heap->group_count--;
+}

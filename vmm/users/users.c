@@ -1,0 +1,50 @@
+#include "users/users.h"
+
+#include "base/process.h"
+#include "move/scope.h"
+#include "physical/fence.h"
+#include "physical/slots.h"
+
+void mend_users_record_fence(mend_heap *heap, uint32_t stream)
+{
+    mend_thread_error error_before;
+    mend_process_keep_error(&error_before);
+    mend_result result = mend_streams_close_named(&heap->streams, stream);
+    if (result != MEND_OK) {
+        mend_driver_work_around(heap, result);
+        mend_process_put_error_back(&error_before);
+    }
+}
+
+/* A place where no thread but one that makes room works with a slot that nothing keeps. */
+static void collect_slots(mend_heap *heap)
+{
+    if (heap->streams.wants_collection && mend_mutex_try_lock(&heap->grow)) {
+        mend_slots_collect(&heap->streams);
+        mend_mutex_unlock(&heap->grow);
+    }
+}
+
+/* Whose slot stays while its fence is recorded, for the lock is let go of. */
+static void record_found(mend_heap *heap, uint32_t stream)
+{
+    heap->streams.items[stream].calls++;
+    mend_users_record_fence(heap, stream);
+    mend_streams_end_call(&heap->streams, stream);
+}
+
+mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t group,
+                                    uint32_t *index)
+{
+    collect_slots(heap);
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result == MEND_OK) {
+        result = mend_streams_find(&heap->streams, stream, group, index);
+        if (result == MEND_OK && heap->streams.verify) {
+            record_found(heap, *index);
+        }
+        mend_scope_close(heap, &scope);
+    }
+    return result;
+}
