@@ -2,14 +2,13 @@
  * One story that makes every call of the driver's table, and of the simulated device beside it,
  * told again and again: each time another of its host allocations fails, or another of its calls is
  * refused. The call says so, is made once more and succeeds, and at the end nothing is left; by the
- * device alone and through the decorators that trace and check.
+ * device alone and through the decorator that traces.
  */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/align.h"
-#include "driver/checked.h"
 #include "driver/traced.h"
 #include "mend/mend_sim.h"
 #include "tests/support/host_memory.h"
@@ -28,9 +27,7 @@ typedef struct story {
     unsigned failures;
     mend_sim *sim;
     mend_driver *traced;
-    mend_driver *checked;
     const mend_driver *driver; /* the outermost */
-    unsigned breaches;
     mend_context context;
     mend_stream stream;
     mend_stream blocking;
@@ -38,13 +35,6 @@ typedef struct story {
     uint64_t address; /* of a reservation of two pages, the first mapped */
     mend_chunk_handle chunk;
 } story;
-
-static void count_breach(void *context, mend_driver_call call, const char *rule)
-{
-    story *s = context;
-    s->breaches++;
-    fprintf(stderr, "%s: %s\n", mend_driver_call_name(call), rule);
-}
 
 /* A call of either kind, made again where it failed as it must; what failed first is over then. */
 static void account(story *s, bool failed_as_it_must, const char *text)
@@ -70,7 +60,7 @@ static void account(story *s, bool failed_as_it_must, const char *text)
     TRY(s->driver->member(s->driver, ##__VA_ARGS__), MEND_DRIVER_OK, MEND_DRIVER_OUT_OF_MEMORY)
 #define CALL(call) TRY(call, MEND_OK, MEND_ERROR_OUT_OF_HOST_MEMORY)
 
-static void begin(story *s, bool decorated)
+static void begin(story *s, bool traced)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     mend_device_info info;
@@ -90,10 +80,9 @@ static void begin(story *s, bool decorated)
         never.after_calls = UINT64_MAX;
         CALL(mend_sim_fail(s->sim, &never));
     }
-    if (decorated) {
+    if (traced) {
         CALL(mend_traced_driver_create(s->driver, &s->traced));
-        CALL(mend_checked_driver_create(s->traced, count_breach, s, &s->checked));
-        s->driver = s->checked;
+        s->driver = s->traced;
     }
     DRIVE(device_open, 0, &info);
     s->context = info.context;
@@ -198,20 +187,18 @@ static void end(story *s)
     EXPECT_U64_EQ(0, ledger.events);
     EXPECT_U64_EQ(0, ledger.streams);
     EXPECT_U64_EQ(0, ledger.contexts_open);
-    EXPECT_U64_EQ(0, s->breaches);
     EXPECT_STR_EQ("", mend_sim_first_violation(s->sim));
-    mend_checked_driver_destroy(s->checked);
     mend_traced_driver_destroy(s->traced);
     mend_sim_destroy(s->sim);
 }
 
 /* At every position until one is behind the end of the story. */
-static void tell_all(hardship kind, bool decorated, unsigned least_positions)
+static void tell_all(hardship kind, bool traced, unsigned least_positions)
 {
     uint64_t position = 0;
     for (;; position++) {
         story s = {.kind = kind, .position = position};
-        begin(&s, decorated);
+        begin(&s, traced);
         use_memory(&s);
         use_work(&s);
         use_graphs(&s);
@@ -229,9 +216,9 @@ MEND_TEST(sim_story, any_host_allocation_of_the_device_may_fail)
     tell_all(HOST_MEMORY, false, 15);
 }
 
-MEND_TEST(sim_story, any_host_allocation_of_the_decorators_may_fail)
+MEND_TEST(sim_story, any_host_allocation_of_the_decorator_may_fail)
 {
-    tell_all(HOST_MEMORY, true, 25);
+    tell_all(HOST_MEMORY, true, 16);
 }
 
 MEND_TEST(sim_story, any_call_may_be_refused)
@@ -239,7 +226,7 @@ MEND_TEST(sim_story, any_call_may_be_refused)
     tell_all(DRIVER, false, 30);
 }
 
-MEND_TEST(sim_story, any_call_may_be_refused_behind_the_decorators)
+MEND_TEST(sim_story, any_call_may_be_refused_behind_the_decorator)
 {
     tell_all(DRIVER, true, 30);
 }

@@ -2,9 +2,8 @@
  * The door: the only way from Mend to a GPU, a table of functions with a written contract.
  *
  * Two implementations stand behind it: the CUDA driver (cuda.c) and the simulated device (sim/).
- * Two decorators have the same face and pass every call on to an inner table: checked.c refuses
- * what breaks a rule of the driver before the driver sees it, traced.c counts and times. A third
- * one is the heap's, driver/unlocking.h.
+ * Decorators have the same face and pass every call on to an inner table: traced.c counts and
+ * times, unlocking.c lets go of a lock around the calls.
  *
  * Conventions of every function:
  *  - the first argument is the table itself; its `state` belongs to the implementation;
