@@ -14,7 +14,7 @@ typedef struct mend_demo_allocator {
     const char *what;   /* what stands behind the name */
 } mend_demo_allocator;
 
-enum { MEND_DEMO_ALLOCATORS = 3, MEND_DEMO_MEND = 2 };
+enum { MEND_DEMO_ALLOCATORS = 3, MEND_DEMO_BEST_OTHER = 1, MEND_DEMO_MEND = 2 };
 extern const mend_demo_allocator mend_demo_allocators[MEND_DEMO_ALLOCATORS];
 
 /* One allocator on one workload. */

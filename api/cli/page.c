@@ -3,7 +3,7 @@
 #include "cli/page_parts.h"
 #include "cli/page_text.h"
 
-/* In the words of what happened: a demo that does not show its point must not claim it. */
+/* Says only what happened: a demo that does not show its point must not claim it. */
 static void write_headline(FILE *out, const mend_demo_report *report)
 {
     size_t by_mend = mend_demo_completed(report, MEND_DEMO_MEND);
@@ -13,10 +13,13 @@ static void write_headline(FILE *out, const mend_demo_report *report)
     }
     fputs("<h1>", out);
     if (by_mend == report->act_count && by_others == 0) {
-        fputs("Same program, same memory: today\xe2\x80\x99s allocators run out. Mend finishes.",
-              out);
+        fprintf(
+            out,
+            "%zu programs near the limit of their memory: Mend finishes all, PyTorch\xe2\x80\x99s "
+            "two allocators none.",
+            report->act_count);
     } else {
-        fprintf(out, "Mend finishes %zu of %zu workloads in barely more memory than they use.",
+        fprintf(out, "Mend finishes %zu of %zu programs in barely more memory than they use.",
                 by_mend, report->act_count);
     }
     fputs("</h1>\n<p class=\"lead\">GPU programs allocate and free memory all the time. The free "
@@ -24,6 +27,38 @@ static void write_headline(FILE *out, const mend_demo_report *report)
           "<b>fragmentation</b>. Mend joins the free pieces, wherever they lie, without moving "
           "any data.</p>\n",
           out);
+}
+
+/* What a device must have more than this one so that the allocator finishes, in per cent. */
+static void write_lacking(FILE *out, const mend_demo_act *act, size_t allocator)
+{
+    double fit_factor = act->runs[allocator].fit_factor;
+    fputs("<li>", out);
+    mend_page_text(out, act->scene->title);
+    fprintf(out, ": %.3f times its peak. ", act->scene->factor);
+    mend_page_text(out, mend_demo_allocators[allocator].title);
+    if (fit_factor == 0) {
+        fputs(": the size that is enough was not searched for.</li>\n", out);
+    } else if (fit_factor <= act->scene->factor) {
+        fputs(" has enough memory here, too.</li>\n", out);
+    } else {
+        fprintf(out, " needs %.1f&nbsp;%% more memory to finish.</li>\n",
+                (fit_factor / act->scene->factor - 1) * 100);
+    }
+}
+
+/* Beside the headline: the sizes of the devices were chosen, and how close the choice is. */
+static void write_capacities(FILE *out, const mend_demo_report *report)
+{
+    fputs("<div class=\"card capacities\"><p><b>What the memory sizes mean.</b> Each device has a "
+          "little more memory than the program uses at its peak. The sizes were chosen on the "
+          "simulated device to show a difference: between what Mend needs and what the other two "
+          "need.</p>\n<ul>\n",
+          out);
+    for (size_t i = 0; i < report->act_count; i++) {
+        write_lacking(out, &report->acts[i], MEND_DEMO_BEST_OTHER);
+    }
+    fputs("</ul>\n<p>With more memory all three finish.</p></div>\n", out);
 }
 
 static void write_scores(FILE *out, const mend_demo_report *report)
@@ -35,7 +70,7 @@ static void write_scores(FILE *out, const mend_demo_report *report)
                 completed == report->act_count ? "good" : "bad");
         mend_page_text(out, mend_demo_allocators[a].title);
         fprintf(out,
-                "</span><b>%zu of %zu</b><span class=\"soft\">workloads finished</span></div>\n",
+                "</span><b>%zu of %zu</b><span class=\"soft\">programs finished</span></div>\n",
                 completed, report->act_count);
     }
     fputs("</div>\n", out);
@@ -105,6 +140,7 @@ void mend_page_write(FILE *out, const mend_demo_report *report)
     fputs("</style>\n</head>\n<body>\n<main>\n", out);
     write_headline(out, report);
     write_scores(out, report);
+    write_capacities(out, report);
     for (size_t i = 0; i < report->act_count; i++) {
         write_act(out, &report->acts[i]);
     }

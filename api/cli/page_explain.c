@@ -90,22 +90,21 @@ static void write_caveats(FILE *out, const mend_demo_report *report)
         fputs("<li><b>The device:</b> ", out);
         mend_page_text(out, report->gpu);
         fputs(", limited in software to the sizes shown, except where the table says "
-              "\xe2\x80\x9csimulated\xe2\x80\x9d. The least size was searched for on the simulated "
-              "device.</li>\n",
+              "\xe2\x80\x9csimulated\xe2\x80\x9d. The smallest size was searched for on the "
+              "simulated device.</li>\n",
               out);
     } else {
         fputs(
             "<li><b>The device:</b> simulated. It follows the rules of the CUDA driver and "
             "checks that they are kept, but has no memory and runs no kernels.</li>\n"
             "<li><b>Driver time:</b> sums of fixed prices by two lists, <code>reference</code> and "
-            "<code>per-mapping</code>; on which a real driver is nearer to, the order of the "
-            "allocators may depend. Nothing was measured on a GPU here.</li>\n",
+            "<code>per-mapping</code>. Which list is nearer to a real driver is not known, and the "
+            "order of the allocators may depend on it. Nothing was measured on a GPU here.</li>\n",
             out);
     }
-    fputs("<li><b>The choice:</b> workloads and device sizes were picked to show a difference. "
-          "With more memory all three allocators finish, and for other workloads an allocator of "
-          "today needs as little as Mend, or less. The column \xe2\x80\x9cleast device that is "
-          "enough\xe2\x80\x9d tells how close it is.</li>\n</ul>\n",
+    fputs("<li><b>The choice:</b> workloads and device sizes were chosen to show a difference. For "
+          "other workloads another allocator needs as little as Mend, or less. The column "
+          "\xe2\x80\x9csmallest device\xe2\x80\x9d shows how close it is.</li>\n</ul>\n",
           out);
 }
 
@@ -113,7 +112,7 @@ void mend_page_explain(FILE *out, const mend_demo_report *report)
 {
     write_fragmentation(out);
     write_caveats(out, report);
-    fputs("<p>To see any of it again, or try your own recording:</p>\n<pre><code>", out);
+    fputs("<p>To run it again, or to try your own recording:</p>\n<pre><code>", out);
     for (size_t i = 0; i < report->act_count; i++) {
         const mend_demo_scene *scene = report->acts[i].scene;
         fprintf(out, "mend replay --policy caching,expandable,mend --capacity %.3fx,fit ",

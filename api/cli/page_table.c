@@ -21,12 +21,12 @@ static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
     fputs(allocator == MEND_DEMO_MEND ? "<tr class=\"mend\"><td>" : "<tr><td>", out);
     mend_page_text(out, mend_demo_allocators[allocator].title);
     fputs("</td>", out);
-    write_result(out, result);
     if (run->fit_factor != 0) {
         fprintf(out, "<td>%.3f\xc3\x97</td>", run->fit_factor);
     } else {
         fputs("<td>\xe2\x80\x93</td>", out);
     }
+    write_result(out, result);
     fprintf(out, "<td>%.3f\xc3\x97</td><td>",
             (double)result->peak_reserved_bytes / (double)mend_max_u64(act->peak_live_bytes, 1));
     mend_page_count(out, result->host_syncs);
@@ -49,8 +49,8 @@ static void write_run(FILE *out, const mend_demo_act *act, size_t allocator)
 void mend_page_table(FILE *out, const mend_demo_report *report)
 {
     fputs("<section>\n<h2>The figures</h2>\n<div class=\"scroll\">\n<table>\n"
-          "<tr><th>allocator</th><th>result</th><th>least device<br>that is enough</th>"
-          "<th>most memory<br>held</th><th>waits of<br>the host</th><th>driver<br>time</th><th>by "
+          "<tr><th>allocator</th><th>smallest<br>device</th><th>result</th>"
+          "<th>most memory<br>held</th><th>host<br>waits</th><th>driver<br>time</th><th>by "
           "the<br>mapping</th>"
           "<th>driver<br>calls</th><th>data<br>copied</th></tr>\n",
           out);
@@ -68,11 +68,11 @@ void mend_page_table(FILE *out, const mend_demo_report *report)
         }
     }
     fputs(
-        "</table>\n</div>\n<p class=\"soft\">The first two columns of multiples are relative to "
-        "the most memory the program has in use at once; 1.000\xc3\x97 is the physical limit. "
-        "Figures of a run that failed count up to its end. The least device is the one from "
-        "which on every larger one is enough too, searched for in steps of "
-        "0.2&nbsp;%. Driver times of the simulated device are sums of prices: by the list "
+        "</table>\n</div>\n<p class=\"soft\">Multiples are relative to the most memory that the "
+        "program has in use at once; 1.000\xc3\x97 is the physical limit. Figures of a run that "
+        "failed count up to its end. The smallest device is the size from which on the allocator "
+        "finishes at every larger one, searched for in steps of 0.2&nbsp;%. Driver times of the "
+        "simulated device are sums of prices: by the list "
         "<code>reference</code>, and by the list <code>per-mapping</code>, in which every mapping "
         "of a call costs.</p>\n</section>\n",
         out);
