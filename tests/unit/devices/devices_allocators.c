@@ -1,0 +1,491 @@
+/* Allocators in the place of Mend's pools: which serves what, for how long, and what its answers
+ * become. */
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "devices/devices.h"
+#include "tests/support/child.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/test.h"
+#include "tests/unit/devices/devices_counter.h"
+#include "tests/unit/devices/devices_fixture.h"
+
+MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
+{
+    devices_world world;
+    counter c;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    void *nothing = &c;
+    uint64_t released = 0;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = counter_allocate(0);
+    EXPECT_RESULT(MEND_OK, mend_device_alloc(0, 0, NULL, &nothing));
+    EXPECT_PTR_EQ(NULL, nothing);
+    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, block, world.stream));
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(0, block, &info));
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(0, (char *)block + 5, &info));
+    EXPECT_PTR_EQ(block, info.base);
+    EXPECT_RESULT(MEND_OK, mend_device_trim(0, 11, &released));
+    EXPECT_U64_EQ(111, released);
+    EXPECT_RESULT(MEND_OK, mend_device_trim_wait(0, 11, &released));
+    EXPECT_U64_EQ(211, released);
+    EXPECT_INT_EQ(1, c.trim_waits);
+    EXPECT_RESULT(MEND_OK, mend_device_free(0, NULL, 0, NULL));
+    counter_give(0, block);
+    EXPECT_INT_EQ(1, c.allocs);
+    EXPECT_INT_EQ(1, c.frees);
+    EXPECT_U64_EQ(BLOCK, c.freed_bytes);
+    EXPECT_PTR_EQ(block, c.freed);
+    EXPECT_INT_EQ(1, c.records);
+    EXPECT_INT_EQ(2, c.infos);
+    EXPECT_INT_EQ(1, c.trims);
+    EXPECT_INT_EQ(0, c.retirements);
+    EXPECT_U64_EQ(0, devices_ledger(&world).contexts_open); /* no pool was made */
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
+}
+
+MEND_TEST(devices_allocators, a_block_goes_back_where_it_came_from)
+{
+    devices_world world;
+    counter c[2];
+    ASSERT_TRUE(devices_open(&world));
+    void *own = counter_allocate(0);
+    mend_allocator first = counter_allocator(&c[0], 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &first));
+    void *of_first = counter_allocate(0);
+    mend_allocator second = counter_allocator(&c[1], 1 << 30);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &second));
+    void *of_second = counter_allocate(0);
+    EXPECT_INT_EQ(0, c[0].retirements); /* it still has a block */
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, NULL));
+    void *own_again = counter_allocate(0);
+    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, of_first, NULL));
+    counter_give(0, own);
+    counter_give(0, of_second);
+    EXPECT_INT_EQ(1, c[1].retirements);
+    counter_give(0, of_first);
+    counter_give(0, own_again);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_INT_EQ(1, c[i].allocs);
+        EXPECT_INT_EQ(1, c[i].frees);
+        EXPECT_INT_EQ(1, c[i].retirements);
+    }
+    EXPECT_INT_EQ(1, c[0].records);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, one_device_or_all)
+{
+    devices_world world;
+    counter of_all;
+    counter of_one;
+    mend_allocator found = MEND_ALLOCATOR_INIT;
+    uint64_t released = 0;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator all = counter_allocator(&of_all, 4096);
+    mend_allocator one = counter_allocator(&of_one, 1 << 30);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, &all));
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &one));
+    EXPECT_RESULT(MEND_OK, mend_get_allocator(MEND_ALL_DEVICES, &found));
+    EXPECT_PTR_EQ(&of_all, found.handler.ctx);
+    EXPECT_RESULT(MEND_OK, mend_get_allocator(1, &found));
+    EXPECT_PTR_EQ(&of_one, found.handler.ctx);
+    EXPECT_TRUE(found.retired == NULL);
+    counter_give(0, counter_allocate(0));
+    counter_give(63, counter_allocate(63));
+    counter_give(1, counter_allocate(1));
+    EXPECT_INT_EQ(2, of_all.allocs);
+    EXPECT_INT_EQ(1, of_one.allocs);
+    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, &released));
+    EXPECT_U64_EQ(200, released); /* each once */
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(1, NULL));
+    EXPECT_INT_EQ(1, of_one.retirements);
+    counter_give(1, counter_allocate(1));
+    EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
+    EXPECT_INT_EQ(1, of_all.retirements);
+    devices_close(&world);
+}
+
+/* Beside a override of one device the others are Mend's own, their blocks and what is none. */
+MEND_TEST(devices_allocators, other_devices_stay_mends_own)
+{
+    devices_world world;
+    counter c;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(1, &allocator));
+    void *own = counter_allocate(0);
+    void *others = counter_allocate(1);
+    EXPECT_RESULT(MEND_OK, mend_device_record_stream(0, own, world.stream));
+    EXPECT_INT_EQ(0, c.records);
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, own, &info));
+    EXPECT_PTR_EQ(own, info.base);
+    EXPECT_RESULT(MEND_OK, mend_device_block_info(MEND_ALL_DEVICES, (char *)others + 5, &info));
+    EXPECT_PTR_EQ(others, info.base);
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
+                  mend_device_block_info(MEND_ALL_DEVICES, &world, &info));
+    EXPECT_RESULT(MEND_OK, mend_device_trim(MEND_ALL_DEVICES, 0, NULL));
+    EXPECT_INT_EQ(1, c.trims);
+    counter_give(0, own);
+    counter_give(1, others);
+    EXPECT_INT_EQ(1, c.frees);
+    devices_close(&world);
+}
+
+/* Two threads free a block at once: both find whose it is, and the first to take it frees it. */
+MEND_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = counter_allocate(0);
+    mend_override *found[2] = {mend_override_of_block(block), mend_override_of_block(block)};
+    ASSERT_TRUE(found[0] != NULL && found[0] == found[1]);
+    EXPECT_RESULT(MEND_OK, mend_override_free(found[0], block, BLOCK, NULL));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_override_free(found[1], block, BLOCK, NULL));
+    EXPECT_INT_EQ(1, c.frees);
+    mend_override_let_go(found[0]);
+    mend_override_let_go(found[1]);
+    EXPECT_INT_EQ(0, c.retirements);
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
+}
+
+/* A wrapper, as somebody would write it: Mend's own beneath, by what mend_get_allocator gives. */
+typedef struct wrapper {
+    mend_allocator beneath;
+    int allocs;
+} wrapper;
+
+static int wrapped_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    wrapper *w = ctx;
+    w->allocs++;
+    return w->beneath.handler.alloc(w->beneath.handler.ctx, pointer, size_bytes, stream);
+}
+
+static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    wrapper *w = ctx;
+    return w->beneath.handler.free(w->beneath.handler.ctx, pointer, size_bytes, stream);
+}
+
+static void wrap_own(int device)
+{
+    devices_world world;
+    wrapper w = {.beneath = MEND_ALLOCATOR_INIT};
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    mend_error error = MEND_ERROR_INIT;
+    void *pointer = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    ASSERT_RESULT(MEND_OK, mend_get_allocator(device, &w.beneath));
+    EXPECT_STR_EQ("mend", w.beneath.handler.name);
+    allocator.handler =
+        (mend_device_handler){.ctx = &w, .alloc = wrapped_alloc, .free = wrapped_free};
+    allocator.record_stream = NULL;
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(device, &allocator));
+    void *block = counter_allocate(0);
+    EXPECT_INT_EQ(1, w.allocs);
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
+    EXPECT_INT_EQ(MEND_OK, w.beneath.record_stream(w.beneath.handler.ctx, block, world.stream));
+    /* Mend's own explanation comes through. */
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_TRUE(strstr(error.message, "limit") != NULL);
+    EXPECT_PTR_EQ(NULL, pointer);
+    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                                .address = (uint64_t)(uintptr_t)block,
+                                .size_bytes = 512,
+                                .finish_ns = mend_sim_now_ns(world.sim) + 1000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, NULL, &work));
+    counter_give(0, block);
+    EXPECT_INT_EQ(MEND_OK, w.beneath.trim(w.beneath.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_TRUE(devices_ledger(&world).chunks > 0);
+    EXPECT_INT_EQ(MEND_OK, w.beneath.trim_wait(w.beneath.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, mends_own_can_be_wrapped)
+{
+    wrap_own(0);
+}
+
+MEND_TEST(devices_allocators, mends_own_of_all_devices_serves_the_current_one)
+{
+    wrap_own(MEND_ALL_DEVICES);
+}
+
+MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
+{
+    static const struct {
+        int answer;
+        mend_result alloc;
+        mend_result others;
+    } rows[] = {{MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_OUT_OF_MEMORY},
+                {MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_UNKNOWN_STREAM},
+                {719, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER},
+                {-1, MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER}};
+    devices_world world;
+    counter c;
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = counter_allocate(0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        mend_error error = MEND_ERROR_INIT;
+        void *pointer = &c;
+        uint64_t released = 77;
+        c.answer = rows[i].answer;
+        EXPECT_RESULT(rows[i].alloc, mend_device_alloc(0, BLOCK, NULL, &pointer));
+        EXPECT_PTR_EQ(&c, pointer);
+        EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+        EXPECT_RESULT(rows[i].alloc, error.result);
+        EXPECT_TRUE(strstr(error.message, "counter") != NULL);
+        EXPECT_RESULT(rows[i].others, mend_device_record_stream(0, block, NULL));
+        EXPECT_RESULT(rows[i].others, mend_device_block_info(0, block, &info));
+        EXPECT_RESULT(rows[i].others, mend_device_trim(0, 0, &released));
+        EXPECT_U64_EQ(77, released);
+        EXPECT_RESULT(rows[i].others, mend_device_free(0, block, BLOCK, NULL));
+    }
+    c.answer = 0;
+    counter_give(0, block); /* after every refusal it was still the allocator's */
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
+}
+
+MEND_TEST(devices_allocators, every_result_of_mends_comes_through)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+#define X(name, value, meaning)                                                                    \
+    c.answer = (value);                                                                            \
+    EXPECT_RESULT(name, mend_device_trim(0, 0, NULL));
+    MEND_RESULTS(X)
+#undef X
+    c.answer = MEND_ERROR_INVARIANT + 1;
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_trim(0, 0, NULL));
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, success_leaves_the_last_error_alone)
+{
+    devices_world world;
+    counter c;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
+    counter_give(0, counter_allocate(0));
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, error.result);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
+{
+    devices_world world;
+    counter c;
+    void *pointer = &c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    c.gives_null = true;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_device_alloc(0, BLOCK, NULL, &pointer));
+    EXPECT_PTR_EQ(&c, pointer);
+    c = (counter){.next = 4096, .gives_one_address = true};
+    void *block = counter_allocate(0);
+    EXPECT_PTR_EQ(block, counter_allocate(0));
+    counter_give(0, block);
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_device_free(0, block, BLOCK, NULL));
+    EXPECT_INT_EQ(1, c.frees);
+    devices_close(&world);
+    EXPECT_INT_EQ(1, c.retirements);
+}
+
+MEND_TEST(devices_allocators, where_no_stream_is_named_it_is_told_so)
+{
+    devices_world world;
+    counter c;
+    void *pointer;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_RESULT(MEND_OK, mend_device_alloc(0, BLOCK, MEND_NO_STREAM, &pointer));
+    EXPECT_PTR_EQ(MEND_NO_STREAM, c.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_device_free(0, pointer, BLOCK, MEND_NO_STREAM));
+    devices_close(&world);
+}
+
+/* An allocator may replace itself in its own call, which ends all the same. */
+typedef struct quitter {
+    counter c;
+    mend_result set;
+} quitter;
+
+static int quit(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    quitter *q = ctx;
+    q->set = mend_set_allocator(0, NULL);
+    EXPECT_INT_EQ(0, q->c.retirements);
+    return counter_alloc(&q->c, pointer, size_bytes, stream);
+}
+
+MEND_TEST(devices_allocators, one_may_replace_itself)
+{
+    devices_world world;
+    quitter q;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&q.c, 4096);
+    allocator.handler.alloc = quit;
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = counter_allocate(0);
+    EXPECT_RESULT(MEND_OK, q.set);
+    EXPECT_INT_EQ(0, q.c.retirements);
+    counter_give(0, block);
+    EXPECT_INT_EQ(1, q.c.retirements);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, mistakes_have_their_errors)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator good = counter_allocator(&c, 4096);
+    mend_allocator bad = good;
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_set_allocator(64, &good));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_get_allocator(-2, &bad));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_allocator(0, NULL));
+    bad.struct_size = 0;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_allocator(0, &bad));
+    bad.struct_size = sizeof(bad) + sizeof(size_t); /* of a newer version */
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    bad = good;
+    bad.handler.alloc = NULL;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    bad = good;
+    bad.handler.free = NULL;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_set_allocator(0, &bad));
+    devices_close(&world);
+    EXPECT_INT_EQ(0, c.retirements);
+}
+
+/* One that knows less of the struct than the library, and one that wants to hear no more. */
+MEND_TEST(devices_allocators, a_shorter_struct_is_an_older_one)
+{
+    devices_world world;
+    counter c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    allocator.struct_size = offsetof(mend_allocator, record_stream);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = counter_allocate(0);
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_block_info(0, block, &info));
+    uint64_t released = 77; /* it holds nothing back that it could give */
+    EXPECT_RESULT(MEND_OK, mend_device_trim(0, 0, &released));
+    EXPECT_U64_EQ(0, released);
+    mend_allocator found;
+    memset(&found, 0x55, sizeof(found));
+    found.struct_size = allocator.struct_size;
+    EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &found));
+    EXPECT_PTR_EQ(&c, found.handler.ctx);
+    EXPECT_INT_EQ(0x55, ((unsigned char *)&found.record_stream)[0]);
+    counter_give(0, block);
+    devices_close(&world);
+    EXPECT_INT_EQ(0, c.retirements);
+}
+
+MEND_TEST(devices_allocators, host_memory_that_fails_changes_nothing)
+{
+    devices_world world;
+    counter c;
+    void *pointer = &c;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    mend_test_fail_host_memory_after(0, 1);
+    mend_test_watch_host_memory(true);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_set_allocator(0, &allocator));
+    mend_test_fail_host_memory_after(1, 1);
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer); /* the table has no room */
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
+    EXPECT_PTR_EQ(&c, pointer);
+    EXPECT_INT_EQ(0, c.allocs);
+    counter_give(0, counter_allocate(0));
+    devices_close(&world);
+}
+
+/* ---- fork -------------------------------------------------------------------------------------
+ */
+
+static int fork_and_answer(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    pid_t child = fork();
+    int status = -1;
+    if (child == 0) {
+        return counter_alloc(ctx, pointer, size_bytes, stream);
+    }
+    EXPECT_INT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return counter_alloc(ctx, pointer, size_bytes, stream);
+}
+
+/* The child has none of its parent's allocators, even where it was born inside of one, whatever
+ * that answers. */
+static void fork_inside(int answer)
+{
+    devices_world world;
+    counter c;
+    mend_allocator found = MEND_ALLOCATOR_INIT;
+    void *pointer = NULL;
+    ASSERT_TRUE(devices_open(&world));
+    mend_allocator allocator = counter_allocator(&c, 4096);
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    void *block = counter_allocate(0);
+    allocator.handler.alloc = fork_and_answer;
+    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    c.answer = answer;
+    pid_t self = getpid();
+    mend_result result = mend_device_alloc(0, BLOCK, NULL, &pointer);
+    if (getpid() != self) {
+        mend_result freed = mend_device_free(0, block, BLOCK, NULL);
+        mend_result got = mend_get_allocator(0, &found);
+        bool is_own = got == MEND_OK && found.handler.ctx != &c;
+        mend_test_end_child(is_own && freed == MEND_ERROR_FOREIGN_POINTER &&
+                            result == (mend_result)answer);
+    }
+    EXPECT_RESULT((mend_result)answer, result);
+    c.answer = MEND_OK;
+    if (pointer != NULL) {
+        counter_give(0, pointer);
+    }
+    counter_give(0, block);
+    devices_close(&world);
+}
+
+MEND_TEST(devices_allocators, a_child_starts_without)
+{
+    fork_inside(MEND_OK);
+    fork_inside(MEND_ERROR_OUT_OF_MEMORY);
+}

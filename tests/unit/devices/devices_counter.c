@@ -1,0 +1,93 @@
+#include "tests/unit/devices/devices_counter.h"
+
+#include "tests/support/test.h"
+
+int counter_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    counter *c = ctx;
+    (void)size_bytes;
+    if (c->allocs < LOGGED) {
+        c->streams[c->allocs] = stream;
+    }
+    c->allocs++;
+    c->next += c->gives_one_address && c->allocs > 1 ? 0 : 4096;
+    if (!c->gives_null) {
+        *pointer = (void *)(uintptr_t)c->next;
+    }
+    return c->answer;
+}
+
+static int count_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    counter *c = ctx;
+    (void)stream;
+    c->frees++;
+    c->freed_bytes += size_bytes;
+    c->freed = pointer;
+    return c->answer;
+}
+
+static int count_record(void *ctx, void *pointer, mend_stream stream)
+{
+    counter *c = ctx;
+    (void)pointer;
+    (void)stream;
+    c->records++;
+    return c->answer;
+}
+
+static int count_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    counter *c = ctx;
+    c->trims++;
+    *released_bytes = 100 + keep_bytes;
+    return c->answer;
+}
+
+static int count_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
+{
+    counter *c = ctx;
+    c->trim_waits++;
+    *released_bytes = 200 + keep_bytes;
+    return c->answer;
+}
+
+static int count_info(void *ctx, const void *pointer, mend_block_info *info)
+{
+    counter *c = ctx;
+    c->infos++;
+    info->base = (void *)((uintptr_t)pointer & ~(uintptr_t)4095);
+    return (uintptr_t)info->base <= c->next ? c->answer : MEND_ERROR_FOREIGN_POINTER;
+}
+
+static void count_retirement(void *ctx)
+{
+    counter *c = ctx;
+    c->retirements++;
+}
+
+mend_allocator counter_allocator(counter *c, uint64_t first_address)
+{
+    *c = (counter){.next = first_address};
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    allocator.handler = (mend_device_handler){
+        .ctx = c, .alloc = counter_alloc, .free = count_free, .name = "counter"};
+    allocator.record_stream = count_record;
+    allocator.trim = count_trim;
+    allocator.trim_wait = count_trim_wait;
+    allocator.block_info = count_info;
+    allocator.retired = count_retirement;
+    return allocator;
+}
+
+void *counter_allocate(int device)
+{
+    void *pointer = NULL;
+    EXPECT_RESULT(MEND_OK, mend_device_alloc(device, BLOCK, NULL, &pointer));
+    return pointer;
+}
+
+void counter_give(int device, void *pointer)
+{
+    EXPECT_RESULT(MEND_OK, mend_device_free(device, pointer, BLOCK, NULL));
+}

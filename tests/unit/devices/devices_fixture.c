@@ -1,0 +1,71 @@
+#include "tests/unit/devices/devices_fixture.h"
+
+#include "base/align.h"
+#include "devices/devices.h"
+#include "tests/support/test.h"
+
+bool devices_open(devices_world *world)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    *world = (devices_world){.config = MEND_POOL_CONFIG_INIT};
+    config.memory_bytes = 64 * MEND_MIB;
+    config.page_bytes = 64 * MEND_KIB;
+    config.device_count = DEVICES;
+    config.content = MEND_SIM_CONTENT_BYTES;
+    EXPECT_RESULT(MEND_OK, mend_sim_create(&config, &world->sim));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world->sim, &world->stream));
+    world->driver = mend_sim_driver(world->sim);
+    world->config.driver = world->driver;
+    world->config.chunk_bytes = 1 * MEND_MIB;
+    world->config.small_chunk_bytes = 256 * MEND_KIB;
+    world->config.small_request_bytes = 32 * MEND_KIB;
+    world->config.reserve_bytes = 1 * MEND_GIB;
+    EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world->config));
+    return !mend_test_has_failed();
+}
+
+void devices_close(devices_world *world)
+{
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(MEND_ALL_DEVICES, NULL));
+    EXPECT_FALSE(mend_devices_have_overrides());
+    mend_sim_advance(world->sim, UINT64_C(1) << 40);
+    for (int i = 0; i < DEVICES; i++) {
+        mend_pool *pool = mend_devices_pool(i);
+        EXPECT_RESULT(MEND_OK, pool != NULL ? mend_audit(pool) : MEND_OK);
+        EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
+        EXPECT_PTR_EQ(NULL, mend_devices_pool(i));
+    }
+    EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(world->sim, world->stream));
+    mend_sim_ledger ledger = devices_ledger(world);
+    EXPECT_U64_EQ(0, ledger.violations);
+    EXPECT_STR_EQ("", mend_sim_first_violation(world->sim));
+    EXPECT_U64_EQ(0, ledger.content_errors);
+    EXPECT_U64_EQ(0, ledger.chunks);
+    EXPECT_U64_EQ(0, ledger.mappings);
+    EXPECT_U64_EQ(0, ledger.reservations);
+    EXPECT_U64_EQ(0, ledger.events);
+    EXPECT_U64_EQ(0, ledger.contexts_open);
+    mend_sim_destroy(world->sim);
+}
+
+void devices_enter(devices_world *world, int device)
+{
+    const mend_driver *driver = world->driver;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, device, &world->open[device]));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_push(driver, world->open[device].context));
+}
+
+void devices_leave(devices_world *world, int device)
+{
+    const mend_driver *driver = world->driver;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->context_pop(driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, device));
+}
+
+mend_sim_ledger devices_ledger(devices_world *world)
+{
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(world->sim, &ledger));
+    return ledger;
+}

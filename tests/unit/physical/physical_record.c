@@ -1,0 +1,191 @@
+/* Recording an event lets go of the pool's lock: what happens meanwhile, and what holds. */
+#include <pthread.h>
+
+#include "tests/support/test.h"
+#include "tests/unit/physical/stream_rig.h"
+
+/* A record that lasts: in its middle, others go on. */
+static stream_rig *recording;
+static mend_status (*real_record)(const mend_driver *, mend_event, mend_stream);
+static void (*meanwhile)(stream_rig *r);
+
+static mend_status slow_record(const mend_driver *driver, mend_event event, mend_stream stream)
+{
+    (void)driver;
+    mend_status status = real_record(recording->device, event, stream);
+    recording->driver.event_record = real_record;
+    meanwhile(recording);
+    return status;
+}
+
+static mend_status lost_record(const mend_driver *driver, mend_event event, mend_stream stream)
+{
+    (void)slow_record(driver, event, stream);
+    return MEND_DRIVER_UNKNOWN;
+}
+
+static void slow_down(stream_rig *r, void (*act)(stream_rig *r), bool is_lost)
+{
+    recording = r;
+    real_record = r->device->event_record;
+    meanwhile = act;
+    r->driver.event_record = is_lost ? lost_record : slow_record;
+}
+
+static void free_and_close(stream_rig *r)
+{
+    stream_rig_work_and_close(r, r->first, SHORT_NS);
+}
+
+static void free_more(stream_rig *r)
+{
+    stream_rig_work_and_free(r, r->first, SHORT_NS);
+}
+
+static void make_many_streams(stream_rig *r)
+{
+    for (int i = 0; i < 40; i++) {
+        mend_stream stream = NULL;
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &stream));
+        stream_rig_find(r, stream, 0);
+    }
+}
+
+static void wait_for_context(stream_rig *r)
+{
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r->streams, r->second));
+}
+
+/* Fences stay in the order of their epochs, and the later one serves for both. */
+MEND_TEST(physical_record, one_recorded_while_another_is_comes_to_the_same)
+{
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp early = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+    slow_down(&r, free_and_close, false);
+    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
+    const mend_stream_state *state = &r.streams.items[r.first];
+    EXPECT_U64_EQ(1, state->fence_count);
+    EXPECT_TRUE(state->fences[0].epoch > early.epoch);
+    EXPECT_U64_EQ(0, state->recordings);
+    EXPECT_U64_EQ(0, state->calls);
+    EXPECT_U64_EQ(1, r.streams.idle_event_count);
+    mend_sim_advance(r.sim, LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r.streams));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
+    stream_rig_close(&r);
+}
+
+MEND_TEST(physical_record, what_is_freed_during_a_record_is_of_the_next_epoch)
+{
+    for (int is_lost = 0; is_lost < 2; is_lost++) {
+        stream_rig r;
+        ASSERT_TRUE(stream_rig_open(&r));
+        mend_stamp early = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+        slow_down(&r, free_more, is_lost);
+        EXPECT_RESULT(is_lost ? MEND_ERROR_DRIVER : MEND_OK,
+                      mend_streams_close_epoch(&r.streams, r.first));
+        const mend_stream_state *state = &r.streams.items[r.first];
+        mend_stamp late = {.epoch = state->open_epoch, .stream = r.first};
+        EXPECT_TRUE(state->open);
+        EXPECT_TRUE(late.epoch > early.epoch);
+        EXPECT_INT_EQ(!is_lost, mend_stamp_has_fence(&r.streams, early));
+        EXPECT_FALSE(mend_stamp_has_fence(&r.streams, late));
+        EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
+        EXPECT_TRUE(mend_stamp_has_fence(&r.streams, early));
+        EXPECT_TRUE(mend_stamp_has_fence(&r.streams, late));
+        stream_rig_close(&r);
+    }
+}
+
+/* A record that failed changes nothing, where nothing happened meanwhile. */
+MEND_TEST(physical_record, a_record_that_fails_leaves_the_epoch_open)
+{
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp stamp = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+    slow_down(&r, make_many_streams, true);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_streams_close_epoch(&r.streams, r.first));
+    const mend_stream_state *state = &r.streams.items[r.first];
+    EXPECT_U64_EQ(stamp.epoch, state->open_epoch);
+    EXPECT_U64_EQ(1, state->open_bytes);
+    EXPECT_TRUE(state->open);
+    EXPECT_U64_EQ(0, state->recordings);
+    stream_rig_close(&r);
+}
+
+/* The wait covers what the event would, and what is freed after it is not idle by it. */
+MEND_TEST(physical_record, a_wait_for_the_context_during_a_record_covers_it)
+{
+    for (int is_lost = 0; is_lost < 2; is_lost++) {
+        stream_rig r;
+        ASSERT_TRUE(stream_rig_open(&r));
+        mend_stamp early = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+        slow_down(&r, wait_for_context, is_lost);
+        mend_streams_close_epoch(&r.streams, r.first);
+        EXPECT_TRUE(mend_stamp_has_passed(&r.streams, early));
+        EXPECT_U64_EQ(0, r.streams.items[r.first].fence_count);
+        mend_stamp late = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+        EXPECT_FALSE(mend_stamp_has_passed(&r.streams, late));
+        stream_rig_close(&r);
+    }
+}
+
+static void forget_and_replace(stream_rig *r)
+{
+    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r->streams, r->first));
+    uint32_t third;
+    mend_stream stream = NULL;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &stream));
+    third = stream_rig_find(r, stream, 0);
+    EXPECT_TRUE(third != r->first);
+}
+
+MEND_TEST(physical_record, a_slot_stays_while_an_event_is_recorded_for_it)
+{
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_stamp stamp = stream_rig_work_and_free(&r, r.first, SHORT_NS);
+    slow_down(&r, forget_and_replace, false);
+    EXPECT_RESULT(MEND_OK, mend_streams_close_epoch(&r.streams, r.first));
+    EXPECT_TRUE(mend_stamp_has_fence(&r.streams, stamp));
+    stream_rig_close(&r);
+}
+
+typedef struct caller {
+    stream_rig *r;
+    mend_mutex *lock;
+    bool has_ended;
+} caller;
+
+static void *end_the_call(void *argument)
+{
+    caller *c = argument;
+    mend_mutex_lock(c->lock);
+    c->has_ended = true;
+    EXPECT_U64_EQ(1, c->r->streams.call_waiters); /* it let go of the lock */
+    mend_streams_end_call(&c->r->streams, c->r->first);
+    mend_mutex_unlock(c->lock);
+    return NULL;
+}
+
+/* A stream is not destroyed under a call that names it. */
+MEND_TEST(physical_record, calls_of_other_threads_are_awaited)
+{
+    stream_rig r;
+    mend_mutex lock;
+    pthread_t thread;
+    ASSERT_TRUE(stream_rig_open(&r));
+    mend_mutex_init(&lock, MEND_RANK_POOL);
+    caller c = {&r, &lock, false};
+    mend_mutex_lock(&lock);
+    r.streams.items[r.first].calls = 1;
+    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, end_the_call, &c));
+    mend_streams_await_calls(&r.streams, r.first, &lock);
+    EXPECT_TRUE(c.has_ended);
+    EXPECT_U64_EQ(0, r.streams.call_waiters);
+    mend_mutex_unlock(&lock);
+    pthread_join(thread, NULL);
+    mend_mutex_destroy(&lock);
+    stream_rig_close(&r);
+}

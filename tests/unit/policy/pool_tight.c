@@ -1,0 +1,395 @@
+/*
+ * Once nearly all of the limit was in use, empty chunks are not broken without need: a block
+ * is made of chunks of the right size, or a chunk is remade for it. What fits is found all the
+ * same.
+ */
+#include "tests/support/graph_program.h"
+
+#define PAGE (64 * MEND_KIB)
+
+enum { LIMIT_PAGES = 256, BLOCKS = 6 };
+
+/* Of one chunk each: they fill the limit. */
+static const uint64_t pages_of[BLOCKS] = {64, 64, 48, 32, 32, 16};
+enum { LARGE = 0, MIDDLE = 2, SMALLER = 3, LEAST = 5 };
+
+/* Blocks are allocated for one stream, and requested on another: for that of one's own no fence is
+ * recorded. */
+typedef struct full_program {
+    graph_program p;
+    mend_stream owner;
+    mend_stream asking;
+    void *blocks[BLOCKS];
+} full_program;
+
+static void configure(mend_pool_config *config)
+{
+    config->chunk_bytes = 64 * PAGE;
+    config->small_chunk_bytes = PAGE;
+    config->limit_bytes = LIMIT_PAGES * PAGE;
+}
+
+static mend_stats stats_of(full_program *f)
+{
+    return mend_world_stats(&f->p.world);
+}
+
+static bool open_filled(full_program *f)
+{
+    if (!graph_program_open(&f->p, 2 * LIMIT_PAGES * PAGE, configure)) {
+        return false;
+    }
+    f->owner = f->p.streams[1];
+    f->asking = f->p.streams[0];
+    for (int i = 0; i < BLOCKS; i++) {
+        f->blocks[i] = graph_program_alloc(&f->p, pages_of[i] * PAGE, f->owner);
+    }
+    EXPECT_U64_EQ(LIMIT_PAGES * PAGE, stats_of(f).reserved_bytes);
+    EXPECT_U64_EQ(BLOCKS, stats_of(f).chunks);
+    return !mend_test_has_failed();
+}
+
+/* A large request sees that all is in use, and from then on memory is tight. */
+static bool open_tight(full_program *f)
+{
+    if (!open_filled(f)) {
+        return false;
+    }
+    graph_program_expect_none(&f->p, PAGE, f->asking, "");
+    return !mend_test_has_failed();
+}
+
+static void release(full_program *f, int block)
+{
+    graph_program_free(&f->p, f->blocks[block], f->owner);
+}
+
+static void *request(full_program *f, uint64_t pages)
+{
+    return graph_program_alloc(&f->p, pages * PAGE, f->asking);
+}
+
+static void expect_whole_pages(full_program *f, uint64_t pages)
+{
+    EXPECT_U64_EQ(pages * PAGE, stats_of(f).free_empty_bytes);
+}
+
+/* ---- not broken ---------------------------------------------------------------------------------
+ */
+
+MEND_TEST(pool_tight, a_block_is_made_of_chunks_of_the_right_size)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    release(&f, SMALLER);
+    release(&f, LEAST);
+    request(&f, 48);
+    expect_whole_pages(&f, 64);
+    EXPECT_U64_EQ(1, stats_of(&f).chunks_moved); /* behind the other */
+    EXPECT_U64_EQ(BLOCKS, stats_of(&f).chunks_created);
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    graph_program_close(&f.p);
+}
+
+/* The same while memory is merely scarce: a call of the driver costs more than a chunk. */
+MEND_TEST(pool_tight, while_memory_is_scarce_a_chunk_is_broken)
+{
+    full_program f;
+    ASSERT_TRUE(open_filled(&f));
+    release(&f, LARGE);
+    release(&f, SMALLER);
+    release(&f, LEAST);
+    request(&f, 48);
+    expect_whole_pages(&f, 48);
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_moved);
+    graph_program_close(&f.p);
+}
+
+static void configure_half(mend_pool_config *config)
+{
+    configure(config);
+    config->limit_bytes = LIMIT_PAGES / 2 * PAGE;
+}
+
+/* All chunks that are free and all that may be created do not hold it, but for half a page that is
+ * free behind a block. */
+MEND_TEST(pool_tight, a_smaller_run_may_need_less)
+{
+    graph_program p;
+    ASSERT_TRUE(graph_program_open(&p, 2 * LIMIT_PAGES * PAGE, configure_half));
+    void *whole = graph_program_alloc(&p, 32 * PAGE, p.streams[0]);
+    graph_program_alloc(&p, 63 * PAGE + PAGE / 2, p.streams[0]);
+    graph_program_free(&p, whole, p.streams[0]);
+    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(&p.world).free_empty_bytes);
+    graph_program_alloc(&p, 64 * PAGE + PAGE / 4, p.streams[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(&p.world).chunks_moved);
+    graph_program_close(&p);
+}
+
+MEND_TEST(pool_tight, a_chunk_is_created_where_there_is_room)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, MIDDLE);
+    ASSERT_RESULT(MEND_OK, mend_trim(f.p.world.pool, 0, NULL));
+    release(&f, LARGE);
+    request(&f, 40);
+    expect_whole_pages(&f, 64);
+    EXPECT_U64_EQ(BLOCKS + 1, stats_of(&f).chunks_created);
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    graph_program_close(&f.p);
+}
+
+/* So much is allocated that a window ends; the next one that makes room sees it. */
+static void pass_window(full_program *f)
+{
+    for (int i = 0; i < 4 * LIMIT_PAGES / 64; i++) {
+        graph_program_free(&f->p, request(f, 64), f->asking);
+    }
+    graph_program_expect_none(&f->p, LIMIT_PAGES * PAGE, f->asking, "");
+}
+
+/* Two windows later, in which less was in use, memory is merely scarce. */
+MEND_TEST(pool_tight, a_full_moment_is_forgotten)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    release(&f, SMALLER);
+    release(&f, LEAST);
+    pass_window(&f);
+    pass_window(&f);
+    request(&f, 48);
+    expect_whole_pages(&f, 48);
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_moved);
+    graph_program_close(&f.p);
+}
+
+/* A page beside the block is no reason to call the driver. */
+MEND_TEST(pool_tight, a_chunk_too_large_by_a_page_is_right)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 63));
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    graph_program_close(&f.p);
+}
+
+MEND_TEST(pool_tight, a_chunk_too_large_by_two_pages_is_remade)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    request(&f, 62);
+    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 2) * PAGE, stats_of(&f).reserved_bytes);
+    graph_program_close(&f.p);
+}
+
+/* ---- remade -------------------------------------------------------------------------------------
+ */
+
+MEND_TEST(pool_tight, a_chunk_that_is_too_large_is_remade)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    request(&f, 16);
+    mend_stats stats = stats_of(&f);
+    EXPECT_U64_EQ(1, stats.chunks_remade);
+    EXPECT_U64_EQ(1, stats.chunks_released);
+    EXPECT_U64_EQ(BLOCKS + 1, stats.chunks_created);
+    EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, stats.reserved_bytes);
+    EXPECT_U64_EQ(0, stats.free_bytes);
+    request(&f, 48); /* what is left of the limit can still be had */
+    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    graph_program_close(&f.p);
+}
+
+MEND_TEST(pool_tight, the_smallest_chunk_that_gives_room_is_remade)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    release(&f, MIDDLE);
+    request(&f, 40);
+    expect_whole_pages(&f, 64);
+    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 8) * PAGE, stats_of(&f).reserved_bytes);
+    graph_program_close(&f.p);
+}
+
+/* The chunk of 16 pages is what the block is to be made of: giving that back would gain nothing. */
+MEND_TEST(pool_tight, what_the_block_will_be_made_of_is_not_given_back)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    release(&f, LEAST);
+    request(&f, 24);
+    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 64 + 8) * PAGE, stats_of(&f).reserved_bytes);
+    EXPECT_U64_EQ(0, stats_of(&f).free_bytes);
+    graph_program_close(&f.p);
+}
+
+/* Memory of the asking stream's own: its fence is recorded for this. */
+MEND_TEST(pool_tight, what_the_stream_freed_itself_is_remade)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    graph_program_free(&f.p, f.blocks[LARGE], f.asking);
+    request(&f, 16);
+    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, stats_of(&f).reserved_bytes);
+    graph_program_close(&f.p);
+}
+
+MEND_TEST(pool_tight, a_chunk_in_flight_is_broken_behind_a_wait)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    graph_program_use(&f.p, f.owner, f.blocks[LARGE], PAGE, 1000);
+    release(&f, LARGE);
+    EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 16));
+    expect_whole_pages(&f, 0);
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(1, stats_of(&f).stream_waits);
+    graph_program_close(&f.p);
+}
+
+MEND_TEST(pool_tight, nothing_is_remade_beside_a_capture)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    mend_stream captured = f.p.streams[2];
+    release(&f, LARGE);
+    mend_group *group = graph_program_begin_group(&f.p, captured);
+    graph_program_begin_capture(&f.p, captured);
+    void *broken = request(&f, 16);
+    EXPECT_PTR_EQ(f.blocks[LARGE], broken);
+    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    mend_sim_graph_destroy(f.p.world.sim, graph_program_end_capture(&f.p, captured));
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, captured));
+    graph_program_free(&f.p, broken, f.owner);
+    request(&f, 16);
+    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    graph_program_close(&f.p);
+}
+
+/* ---- refused ------------------------------------------------------------------------------------
+ */
+
+typedef struct refusal {
+    const char *call;
+    int status;
+    bool is_remade;
+} refusal;
+
+static void plant(full_program *f, const refusal *told, uint64_t count)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = told->call;
+    fault.status = told->status;
+    fault.count = count;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(f->p.world.sim, &fault));
+}
+
+/* Once: the request finds another way. */
+static void expect_another_way(const refusal *told)
+{
+    full_program f;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    plant(&f, told, 1);
+    EXPECT_TRUE(request(&f, 16) != NULL);
+    EXPECT_INT_EQ(told->is_remade, stats_of(&f).chunks_remade);
+    mend_world_check(&f.p.world);
+    graph_program_close(&f.p);
+}
+
+MEND_TEST(pool_tight, a_driver_that_refuses_once_is_no_reason_to_fail)
+{
+    const refusal told[] = {
+        {"unmap", MEND_DRIVER_UNKNOWN, false},
+        {"release", MEND_DRIVER_UNKNOWN, false},
+        {"create", MEND_DRIVER_OUT_OF_MEMORY, true},
+        {"map", MEND_DRIVER_OUT_OF_MEMORY, true},
+    };
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        expect_another_way(&told[i]);
+    }
+}
+
+/* For ever: what cannot be given back is broken. What cannot be created is refused, and is there
+ * once the driver has memory again. */
+static void expect_nothing_lost(const refusal *told, mend_result expected)
+{
+    full_program f;
+    void *pointer = NULL;
+    ASSERT_TRUE(open_tight(&f));
+    release(&f, LARGE);
+    uint64_t live_bytes = stats_of(&f).live_bytes;
+    plant(&f, told, UINT64_MAX);
+    EXPECT_RESULT(expected, mend_alloc(f.p.world.pool, 16 * PAGE, f.asking, &pointer));
+    EXPECT_U64_EQ(live_bytes + (expected == MEND_OK ? 16 * PAGE : 0), stats_of(&f).live_bytes);
+    EXPECT_INT_EQ(told->is_remade, stats_of(&f).chunks_remade);
+    mend_sim_clear_faults(f.p.world.sim);
+    mend_world_check(&f.p.world);
+    request(&f, expected == MEND_OK ? 48 : 64);
+    graph_program_close(&f.p);
+}
+
+MEND_TEST(pool_tight, a_driver_that_refuses_for_ever_loses_nothing)
+{
+    expect_nothing_lost(&(refusal){"unmap", MEND_DRIVER_UNKNOWN, false}, MEND_OK);
+    expect_nothing_lost(&(refusal){"release", MEND_DRIVER_UNKNOWN, false}, MEND_OK);
+    expect_nothing_lost(&(refusal){"create", MEND_DRIVER_OUT_OF_MEMORY, true},
+                        MEND_ERROR_OUT_OF_MEMORY);
+}
+
+/* ---- what fits is found -------------------------------------------------------------------------
+ */
+
+enum { ROUNDS = 300, MANY = 40 };
+
+static uint64_t wholly_free_and_room(full_program *f)
+{
+    mend_stats stats = stats_of(f);
+    return stats.free_empty_bytes + mend_align_down(stats.limit_bytes - stats.reserved_bytes, PAGE);
+}
+
+/* Blocks of any size come and go; at any time all that is empty, and what the limit leaves,
+ * can be had as one block. */
+MEND_TEST(pool_tight, all_that_is_wholly_free_can_be_had_in_one)
+{
+    full_program f;
+    mend_test_random random;
+    void *blocks[MANY] = {NULL};
+    mend_test_random_init(&random, mend_test_seed());
+    ASSERT_TRUE(open_tight(&f));
+    for (int i = 0; i < BLOCKS; i++) {
+        release(&f, i);
+    }
+    for (int i = 0; i < ROUNDS && !mend_test_has_failed(); i++) {
+        void **block = &blocks[mend_test_random_below(&random, MANY)];
+        uint64_t size = PAGE + 512 * mend_test_random_below(&random, 24 * PAGE / 512);
+        mend_stream stream = f.p.streams[mend_test_random_below(&random, 2)];
+        if (*block != NULL) {
+            graph_program_free(&f.p, *block, stream);
+            *block = NULL;
+        } else if (mend_alloc(f.p.world.pool, size, stream, block) != MEND_OK) {
+            EXPECT_TRUE(size > wholly_free_and_room(&f));
+        }
+        uint64_t all_bytes = wholly_free_and_room(&f);
+        if (i % 4 == 0 && all_bytes > 0) {
+            void *all = graph_program_alloc(&f.p, all_bytes, stream);
+            graph_program_free(&f.p, all, stream);
+        }
+    }
+    EXPECT_TRUE(mend_test_has_failed() || stats_of(&f).chunks_remade > 0);
+    graph_program_close(&f.p);
+}

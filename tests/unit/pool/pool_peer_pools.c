@@ -1,0 +1,331 @@
+/*
+ * Peer pools: several on one device, where one holds idle chunks and another needs the memory.
+ * It gets what it lacks, and the others keep the rest.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+enum { MOST = 3 };
+
+/* A device of 8 MiB with pools in chunks of 1 MiB; the first is the world's. */
+typedef struct family {
+    mend_world world;
+    mend_pool *pools[MOST];
+    int count;
+} family;
+
+static bool open_family(family *f, int count)
+{
+    *f = (family){.count = count};
+    mend_world_init(&f->world);
+    f->world.sim_config.memory_bytes = 8 * MEND_MIB;
+    if (!mend_world_open(&f->world)) {
+        return false;
+    }
+    f->pools[0] = f->world.pool;
+    for (int i = 1; i < count; i++) {
+        EXPECT_RESULT(MEND_OK, mend_pool_create(&f->world.pool_config, &f->pools[i]));
+    }
+    return !mend_test_has_failed();
+}
+
+static void close_family(family *f)
+{
+    for (int i = 1; i < f->count; i++) {
+        EXPECT_RESULT(MEND_OK, mend_audit(f->pools[i]));
+        EXPECT_RESULT(MEND_OK, mend_pool_destroy(f->pools[i]));
+    }
+    mend_world_check(&f->world); /* the ledger is that of one pool again */
+    mend_world_close(&f->world);
+}
+
+static mend_stats stats_of(mend_pool *pool)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    return stats;
+}
+
+static uint64_t reserved(mend_pool *pool)
+{
+    return stats_of(pool).reserved_bytes;
+}
+
+static mend_result allocate(mend_pool *pool, uint64_t size_bytes, void **pointer)
+{
+    return mend_alloc(pool, size_bytes, NULL, pointer);
+}
+
+/* Leaves so many idle MiB in a pool. */
+static void leave_idle(mend_pool *pool, uint64_t mib)
+{
+    void *pointer;
+    ASSERT_RESULT(MEND_OK, allocate(pool, mib * MEND_MIB, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, pointer, NULL));
+    EXPECT_U64_EQ(mib * MEND_MIB, reserved(pool));
+}
+
+MEND_TEST(pool_peer_pools, one_gives_what_the_other_lacks_and_keeps_the_rest)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 2));
+    leave_idle(f.pools[1], 6);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[1]));
+    EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[0]));
+    EXPECT_U64_EQ(1, stats_of(f.pools[0]).peer_pool_trims);
+    EXPECT_U64_EQ(0, stats_of(f.pools[0]).host_waits);
+    close_family(&f);
+}
+
+MEND_TEST(pool_peer_pools, each_is_asked_only_for_what_is_still_missing)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 3));
+    leave_idle(f.pools[1], 3);
+    leave_idle(f.pools[2], 4);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(0, reserved(f.pools[1]));
+    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[2]));
+    EXPECT_U64_EQ(2, stats_of(f.pools[0]).peer_pool_trims);
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], pointer, NULL));
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[2], 4 * MEND_MIB, &pointer)); /* and back */
+    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[0]));
+    close_family(&f);
+}
+
+MEND_TEST(pool_peer_pools, what_the_pool_has_itself_is_used_first)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 2));
+    leave_idle(f.pools[0], 2);
+    leave_idle(f.pools[1], 6);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[0]));
+    EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[1]));
+    close_family(&f);
+}
+
+MEND_TEST(pool_peer_pools, what_is_live_or_in_flight_stays)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 2));
+    void *live;
+    void *pointer;
+    mend_stream stream;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f.world.sim, &stream));
+    ASSERT_RESULT(MEND_OK, allocate(f.pools[1], 3 * MEND_MIB, &live));
+    ASSERT_RESULT(MEND_OK, mend_alloc(f.pools[1], 4 * MEND_MIB, stream, &pointer));
+    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
+                          .address = (uint64_t)(uintptr_t)pointer,
+                          .size_bytes = 4 * MEND_MIB,
+                          .finish_ns = 1000};
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(f.world.sim, stream, &work));
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[1], pointer, stream));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(7 * MEND_MIB, reserved(f.pools[1]));
+    mend_sim_advance(f.world.sim, 1000);
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[1]));
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(f.pools[1], stream));
+    mend_sim_stream_destroy(f.world.sim, stream);
+    close_family(&f);
+}
+
+MEND_TEST(pool_peer_pools, are_left_alone_where_the_limit_stands_in_the_way)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 2));
+    leave_idle(f.pools[1], 6);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, mend_set_limit(f.pools[0], 2 * MEND_MIB));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(6 * MEND_MIB, reserved(f.pools[1]));
+    EXPECT_U64_EQ(0, stats_of(f.pools[0]).peer_pool_trims);
+    close_family(&f);
+}
+
+MEND_TEST(pool_peer_pools, a_pool_alone_asks_nobody)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 1));
+    void *pointer;
+    mend_sim_set_foreign_bytes(f.world.sim, 0, 7 * MEND_MIB);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(0, stats_of(f.pools[0]).peer_pool_trims);
+    close_family(&f);
+}
+
+MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)
+{
+    mend_world world;
+    mend_world other;
+    mend_world_init(&world);
+    world.sim_config.memory_bytes = 8 * MEND_MIB;
+    world.sim_config.device_count = 2;
+    other = world;
+    ASSERT_TRUE(mend_world_open(&world));
+    ASSERT_TRUE(mend_world_open(&other));
+    mend_pool *beside;
+    world.pool_config.device = 1;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &beside));
+    leave_idle(beside, 8);
+    leave_idle(other.pool, 8);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, allocate(world.pool, 6 * MEND_MIB, &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(world.pool, 3 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(8 * MEND_MIB, reserved(beside));
+    EXPECT_U64_EQ(8 * MEND_MIB, reserved(other.pool));
+    EXPECT_U64_EQ(0, stats_of(world.pool).peer_pool_trims);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(beside));
+    mend_world_close(&other);
+    mend_world_close(&world);
+}
+
+MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 3));
+    leave_idle(f.pools[1], 3);
+    leave_idle(f.pools[2], 4);
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "unmap";
+    fault.status = 999;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(f.world.sim, &fault));
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[1]));
+    EXPECT_U64_EQ(2 * MEND_MIB, reserved(f.pools[2]));
+    close_family(&f);
+}
+
+/* Two pools that each need what lies idle in the other, at the same moment. */
+static family *shared;
+static pthread_barrier_t both;
+static __thread int has_met;
+
+/* Both have been refused before either asks the other. */
+static void meet_when_refused(void *context, const char *call, int is_after)
+{
+    (void)context;
+    if (is_after && strcmp(call, "memory_info") == 0 && !has_met) {
+        has_met = 1;
+        pthread_barrier_wait(&both);
+    }
+}
+
+static void *take_from_the_other(void *argument)
+{
+    int number = *(const int *)argument;
+    static void *pointers[2];
+    mend_result result = allocate(shared->pools[number], 6 * MEND_MIB, &pointers[number]);
+    EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+    return result == MEND_OK ? pointers[number] : NULL;
+}
+
+MEND_TEST(pool_peer_pools, may_ask_each_other_at_once)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 2));
+    leave_idle(f.pools[0], 4);
+    leave_idle(f.pools[1], 4);
+    shared = &f;
+    pthread_barrier_init(&both, NULL, 2);
+    mend_sim_set_call_observer(f.world.sim, meet_when_refused, NULL);
+    pthread_t threads[2];
+    int numbers[2] = {0, 1};
+    for (int i = 0; i < 2; i++) {
+        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, take_from_the_other, &numbers[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    mend_sim_set_call_observer(f.world.sim, NULL, NULL);
+    EXPECT_TRUE(reserved(f.pools[0]) + reserved(f.pools[1]) <= 8 * MEND_MIB);
+    pthread_barrier_destroy(&both);
+    close_family(&f);
+}
+
+/* A peer pool that is destroyed while it is asked: its end waits until it has been. */
+typedef struct ending {
+    family *f;
+    sem_t begun;
+    sem_t over;
+    pthread_t thread;
+    bool has_begun;
+} ending;
+
+static void *destroy_peer_pool(void *argument)
+{
+    ending *e = argument;
+    sem_post(&e->begun);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(e->f->pools[1]));
+    sem_post(&e->over);
+    return NULL;
+}
+
+static void destroy_when_it_releases(void *context, const char *call, int is_after)
+{
+    ending *e = context;
+    if (!is_after && strcmp(call, "unmap") == 0 && !e->has_begun) {
+        e->has_begun = true;
+        EXPECT_INT_EQ(0, pthread_create(&e->thread, NULL, destroy_peer_pool, e));
+        sem_wait(&e->begun);
+        for (int i = 0; i < 100; i++) {
+            sched_yield();
+            EXPECT_INT_EQ(-1, sem_trywait(&e->over));
+        }
+    }
+}
+
+MEND_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_asked)
+{
+    family f;
+    ASSERT_TRUE(open_family(&f, 2));
+    leave_idle(f.pools[1], 8);
+    ending e = {.f = &f};
+    sem_init(&e.begun, 0, 0);
+    sem_init(&e.over, 0, 0);
+    mend_sim_set_call_observer(f.world.sim, destroy_when_it_releases, &e);
+    void *pointer;
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
+    EXPECT_TRUE(e.has_begun);
+    pthread_join(e.thread, NULL);
+    mend_sim_set_call_observer(f.world.sim, NULL, NULL);
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_ledger(&f.world).chunk_bytes);
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    f.count = 1;
+    sem_destroy(&e.begun);
+    sem_destroy(&e.over);
+    close_family(&f);
+}
+
+/* Behind the run of the first pool two MiB are missing, elsewhere nearly three: both are refused,
+ * in this order. */
+MEND_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for)
+{
+    family f;
+    void *block;
+    void *pin;
+    ASSERT_TRUE(open_family(&f, 2));
+    ASSERT_RESULT(MEND_OK, allocate(f.pools[0], 2 * MEND_MIB, &block));
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], block, NULL));
+    ASSERT_RESULT(MEND_OK, allocate(f.pools[0], 128 * MEND_KIB, &pin));
+    leave_idle(f.pools[1], 5);
+    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 4 * MEND_MIB - 128 * MEND_KIB, &block));
+    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[0]));
+    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[1]));
+    EXPECT_U64_EQ(1, stats_of(f.pools[0]).peer_pool_trims);
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], block, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], pin, NULL));
+    close_family(&f);
+}
