@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,35 +23,63 @@ static void write_message(mend_thread_error *error, const char *format, va_list 
     }
 }
 
-mend_result mend_fail(mend_result result, const char *format, ...)
+static mend_result note(mend_result result, const char *call, int status, const char *status_name,
+                        const char *format, va_list arguments)
 {
-    mend_thread_error *error = mend_process_error();
+    mend_thread_error *failure = mend_process_failure();
+    write_message(failure, format, arguments);
+    failure->result = result;
+    failure->driver_status = status;
+    failure->driver_name = status_name;
+    failure->driver_call = call;
+    failure->shortfall.struct_size = 0;
+    return result;
+}
+
+mend_result mend_failure(mend_result result, const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    write_message(error, format, arguments);
+    note(result, NULL, 0, NULL, format, arguments);
     va_end(arguments);
-    error->result = result;
-    error->driver_status = 0;
-    error->driver_name = NULL;
-    error->driver_call = NULL;
-    error->shortfall.struct_size = 0;
     return result;
+}
+
+mend_result mend_driver_failure(mend_result result, const char *call, int status,
+                                const char *status_name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    note(result, call, status, status_name, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+void mend_publish_failure(mend_result result)
+{
+    const mend_thread_error *failure = mend_process_failure();
+    assert(failure->result == result); /* whoever answers with a failure has noted it last */
+    *mend_process_error() = *failure;
+    mend_process_error()->result = result;
+}
+
+mend_result mend_fail(mend_result result, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    note(result, NULL, 0, NULL, format, arguments);
+    va_end(arguments);
+    return mend_publish(result);
 }
 
 mend_result mend_fail_driver(mend_result result, const char *call, int status,
                              const char *status_name, const char *format, ...)
 {
-    mend_thread_error *error = mend_process_error();
     va_list arguments;
     va_start(arguments, format);
-    write_message(error, format, arguments);
+    note(result, call, status, status_name, format, arguments);
     va_end(arguments);
-    error->result = result;
-    error->driver_status = status;
-    error->driver_name = status_name;
-    error->driver_call = call;
-    error->shortfall.struct_size = 0;
-    return result;
+    return mend_publish(result);
 }
 
 const char *mend_result_name(mend_result result)

@@ -32,6 +32,7 @@ static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 typedef struct thread_state {
     uint64_t generation; /* of the process in which the rest was written */
     mend_thread_error error;
+    mend_thread_error failure;
     unsigned held_ranks;
 } thread_state;
 
@@ -169,23 +170,9 @@ mend_thread_error *mend_process_error(void)
     return &state_of_this_thread()->error;
 }
 
-void mend_process_keep_error(mend_thread_error *kept)
+mend_thread_error *mend_process_failure(void)
 {
-    const mend_thread_error *error = mend_process_error();
-    kept->result = MEND_OK;
-    if (error->result != MEND_OK) {
-        *kept = *error;
-    }
-}
-
-void mend_process_put_error_back(const mend_thread_error *kept)
-{
-    mend_thread_error *error = mend_process_error();
-    if (kept->result != MEND_OK) {
-        *error = *kept;
-    } else if (error->result != MEND_OK) {
-        *error = (mend_thread_error){0};
-    }
+    return &state_of_this_thread()->failure;
 }
 
 uint64_t mend_process_thread_number(void)

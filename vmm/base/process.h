@@ -113,13 +113,10 @@ typedef struct mend_thread_error {
     mend_shortfall shortfall; /* struct_size 0: none */
 } mend_thread_error;
 
-/* The calling thread's last failure in this process. */
+/* The last failure that a call of this thread answered with in this process; and the one noted
+ * last, by a call that may work around it (base/error.h). */
 mend_thread_error *mend_process_error(void);
-
-/* For what is worked around: the last failure, kept and put back. A thread without one, as almost
- * all are, has nothing copied. */
-void mend_process_keep_error(mend_thread_error *kept);
-void mend_process_put_error_back(const mend_thread_error *kept);
+mend_thread_error *mend_process_failure(void);
 
 /* The calling thread's number, from 1, which no other thread of the process ever has. */
 uint64_t mend_process_thread_number(void);

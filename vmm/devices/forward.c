@@ -99,8 +99,7 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
  * That the others do not know it is no failure of the call. */
 static bool overrides_know(int device, const void *pointer, mend_block_info *info)
 {
-    mend_thread_error error_before;
-    mend_process_keep_error(&error_before);
+    const mend_thread_error error_before = *mend_process_error();
     int first;
     int end;
     bool is_known = false;
@@ -112,7 +111,7 @@ static bool overrides_know(int device, const void *pointer, mend_block_info *inf
             mend_override_let_go(override);
         }
     }
-    mend_process_put_error_back(&error_before);
+    *mend_process_error() = error_before;
     return is_known;
 }
 

@@ -5,7 +5,6 @@
 #include "heap/block.h"
 
 #include "base/error.h"
-#include "base/process.h"
 #include "heap/heap.h"
 #include "ladder/ladder.h"
 #include "layout/cache.h"
@@ -31,12 +30,12 @@ static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
 static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
     if (size_bytes == 0 || size_bytes > MEND_LARGEST_REQUEST_BYTES) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
-                         "a block of %llu bytes was asked for; 1 to 2^60 are possible",
-                         (unsigned long long)size_bytes);
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "a block of %llu bytes was asked for; 1 to 2^60 are possible",
+                            (unsigned long long)size_bytes);
     }
     if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > largest_alignment_bytes) {
-        return mend_fail(
+        return mend_failure(
             MEND_ERROR_INVALID_ARGUMENT,
             "an alignment of %llu was asked for; powers of two up to 2^40 are possible",
             (unsigned long long)alignment_bytes);
@@ -46,7 +45,7 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
 /* Room must be made. Others may have made some while this thread waited for its turn. */
@@ -134,7 +133,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
         return result;
     }
     if (order.stream == MEND_EVERY_STREAM) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "MEND_EVERY_STREAM is for mend_group_begin");
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "MEND_EVERY_STREAM is for mend_group_begin");
     }
     mend_request request = {
         .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),
@@ -171,18 +171,18 @@ __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *he
                                                              uint64_t address)
 {
     if (mend_chunk_at(&heap->chunks, address) == NULL) {
-        return mend_fail(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
-                         (unsigned long long)address);
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
+                            (unsigned long long)address);
     }
     const mend_span *span = mend_heap_block_at(heap, address);
     if (span != NULL) {
-        return mend_fail(MEND_ERROR_INTERIOR_POINTER,
-                         "0x%llx lies %llu bytes inside the block at 0x%llx",
-                         (unsigned long long)address, (unsigned long long)(address - span->address),
-                         (unsigned long long)span->address);
+        return mend_failure(
+            MEND_ERROR_INTERIOR_POINTER, "0x%llx lies %llu bytes inside the block at 0x%llx",
+            (unsigned long long)address, (unsigned long long)(address - span->address),
+            (unsigned long long)span->address);
     }
-    return mend_fail(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in memory that is free already",
-                     (unsigned long long)address);
+    return mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in memory that is free already",
+                        (unsigned long long)address);
 }
 
 static inline mend_result find_block(const mend_heap *heap, uint64_t address, mend_span **span)
@@ -208,14 +208,11 @@ static void stamp_all(mend_heap *heap, mend_span *span)
 /* A refusal of the driver is no failure of the free. */
 static void record_fence(mend_heap *heap, uint32_t stream)
 {
-    mend_thread_error error_before;
-    mend_process_keep_error(&error_before);
     mend_scope scope;
     if (mend_scope_open(heap, &scope) == MEND_OK) {
         mend_users_record_fence(heap, stream);
         mend_scope_close(heap, &scope);
     }
-    mend_process_put_error_back(&error_before);
 }
 
 /* Turns the users declared for a block into stamps of this moment. What the memory waited for when
@@ -343,13 +340,11 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
 static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
                                    block_users *users)
 {
-    mend_thread_error before = *mend_process_error();
     mend_result result = find_users(heap, span, order, users);
     bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
     bool is_over =
         result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED;
     if (is_spoilt || is_over) {
-        *mend_process_error() = before;
         *users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
         return MEND_OK;
     }

@@ -84,7 +84,7 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
     }
     bool is_told = told != MEND_ERROR_DRIVER;
     if (!is_told) {
-        *waited = (refusal){MEND_CALL_stream_get_info, mend_process_error()->driver_status};
+        *waited = (refusal){MEND_CALL_stream_get_info, mend_process_failure()->driver_status};
         return MEND_OK;
     }
     *waited = (refusal){MEND_CALL_context_synchronize, MEND_DRIVER_UNKNOWN};
@@ -95,9 +95,10 @@ static mend_result wait_for_work(mend_heap *heap, refusal *waited)
         is_captured = waited->status == MEND_DRIVER_CAPTURE_UNSUPPORTED ||
                       waited->status == MEND_DRIVER_CAPTURE_INVALIDATED;
     }
-    return is_captured ? mend_fail(MEND_ERROR_CAPTURING,
-                                   "a stream is being captured: the pool cannot be destroyed now")
-                       : MEND_OK;
+    return is_captured
+               ? mend_failure(MEND_ERROR_CAPTURING,
+                              "a stream is being captured: the pool cannot be destroyed now")
+               : MEND_OK;
 }
 
 static bool open_scope(mend_heap *heap, mend_scope *scope)
@@ -175,7 +176,7 @@ mend_result mend_heap_destroy(mend_heap *heap)
     if (first.status == MEND_DRIVER_OK || first.status == MEND_DRIVER_DEINITIALIZED) {
         return MEND_OK; /* a driver that has shut down holds nothing of ours */
     }
-    return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(first.call), first.status,
-                            driver->status_name(driver, first.status),
-                            "the driver refused to take back what the pool held");
+    return mend_driver_failure(MEND_ERROR_DRIVER, mend_driver_call_name(first.call), first.status,
+                               driver->status_name(driver, first.status),
+                               "the driver refused to take back what the pool held");
 }

@@ -121,7 +121,8 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
         .alignment_bytes = MEND_GRANULE_BYTES, .handle = order.stream, .capture = order.capture};
     mend_result result = MEND_OK;
     if (order.stream == MEND_EVERY_STREAM) {
-        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "MEND_EVERY_STREAM is for mend_group_begin");
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "MEND_EVERY_STREAM is for mend_group_begin");
     }
     if (order.stream != MEND_NO_STREAM) { /* which would be taken for a request */
         result = mend_requester_find(heap, &asking);

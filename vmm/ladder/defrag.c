@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/process.h"
 #include "move/attainable.h"
 #include "move/compact.h"
 #include "move/remap.h"
@@ -24,7 +23,7 @@ mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_comp
     }
     if (result == MEND_OK && !mend_victims_find(pass)) {
         result =
-            mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pass of compactions");
+            mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pass of compactions");
     }
     return result;
 }
@@ -130,8 +129,6 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
         return result;
     }
     mend_compact_pass pass;
-    mend_thread_error error_before;
-    mend_process_keep_error(&error_before);
     mend_compact_limits bounds = {limits->copied_bytes, limits->driver_calls, limits->duration_ns};
     result = mend_compact_begin(heap, MEND_STREAM_UNKNOWN, &bounds, &pass);
     if (result == MEND_OK) {
@@ -140,7 +137,6 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
     mend_compact_end(&pass);
     mend_scope_close(heap, &scope);
     if (result == MEND_OK) {
-        mend_process_put_error_back(&error_before); /* a chunk left as it is, for want of memory */
         report->stop = pass.stop;
         report->gained_bytes = pass.gained_bytes;
         report->copied_bytes = pass.copied_bytes;

@@ -35,7 +35,7 @@ static const mend_plan_rules create_at_new_address_exactly = {
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
 /* Takes the place, if there is any. While the driver was busy others may have taken what host
@@ -421,7 +421,7 @@ static mend_result place_behind_compactions(mend_heap *heap, const mend_request 
     if (is_over || heap->chunks.missing_count > 0) {
         return compact_result;
     }
-    mend_thread_error compact_error = *mend_process_error();
+    const mend_thread_error compact_error = *mend_process_failure();
     heap->spends_last_room = true;
     mend_result result = place_or_unmap(heap, request, span, place_anywhere);
     heap->spends_last_room = false;
@@ -429,7 +429,7 @@ static mend_result place_behind_compactions(mend_heap *heap, const mend_request 
     if (result != MEND_ERROR_OUT_OF_MEMORY || is_explained) {
         return result;
     }
-    *mend_process_error() = compact_error;
+    *mend_process_failure() = compact_error;
     return compact_result;
 }
 
@@ -461,10 +461,10 @@ static mend_result search(mend_heap *heap, const mend_request *request, mend_eff
 static mend_result out_of_addresses(const mend_heap *heap, const mend_request *request)
 {
     mend_status status = heap->shortage.no_addresses;
-    return mend_fail_driver(MEND_ERROR_OUT_OF_ADDRESSES, mend_driver_call_name(MEND_CALL_reserve),
-                            status, heap->driver->status_name(heap->driver, status),
-                            "no range of addresses is left for %llu bytes",
-                            (unsigned long long)request->size_bytes);
+    return mend_driver_failure(
+        MEND_ERROR_OUT_OF_ADDRESSES, mend_driver_call_name(MEND_CALL_reserve), status,
+        heap->driver->status_name(heap->driver, status),
+        "no range of addresses is left for %llu bytes", (unsigned long long)request->size_bytes);
 }
 
 mend_result mend_place_with_effort(mend_heap *heap, const mend_request *request, mend_effort effort,

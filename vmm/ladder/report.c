@@ -296,9 +296,9 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
         mend_words_amount(shortfall->device_free_bytes).text);
     add_amount(&s, " and ", shortfall->device_others_bytes, " held by others");
     add(&s, ".");
-    mend_result result = mend_fail(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
-    mend_process_error()->shortfall = *shortfall;
-    mend_process_error()->shortfall.struct_size = sizeof(*shortfall);
+    mend_result result = mend_failure(MEND_ERROR_OUT_OF_MEMORY, "%s", s.text);
+    mend_process_failure()->shortfall = *shortfall;
+    mend_process_failure()->shortfall.struct_size = sizeof(*shortfall);
     return result;
 }
 

@@ -55,9 +55,10 @@ static bool begin_waits(mend_heap *heap)
 
 static mend_result forbidden(void)
 {
-    return mend_fail(MEND_ERROR_CAPTURING,
-                     "a stream is being captured, which forbids to wait for the GPU and to unmap: "
-                     "trim when the capture has ended");
+    return mend_failure(
+        MEND_ERROR_CAPTURING,
+        "a stream is being captured, which forbids to wait for the GPU and to unmap: "
+        "trim when the capture has ended");
 }
 
 /* Behind the first trim, which left more than `keep_bytes`. */

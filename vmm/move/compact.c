@@ -32,7 +32,7 @@ typedef struct swap {
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a compaction");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a compaction");
 }
 
 static mend_result failed(swap *s, mend_driver_call call, mend_status status)
@@ -386,6 +386,8 @@ static mend_result restore(swap *s)
             first_call = refused;
         }
     }
+    mend_step_note_peaks(heap);
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     return first_status == MEND_DRIVER_OK ? MEND_OK
                                           : mend_remap_failed(heap, first_call, first_status);
 }
@@ -412,10 +414,7 @@ static mend_result perform(swap *s)
         return result;
     }
     exchange(s);
-    result = restore(s);
-    mend_step_note_peaks(s->heap);
-    mend_retire_flush(s->heap, MEND_STREAM_UNKNOWN);
-    return result;
+    return restore(s);
 }
 
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)

@@ -27,7 +27,7 @@ typedef struct transaction {
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
 }
 
 /* Those of the layout are promised: others take from them while the driver is at work. The rest

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "base/process.h"
 #include "move/scope.h"
 #include "move/steps.h"
 
@@ -46,12 +45,12 @@ mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *firs
 mend_result mend_remap_failed(mend_heap *heap, mend_driver_call call, mend_status status)
 {
     mend_result result = mend_driver_refused(heap, call, status);
-    return mend_fail_driver(result == MEND_ERROR_DEVICE_LOST ? result : MEND_ERROR_DRIVER,
-                            mend_driver_call_name(call), status,
-                            heap->driver->status_name(heap->driver, status),
-                            "%u chunks of live blocks could not be mapped at their addresses: "
-                            "nothing is lost, and later calls try again",
-                            heap->chunks.missing_count);
+    return mend_driver_failure(result == MEND_ERROR_DEVICE_LOST ? result : MEND_ERROR_DRIVER,
+                               mend_driver_call_name(call), status,
+                               heap->driver->status_name(heap->driver, status),
+                               "%u chunks of live blocks could not be mapped at their addresses: "
+                               "nothing is lost, and later calls try again",
+                               heap->chunks.missing_count);
 }
 
 size_t mend_remap_count_spans(const mend_span *first, uint64_t end)
@@ -69,7 +68,8 @@ static mend_result restore_one(mend_heap *heap, mend_chunk *chunk)
     mend_span *first = mend_heap_span_at(heap, chunk->address);
     size_t runs = mend_remap_count_spans(first, chunk->address + chunk->size_bytes);
     if (!mend_slab_promise(&heap->run_slab, runs)) {
-        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while restoring a mapping");
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                            "malloc failed while restoring a mapping");
     }
     mend_driver_call refused;
     mend_status status = mend_remap_chunk(heap, chunk, first, &refused);
@@ -95,9 +95,6 @@ mend_result mend_remap(mend_heap *heap)
 void mend_remap_try(mend_heap *heap)
 {
     if (heap->chunks.missing_count > 0) {
-        mend_thread_error error_before;
-        mend_process_keep_error(&error_before);
         mend_remap(heap);
-        mend_process_put_error_back(&error_before);
     }
 }

@@ -1,6 +1,5 @@
 #include "move/retire.h"
 
-#include "base/process.h"
 #include "move/scope.h"
 #include "physical/fence.h"
 
@@ -131,10 +130,7 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
     heap->unmap_refused = MEND_DRIVER_OK;
     heap->unmap_lacked_nodes = false;
     if (heap->retired.count > 0) {
-        mend_thread_error error_before;
-        mend_process_keep_error(&error_before);
-        unmap_idle(heap, asking);
-        mend_process_put_error_back(&error_before); /* whoever needs to know asks the heap */
+        unmap_idle(heap, asking); /* who needs to know of a refusal asks the heap */
     }
 }
 

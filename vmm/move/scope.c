@@ -19,8 +19,8 @@ mend_result mend_driver_refused(mend_heap *heap, mend_driver_call call, mend_sta
         result = MEND_ERROR_OUT_OF_MEMORY;
     }
     const char *name = mend_driver_call_name(call);
-    return mend_fail_driver(result, name, status, heap->driver->status_name(heap->driver, status),
-                            "%s failed", name);
+    return mend_driver_failure(result, name, status,
+                               heap->driver->status_name(heap->driver, status), "%s failed", name);
 }
 
 void mend_driver_work_around(mend_heap *heap, mend_result result)

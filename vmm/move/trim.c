@@ -38,7 +38,7 @@ static mend_result refresh_fences(mend_heap *heap)
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while trimming");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while trimming");
 }
 
 /* Takes a chunk out of the layout; its mapping waits in the retired ones for the next flush. */
@@ -54,9 +54,9 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
 }
 
 /* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
- * are listed by next_picked. */
-static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap,
-                                   mend_chunk **withdrawn)
+ * are listed by next_picked. False when malloc fails. */
+static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap,
+                            mend_chunk **withdrawn)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
@@ -66,7 +66,7 @@ static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool ma
             mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
         if (can_withdraw(heap, at, may_unmap)) {
             if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-                return no_host_memory();
+                return false;
             }
             withdraw(heap, at);
             at->next_picked = *withdrawn;
@@ -75,7 +75,7 @@ static mend_result withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool ma
         }
         at = smaller;
     }
-    return MEND_OK;
+    return true;
 }
 
 /* An idle chunk is still mapped after a flush: why. */
@@ -83,12 +83,12 @@ static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
 {
     mend_status refused = heap->unmap_refused;
     return refused != MEND_DRIVER_OK
-               ? mend_fail_driver(mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST
-                                                                : MEND_ERROR_DRIVER,
-                                  mend_driver_call_name(MEND_CALL_unmap), refused,
-                                  heap->driver->status_name(heap->driver, refused),
-                                  "a free chunk of %llu bytes could not be unmapped",
-                                  (unsigned long long)size_bytes)
+               ? mend_driver_failure(mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST
+                                                                   : MEND_ERROR_DRIVER,
+                                     mend_driver_call_name(MEND_CALL_unmap), refused,
+                                     heap->driver->status_name(heap->driver, refused),
+                                     "a free chunk of %llu bytes could not be unmapped",
+                                     (unsigned long long)size_bytes)
                : no_host_memory();
 }
 
@@ -179,9 +179,9 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *release
     }
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     mend_chunk *withdrawn;
-    mend_result withdraw_result = withdraw_chunks(heap, keep_bytes, !is_captured, &withdrawn);
+    bool lacks_nodes = !withdraw_chunks(heap, keep_bytes, !is_captured, &withdrawn);
     result = release_chunks(heap, withdrawn, released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
-    return withdraw_result != MEND_OK ? withdraw_result : result;
+    return lacks_nodes ? no_host_memory() : result;
 }

@@ -10,7 +10,7 @@
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
 }
 
 /* Forgets the first `count` fences, which have passed. */
@@ -148,9 +148,9 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
     if (result != MEND_OK || is_captured) {
         return result != MEND_OK ? result
-                                 : mend_fail(MEND_ERROR_CAPTURING,
-                                             "a stream is being captured, which forbids to wait "
-                                             "for the context");
+                                 : mend_failure(MEND_ERROR_CAPTURING,
+                                                "a stream is being captured, which forbids to wait "
+                                                "for the context");
     }
     begin_context_wait(streams);
     uint64_t waits = 0;
@@ -159,9 +159,9 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     end_context_wait(streams, status == MEND_DRIVER_OK);
     streams->host_waits += waits;
     if (status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED) {
-        return mend_fail_driver(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
-                                streams->driver->status_name(streams->driver, status),
-                                "a stream the pool does not know is being captured");
+        return mend_driver_failure(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
+                                   streams->driver->status_name(streams->driver, status),
+                                   "a stream the pool does not know is being captured");
     }
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, call, status);
@@ -287,8 +287,8 @@ mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
         result = mend_streams_reach(streams, stream, &reach);
     }
     if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
-        result = mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured",
-                           (void *)state->handle);
+        result = mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                              (void *)state->handle);
     }
     if (result != MEND_OK) {
         return result;

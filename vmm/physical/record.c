@@ -10,7 +10,7 @@
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
 }
 
 /* Creates an event of a context that need not be the current one. */
@@ -246,10 +246,10 @@ static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
     mend_result result = mend_streams_reach(streams, recorder, &reach);
     const void *handle = streams->items[recorder].handle;
     if (result == MEND_OK && reach == MEND_REACH_CAPTURED) {
-        return mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle);
+        return mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured", handle);
     }
     if (result == MEND_OK && reach == MEND_REACH_GONE) {
-        return mend_fail(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
+        return mend_failure(MEND_ERROR_UNKNOWN_STREAM, "the stream %p was destroyed", handle);
     }
     return result;
 }
@@ -259,8 +259,8 @@ static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint
 {
     mend_result result = record_event(streams, stream, recorder, fence);
     return result == MEND_OK && fence->event == NULL
-               ? mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured",
-                           (const void *)streams->items[recorder].handle)
+               ? mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                              (const void *)streams->items[recorder].handle)
                : result;
 }
 

@@ -13,7 +13,7 @@ enum { FIRST_CAPACITY = 8 };
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
                                        mend_status status)
 {
-    return mend_fail_driver(
+    return mend_driver_failure(
         mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
         mend_driver_call_name(call), status, streams->driver->status_name(streams->driver, status),
         "%s failed while ordering memory between streams", mend_driver_call_name(call));
@@ -210,9 +210,9 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
         return mend_streams_driver_failed(streams, MEND_CALL_stream_get_info, status);
     }
     if (status != MEND_DRIVER_OK) {
-        return mend_fail_driver(result_of_asking(status), call, status,
-                                driver->status_name(driver, status),
-                                "the driver does not tell of the stream %p", (void *)handle);
+        return mend_driver_failure(result_of_asking(status), call, status,
+                                   driver->status_name(driver, status),
+                                   "the driver does not tell of the stream %p", (void *)handle);
     }
     bool is_admitted = true;
     mend_driver_call refused = MEND_CALL_stream_get_info;
@@ -223,10 +223,10 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
         return mend_streams_driver_failed(streams, refused, status);
     }
     return is_admitted ? MEND_OK
-                       : mend_fail(MEND_ERROR_UNKNOWN_STREAM,
-                                   "the stream %p belongs to another context than its device's "
-                                   "primary one",
-                                   (void *)handle);
+                       : mend_failure(MEND_ERROR_UNKNOWN_STREAM,
+                                      "the stream %p belongs to another context than its device's "
+                                      "primary one",
+                                      (void *)handle);
 }
 
 mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
@@ -243,10 +243,11 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
         return result;
     }
     if (!suffices && info.id == 0 && info.capture_id == 0) {
-        return mend_fail(MEND_ERROR_CAPTURING,
-                         "the capture of the stream %p was invalidated: which stream it is can be "
-                         "asked when that capture has ended",
-                         (void *)handle);
+        return mend_failure(
+            MEND_ERROR_CAPTURING,
+            "the capture of the stream %p was invalidated: which stream it is can be "
+            "asked when that capture has ended",
+            (void *)handle);
     }
     handle = mend_slots_handle(handle);
     if (!suffices && lookup_verified(streams, handle, group, &info, index)) {

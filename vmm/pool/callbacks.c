@@ -161,11 +161,9 @@ static uint64_t lacking_bytes(const mend_shortage *shortage)
  * of this call. */
 static bool ask_peer_pool(mend_pool *pool, uint64_t bytes, uint64_t *cursor, bool *gave)
 {
-    mend_thread_error own_error = *mend_process_error();
     *gave = false;
     mend_heap_unlock(&pool->heap);
     bool is_asked = mend_peer_pools_trim_next(pool, bytes, cursor, gave);
-    *mend_process_error() = own_error;
     mend_heap_lock(&pool->heap);
     pool->pressure.peer_pool_trims += is_asked;
     return is_asked;
@@ -356,13 +354,7 @@ static mend_result climb(mend_pool *pool, const attempt *a)
 
 static mend_result make_room(mend_pool *pool, const attempt *a)
 {
-    mend_thread_error error_before;
-    mend_process_keep_error(&error_before);
     mend_result result = climb(pool, a);
-    if (result == MEND_OK) {
-        /* What was worked around is no failure of the call. */
-        mend_process_put_error_back(&error_before);
-    }
     pool->heap.counters.out_of_memory += result == MEND_ERROR_OUT_OF_MEMORY;
     return result;
 }

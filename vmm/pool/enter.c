@@ -133,5 +133,5 @@ mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
 {
     mend_heap_unlock_all(&pool->heap);
     mend_pool_audit_after_call(pool);
-    return result;
+    return mend_publish(result);
 }

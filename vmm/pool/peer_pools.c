@@ -2,13 +2,14 @@
 
 #include "ladder/trim.h"
 
+/* Of a peer pool whose context is lost nothing comes; that is no failure of this call. */
 static bool trim(mend_pool *peer_pool, uint64_t bytes)
 {
-    if (mend_pool_enter_all(peer_pool) != MEND_OK) {
-        return false; /* it is broken */
-    }
-    bool gave = mend_ladder_give_back(&peer_pool->heap, bytes);
-    mend_pool_leave_all(peer_pool, MEND_OK);
+    mend_heap_lock_all(&peer_pool->heap);
+    bool gave = mend_heap_lost_by(&peer_pool->heap) == MEND_DRIVER_OK &&
+                mend_ladder_give_back(&peer_pool->heap, bytes);
+    mend_heap_unlock_all(&peer_pool->heap);
+    mend_pool_audit_after_call(peer_pool);
     return gave;
 }
 

@@ -304,7 +304,7 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
     result = fill_pool(made, &config);
     if (result != MEND_OK) {
         free(made);
-        return result;
+        return mend_publish(result);
     }
     *pool = made;
     return MEND_OK;
@@ -328,8 +328,6 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (result != MEND_OK) {
         return result;
     }
-    mend_thread_error error_before;
-    mend_process_keep_error(&error_before);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
@@ -337,7 +335,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     result = mend_heap_destroy(&pool->heap);
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
-        return result;
+        return mend_publish(result);
     }
     mend_status status = pool->driver->device_close(pool->driver, pool->device);
     if (result == MEND_OK && status != MEND_DRIVER_OK && status != MEND_DRIVER_DEINITIALIZED) {
@@ -353,8 +351,5 @@ mend_result mend_pool_destroy(mend_pool *pool)
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",
                               device, remains);
     }
-    if (result == MEND_OK) {
-        mend_process_put_error_back(&error_before); /* what was asked again, or needs no answer */
-    }
-    return result;
+    return mend_publish(result);
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "base/error.h"
 #include "base/process.h"
 #include "heap/heap.h"
 #include "mend/mend.h"
@@ -119,12 +120,12 @@ static inline void mend_pool_audit_after_call(mend_pool *pool)
 void mend_pool_audit_after_call(mend_pool *pool);
 #endif
 
-/* Lets go, after the audit where one is asked for; passes the result through. */
+/* Lets go, after the audit where one is asked for. A failure is published; passes it through. */
 static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
 {
     mend_heap_unlock(&pool->heap);
     mend_pool_audit_after_call(pool);
-    return result;
+    return mend_publish(result);
 }
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
 

@@ -40,7 +40,7 @@ void mend_capture_group_free(mend_group *group)
 
 static mend_result no_host_memory(void)
 {
-    return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the memory of a capture");
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the memory of a capture");
 }
 
 /* The driver will tell when the graph is no more. */

@@ -20,7 +20,8 @@ static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)
         mend_scope_close(heap, &scope);
     }
     return result == MEND_OK && reach == MEND_REACH_CAPTURED
-               ? mend_fail(MEND_ERROR_CAPTURING, "the stream %p is being captured", (void *)stream)
+               ? mend_failure(MEND_ERROR_CAPTURING, "the stream %p is being captured",
+                              (void *)stream)
                : result;
 }
 

@@ -1,18 +1,14 @@
 #include "users/users.h"
 
-#include "base/process.h"
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/slots.h"
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {
-    mend_thread_error error_before;
-    mend_process_keep_error(&error_before);
     mend_result result = mend_streams_close_named(&heap->streams, stream);
     if (result != MEND_OK) {
         mend_driver_work_around(heap, result);
-        mend_process_put_error_back(&error_before);
     }
 }
 

@@ -93,34 +93,17 @@ MEND_TEST(base_error, keeps_what_the_driver_said_until_the_next_failure)
     EXPECT_STR_EQ("", error.driver_call);
 }
 
-/* In a thread of its own, which has not failed yet. */
-static void *work_around(void *context)
+MEND_TEST(base_error, what_is_noted_is_the_last_error_once_it_is_published)
 {
-    mend_thread_error *kept = context;
-    mend_process_keep_error(kept);
-    mend_fail_driver(MEND_ERROR_DRIVER, "cuMemMap", 1, "INVALID_VALUE", "worked around");
-    mend_process_put_error_back(kept);
-    const mend_thread_error *error = mend_process_error();
-    EXPECT_INT_EQ(MEND_OK, error->result);
-    EXPECT_INT_EQ(0, error->driver_status);
-    EXPECT_STR_EQ("", error->message);
-    EXPECT_TRUE(error->driver_call == NULL && error->driver_name == NULL);
-
     mend_fail(MEND_ERROR_DOUBLE_FREE, "a failure");
-    mend_process_keep_error(kept);
-    mend_fail(MEND_ERROR_CAPTURING, "worked around");
-    mend_process_put_error_back(kept);
+    mend_driver_failure(MEND_ERROR_DRIVER, "cuMemMap", 1, "INVALID_VALUE", "worked around");
+    EXPECT_INT_EQ(MEND_OK, mend_publish(MEND_OK));
     EXPECT_INT_EQ(MEND_ERROR_DOUBLE_FREE, mend_process_error()->result);
     EXPECT_STR_EQ("a failure", mend_process_error()->message);
-    return NULL;
-}
-
-MEND_TEST(base_error, what_is_put_back_is_as_it_was_kept)
-{
-    mend_thread_error kept;
-    pthread_t thread;
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, work_around, &kept));
-    ASSERT_INT_EQ(0, pthread_join(thread, NULL));
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, mend_publish(MEND_ERROR_DRIVER));
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, mend_process_error()->result);
+    EXPECT_STR_EQ("worked around", mend_process_error()->message);
+    EXPECT_STR_EQ("cuMemMap", mend_process_error()->driver_call);
 }
 
 MEND_TEST(base_error, refuses_a_bad_struct_and_stays_readable)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/align.h"
+#include "base/error.h"
 #include "base/process.h"
 #include "ladder/report.h"
 #include "tests/support/test.h"
@@ -76,7 +77,7 @@ MEND_TEST(pool_report, keeps_all_its_words_whatever_the_numbers)
     char advice[129];
     memset(advice, 'a', sizeof(advice) - 1);
     advice[sizeof(advice) - 1] = '\0';
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_report_fail(&shortfall, advice));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_publish(mend_report_fail(&shortfall, advice)));
     const char *message = mend_process_error()->message;
     size_t length = strlen(message);
     ASSERT_TRUE(length + 1 < MEND_MESSAGE_BYTES);
@@ -106,7 +107,7 @@ MEND_TEST(pool_report, is_written_for_people)
 MEND_TEST(pool_report, a_limit_in_words_is_enough)
 {
     mend_shortfall shortfall = {.requested_bytes = 1, .sufficient_limit = MEND_GIB + 1};
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_report_fail(&shortfall, ""));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_publish(mend_report_fail(&shortfall, "")));
     EXPECT_TRUE(strstr(mend_process_error()->message, "Raise the limit to 1.01 GiB or more") !=
                 NULL);
 }

@@ -71,7 +71,9 @@ static void step(rig *r, mend_test_random *random)
         r->blocks[at] = r->blocks[--r->count];
     }
     if (mend_test_random_below(random, 50) == 0) {
-        EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, NULL));
+        /* Calls that this thread makes meanwhile fail, and leave their failures. */
+        mend_result result = mend_defrag(r->world.pool, NULL, NULL);
+        EXPECT_INT_EQ(MEND_OK, result);
     }
 }
 

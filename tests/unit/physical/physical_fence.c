@@ -1,4 +1,5 @@
 /* Fences: each wait covers what was freed before it, and nothing else. */
+#include "base/error.h"
 #include "physical/fence.h"
 
 #include "physical/stream.h"
@@ -60,8 +61,8 @@ MEND_TEST(physical_fence, the_host_waits_for_no_context_while_the_asking_stream_
     for (int with_asking = 0; with_asking < 2; with_asking++) {
         bool waited = false;
         mend_streams_begin_host_waits(&r.streams);
-        EXPECT_RESULT(MEND_ERROR_CAPTURING,
-                      mend_streams_wait_oldest(&r.streams, r.second, with_asking != 0, &waited));
+        EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_publish(mend_streams_wait_oldest(
+                                                &r.streams, r.second, with_asking != 0, &waited)));
         EXPECT_FALSE(waited);
     }
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.sim, r.handles[1], NULL));
@@ -172,7 +173,7 @@ MEND_TEST(physical_fence, a_wait_for_the_context_that_fails_passes_nothing)
     fault.call = "context_synchronize";
     fault.status = MEND_DRIVER_UNKNOWN;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(r.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_streams_wait_context(&r.streams, r.second));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_publish(mend_streams_wait_context(&r.streams, r.second)));
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed));
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed));

@@ -1,6 +1,7 @@
 /* Recording an event lets go of the pool's lock: what happens meanwhile, and what holds. */
 #include <pthread.h>
 
+#include "base/error.h"
 #include "tests/support/test.h"
 #include "tests/unit/physical/stream_rig.h"
 
@@ -84,7 +85,7 @@ MEND_TEST(physical_record, what_is_freed_during_a_record_is_of_the_next_epoch)
         mend_stamp early = stream_rig_work_and_free(&r, r.first, SHORT_NS);
         slow_down(&r, free_more, is_lost);
         EXPECT_RESULT(is_lost ? MEND_ERROR_DRIVER : MEND_OK,
-                      mend_streams_close_epoch(&r.streams, r.first));
+                      mend_publish(mend_streams_close_epoch(&r.streams, r.first)));
         const mend_stream_state *state = &r.streams.items[r.first];
         mend_stamp late = {.epoch = state->open_epoch, .stream = r.first};
         EXPECT_TRUE(state->open);
@@ -105,7 +106,7 @@ MEND_TEST(physical_record, a_record_that_fails_leaves_the_epoch_open)
     ASSERT_TRUE(stream_rig_open(&r));
     mend_stamp stamp = stream_rig_work_and_free(&r, r.first, SHORT_NS);
     slow_down(&r, make_many_streams, true);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_streams_close_epoch(&r.streams, r.first));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_publish(mend_streams_close_epoch(&r.streams, r.first)));
     const mend_stream_state *state = &r.streams.items[r.first];
     EXPECT_U64_EQ(stamp.epoch, state->open_epoch);
     EXPECT_U64_EQ(1, state->open_bytes);

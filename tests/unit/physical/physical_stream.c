@@ -1,4 +1,5 @@
 /* Which slot a handle means, where streams are captured and nobody may ask who they are. */
+#include "base/error.h"
 #include "physical/stream.h"
 
 #include "mend/mend_sim.h"
@@ -183,12 +184,14 @@ MEND_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused)
     mend_driver driver = override(&r);
     driver.device_open = open_another_context;
     r.streams.driver = &driver;
-    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM, mend_streams_find(&r.streams, foreign, 0, &stream));
+    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
+                  mend_publish(mend_streams_find(&r.streams, foreign, 0, &stream)));
     EXPECT_U64_EQ(0, r.streams.foreign_devices);
     EXPECT_U64_EQ(2, contexts_open(&r));
     driver.device_open = r.driver->device_open;
     r.streams.context = (mend_context)&r; /* nor is one of the pool's own device served */
-    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM, mend_streams_find(&r.streams, r.handle, 0, &stream));
+    EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
+                  mend_publish(mend_streams_find(&r.streams, r.handle, 0, &stream)));
     r.streams.context = r.info.context;
     EXPECT_U64_EQ(0, r.streams.foreign_devices);
     EXPECT_U64_EQ(2, contexts_open(&r));
