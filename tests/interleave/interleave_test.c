@@ -14,7 +14,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 enum { FIXED_SEEDS = 20, FRESH_SECONDS = 3, PREEMPTIONS = 1 };
 #else
-enum { FIXED_SEEDS = 200, FRESH_SECONDS = 6, PREEMPTIONS = 1 };
+enum { FIXED_SEEDS = 300, FRESH_SECONDS = 6, PREEMPTIONS = 1 };
 #endif
 
 /* ---- the pool -----------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ static const mixture scenes[] = {
      1,
      true},
     {"callbacks", 0, {BLOCKS, [PROGRAM_ADD_CALLBACK] = 7, [PROGRAM_REMOVE_CALLBACK] = 4}, 1, true},
-    {"peer pools",
+    {"peer_pools",
      0,
      {BLOCKS, [PROGRAM_POOL_CREATE] = 5, [PROGRAM_POOL_DESTROY] = 4, [PROGRAM_TRIM] = 1},
      2,

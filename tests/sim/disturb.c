@@ -230,6 +230,7 @@ static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
     trial *t = callback->trial;
     int left = callback->amount % 4 + 1;
     int freed = 0;
+    const mend_thread_error before = *mend_process_error(); /* each call marks and sets its own */
     (void)pool;
     (void)needed_bytes;
     t->pools[0].pressure_calls++;
@@ -240,6 +241,7 @@ static int pressed(void *context, mend_pool *pool, uint64_t needed_bytes, uint64
             left--;
         }
     }
+    *mend_process_error() = before;
     return freed > 0;
 }
 

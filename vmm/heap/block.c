@@ -23,7 +23,7 @@
  * that needed effort, so that the steady state makes no driver call (docs/benchmarks.md has the
  * figures).
  */
-enum { CHUNKS_OF_EPOCH = 4, EARLY_FENCES_AFTER_EFFORT = 64 };
+enum { CHUNKS_OF_EPOCH = 4 };
 
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
 
@@ -48,69 +48,6 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
-/* Room must be made. Others may have made some while this thread waited for its turn. */
-static mend_result place_with_effort(mend_heap *heap, const mend_request *request,
-                                     mend_effort effort, mend_span **span)
-{
-    mend_scope scope;
-    mend_result result = mend_place_in_run(heap, request, span);
-    if (result != MEND_OK || *span != NULL) {
-        return result;
-    }
-    result = mend_scope_open(heap, &scope);
-    heap->early_fences_left = EARLY_FENCES_AFTER_EFFORT;
-    if (result == MEND_OK) {
-        result = mend_place_with_effort(heap, request, effort, span);
-        mend_scope_close(heap, &scope);
-    }
-    return result;
-}
-
-/* Another thread makes room. */
-static bool another_thread_grows(mend_heap *heap)
-{
-    bool is_free = mend_mutex_try_lock(&heap->grow);
-    if (is_free) {
-        mend_mutex_unlock(&heap->grow);
-    }
-    return !is_free;
-}
-
-/* Empty chunks are spared while memory is tight, but nobody waits for others because of that:
- * they may be in the driver for long, or wait for work that this request is needed for. */
-static mend_result place_beside_maker(mend_heap *heap, const mend_request *request,
-                                      mend_span **span)
-{
-    if (mend_budget_waste_allowed(heap, request) == UINT64_MAX || !another_thread_grows(heap)) {
-        return MEND_OK;
-    }
-    mend_request breaking = *request;
-    breaking.may_break = true;
-    return mend_place_in_run(heap, &breaking, span);
-}
-
-/* With the right to make room. Meanwhile a stream may be forgotten, a group released. */
-static mend_result make_room(mend_heap *heap, mend_request *request, mend_effort effort,
-                             mend_span **span)
-{
-    mend_result result = place_beside_maker(heap, request, span);
-    if (result != MEND_OK || *span != NULL) {
-        return result;
-    }
-    if (!mend_pointer_map_promise(&heap->blocks)) {
-        return no_host_memory();
-    }
-    mend_heap_unlock(heap);
-    mend_heap_lock_all(heap);
-    result = mend_requester_find(heap, request);
-    if (result == MEND_OK) {
-        result = place_with_effort(heap, request, effort, span);
-    }
-    mend_heap_unlock_grow(heap);
-    mend_pointer_map_end_promise(&heap->blocks);
-    return result;
-}
-
 static void hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
     span->of_group = false;
@@ -126,7 +63,7 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
 }
 
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
-                            mend_order order, mend_effort effort, uint64_t *address)
+                            mend_order order, const mend_helpers *helpers, uint64_t *address)
 {
     mend_result result = check_size(size_bytes, alignment_bytes);
     if (result != MEND_OK) {
@@ -148,22 +85,14 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     if (request.alignment_bytes > heap->device.granularity_bytes) {
         request.zone = MEND_ZONE_LARGE;
     }
-    result = mend_requester_find(heap, &request);
-    if (result != MEND_OK) {
-        return result;
-    }
     mend_span *span = NULL;
-    if (!mend_pointer_map_reserve(&heap->blocks)) {
-        return no_host_memory();
+    result = mend_ladder_climb(heap, &request, helpers, &span);
+    heap->counters.out_of_memory += result == MEND_ERROR_OUT_OF_MEMORY;
+    if (result == MEND_OK) {
+        hand_out(heap, &request, span);
+        *address = span->address;
     }
-    result = effort == MEND_EFFORT_NONE ? mend_place_in_run(heap, &request, &span)
-                                        : make_room(heap, &request, effort, &span);
-    if (result != MEND_OK || span == NULL) {
-        return result != MEND_OK ? result : MEND_ERROR_OUT_OF_MEMORY;
-    }
-    hand_out(heap, &request, span);
-    *address = span->address;
-    return MEND_OK;
+    return result;
 }
 
 /* What is wrong with a pointer that is not the start of a live block. */

@@ -61,34 +61,3 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     }
     return MEND_OK;
 }
-
-void mend_heap_lock_all(mend_heap *heap)
-{
-    mend_mutex_lock(&heap->grow);
-    mend_mutex_lock(&heap->state);
-    mend_cache_close(heap);
-}
-
-void mend_heap_lock_to_read(mend_heap *heap)
-{
-    mend_mutex_lock(&heap->grow);
-    mend_heap_lock(heap);
-}
-
-void mend_heap_unlock_after_read(mend_heap *heap)
-{
-    mend_mutex_unlock(&heap->state);
-    mend_mutex_unlock(&heap->grow);
-}
-
-void mend_heap_unlock_grow(mend_heap *heap)
-{
-    mend_cache_open(heap, mend_budget_pressure(heap) != MEND_PRESSURE_LOW);
-    mend_mutex_unlock(&heap->grow);
-}
-
-void mend_heap_unlock_all(mend_heap *heap)
-{
-    mend_heap_unlock_grow(heap);
-    mend_mutex_unlock(&heap->state);
-}

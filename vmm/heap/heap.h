@@ -5,7 +5,8 @@
 #ifndef MEND_HEAP_HEAP_H
 #define MEND_HEAP_HEAP_H
 
-#include "layout/state.h"
+#include "ladder/ladder.h"
+#include "move/locks.h"
 
 /*
  * Takes over nothing on failure. `device` was opened by the caller, who closes it after destroy.
@@ -21,29 +22,10 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
  */
 mend_result mend_heap_destroy(mend_heap *heap);
 
-/* Takes `state`, or both locks, and lets go; of `grow` alone. While a thread has both the front
- * cache is closed. */
-static inline void mend_heap_lock(mend_heap *heap)
-{
-    mend_mutex_lock(&heap->state);
-}
-static inline void mend_heap_unlock(mend_heap *heap)
-{
-    mend_mutex_unlock(&heap->state);
-}
-void mend_heap_lock_all(mend_heap *heap);
-void mend_heap_unlock_all(mend_heap *heap);
-void mend_heap_unlock_grow(mend_heap *heap);
-
-/* Both locks, for whoever looks at all and changes nothing: what is cached stays so. */
-void mend_heap_lock_to_read(mend_heap *heap);
-void mend_heap_unlock_after_read(mend_heap *heap);
-
 /* The calls of mend.h by the same names, without the checks of arguments. `state` is held by the
- * caller; the call may let go of it in between. Out of memory comes with a report after all effort,
- * without a detail before. What was worked around may be left in the thread's last error. */
+ * caller; the call may let go of it in between. A failure is noted (base/error.h). */
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
-                            mend_order order, mend_effort effort, uint64_t *address);
+                            mend_order order, const mend_helpers *helpers, uint64_t *address);
 
 /* An allocation that the front cache serves, with an alignment that every block has. 0: it does
  * not, nothing changed; whatever is wrong with the request mend_heap_alloc says. */

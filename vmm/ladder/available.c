@@ -102,9 +102,9 @@ static void fill(mend_heap *heap, const mend_request *asking, bool is_captured, 
 static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
 {
     bool is_captured = false;
-    mend_result result = mend_place_refresh(heap, asking);
+    mend_result result = mend_ladder_refresh(heap, asking);
     if (result == MEND_OK) {
-        result = mend_place_may_wait_behind(heap, asking, &asking->behind_wait);
+        result = mend_ladder_may_wait_behind(heap, asking, &asking->behind_wait);
     }
     if (result == MEND_OK) {
         result = mend_streams_find_capture(&heap->streams, asking->stream, &is_captured);

@@ -53,18 +53,19 @@ static uint64_t most_room(const mend_compact_pass *pass)
 }
 
 mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
-                                   mend_compact_pass *pass)
+                                   mend_compact_pass *pass, bool *may_help)
 {
     *pass = (mend_compact_pass){.heap = heap};
+    *may_help = false;
     if (request->group != 0) {
-        return MEND_ERROR_OUT_OF_MEMORY; /* of a graph that is captured */
+        return MEND_OK; /* of a graph that is captured */
     }
     mend_result result = mend_compact_begin(heap, request->stream, &(mend_compact_limits){0}, pass);
     if (result == MEND_ERROR_CAPTURING) {
-        return MEND_ERROR_OUT_OF_MEMORY; /* nothing moves beside a capture */
+        return MEND_OK; /* nothing moves beside a capture */
     }
-    bool may_help = result != MEND_OK || most_room(pass) >= request->size_bytes;
-    return may_help ? result : MEND_ERROR_OUT_OF_MEMORY;
+    *may_help = result == MEND_OK && most_room(pass) >= request->size_bytes;
+    return result;
 }
 
 static uint64_t elapsed_ns(const mend_compact_pass *pass)

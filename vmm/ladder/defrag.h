@@ -19,10 +19,10 @@ mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_comp
                                mend_compact_pass *pass);
 void mend_compact_end(mend_compact_pass *pass);
 
-/* The same for a request that found no room. MEND_ERROR_OUT_OF_MEMORY: it would find none after all
+/* The same for a request that found no room. *may_help is false where it would find none after all
  * compactions either, or there can be none now. */
 mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
-                                   mend_compact_pass *pass);
+                                   mend_compact_pass *pass, bool *may_help);
 
 /* One compaction: of the candidate that copies least for each byte gained, of which no more than
  * `need_bytes` count. *compacted is false when none is left within the limits. Errors as begin:

@@ -246,12 +246,13 @@ typedef struct mend_heap {
     mend_heap_counters counters;
 } mend_heap;
 
-/* How far an allocation goes before it answers out of memory. */
-typedef enum mend_effort {
-    MEND_EFFORT_NONE,         /* what is mapped and free already */
-    MEND_EFFORT_NO_HOST_WAIT, /* short of letting the host wait for the GPU */
-    MEND_EFFORT_ALL
-} mend_effort;
+/* What an attempt to place a request comes to. */
+typedef enum mend_outcome {
+    MEND_NOTHING = 0, /* not this way; others may be open */
+    MEND_PLACED,
+    MEND_FAILED, /* for a reason that is noted (base/error.h): no other way is tried */
+    MEND_AGAIN   /* a stream was made to wait, without the lock: what was found may be gone */
+} mend_outcome;
 
 /* The order in which a program uses memory: that of a stream, and the capture which records what is
  * queued there. */

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "move/attainable.h"
+#include "move/outcome.h"
 #include "move/retire.h"
 #include "move/scope.h"
 #include "move/steps.h"
@@ -303,8 +304,8 @@ static mend_span *take_block(const transaction *t, const mend_request *request, 
     return mend_layout_take(heap, run, address, request->size_bytes);
 }
 
-mend_result mend_grow(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                      mend_span **span)
+mend_outcome mend_grow(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                       mend_span **span)
 {
     transaction t = {.heap = heap,
                      .plan = plan,
@@ -313,18 +314,18 @@ mend_result mend_grow(mend_heap *heap, const mend_request *request, mend_plan *p
                      .chunks = plan->picked,
                      .total_bytes = plan->picked_bytes + plan->create_bytes};
     t.reservations_before = heap->space.reservation_count;
-    mend_result result = perform(&t, request);
-    if (result == MEND_OK) {
+    mend_outcome outcome = mend_outcome_of(perform(&t, request));
+    if (outcome == MEND_PLACED) {
         commit(&t);
         *span = take_block(&t, request, plan->base != NULL ? plan->start : t.address);
     } else {
         undo(&t);
     }
-    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+    if (outcome == MEND_NOTHING) {
         note_refusal(&t);
     }
     if (t.has_nodes) {
         mend_layout_end_promise(heap, &t.nodes);
     }
-    return result;
+    return outcome;
 }

@@ -7,13 +7,10 @@
 
 #include "policy/plan.h"
 
-/*
- * Maps the plan's chunks behind its base or at a fresh place, and takes the block of the request
- * there. Reaches the driver; the driver scope is open. MEND_ERROR_OUT_OF_MEMORY (the driver has no
- * memory, or no addresses), MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
- * MEND_ERROR_DEVICE_LOST.
- */
-mend_result mend_grow(mend_heap *heap, const mend_request *request, mend_plan *plan,
-                      mend_span **span);
+/* Maps the plan's chunks behind its base or at a new address, and takes the block of the request
+ * there. Reaches the driver; a driver scope is open. PLACED, FAILED, AGAIN; NOTHING: the driver has
+ * no memory, or no addresses, as heap->shortage says. */
+mend_outcome mend_grow(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                       mend_span **span);
 
 #endif

@@ -21,7 +21,13 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
                                                                 mend_order order, void **pointer)
 {
     uint64_t waits_before = pool->heap.streams.host_waits;
-    mend_result result = mend_pressure_alloc(pool, size_bytes, alignment_bytes, order, pointer);
+    uint64_t address = 0;
+    const mend_helpers helpers = mend_pool_helpers(pool);
+    mend_result result =
+        mend_heap_alloc(&pool->heap, size_bytes, alignment_bytes, order, &helpers, &address);
+    if (result == MEND_OK) {
+        *pointer = (void *)(uintptr_t)address;
+    }
     uint64_t waits = pool->heap.streams.host_waits - waits_before;
     result = mend_pool_leave(pool, result);
     if (waits > 0) {

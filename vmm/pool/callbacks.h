@@ -6,11 +6,11 @@
 #ifndef MEND_POOL_CALLBACKS_H
 #define MEND_POOL_CALLBACKS_H
 
-#include "layout/state.h"
 #include <pthread.h>
 
 #include "base/list.h"
 #include "base/mutex.h"
+#include "ladder/ladder.h"
 #include "mend/mend.h"
 
 /* One thread's way through the callbacks, on its stack. */
@@ -48,9 +48,7 @@ typedef struct mend_pressure {
 void mend_callbacks_init(mend_pressure *pressure);
 void mend_callbacks_destroy(mend_pressure *pressure);
 
-/* An allocation by all means, errors as mend_alloc. The `state` lock is held, and let go of where
- * no free memory fits. */
-mend_result mend_pressure_alloc(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
-                                mend_order order, void **pointer);
+/* What the pool lends the ladder: its callbacks, and the other pools of the device. */
+mend_helpers mend_pool_helpers(mend_pool *pool);
 
 #endif

@@ -199,5 +199,5 @@ MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_l
         }
         two_streams_close(&t);
     }
-    EXPECT_TRUE(failed >= 3); /* in each of the searches */
+    EXPECT_TRUE(failed >= 2); /* before the grow lock, and behind it */
 }

@@ -1,0 +1,253 @@
+#include "ladder/place.h"
+
+#include "base/error.h"
+#include "layout/cache.h"
+#include "move/grow.h"
+#include "move/outcome.h"
+#include "move/trim.h"
+#include "policy/budget.h"
+#include "policy/fit.h"
+#include "policy/headroom.h"
+
+/* Small requests may live in fragments of the large zone up to this size. */
+#define LENT_RUN_BYTES (2 * MEND_MIB)
+
+static const mend_plan_rules use_what_is_free = {.may_extend = true, .may_move = true};
+static const mend_plan_rules create_without_moves = {.may_extend = true, .may_create = true};
+static const mend_plan_rules extend_and_create = {
+    .may_extend = true, .may_create = true, .may_move = true};
+static const mend_plan_rules create_elsewhere = {.may_create = true, .may_move = true};
+static const mend_plan_rules extend_and_create_exactly = {
+    .may_extend = true, .may_create = true, .may_move = true, .exact = true};
+static const mend_plan_rules create_elsewhere_exactly = {
+    .may_create = true, .may_move = true, .exact = true};
+
+static mend_outcome no_host_memory(void)
+{
+    mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+    return MEND_FAILED;
+}
+
+/* ---- in mapped memory ---------------------------------------------------------------------------
+ */
+
+/* Takes the place, if there is any. While the driver was busy others may have taken what host
+ * memory was reserved before. */
+static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit fit,
+                         mend_span **span)
+{
+    if (fit.run == NULL) {
+        return MEND_NOTHING;
+    }
+    if (!mend_layout_reserve(heap, 0)) {
+        return no_host_memory();
+    }
+    if (request->behind_wait) {
+        mend_result result = mend_layout_make_ready(heap, fit.run, fit.address, request->size_bytes,
+                                                    request->stream);
+        if (result != MEND_OK) {
+            return mend_outcome_of(result);
+        }
+    }
+    *span = mend_layout_take(heap, fit.run, fit.address, request->size_bytes);
+    heap->counters.placed_in_run++;
+    return MEND_PLACED;
+}
+
+/* The best place in one zone among runs not above `largest_bytes`. */
+static mend_outcome take_fit(mend_heap *heap, const mend_request *request, int zone,
+                             uint64_t largest_bytes, mend_span **span)
+{
+    mend_cache_flush(heap, zone);
+    return take(heap, request, mend_fit_find(heap, request, zone, largest_bytes), span);
+}
+
+mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_outcome outcome = take_fit(heap, request, request->zone, UINT64_MAX, span);
+    if (outcome == MEND_NOTHING && request->zone == MEND_ZONE_SMALL) {
+        outcome = take_fit(heap, request, MEND_ZONE_LARGE, LENT_RUN_BYTES, span);
+    }
+    return outcome;
+}
+
+mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_outcome outcome = MEND_NOTHING;
+    for (int zone = request->zone; outcome == MEND_NOTHING && zone < MEND_ZONE_COUNT; zone++) {
+        outcome = take(heap, request, mend_fit_find_anywhere(heap, request, zone), span);
+    }
+    return outcome;
+}
+
+/* ---- by a plan ----------------------------------------------------------------------------------
+ */
+
+static mend_outcome try_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                             mend_span **span)
+{
+    mend_plan plan;
+    return mend_plan_find(heap, request, rules, &plan) ? mend_grow(heap, request, &plan, span)
+                                                       : MEND_NOTHING;
+}
+
+/* Creation is unavoidable: behind a run, or elsewhere when that creates less. */
+static mend_outcome create_least(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_plan extended;
+    mend_plan elsewhere;
+    bool can_extend = mend_plan_find(heap, request, extend_and_create, &extended);
+    uint64_t extended_bytes = extended.create_bytes;
+    bool can_elsewhere = mend_plan_find(heap, request, create_elsewhere, &elsewhere);
+    if (!can_extend && !can_elsewhere) {
+        return MEND_NOTHING;
+    }
+    if (can_elsewhere && (!can_extend || elsewhere.create_bytes < extended_bytes)) {
+        return mend_grow(heap, request, &elsewhere, span);
+    }
+    return try_plan(heap, request, extend_and_create, span); /* the second plan reused the links */
+}
+
+/* What to create instead of moving chunks, where that is worth it. */
+static bool plan_to_avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *plan)
+{
+    return mend_headroom_allows(heap, 0) &&
+           mend_plan_find(heap, request, create_without_moves, plan) &&
+           mend_headroom_allows(heap, plan->create_bytes);
+}
+
+/* The driver may have no memory for what only saves calls: then nothing was asked of it. */
+static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
+                                          mend_plan *plan, mend_span **span)
+{
+    mend_shortage before = heap->shortage;
+    mend_outcome outcome = mend_grow(heap, request, plan, span);
+    if (outcome == MEND_PLACED) {
+        mend_headroom_note_creation(heap);
+        heap->counters.moves_avoided++;
+    } else if (outcome == MEND_NOTHING) {
+        mend_headroom_note_refusal(heap);
+        before.device_is_asked = heap->shortage.device_is_asked;
+        heap->shortage = before;
+    }
+    return outcome;
+}
+
+/* What is free would do: moves it, or creates what avoids the moves. */
+static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_plan moves;
+    mend_plan instead;
+    mend_headroom_note_request(heap, request->size_bytes);
+    if (!mend_plan_find(heap, request, use_what_is_free, &moves)) {
+        return MEND_NOTHING;
+    }
+    mend_shortage before = heap->shortage;
+    if (moves.moved_count == 0 || !plan_to_avoid_moves(heap, request, &instead)) {
+        heap->shortage = before;
+        return mend_grow(heap, request, &moves, span); /* whose links the other leaves alone */
+    }
+    mend_outcome outcome = create_to_avoid_moves(heap, request, &instead, span);
+    return outcome == MEND_NOTHING ? try_plan(heap, request, use_what_is_free, span) : outcome;
+}
+
+/* The ways of a large request, cheapest first. */
+static mend_outcome place_large(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_outcome outcome = use_empty_chunks(heap, request, span);
+    if (outcome == MEND_NOTHING) {
+        outcome = create_least(heap, request, span);
+    }
+    if (outcome == MEND_NOTHING) {
+        outcome = try_plan(heap, request, extend_and_create_exactly, span);
+    }
+    return outcome == MEND_NOTHING ? try_plan(heap, request, create_elsewhere_exactly, span)
+                                   : outcome;
+}
+
+static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_plan plan;
+    uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL);
+    uint64_t largest =
+        mend_max_u64(usual, mend_align_up(request->size_bytes, heap->device.granularity_bytes));
+    return mend_plan_find_small(heap, request, largest, &plan)
+               ? mend_grow(heap, request, &plan, span)
+               : MEND_NOTHING;
+}
+
+static mend_outcome create_small(mend_heap *heap, const mend_request *request,
+                                 mend_plan_rules rules, mend_span **span)
+{
+    mend_plan plan;
+    return mend_plan_create_only(heap, request, rules, &plan)
+               ? mend_grow(heap, request, &plan, span)
+               : MEND_NOTHING;
+}
+
+/* The ways of a small request: a small chunk that is empty, a new one, any run of the large zone,
+ * any chunks that are empty. */
+static mend_outcome place_small(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_outcome outcome = use_small_chunk(heap, request, span);
+    if (outcome == MEND_NOTHING) {
+        outcome = create_small(heap, request, create_elsewhere, span);
+    }
+    if (outcome == MEND_NOTHING) {
+        outcome = create_small(heap, request, create_elsewhere_exactly, span);
+    }
+    if (outcome == MEND_NOTHING) {
+        outcome = take_fit(heap, request, MEND_ZONE_LARGE, UINT64_MAX, span);
+    }
+    return outcome == MEND_NOTHING ? try_plan(heap, request, create_elsewhere_exactly, span)
+                                   : outcome;
+}
+
+/* In mapped memory, then by plans. */
+static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_budget_note_use(heap);
+    mend_outcome outcome = mend_place_mapped(heap, request, span);
+    if (outcome != MEND_NOTHING) {
+        return outcome;
+    }
+    return request->zone == MEND_ZONE_SMALL ? place_small(heap, request, span)
+                                            : place_large(heap, request, span);
+}
+
+/* ---- while pressure is critical -----------------------------------------------------------------
+ */
+
+/* Gives a chunk back that is too large for the request, so that one of the right size can be
+ * created. */
+static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_plan plan;
+    bool remade;
+    if (mend_plan_find(heap, request, extend_and_create_exactly, &plan)) {
+        return MEND_NOTHING;
+    }
+    mend_result result = mend_trim_one(heap, request->stream, plan.lacking_bytes, &remade);
+    heap->counters.chunks_remade += remade ? 1 : 0;
+    if (result != MEND_OK) {
+        return MEND_FAILED;
+    }
+    return remade ? place_by_rules(heap, request, span) : MEND_NOTHING;
+}
+
+mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_outcome outcome = place_by_rules(heap, request, span);
+    bool is_critical = outcome == MEND_NOTHING && request->zone == MEND_ZONE_LARGE &&
+                       mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
+    if (is_critical) { /* there is only room where empty chunks must be broken: remake one, or break
+                        */
+        outcome = remake_chunk(heap, request, span);
+    }
+    if (is_critical && outcome == MEND_NOTHING) {
+        mend_request breaking = *request;
+        breaking.may_break = true;
+        outcome = place_by_rules(heap, &breaking, span);
+    }
+    return outcome;
+}
