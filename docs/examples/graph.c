@@ -1,6 +1,7 @@
 /*
  * Memory of a captured graph. A graph uses its blocks at every launch, long after they were freed
- * in its capture, so they belong to a group: nobody else gets them until the group is released.
+ * in its capture, so they belong to a group: no other request gets them until the group is
+ * released.
  */
 #include <mend/mend.h>
 #include <mend/mend_sim.h>
@@ -33,7 +34,7 @@ static void use(mend_sim *sim, void *block, uint64_t size_bytes, mend_stream str
 }
 
 /* Two blocks, one after the other: within the group the second uses the first one's memory again.
- * On a GPU, cuStreamBeginCapture and cuStreamEndCapture stand here. */
+ * On a GPU, use cuStreamBeginCapture and cuStreamEndCapture. */
 static mend_sim_graph *capture(mend_sim *sim, mend_pool *pool, mend_stream stream)
 {
     mend_sim_graph *graph = NULL;
@@ -62,7 +63,7 @@ int main(void)
         return 1;
     }
     mend_sim_graph *graph = capture(sim, pool, stream);
-    mend_group_end(group); /* from here on `stream` allocates as ever */
+    mend_group_end(group); /* from here on `stream` allocates as before */
 
     mend_sim_graph_launch(sim, graph, stream, 0);
     mend_sim_graph_launch(sim, graph, stream, 0);

@@ -1,17 +1,17 @@
-/* A logger beneath every hook of the process, wrapped around Mend's own pool of the device. */
+/* A logger under every hook of the process, wrapped around Mend's own pool of the device. */
 #include <mend/mend_devices.h>
 #include <mend/mend_sim.h>
 #include <stdio.h>
 
 typedef struct logger {
-    mend_allocator beneath;
+    mend_allocator wrapped;
     int lines;
 } logger;
 
 static int log_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
 {
     logger *l = ctx;
-    int result = l->beneath.handler.alloc(l->beneath.handler.ctx, pointer, size_bytes, stream);
+    int result = l->wrapped.handler.alloc(l->wrapped.handler.ctx, pointer, size_bytes, stream);
     printf("%zu bytes: %s\n", size_bytes, mend_result_name((mend_result)result));
     l->lines++;
     return result;
@@ -20,23 +20,23 @@ static int log_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream s
 static int log_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
 {
     logger *l = ctx;
-    return l->beneath.handler.free(l->beneath.handler.ctx, pointer, size_bytes, stream);
+    return l->wrapped.handler.free(l->wrapped.handler.ctx, pointer, size_bytes, stream);
 }
 
 static int log_record_stream(void *ctx, void *pointer, mend_stream stream)
 {
     logger *l = ctx;
-    return l->beneath.record_stream(l->beneath.handler.ctx, pointer, stream);
+    return l->wrapped.record_stream(l->wrapped.handler.ctx, pointer, stream);
 }
 
 static void end(void *ctx)
 {
-    printf("the logger is asked no more, after %d lines\n", ((logger *)ctx)->lines);
+    printf("the logger retires, after %d lines\n", ((logger *)ctx)->lines);
 }
 
 int main(void)
 {
-    static logger l = {.beneath = MEND_ALLOCATOR_INIT};
+    static logger l = {.wrapped = MEND_ALLOCATOR_INIT};
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
@@ -48,7 +48,7 @@ int main(void)
     }
     config.driver = mend_sim_driver(sim); /* on a GPU leave this out */
     mend_set_default_config(0, &config);
-    mend_get_allocator(0, &l.beneath);
+    mend_get_allocator(0, &l.wrapped);
     allocator.handler =
         (mend_device_handler){.ctx = &l, .alloc = log_alloc, .free = log_free, .name = "logger"};
     allocator.record_stream = log_record_stream;

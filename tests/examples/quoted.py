@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Documents tell the truth about files: a block of code under `<!-- FILE -->` is that file, word
-for word, and every relative link leads to something.
+"""What documents say of files is true: a block of code under `<!-- FILE -->` is that file, word for
+word, and every relative link leads to a file that exists, and to a heading in it.
 
 Usage: quoted.py ROOT
 """
@@ -9,7 +9,8 @@ import re
 import sys
 
 QUOTE = re.compile(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$", re.M | re.S)
-LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.M)
 
 
 def documents(root):
@@ -20,6 +21,26 @@ def documents(root):
                 yield os.path.join(folder, name)
 
 
+def without_code(text):
+    return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+
+
+def anchors(path):
+    """The anchors that GitHub gives the headings of a document."""
+    with open(path, encoding="utf-8") as file:
+        headings = HEADING.findall(without_code(file.read()))
+    found = set()
+    for heading in headings:
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        anchor = first = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        again = 0
+        while anchor in found:  # a heading that comes again
+            again += 1
+            anchor = f"{first}-{again}"
+        found.add(anchor)
+    return found
+
+
 def findings_in(root, document, text):
     for name, quoted in QUOTE.findall(text):
         path = os.path.join(root, name)
@@ -27,11 +48,14 @@ def findings_in(root, document, text):
             yield f"quotes {name}, which is not there"
         elif open(path, encoding="utf-8").read() != quoted:
             yield f"quotes {name}, but not as it is"
-    prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
-    for target in LINK.findall(prose):
-        path = os.path.join(os.path.dirname(document), target)
-        if "://" not in target and not os.path.exists(path):
+    for target, anchor in LINK.findall(without_code(text)):
+        path = os.path.join(os.path.dirname(document), target) if target else document
+        if "://" in target:
+            continue
+        if not os.path.exists(path):
             yield f"links to {target}, which is not there"
+        elif anchor and path.endswith(".md") and anchor not in anchors(path):
+            yield f"links to {target}#{anchor}, a heading that is not there"
 
 
 def main():
