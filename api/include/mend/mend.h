@@ -59,9 +59,9 @@ typedef struct mend_pool_config {
                                the driver at each call whether a handle still means the stream it
                                knows (which drivers before CUDA 12.0 cannot tell), and records an
                                event at each free. Streams declared by mend_record_stream must
-                               live until the block is freed; those that were captured while they
-                               freed are forgotten, or used once more, before they end: their
-                               memory is held until then. 0: off */
+                               live until the block is freed; if a stream was captured during a
+                               free, forget it or use it once more before it ends, else the memory
+                               stays reserved. 0: off */
     int knows_all_streams;  /* 1: every stream that uses the pool's memory is told to the pool, so
                                that MEND_NO_STREAM waits for the fences of those it knows instead
                                of the whole context. 0: off */
@@ -71,15 +71,14 @@ typedef struct mend_pool_config {
     int front_cache;        /* 0: default, on. -1: off, what was freed last is not kept as it is for
                                the next request of its size, which costs time and changes nothing
                                else */
-    int compact_when_full;  /* 1: the program declares each allocation a quiet point, as mend_defrag
-                            asks it of its caller. Before one would run out of memory, what lives
-                            in partly used chunks is copied together, as far as the request needs
-                            it; and a little room under the limit is kept to copy to, until
-                            nothing else is left. 0: off */
-    int low_pressure_percent; /* 1 to 100: memory counts as ample while more than this part of the
-                          limit is not reserved. Then fewer driver calls count, from there on
-                          fewer bytes: a larger value fits more into the limit and costs more
-                          driver time. 0: 95 */
+    int compact_when_full; /* 1: before an allocation fails, the pool may copy live blocks together,
+                              as mend_defrag does. Set it only if no GPU work is launched while an
+                              allocation is in progress. A little memory under the limit is kept for
+                              the copies, until nothing else is left. 0: off */
+    int low_pressure_percent; /* 1 to 100: while more than this percentage of the limit is not
+                                 reserved, the pool prefers fewer driver calls (large chunks), then
+                                 less waste (small chunks). A larger value saves memory and costs
+                                 driver time. 0: 95 */
     int limit_percent;        /* 1 to 100: limit_bytes, as a part of the device's memory; then
                                  limit_bytes is 0. 0: limit_bytes says it */
     int log_level;      /* a mend_log_level: from now on lines of the process's log that matter
@@ -133,9 +132,9 @@ MEND_API mend_result mend_pool_destroy(mend_pool *pool);
  * captured (see groups; capture_checks), a question that never waits. May call the driver to get to
  * know a stream and when no free memory fits; never waits on the host for the GPU unless the
  * alternative is out of memory. Memory of other streams is handed out only after its last use,
- * which may make `stream` wait on the device (allow_stream_waits). With MEND_NO_STREAM the block is
- * for use on any stream: only memory that nothing uses any more will do, for which the host may
- * wait before the pool grows no further. A created stream may be of another device: the pool holds
+ * which may make `stream` wait on the device (allow_stream_waits). With MEND_NO_STREAM the block
+ * may be used on every stream at once: the pool uses only idle memory for it. If it can grow no
+ * further, the call may wait for the GPU. A created stream may be of another device: the pool holds
  * that one's primary context open from then on, and waits for it where it waits for its own.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (size 0 or above 2^60, pool or pointer NULL,
  * MEND_EVERY_STREAM); MEND_ERROR_OUT_OF_MEMORY; MEND_ERROR_OUT_OF_HOST_MEMORY;
@@ -158,8 +157,8 @@ MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
  * declared by mend_record_stream. The memory is at once usable for the same stream, and for others
  * when the GPU has passed this point. With MEND_NO_STREAM it is held until a synchronisation of the
  * whole context, and of those of other devices whose streams the pool has seen, which is made only
- * when the memory is needed. NULL succeeds and does nothing. So that a
- * process can end in peace, blocks can be freed when the driver has shut down.
+ * when the memory is needed. NULL succeeds and does nothing.
+ * Safe during process exit, after the CUDA driver has shut down.
  * Asks whether the stream is captured, as mend_alloc does, so that the stream must be there: one
  * that ended is named no more. May record an event; never waits.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER;
@@ -222,10 +221,10 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
 /*
  * Gives empty chunks back to the driver until at most `keep_bytes` stay reserved, the largest
  * first. Calls the driver, but never waits for the GPU: what is still in flight stays, and so does
- * what is mapped while a capture is known. *released_bytes (may be NULL) counts only memory no
- * mapping holds any more. Right after a free whose work still runs that is often nothing:
- * mend_trim_wait waits for it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. What went back before an error has gone back.
+ * what is mapped while a capture is known. *released_bytes (may be NULL) counts bytes that others
+ * can use now. Right after a free whose work still runs it is often 0: mend_trim_wait waits for the
+ * work. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. What went back before an error has gone back.
  */
 MEND_API mend_result mend_trim(mend_pool *pool, uint64_t keep_bytes, uint64_t *released_bytes);
 
@@ -324,11 +323,11 @@ typedef struct mend_defrag_report {
  * threads are not in use. Chunks with memory of a group are left alone. Other threads may
  * allocate and free.
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (a stream is being captured);
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: what was gained before
- * stays, and no block has changed, but for this: when the driver has given up the old mapping and
- * refuses the new one, the blocks there cannot be used until a later call, of this or of an
- * allocation that makes room, has it mapped again. Their bytes are kept, mend_get_block_info says
- * which they are, and mend_stats how many.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: finished moves stay,
+ * and no block has changed. One exception: if the driver unmaps a chunk and then refuses to map the
+ * copy, its blocks are unusable until a later call, of this or of an allocation that makes room,
+ * maps them. Their bytes are kept; mend_get_block_info marks them (is_unmapped), mend_stats counts
+ * them.
  */
 MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limits,
                                  mend_defrag_report *report);

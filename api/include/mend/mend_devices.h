@@ -99,8 +99,8 @@ MEND_API mend_result mend_set_allocator(int device, const mend_allocator *alloca
  * Fills *allocator with what is set, or with an allocator on Mend's default pool of the device: to
  * be called by one that wraps it. For MEND_ALL_DEVICES: what was set last for all; Mend's own
  * serves the device that is current when it is called. What was set may be called as long as it is
- * set, and while blocks that the hooks got from it live; Mend's own for ever. So who sets a wrapper
- * in the place of what it wraps must know that the latter lives on. `retired` is NULL.
+ * set, and while blocks that the hooks got from it live; Mend's own for ever. If you install a
+ * wrapper, the wrapped allocator must stay valid as long as the wrapper uses it. `retired` is NULL.
  * No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE (outside 0 to 63).
  */
 MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
@@ -112,7 +112,8 @@ MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
  * device, else in its default pool. A block goes back through the allocator it came from.
  * MEND_ALL_DEVICES: an allocation goes to the device that is current in the thread (0 where none
  * is), which the driver is asked for; all others to whichever device the block is of, which takes a
- * look at each. An allocator that was set answers what it likes. MEND_NO_STREAM where no stream is
+ * look at each. A custom allocator may return other
+ * results. MEND_NO_STREAM where no stream is
  * known.
  */
 
