@@ -163,9 +163,38 @@ class Anchors:
         return f"{slug}-{count}" if count else slug
 
 
+# What a program wants to do, and the calls for it.
+TASKS = (
+    ("create and destroy a pool", ("mend_pool_create", "mend_pool_destroy", "mend_pool_config")),
+    ("allocate and free", ("mend_alloc", "mend_alloc_aligned", "mend_free")),
+    ("use a block on several streams", ("mend_record_stream",)),
+    ("destroy a stream", ("mend_forget_stream",)),
+    ("know why a call failed", ("mend_last_error", "mend_result", "mend_shortfall")),
+    ("know how much fits", ("mend_get_room",)),
+    ("free caches before out of memory", ("mend_add_pressure_callback",)),
+    ("give memory back", ("mend_trim", "mend_trim_wait", "mend_set_limit")),
+    ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
+                                     "mend_group_release")),
+    ("compact", ("mend_defrag",)),
+    ("observe", ("mend_get_stats", "mend_get_block_info", "mend_log_set_sink", "mend_audit")),
+    ("share one pool in a process", ("mend_pool_for_device", "mend_set_default_config")),
+    ("put another allocator under the hooks", ("mend_set_allocator", "mend_get_allocator")),
+    ("test without a GPU", ("mend_sim_create", "mend_sim_driver", "mend_sim_first_violation")),
+)
+
+
+def tasks_table(links):
+    """`links` has the link of each name that a header declares."""
+    unknown = [name for _, names in TASKS for name in names if name not in links]
+    if unknown:
+        raise Undocumented(f"TASKS names {', '.join(unknown)}, which no header declares")
+    return "\n".join(table(("to", "use"), [
+        (task, ", ".join(links[name] for name in names)) for task, names in TASKS]))
+
+
 def api_document(_):
     anchors = Anchors()
-    body, contents = [], []
+    body, contents, link_of = [], [], {}
     for header in HEADERS:
         opening, sections = read_header(os.path.join(ROOT, f"api/include/mend/{header}.h"))
         heading = f"{header}.h"
@@ -183,7 +212,8 @@ def api_document(_):
                 if names:
                     heading = ", ".join(f"`{name}`" for name in names)
                     anchor = anchors.of(heading)
-                    links += [f"[`{name}`](#{anchor})" for name in names]
+                    link_of.update({name: f"[`{name}`](#{anchor})" for name in names})
+                    links += [link_of[name] for name in names]
                     body.append(f"#### {heading}")
                 body += rendered(entry)
             contents.append(f"- {section_link}: {', '.join(links)}")
@@ -191,9 +221,11 @@ def api_document(_):
              "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->",
              wrapped("Every call, type and constant of the headers in"
                      " [api/include/mend](../api/include/mend), in their words. Programs that"
-                     " use them stand in [examples](examples), how to link the libraries in the"
-                     " [README](../README.md#install-it), and settings for programs that cannot be"
-                     " edited in [configuration.md](configuration.md).")]
+                     " use them are in the [tutorials](tutorials/README.md) and in"
+                     " [examples](examples); [install.md](install.md) explains how to link the"
+                     " libraries, [configuration.md](configuration.md) the options that the"
+                     " environment can set."),
+             tasks_table(link_of)]
     return "\n\n".join(title + ["\n".join(contents).strip()] + body) + "\n"
 
 
