@@ -1,4 +1,4 @@
-"""mend.cupy over a override for CuPy, which copies what CuPy keeps, calls and does not check."""
+"""mend.cupy over a stand-in for CuPy, which copies what CuPy keeps, calls and does not check."""
 
 import gc
 import threading

@@ -1,5 +1,5 @@
 """The lines of docs/frameworks that turn a hook on: each block under `<!-- this runs -->` is run
-as it stands there, over the overrides, and must have made Mend allocate. And what the pages say of
+as it stands there, over the stand-ins, and must have made Mend allocate. And what the pages say of
 messages and settings is what the code says."""
 
 import os

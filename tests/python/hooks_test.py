@@ -1,4 +1,4 @@
-"""mend.numba, mend.rmm, mend.onnxruntime and mend.handler over overrides."""
+"""mend.numba, mend.rmm, mend.onnxruntime and mend.handler over stand-ins."""
 
 import ctypes
 import gc

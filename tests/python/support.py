@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 
 def environment(**others):
-    """That of a program: the package, the overrides, and no settings of this machine's user."""
+    """That of a program: the package, the stand-ins, and no settings of this machine's user."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEND_")}
     kept.update(PYTHONPATH=f"{TREE}{os.pathsep}{FAKES}", MEND_CACHE_DIR=str(TREE.parent / "cache"))
     kept.update(others)

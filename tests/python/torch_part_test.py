@@ -1,4 +1,4 @@
-"""mend.torch.pool() over a override for PyTorch: Mend for a part of a program."""
+"""mend.torch.pool() over a stand-in for PyTorch: Mend for a part of a program."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""mend.torch over a override for PyTorch, whose pluggable allocator copies the contract of
+"""mend.torch over a stand-in for PyTorch, whose pluggable allocator copies the contract of
 PyTorch's (fakes/c10/pluggable.cpp). Each test is a process: Mend is turned on once."""
 
 import textwrap
@@ -372,7 +372,7 @@ class Statistics(ProgramTest):
 
     def test_memory_info_is_the_drivers(self):
         """Under every name a program knows it by: what Mend holds is counted as reserved, and by
-        nothing else. The override's driver says 600 MiB, and knows nothing of the device."""
+        nothing else. The stand-in's driver says 600 MiB, and knows nothing of the device."""
         self.succeeds("""
             torch.empty(100 * MIB)
             assert torch.cuda.mem_get_info() == (600 * MIB, 1 << 30)

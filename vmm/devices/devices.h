@@ -1,6 +1,6 @@
 /*
  * What a process has one of for each device: the default pool, and the allocator that every hook
- * forwards to, which is that pool unless somebody set another (a override). The state itself is a
+ * forwards to, which is that pool unless somebody set another (an override). The state itself is a
  * part of base/process.h.
  */
 #ifndef MEND_DEVICES_DEVICES_H
@@ -24,7 +24,7 @@ void mend_devices_range(int device, int *first, int *end);
 /* The default pool of a device of the table; NULL where none was made. No lock. */
 mend_pool *mend_devices_pool(int device);
 
-/* The calls of mend.h on the default pools alone, whatever was set: those that a override which
+/* The calls of mend.h on the default pools alone, whatever was set: those that an override which
  * wraps Mend is given. `device` is checked. */
 mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stream, void **pointer);
 mend_result mend_devices_free(int device, void *pointer, mend_stream stream);

@@ -1,7 +1,7 @@
 /*
  * Overrides: allocators that were set in the place of Mend's pools. While there is one, each of its
  * blocks has an entry in a table, so that it goes back where it came from whatever is set by then.
- * The functions of a override are called without a lock.
+ * The functions of an override are called without a lock.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -244,7 +244,7 @@ static bool is_result(int answer)
 #undef X
 }
 
-/* What a function of a override answered, as a result; numbers that are none are `otherwise`. One
+/* What a function of an override answered, as a result; numbers that are none are `otherwise`. One
  * that wraps Mend has left Mend's own explanation, where this is the same failure. */
 static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
                              const char *what, const mend_thread_error *before)

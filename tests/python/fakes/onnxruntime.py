@@ -1,4 +1,4 @@
-"""A override for ONNX Runtime: takes the options of its CUDA provider as it does, as text, and
+"""A stand-in for ONNX Runtime: takes the options of its CUDA provider as it does, as text, and
 calls what they name: without a device, a stream, or the size of what it frees."""
 
 import ctypes

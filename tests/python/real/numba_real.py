@@ -1,5 +1,5 @@
 """mend.numba beneath numba-cuda itself: its own base classes and pointers, over the simulated
-device. Contexts are made by the driver, so the manager is given a override for one."""
+device. Contexts are made by the driver, so the manager is given a stand-in for one."""
 
 import os
 import unittest

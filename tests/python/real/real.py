@@ -4,7 +4,7 @@ allocators over the simulated device. `./run frameworks [PYTHON]`.
 
 Usage: real.py [--installed] TREE STUBS
 
-TREE holds the package as a wheel would, STUBS the override for CUDA's runtime. With --installed the
+TREE holds the package as a wheel would, STUBS the stand-in for CUDA's runtime. With --installed the
 package that the interpreter has installed is tried instead. Names it, and each framework with its
 version and whether it passed. Exit status 0: all that are there passed; 1: one failed, none is
 there, or no mend package is.

@@ -1,5 +1,5 @@
 """mend.torch beneath PyTorch itself: its tensors, streams, caches and errors, over memory of the
-simulated device. CUDA's runtime is a override, so nothing can be computed."""
+simulated device. CUDA's runtime is a stand-in, so nothing can be computed."""
 
 import os
 import subprocess
@@ -252,7 +252,7 @@ class Real(unittest.TestCase):
             self.succeeds("assert not mend.torch.is_enabled()", before=BEGIN, PYTHONPATH=path)
 
     def test_the_profiler(self):
-        """Where it runs over the override at all."""
+        """Where it runs over the stand-in at all."""
         profiled = """
             from torch.profiler import ProfilerActivity, profile
             torch.cuda.init()

@@ -112,7 +112,7 @@ MEND_TEST(devices_allocators, one_device_or_all)
     devices_close(&world);
 }
 
-/* Beside a override of one device the others are Mend's own, their blocks and what is none. */
+/* Beside an override of one device the others are Mend's own, their blocks and what is none. */
 MEND_TEST(devices_allocators, other_devices_stay_mends_own)
 {
     devices_world world;

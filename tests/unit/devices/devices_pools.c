@@ -396,7 +396,7 @@ MEND_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_has_
     devices_close(&world);
 }
 
-/* The other devices are trimmed all the same; `device` has a override, or none has. */
+/* The other devices are trimmed all the same; `device` has an override, or none has. */
 static void fail_to_trim_one(int device)
 {
     devices_world world;

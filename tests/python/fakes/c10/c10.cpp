@@ -1,4 +1,4 @@
-/* A override for PyTorch's libc10.so: its errors, and a profiler that keeps what it is told. */
+/* A stand-in for PyTorch's libc10.so: its errors, and a profiler that keeps what it is told. */
 #include <c10/core/Allocator.h>
 
 #include <mutex>

@@ -1,4 +1,4 @@
-"""A override for CuPy: allocation, streams and its memory pool, as Mend's hook meets them."""
+"""A stand-in for CuPy: allocation, streams and its memory pool, as Mend's hook meets them."""
 
 from . import cuda
 

@@ -1,1 +1,1 @@
-"""A override for cuQuantum."""
+"""A stand-in for cuQuantum."""

@@ -1,1 +1,1 @@
-"""A override for Numba's CUDA target: external memory management."""
+"""A stand-in for Numba's CUDA target: external memory management."""

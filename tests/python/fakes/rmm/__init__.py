@@ -1,4 +1,4 @@
-"""A override for RMM: the resource of a device, and buffers that come from it."""
+"""A stand-in for RMM: the resource of a device, and buffers that come from it."""
 
 from . import mr  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""A override for PyTorch: as much of it as Mend touches, with the behaviour that matters.
+"""A stand-in for PyTorch: as much of it as Mend touches, with the behaviour that matters.
 
 At its end it loads the extensions of the entry point group torch.backends, as PyTorch does.
 """
