@@ -14,7 +14,7 @@ enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STA
 static const char usage[] =
     "usage: mend demo [--device auto|sim|cuda] [--traces DIR] [-o PAGE]\n\n"
     "Runs recorded workloads on a device with barely more memory than they need, through\n"
-    "models of today's allocators and through Mend; prints a table and draws a page.\n\n"
+    "models of PyTorch's allocators and through Mend; prints a table and writes a page.\n\n"
     "  --device     auto (default): the GPU where there is one with room, else simulated\n"
     "  --traces DIR where the recordings are (default: those that came with this program)\n"
     "  -o PAGE      the page to write (mend-demo.html)\n\n"

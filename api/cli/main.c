@@ -24,11 +24,11 @@ static const struct {
     const char *what;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"demo", "shows in a minute what Mend does, and draws a page", mend_cli_demo},
-    {"info", "tells what device there is, and what its driver's calls cost", mend_cli_info},
-    {"replay", "runs recorded allocations through allocators", mend_cli_replay},
-    {"version", "prints the version", print_version},
-    {"help", "prints this", print_help},
+    {"demo", "run a one-minute demonstration and write an HTML page", mend_cli_demo},
+    {"info", "show the device and measure what driver calls cost", mend_cli_info},
+    {"replay", "run recorded allocations through allocators", mend_cli_replay},
+    {"version", "print the version", print_version},
+    {"help", "print this", print_help},
 };
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(*commands) };
 
@@ -38,7 +38,7 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
     }
-    fputs("\nmend COMMAND --help tells more.\n", out);
+    fputs("\nmend COMMAND --help explains a command.\n", out);
 }
 
 static int print_help(int argc, char **argv)

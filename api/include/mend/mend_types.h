@@ -32,12 +32,12 @@ extern "C" {
  * special handles (1: legacy, 2: per-thread) are understood. */
 typedef struct CUstream_st *mend_stream;
 
-/* "Whatever the stream": for allocations that any stream may use, and frees after which no stream
- * is known to be the last. See mend_alloc and mend_free. In C++ no pointer made of a number is a
+/* No particular stream: for allocations that every stream may use, and for frees where the caller
+ * knows no last stream. See mend_alloc and mend_free. In C++ no pointer made of a number is a
  * constant expression: this one may initialise a `const`, but not a `constexpr`. */
 #define MEND_NO_STREAM MEND_STREAM_OF(-1)
 
-/* For mend_group_begin: whatever the stream. */
+/* For mend_group_begin: all streams. */
 #define MEND_EVERY_STREAM MEND_STREAM_OF(-2)
 
 /* Objects of the library. */
