@@ -70,9 +70,13 @@ uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
     static void suite##_##name##_body(void)
 
 #define MEND_TEST_CHECK(condition, leave, ...)                                                     \
+    MEND_TEST_CHECK_AT(__FILE__, __LINE__, condition, leave, __VA_ARGS__)
+
+/* The same for a helper that is told which line of a test called it. */
+#define MEND_TEST_CHECK_AT(file, line, condition, leave, ...)                                      \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            mend_test_fail(__FILE__, __LINE__, __VA_ARGS__);                                       \
+            mend_test_fail(file, line, __VA_ARGS__);                                               \
             leave;                                                                                 \
         }                                                                                          \
     } while (0)
@@ -106,16 +110,19 @@ uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
                     "%s\n  is       \"%s\"\n  expected \"%s\"", #actual, actual, expected)
 
 /* A mend_result; prints names. What it left behind is judged too: see support/call.h. */
-#define EXPECT_RESULT(expected, actual) MEND_TEST_RESULT(expected, actual, (void)0)
-#define ASSERT_RESULT(expected, actual) MEND_TEST_RESULT(expected, actual, return )
-#define MEND_TEST_RESULT(expected, actual, leave)                                                  \
+#define EXPECT_RESULT(expected, actual)                                                            \
+    MEND_TEST_RESULT(__FILE__, __LINE__, expected, actual, (void)0)
+#define ASSERT_RESULT(expected, actual)                                                            \
+    MEND_TEST_RESULT(__FILE__, __LINE__, expected, actual, return )
+#define MEND_TEST_RESULT(file, line, expected, actual, leave)                                      \
     do {                                                                                           \
         mend_test_call mend_begun;                                                                 \
         mend_test_begin_call(&mend_begun);                                                         \
         mend_result mend_actual = (actual);                                                        \
-        mend_test_end_call(&mend_begun, mend_actual, #actual, __FILE__, __LINE__);                 \
-        MEND_TEST_CHECK(mend_actual == (expected), leave, "%s\n  is       %s\n  expected %s",      \
-                        #actual, mend_result_name(mend_actual), mend_result_name(expected));       \
+        mend_test_end_call(&mend_begun, mend_actual, #actual, file, line);                         \
+        MEND_TEST_CHECK_AT(file, line, mend_actual == (expected), leave,                           \
+                           "%s\n  is       %s\n  expected %s", #actual,                            \
+                           mend_result_name(mend_actual), mend_result_name(expected));             \
     } while (0)
 
 #endif

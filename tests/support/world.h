@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "driver/driver.h"
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 
@@ -11,11 +12,17 @@
 extern "C" {
 #endif
 
+enum { MEND_WORLD_STREAMS = 3 };
+
 typedef struct mend_world {
     mend_sim_config sim_config;
     mend_pool_config pool_config;
     mend_sim *sim;
     mend_pool *pool;
+    const mend_driver *driver; /* these three by kit_open (support/kit.h), else NULL and 0 */
+    mend_device_info info;
+    mend_stream streams[MEND_WORLD_STREAMS];
+    uint64_t last_tag;               /* of kit_use; threads of a test may write at once */
     uint64_t violations_meant;       /* that a test commits itself */
     uint64_t captured_records_meant; /* events that are recorded in captures, as nobody can help */
 } mend_world;

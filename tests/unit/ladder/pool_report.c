@@ -4,26 +4,24 @@
  */
 #include <string.h>
 
-#include "base/align.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "ladder/report.h"
-#include "tests/support/test.h"
-#include "tests/support/two_streams.h"
+#include "tests/support/kit.h"
 
 /* A device of 8 MiB, chunks of 1 MiB, and two streams. */
 typedef struct scene {
-    two_streams two;
+    mend_world w;
     char message[MEND_MESSAGE_BYTES];
     mend_shortfall shortfall;
 } scene;
 
 static bool open_scene(scene *s, uint64_t limit_bytes)
 {
-    mend_world_init(&s->two.world);
-    s->two.world.sim_config.memory_bytes = 8 * MEND_MIB;
-    s->two.world.pool_config.limit_bytes = limit_bytes;
-    return two_streams_open(&s->two);
+    mend_world_init(&s->w);
+    s->w.sim_config.memory_bytes = 8 * MEND_MIB;
+    s->w.pool_config.limit_bytes = limit_bytes;
+    return kit_open(&s->w);
 }
 
 static void expect_words(const scene *s, const char *words)
@@ -38,7 +36,7 @@ static void expect_fit(scene *s, uint64_t refused_bytes, int stream)
     uint64_t bytes = s->shortfall.fitting_bytes;
     EXPECT_TRUE(bytes < refused_bytes);
     if (bytes > 0) {
-        two_streams_free(&s->two, two_streams_alloc(&s->two, bytes, stream), stream);
+        kit_free(&s->w, kit_alloc(&s->w, bytes, s->w.streams[stream]), s->w.streams[stream]);
     }
 }
 
@@ -48,13 +46,13 @@ static void expect_refused(scene *s, uint64_t size_bytes, int stream)
     void *pointer;
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(s->two.world.pool, size_bytes, s->two.streams[stream], &pointer));
+                  mend_alloc(s->w.pool, size_bytes, s->w.streams[stream], &pointer));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     strncpy(s->message, error.message, sizeof(s->message) - 1);
     ASSERT_TRUE(error.shortfall != NULL);
     s->shortfall = *error.shortfall;
     const mend_shortfall *f = &s->shortfall;
-    mend_stats stats = mend_world_stats(&s->two.world);
+    mend_stats stats = mend_world_stats(&s->w);
     EXPECT_U64_EQ(sizeof(mend_shortfall), f->struct_size);
     EXPECT_U64_EQ(size_bytes, f->requested_bytes);
     EXPECT_U64_EQ(stats.limit_bytes, f->limit_bytes);
@@ -90,17 +88,17 @@ MEND_TEST(pool_report, is_written_for_people)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
-    two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
     expect_refused(&s, 3 * MEND_MIB, 0);
     EXPECT_STR_EQ(
         "out of memory: 3.00 MiB requested. Raise the limit to 5.00 MiB or more, or free "
         "memory. A request of 2.00 MiB would fit. The limit is 4.00 MiB; in use 2.00 MiB. "
         "The GPU has 8.00 MiB, of which 6.00 MiB is free.",
         s.message);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(s.two.world.pool, MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(s.w.pool, MEND_MIB));
     expect_refused(&s, 3 * MEND_MIB, 0);
     expect_words(&s, "The limit is 1.00 MiB, the pool holds 1.00 MiB more than that; in use");
-    two_streams_close(&s.two);
+    kit_close(&s.w);
 }
 
 /* Digits that are left out are not: with the limit of the words the request is served. */
@@ -122,57 +120,57 @@ MEND_TEST(pool_report, its_numbers_go_with_the_next_failure)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_TRUE(error.shortfall == NULL);
-    two_streams_close(&s.two);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, names_a_limit_that_would_do)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
-    two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
-    void *freed = two_streams_alloc(&s.two, MEND_MIB, 0);
-    two_streams_alloc(&s.two, MEND_MIB, 0);
-    two_streams_free(&s.two, freed, 0);
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
+    void *freed = kit_alloc(&s.w, MEND_MIB, s.w.streams[0]);
+    kit_alloc(&s.w, MEND_MIB, s.w.streams[0]);
+    kit_free(&s.w, freed, s.w.streams[0]);
     expect_refused(&s, 3 * MEND_MIB, 0);
     expect_fit(&s, 3 * MEND_MIB, 0);
     uint64_t limit = s.shortfall.sufficient_limit;
     EXPECT_U64_EQ(6 * MEND_MIB, limit);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(s.two.world.pool, limit - 64 * MEND_KIB));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(s.w.pool, limit - 64 * MEND_KIB));
     expect_refused(&s, 3 * MEND_MIB, 0);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(s.two.world.pool, limit));
-    two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
-    two_streams_close(&s.two);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(s.w.pool, limit));
+    kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, names_no_limit_where_the_device_has_not_the_memory)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
-    void *live = two_streams_alloc(&s.two, 4 * MEND_MIB, 0);
-    mend_sim_set_foreign_bytes(s.two.world.sim, 0, 3 * MEND_MIB);
+    void *live = kit_alloc(&s.w, 4 * MEND_MIB, s.w.streams[0]);
+    mend_sim_set_foreign_bytes(s.w.sim, 0, 3 * MEND_MIB);
     expect_refused(&s, 2 * MEND_MIB, 0);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.device_others_bytes);
     expect_words(&s, "1.00 MiB is free and 3.00 MiB held by others.");
     expect_words(&s, "Free memory: only that would help.");
-    two_streams_free(&s.two, live, 0);
-    two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
+    kit_free(&s.w, live, s.w.streams[0]);
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
     expect_refused(&s, 5 * MEND_MIB, 0);
     expect_words(&s, "The request is above the limit, and the GPU has no memory left");
-    two_streams_close(&s.two);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, tells_when_others_hold_the_device)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 0));
-    two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
-    mend_sim_set_foreign_bytes(s.two.world.sim, 0, 5 * MEND_MIB);
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
+    mend_sim_set_foreign_bytes(s.w.sim, 0, 5 * MEND_MIB);
     expect_refused(&s, 3 * MEND_MIB, 0);
     EXPECT_U64_EQ(5 * MEND_MIB, s.shortfall.device_others_bytes);
     expect_words(&s, "Others hold memory of the GPU");
-    mend_sim_set_foreign_bytes(s.two.world.sim, 0, 0);
-    two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
-    two_streams_close(&s.two);
+    mend_sim_set_foreign_bytes(s.w.sim, 0, 0);
+    kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, tells_when_the_driver_refuses_what_it_counts_as_free)
@@ -182,27 +180,27 @@ MEND_TEST(pool_report, tells_when_the_driver_refuses_what_it_counts_as_free)
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "create";
     fault.count = UINT64_MAX;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.two.world.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.w.sim, &fault));
     expect_refused(&s, 3 * MEND_MIB, 0);
     expect_words(&s, "The driver refuses memory that it counts as free");
     EXPECT_U64_EQ(0, s.shortfall.holder_address); /* there is none */
-    mend_sim_clear_faults(s.two.world.sim);
-    two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
-    two_streams_close(&s.two);
+    mend_sim_clear_faults(s.w.sim);
+    kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, tells_what_only_fewer_live_bytes_would_help)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 0));
-    void *live = two_streams_alloc(&s.two, 5 * MEND_MIB, 0);
+    void *live = kit_alloc(&s.w, 5 * MEND_MIB, s.w.streams[0]);
     expect_refused(&s, 4 * MEND_MIB, 0);
     expect_words(&s, "Free memory: only that would help.");
-    two_streams_free(&s.two, live, 0);
-    two_streams_alloc(&s.two, 4 * MEND_MIB, 0);
+    kit_free(&s.w, live, s.w.streams[0]);
+    kit_alloc(&s.w, 4 * MEND_MIB, s.w.streams[0]);
     expect_refused(&s, 8 * MEND_MIB + 1, 0);
     expect_words(&s, "The GPU is smaller than the request.");
-    two_streams_close(&s.two);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, names_the_block_that_holds_the_emptiest_chunk)
@@ -210,13 +208,13 @@ MEND_TEST(pool_report, names_the_block_that_holds_the_emptiest_chunk)
     scene s;
     ASSERT_TRUE(open_scene(&s, 0));
     void *blocks[16];
-    two_streams_free(&s.two, two_streams_alloc(&s.two, 8 * MEND_MIB, 0),
-                     0); /* makes chunks of the usual size */
+    kit_free(&s.w, kit_alloc(&s.w, 8 * MEND_MIB, s.w.streams[0]),
+             s.w.streams[0]); /* makes chunks of the usual size */
     for (int i = 0; i < 16; i++) {
-        blocks[i] = two_streams_alloc(&s.two, 512 * MEND_KIB, 0);
+        blocks[i] = kit_alloc(&s.w, 512 * MEND_KIB, s.w.streams[0]);
     }
     for (int i = 0; i < 16; i += 2) {
-        two_streams_free(&s.two, blocks[i], 0);
+        kit_free(&s.w, blocks[i], s.w.streams[0]);
     }
     expect_refused(&s, MEND_MIB, 0);
     expect_words(&s, "What is free lies beside live blocks: free some of them");
@@ -225,44 +223,44 @@ MEND_TEST(pool_report, names_the_block_that_holds_the_emptiest_chunk)
     EXPECT_U64_EQ(512 * MEND_KIB, s.shortfall.holder_bytes);
     expect_fit(&s, MEND_MIB, 0);
     void *holder = (void *)(uintptr_t)s.shortfall.holder_address;
-    two_streams_free(&s.two, holder, 0);
-    two_streams_alloc(&s.two, MEND_MIB, 0);
-    two_streams_close(&s.two);
+    kit_free(&s.w, holder, s.w.streams[0]);
+    kit_alloc(&s.w, MEND_MIB, s.w.streams[0]);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, tells_what_waits_for_a_capture)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
-    void *block = two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
-    two_streams_alloc(&s.two, MEND_MIB, 1);
-    two_streams_free(&s.two, block, 0);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(s.two.world.sim, s.two.streams[0],
-                                                  MEND_SIM_CAPTURE_RELAXED));
+    void *block = kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_alloc(&s.w, MEND_MIB, s.w.streams[1]);
+    kit_free(&s.w, block, s.w.streams[0]);
+    EXPECT_RESULT(MEND_OK,
+                  mend_sim_begin_capture(s.w.sim, s.w.streams[0], MEND_SIM_CAPTURE_RELAXED));
     expect_refused(&s, 2 * MEND_MIB, 1);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_stream_bytes);
     expect_words(&s, "free 3.00 MiB (3.00 MiB in use by the GPU)");
     expect_words(&s, "Ending the capture under way would help");
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.two.world.sim, s.two.streams[0], NULL));
-    two_streams_alloc(&s.two, 2 * MEND_MIB, 1);
-    two_streams_close(&s.two);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.w.sim, s.w.streams[0], NULL));
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[1]);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, tells_what_waits_for_the_context)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
-    void *block = two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
-    two_streams_alloc(&s.two, MEND_MIB, 1);
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(s.two.world.sim, s.two.streams[1],
-                                                  MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_RESULT(MEND_OK, mend_free(s.two.world.pool, block, MEND_NO_STREAM));
+    void *block = kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_alloc(&s.w, MEND_MIB, s.w.streams[1]);
+    EXPECT_RESULT(MEND_OK,
+                  mend_sim_begin_capture(s.w.sim, s.w.streams[1], MEND_SIM_CAPTURE_RELAXED));
+    EXPECT_RESULT(MEND_OK, mend_free(s.w.pool, block, MEND_NO_STREAM));
     expect_refused(&s, 2 * MEND_MIB, 1);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_context_bytes);
     expect_words(&s, "Ending the capture under way would help");
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.two.world.sim, s.two.streams[1], NULL));
-    two_streams_alloc(&s.two, 2 * MEND_MIB, 1);
-    two_streams_close(&s.two);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.w.sim, s.w.streams[1], NULL));
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[1]);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_report, tells_what_is_held_for_groups)
@@ -270,15 +268,15 @@ MEND_TEST(pool_report, tells_what_is_held_for_groups)
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
     mend_group *group;
-    EXPECT_RESULT(MEND_OK, mend_group_create(s.two.world.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, s.two.streams[0]));
-    void *block = two_streams_alloc(&s.two, 3 * MEND_MIB, 0);
-    two_streams_free(&s.two, block, 0);
+    EXPECT_RESULT(MEND_OK, mend_group_create(s.w.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, s.w.streams[0]));
+    void *block = kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_free(&s.w, block, s.w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     expect_refused(&s, 2 * MEND_MIB, 0);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.group_bytes);
     expect_words(&s, "Releasing groups whose graphs are launched no more would help.");
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, s.two.streams[0]));
-    two_streams_alloc(&s.two, 2 * MEND_MIB, 0);
-    two_streams_close(&s.two);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, s.w.streams[0]));
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
+    kit_close(&s.w);
 }

@@ -1,97 +1,95 @@
 /* How much can be had: a request of the answer is served without a wait of the host, and one of 512
  * bytes more is not. */
-#include "tests/support/graph_program.h"
+#include "tests/support/kit.h"
 
-#define MIB MEND_MIB
-
-static mend_room room_for(graph_program *p, mend_stream stream)
+static mend_room room_for(mend_world *w, mend_stream stream)
 {
     mend_room room = MEND_ROOM_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_room(p->world.pool, stream, &room));
+    EXPECT_RESULT(MEND_OK, mend_get_room(w->pool, stream, &room));
     return room;
 }
 
 /* A request, and whether it was served without a wait of the host. */
-static bool is_served_at_once(graph_program *p, uint64_t size_bytes, mend_stream stream)
+static bool is_served_at_once(mend_world *w, uint64_t size_bytes, mend_stream stream)
 {
     void *block = NULL;
-    uint64_t waits_before = mend_world_stats(&p->world).host_waits;
-    mend_result result = mend_alloc(p->world.pool, size_bytes, stream, &block);
+    uint64_t waits_before = mend_world_stats(w).host_waits;
+    mend_result result = mend_alloc(w->pool, size_bytes, stream, &block);
     EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
     if (result == MEND_OK) {
-        graph_program_free(p, block, stream);
+        kit_free(w, block, stream);
     }
-    return result == MEND_OK && mend_world_stats(&p->world).host_waits == waits_before;
+    return result == MEND_OK && mend_world_stats(w).host_waits == waits_before;
 }
 
-static uint64_t expect_exact(graph_program *p, mend_stream stream)
+static uint64_t expect_exact(mend_world *w, mend_stream stream)
 {
-    mend_room room = room_for(p, stream);
+    mend_room room = room_for(w, stream);
     EXPECT_TRUE(room.after_waiting_bytes >= room.now_bytes);
-    EXPECT_TRUE(room.now_bytes == 0 || is_served_at_once(p, room.now_bytes, stream));
-    EXPECT_TRUE(!is_served_at_once(p, room_for(p, stream).now_bytes + 512, stream));
+    EXPECT_TRUE(room.now_bytes == 0 || is_served_at_once(w, room.now_bytes, stream));
+    EXPECT_TRUE(!is_served_at_once(w, room_for(w, stream).now_bytes + 512, stream));
     return room.now_bytes;
 }
 
 MEND_TEST(pool_room, of_an_empty_pool_is_the_limit)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
-    EXPECT_U64_EQ(16 * MIB, expect_exact(&p, p.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(p.world.pool, 10 * MIB + 5000));
-    EXPECT_U64_EQ(10 * MIB, expect_exact(&p, p.streams[0]));
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
+    EXPECT_U64_EQ(16 * MEND_MIB, expect_exact(&w, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 10 * MEND_MIB + 5000));
+    EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(&w, w.streams[0]));
+    kit_close(&w);
 }
 
 /* What others hold of the device is nobody's room, and asking teaches the pool nothing. */
 MEND_TEST(pool_room, knows_what_the_device_has)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
-    mend_sim_set_foreign_bytes(p.world.sim, 0, 9 * MIB);
-    mend_room room = room_for(&p, p.streams[0]);
-    EXPECT_U64_EQ(7 * MIB, room.now_bytes);
-    EXPECT_U64_EQ(7 * MIB, room.device_free_bytes);
-    EXPECT_U64_EQ(16 * MIB, mend_world_stats(&p.world).attainable_bytes);
-    EXPECT_U64_EQ(7 * MIB, expect_exact(&p, p.streams[0]));
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
+    mend_sim_set_foreign_bytes(w.sim, 0, 9 * MEND_MIB);
+    mend_room room = room_for(&w, w.streams[0]);
+    EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, room.device_free_bytes);
+    EXPECT_U64_EQ(16 * MEND_MIB, mend_world_stats(&w).attainable_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(&w, w.streams[0]));
+    kit_close(&w);
 }
 
 /* The end of a partly used chunk, an empty chunk and what can be created make one block. */
 MEND_TEST(pool_room, counts_the_ends_of_partly_used_chunks)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
-    graph_program_alloc(&p, 3 * MIB + 70 * MEND_KIB, p.streams[0]);
-    void *middle = graph_program_alloc(&p, 2 * MIB, p.streams[0]);
-    graph_program_alloc(&p, 4 * MIB + 7 * MEND_KIB, p.streams[0]);
-    graph_program_free(&p, middle, p.streams[0]);
-    mend_stats stats = mend_world_stats(&p.world);
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
+    kit_alloc(&w, 3 * MEND_MIB + 70 * MEND_KIB, w.streams[0]);
+    void *middle = kit_alloc(&w, 2 * MEND_MIB, w.streams[0]);
+    kit_alloc(&w, 4 * MEND_MIB + 7 * MEND_KIB, w.streams[0]);
+    kit_free(&w, middle, w.streams[0]);
+    mend_stats stats = mend_world_stats(&w);
     uint64_t by_formula = stats.limit_bytes - stats.reserved_bytes + stats.free_empty_bytes;
-    EXPECT_TRUE(expect_exact(&p, p.streams[0]) >= by_formula);
-    graph_program_close(&p);
+    EXPECT_TRUE(expect_exact(&w, w.streams[0]) >= by_formula);
+    kit_close(&w);
 }
 
 /* The engine trial's case: 256 MiB by the formula, 156 really. */
 MEND_TEST(pool_room, does_not_count_what_graphs_hold)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
-    mend_group *group = graph_program_begin_group(&p, p.streams[0]);
-    graph_program_free(&p, graph_program_alloc(&p, 6 * MIB, p.streams[0]), p.streams[0]);
-    mend_room of_group = room_for(&p, p.streams[0]);
-    EXPECT_U64_EQ(16 * MIB, of_group.now_bytes); /* its own memory serves it again */
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
+    mend_group *group = kit_begin_group(&w, w.streams[0]);
+    kit_free(&w, kit_alloc(&w, 6 * MEND_MIB, w.streams[0]), w.streams[0]);
+    mend_room of_group = room_for(&w, w.streams[0]);
+    EXPECT_U64_EQ(16 * MEND_MIB, of_group.now_bytes); /* its own memory serves it again */
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    mend_room room = room_for(&p, p.streams[0]);
-    EXPECT_U64_EQ(10 * MIB, room.now_bytes);
-    EXPECT_U64_EQ(10 * MIB, room.after_waiting_bytes);
-    EXPECT_U64_EQ(6 * MIB, room.group_bytes);
-    EXPECT_U64_EQ(6 * MIB, mend_world_stats(&p.world).group_bytes);
-    EXPECT_U64_EQ(10 * MIB, expect_exact(&p, p.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, p.streams[0]));
-    EXPECT_U64_EQ(0, mend_world_stats(&p.world).group_bytes);
-    EXPECT_U64_EQ(16 * MIB, expect_exact(&p, p.streams[0]));
-    graph_program_close(&p);
+    mend_room room = room_for(&w, w.streams[0]);
+    EXPECT_U64_EQ(10 * MEND_MIB, room.now_bytes);
+    EXPECT_U64_EQ(10 * MEND_MIB, room.after_waiting_bytes);
+    EXPECT_U64_EQ(6 * MEND_MIB, room.group_bytes);
+    EXPECT_U64_EQ(6 * MEND_MIB, mend_world_stats(&w).group_bytes);
+    EXPECT_U64_EQ(10 * MEND_MIB, expect_exact(&w, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).group_bytes);
+    EXPECT_U64_EQ(16 * MEND_MIB, expect_exact(&w, w.streams[0]));
+    kit_close(&w);
 }
 
 static void forbid_stream_waits(mend_pool_config *config)
@@ -103,78 +101,78 @@ static void forbid_stream_waits(mend_pool_config *config)
 MEND_TEST(pool_room, tells_apart_what_needs_a_wait)
 {
     for (int may_wait = 0; may_wait < 2; may_wait++) {
-        graph_program p;
-        ASSERT_TRUE(graph_program_open(&p, 16 * MIB, may_wait ? NULL : forbid_stream_waits));
-        graph_program_alloc(&p, 512, p.streams[1]);
-        void *block = graph_program_alloc(&p, 9 * MIB, p.streams[0]);
-        graph_program_use(&p, p.streams[0], block, 9 * MIB, 1000);
-        graph_program_free(&p, block, p.streams[0]);
-        mend_room own = room_for(&p, p.streams[0]);
-        mend_room other = room_for(&p, p.streams[1]);
+        mend_world w;
+        ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, may_wait ? NULL : forbid_stream_waits));
+        kit_alloc(&w, 512, w.streams[1]);
+        void *block = kit_alloc(&w, 9 * MEND_MIB, w.streams[0]);
+        kit_use(&w, w.streams[0], block, 9 * MEND_MIB, 1000);
+        kit_free(&w, block, w.streams[0]);
+        mend_room own = room_for(&w, w.streams[0]);
+        mend_room other = room_for(&w, w.streams[1]);
         EXPECT_U64_EQ(own.now_bytes, other.after_waiting_bytes);
         EXPECT_INT_EQ(may_wait, own.now_bytes == other.now_bytes);
-        EXPECT_TRUE(is_served_at_once(&p, other.now_bytes, p.streams[1]));
-        EXPECT_U64_EQ(0, mend_world_stats(&p.world).host_waits);
-        void *after = graph_program_alloc(&p, other.after_waiting_bytes, p.streams[1]);
-        EXPECT_U64_EQ(!may_wait, mend_world_stats(&p.world).host_waits);
-        graph_program_free(&p, after, p.streams[1]);
-        graph_program_close(&p);
+        EXPECT_TRUE(is_served_at_once(&w, other.now_bytes, w.streams[1]));
+        EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+        void *after = kit_alloc(&w, other.after_waiting_bytes, w.streams[1]);
+        EXPECT_U64_EQ(!may_wait, mend_world_stats(&w).host_waits);
+        kit_free(&w, after, w.streams[1]);
+        kit_close(&w);
     }
 }
 
 MEND_TEST(pool_room, without_a_stream_only_idle_memory_is_there_at_once)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
-    void *block = graph_program_alloc(&p, 9 * MIB, p.streams[0]);
-    graph_program_use(&p, p.streams[0], block, 9 * MIB, 1000);
-    graph_program_free(&p, block, MEND_NO_STREAM);
-    mend_room room = room_for(&p, MEND_NO_STREAM);
-    EXPECT_U64_EQ(7 * MIB, room.now_bytes);
-    EXPECT_U64_EQ(16 * MIB, room.after_waiting_bytes);
-    EXPECT_U64_EQ(7 * MIB, expect_exact(&p, MEND_NO_STREAM));
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
+    void *block = kit_alloc(&w, 9 * MEND_MIB, w.streams[0]);
+    kit_use(&w, w.streams[0], block, 9 * MEND_MIB, 1000);
+    kit_free(&w, block, MEND_NO_STREAM);
+    mend_room room = room_for(&w, MEND_NO_STREAM);
+    EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
+    EXPECT_U64_EQ(16 * MEND_MIB, room.after_waiting_bytes);
+    EXPECT_U64_EQ(7 * MEND_MIB, expect_exact(&w, MEND_NO_STREAM));
+    kit_close(&w);
 }
 
 /* In a capture the context cannot be waited for. */
 MEND_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
-    void *block = graph_program_alloc(&p, 9 * MIB, p.streams[0]);
-    graph_program_use(&p, p.streams[0], block, 9 * MIB, 1000);
-    graph_program_free(&p, block, MEND_NO_STREAM);
-    mend_group *group = graph_program_begin_group(&p, p.streams[1]);
-    graph_program_begin_capture(&p, p.streams[1]);
-    EXPECT_U64_EQ(7 * MIB, room_for(&p, p.streams[2]).after_waiting_bytes);
-    mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, p.streams[1]));
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
+    void *block = kit_alloc(&w, 9 * MEND_MIB, w.streams[0]);
+    kit_use(&w, w.streams[0], block, 9 * MEND_MIB, 1000);
+    kit_free(&w, block, MEND_NO_STREAM);
+    mend_group *group = kit_begin_group(&w, w.streams[1]);
+    kit_begin_capture(&w, w.streams[1]);
+    EXPECT_U64_EQ(7 * MEND_MIB, room_for(&w, w.streams[2]).after_waiting_bytes);
+    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[1]));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_U64_EQ(16 * MIB, room_for(&p, p.streams[2]).after_waiting_bytes);
-    graph_program_close(&p);
+    EXPECT_U64_EQ(16 * MEND_MIB, room_for(&w, w.streams[2]).after_waiting_bytes);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
 {
     enum { SLOTS = 24, STEPS = 400 };
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
     mend_test_random random = {7};
     void *blocks[SLOTS] = {NULL};
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         uint64_t slot = mend_test_random_below(&random, SLOTS);
-        mend_stream stream = p.streams[mend_test_random_below(&random, 2)];
+        mend_stream stream = w.streams[mend_test_random_below(&random, 2)];
         if (blocks[slot] != NULL) {
-            graph_program_free(&p, blocks[slot], stream);
+            kit_free(&w, blocks[slot], stream);
             blocks[slot] = NULL;
         } else {
-            uint64_t most_bytes = MIB >> mend_test_random_below(&random, 8);
-            mend_alloc(p.world.pool, 1 + mend_test_random_below(&random, 3 * most_bytes), stream,
+            uint64_t most_bytes = MEND_MIB >> mend_test_random_below(&random, 8);
+            mend_alloc(w.pool, 1 + mend_test_random_below(&random, 3 * most_bytes), stream,
                        &blocks[slot]);
         }
-        expect_exact(&p, p.streams[mend_test_random_below(&random, 2)]);
+        expect_exact(&w, w.streams[mend_test_random_below(&random, 2)]);
     }
-    mend_world_check(&p.world);
-    graph_program_close(&p);
+    mend_world_check(&w);
+    kit_close(&w);
 }
 
 static int count_call(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
@@ -189,24 +187,24 @@ static int count_call(void *context, mend_pool *pool, uint64_t needed_bytes, uin
 /* What lies beside memory that waits is found before anybody is asked to free something. */
 MEND_TEST(pool_room, nobody_is_asked_for_what_could_be_had)
 {
-    graph_program p;
+    mend_world w;
     int calls = 0;
-    ASSERT_TRUE(graph_program_open(&p, MIB, forbid_stream_waits));
+    ASSERT_TRUE(kit_open_with(&w, MEND_MIB, forbid_stream_waits));
     void *busy[2];
-    busy[0] = graph_program_alloc(&p, MIB / 4, p.streams[1]);
-    void *idle = graph_program_alloc(&p, MIB / 2, p.streams[0]);
-    busy[1] = graph_program_alloc(&p, MIB / 4, p.streams[1]);
+    busy[0] = kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
+    void *idle = kit_alloc(&w, MEND_MIB / 2, w.streams[0]);
+    busy[1] = kit_alloc(&w, MEND_MIB / 4, w.streams[1]);
     for (int i = 0; i < 2; i++) {
-        graph_program_use(&p, p.streams[1], busy[i], MIB / 4, 1000);
-        graph_program_free(&p, busy[i], p.streams[1]);
+        kit_use(&w, w.streams[1], busy[i], MEND_MIB / 4, 1000);
+        kit_free(&w, busy[i], w.streams[1]);
     }
-    graph_program_free(&p, idle, p.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(p.world.pool, count_call, &calls));
-    EXPECT_U64_EQ(MIB / 2, room_for(&p, p.streams[0]).now_bytes);
-    EXPECT_TRUE(is_served_at_once(&p, MIB / 2, p.streams[0]));
+    kit_free(&w, idle, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, count_call, &calls));
+    EXPECT_U64_EQ(MEND_MIB / 2, room_for(&w, w.streams[0]).now_bytes);
+    EXPECT_TRUE(is_served_at_once(&w, MEND_MIB / 2, w.streams[0]));
     EXPECT_INT_EQ(0, calls);
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(p.world.pool, count_call, &calls));
-    graph_program_close(&p);
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w.pool, count_call, &calls));
+    kit_close(&w);
 }
 
 static void cache_nothing(mend_pool_config *config)
@@ -217,32 +215,31 @@ static void cache_nothing(mend_pool_config *config)
 /* Nothing of what is asked is carried out. */
 MEND_TEST(pool_room, asking_changes_nothing)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, cache_nothing));
-    graph_program_free(&p, graph_program_alloc(&p, 3 * MIB, p.streams[0]), p.streams[0]);
-    mend_stats before = mend_world_stats(&p.world);
-    room_for(&p, p.streams[0]);
-    room_for(&p, MEND_NO_STREAM);
-    mend_stats after = mend_world_stats(&p.world);
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, cache_nothing));
+    kit_free(&w, kit_alloc(&w, 3 * MEND_MIB, w.streams[0]), w.streams[0]);
+    mend_stats before = mend_world_stats(&w);
+    room_for(&w, w.streams[0]);
+    room_for(&w, MEND_NO_STREAM);
+    mend_stats after = mend_world_stats(&w);
 #define X(field, unit, meaning) EXPECT_U64_EQ(before.field, after.field);
     MEND_STATS(X)
 #undef X
-    EXPECT_U64_EQ(0, mend_world_ledger(&p.world).host_syncs);
-    graph_program_close(&p);
+    EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_room, mistakes_have_their_errors)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 16 * MIB, NULL));
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
     mend_room room = MEND_ROOM_INIT;
     room.now_bytes = 77;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(NULL, NULL, &room));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(p.world.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_get_room(p.world.pool, MEND_EVERY_STREAM, &room));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w.pool, MEND_EVERY_STREAM, &room));
     EXPECT_U64_EQ(77, room.now_bytes);
     room.struct_size = 0;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(p.world.pool, NULL, &room));
-    graph_program_close(&p);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_get_room(w.pool, NULL, &room));
+    kit_close(&w);
 }

@@ -4,33 +4,31 @@
  */
 #include "observe/explain.h"
 
-#include "base/align.h"
 #include "pool/pool.h"
 #include "tests/support/child.h"
-#include "tests/support/test.h"
-#include "tests/support/two_streams.h"
+#include "tests/support/kit.h"
 
 enum { LARGE = MEND_ZONE_LARGE, SMALL = MEND_ZONE_SMALL };
 
 /* Pages of 64 KiB, chunks of 1 MiB, small requests up to 32 KiB, and two streams. */
-static bool open_scene(two_streams *s)
+static bool open_scene(mend_world *w)
 {
-    mend_world_init(&s->world);
-    s->world.sim_config.memory_bytes = 256 * MEND_MIB; /* ample: blocks share chunks of 1 MiB */
-    return two_streams_open(s);
+    mend_world_init(w);
+    w->sim_config.memory_bytes = 256 * MEND_MIB; /* ample: blocks share chunks of 1 MiB */
+    return kit_open(w);
 }
 
 /* Lets all work end, and the pool see it. */
-static void settle(two_streams *s)
+static void settle(mend_world *w)
 {
-    mend_sim_advance(s->world.sim, 1);
-    EXPECT_RESULT(MEND_OK, mend_trim(s->world.pool, UINT64_MAX, NULL));
+    mend_sim_advance(w->sim, 1);
+    EXPECT_RESULT(MEND_OK, mend_trim(w->pool, UINT64_MAX, NULL));
 }
 
 /* What must hold of any explanation. */
-static void expect_sums(two_streams *s, const mend_explanation *e)
+static void expect_sums(mend_world *w, const mend_explanation *e)
 {
-    mend_stats stats = mend_world_stats(&s->world);
+    mend_stats stats = mend_world_stats(w);
     EXPECT_U64_EQ(stats.reserved_bytes, e->reserved_bytes);
     EXPECT_U64_EQ(stats.live_bytes, e->live_bytes);
     EXPECT_U64_EQ(stats.retired_bytes, e->retired_bytes);
@@ -56,58 +54,58 @@ static void expect_sums(two_streams *s, const mend_explanation *e)
     EXPECT_U64_EQ(stats.free_small_bytes, mend_explanation_partial_bytes(e, SMALL));
 }
 
-static mend_explanation explain_for(two_streams *s, mend_stream asking)
+static mend_explanation explain_for(mend_world *w, mend_stream asking)
 {
     mend_explanation e;
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(s->world.pool, asking, &e));
-    expect_sums(s, &e);
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(w->pool, asking, &e));
+    expect_sums(w, &e);
     return e;
 }
 
-static mend_explanation explain(two_streams *s, int stream)
+static mend_explanation explain(mend_world *w, int stream)
 {
-    return explain_for(s, s->streams[stream]);
+    return explain_for(w, w->streams[stream]);
 }
 
 MEND_TEST(observe_explain, a_pool_without_memory_wastes_nothing)
 {
-    two_streams s;
-    ASSERT_TRUE(open_scene(&s));
-    mend_explanation e = explain(&s, 0);
+    mend_world w;
+    ASSERT_TRUE(open_scene(&w));
+    mend_explanation e = explain(&w, 0);
     EXPECT_U64_EQ(0, e.reserved_bytes);
     EXPECT_U64_EQ(0, e.emptiest_count);
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 MEND_TEST(observe_explain, tells_edges_from_holes)
 {
-    two_streams s;
+    mend_world w;
     void *blocks[4];
-    ASSERT_TRUE(open_scene(&s));
+    ASSERT_TRUE(open_scene(&w));
     for (int i = 0; i < 4; i++) {
-        blocks[i] = two_streams_alloc(&s, 256 * MEND_KIB, 0);
+        blocks[i] = kit_alloc(&w, 256 * MEND_KIB, w.streams[0]);
     }
-    mend_explanation e = explain(&s, 0);
+    mend_explanation e = explain(&w, 0);
     EXPECT_U64_EQ(0, mend_explanation_free_bytes(&e));
-    two_streams_free(&s, blocks[0], 0);
-    two_streams_free(&s, blocks[2], 0);
-    e = explain(&s, 0);
+    kit_free(&w, blocks[0], w.streams[0]);
+    kit_free(&w, blocks[2], w.streams[0]);
+    e = explain(&w, 0);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][1].chunks);
     EXPECT_U64_EQ(0, e.reached_into[LARGE].chunks);
-    two_streams_free(&s, blocks[3], 0);
-    e = explain(&s, 0);
+    kit_free(&w, blocks[3], w.streams[0]);
+    e = explain(&w, 0);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.free_bytes[LARGE][MEND_FREE_HOLE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][0].chunks);
-    two_streams_free(&s, blocks[1], 0);
-    e = explain(&s, 0);
+    kit_free(&w, blocks[1], w.streams[0]);
+    e = explain(&w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_OWN]);
     EXPECT_U64_EQ(0, e.emptiest_count);
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 static bool is_not_explained(void *pool)
@@ -118,72 +116,72 @@ static bool is_not_explained(void *pool)
 
 MEND_TEST(observe_explain, a_child_of_fork_is_told_nothing_of_what_it_inherited)
 {
-    two_streams s;
-    ASSERT_TRUE(open_scene(&s));
-    EXPECT_TRUE(mend_test_holds_in_a_child(is_not_explained, s.world.pool));
-    two_streams_close(&s);
+    mend_world w;
+    ASSERT_TRUE(open_scene(&w));
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_not_explained, w.pool));
+    kit_close(&w);
 }
 
 MEND_TEST(observe_explain, tells_what_waits_and_for_whom)
 {
-    two_streams s;
-    ASSERT_TRUE(open_scene(&s));
-    void *keep = two_streams_alloc(&s, 256 * MEND_KIB, 0);
-    void *first = two_streams_alloc(&s, 256 * MEND_KIB, 0);
-    void *second = two_streams_alloc(&s, 512 * MEND_KIB, 1);
-    two_streams_free(&s, first, 0);
-    two_streams_free(&s, second, 1);
-    mend_explanation e = explain(&s, 0);
+    mend_world w;
+    ASSERT_TRUE(open_scene(&w));
+    void *keep = kit_alloc(&w, 256 * MEND_KIB, w.streams[0]);
+    void *first = kit_alloc(&w, 256 * MEND_KIB, w.streams[0]);
+    void *second = kit_alloc(&w, 512 * MEND_KIB, w.streams[1]);
+    kit_free(&w, first, w.streams[0]);
+    kit_free(&w, second, w.streams[1]);
+    mend_explanation e = explain(&w, 0);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.usable_bytes);
-    e = explain(&s, 1);
+    e = explain(&w, 1);
     EXPECT_U64_EQ(512 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_OWN]);
     EXPECT_U64_EQ(256 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
     EXPECT_U64_EQ(512 * MEND_KIB, e.usable_bytes);
     /* A stream the pool has never seen owns nothing. */
-    e = explain_for(&s, NULL);
+    e = explain_for(&w, NULL);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_STREAMS]);
     EXPECT_U64_EQ(0, e.usable_bytes);
-    settle(&s);
-    e = explain(&s, 0);
+    settle(&w);
+    e = explain(&w, 0);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_IDLE]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
-    EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, keep, MEND_NO_STREAM));
-    e = explain(&s, 0);
+    EXPECT_RESULT(MEND_OK, mend_free(w.pool, keep, MEND_NO_STREAM));
+    e = explain(&w, 0);
     /* One part of the chunk waits: it cannot be moved as long. */
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_STREAMLESS]);
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 MEND_TEST(observe_explain, knows_what_graphs_hold)
 {
-    two_streams s;
+    mend_world w;
     mend_group *group;
-    ASSERT_TRUE(open_scene(&s));
-    ASSERT_RESULT(MEND_OK, mend_group_create(s.world.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, s.streams[0]));
-    two_streams_free(&s, two_streams_alloc(&s, 256 * MEND_KIB, 0), 0);
+    ASSERT_TRUE(open_scene(&w));
+    ASSERT_RESULT(MEND_OK, mend_group_create(w.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, w.streams[0]));
+    kit_free(&w, kit_alloc(&w, 256 * MEND_KIB, w.streams[0]), w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    mend_explanation e = explain(&s, 0);
+    mend_explanation e = explain(&w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_GROUPS]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, s.streams[0]));
-    settle(&s);
-    e = explain(&s, 0);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
+    settle(&w);
+    e = explain(&w, 0);
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_IDLE]);
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
 {
-    two_streams s;
-    ASSERT_TRUE(open_scene(&s));
-    void *inside[2] = {two_streams_alloc(&s, 448 * MEND_KIB, 0),
-                       two_streams_alloc(&s, 448 * MEND_KIB, 0)};
+    mend_world w;
+    ASSERT_TRUE(open_scene(&w));
+    void *inside[2] = {kit_alloc(&w, 448 * MEND_KIB, w.streams[0]),
+                       kit_alloc(&w, 448 * MEND_KIB, w.streams[0])};
     void *across =
-        two_streams_alloc(&s, 448 * MEND_KIB, 0); /* 128 KiB here, 320 KiB in a second chunk */
-    mend_explanation e = explain(&s, 0);
+        kit_alloc(&w, 448 * MEND_KIB, w.streams[0]); /* 128 KiB here, 320 KiB in a second chunk */
+    mend_explanation e = explain(&w, 0);
     EXPECT_U64_EQ(1, e.reached_into[LARGE].chunks);
     EXPECT_U64_EQ(704 * MEND_KIB, e.reached_into[LARGE].free_bytes);
     ASSERT_U64_EQ(1, e.emptiest_count);
@@ -192,30 +190,30 @@ MEND_TEST(observe_explain, sees_blocks_that_reach_into_a_chunk)
     EXPECT_U64_EQ(320 * MEND_KIB, e.emptiest[0].held_bytes);
     EXPECT_U64_EQ(MEND_MIB, e.emptiest[0].size_bytes);
     EXPECT_U64_EQ(1, e.emptiest[0].holders);
-    two_streams_free(&s, inside[0], 0);
-    two_streams_free(&s, inside[1], 0);
-    e = explain(&s, 0);
+    kit_free(&w, inside[0], w.streams[0]);
+    kit_free(&w, inside[1], w.streams[0]);
+    e = explain(&w, 0);
     EXPECT_U64_EQ(2, e.reached_into[LARGE].chunks);
     EXPECT_U64_EQ(2, e.by_holder_size[LARGE][0].chunks);
     EXPECT_U64_EQ(1600 * MEND_KIB, e.by_holder_size[LARGE][0].free_bytes);
     EXPECT_U64_EQ(2, e.emptiest_count);
     EXPECT_U64_EQ(896 * MEND_KIB, e.emptiest[0].free_bytes);
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 MEND_TEST(observe_explain, the_holder_has_most_bytes_in_the_chunk)
 {
-    two_streams s;
-    ASSERT_TRUE(open_scene(&s));
-    two_streams_alloc(&s, 64 * MEND_KIB, 0);
-    void *most = two_streams_alloc(&s, 512 * MEND_KIB, 0);
-    two_streams_alloc(&s, 128 * MEND_KIB, 0);
-    mend_explanation e = explain(&s, 0);
+    mend_world w;
+    ASSERT_TRUE(open_scene(&w));
+    kit_alloc(&w, 64 * MEND_KIB, w.streams[0]);
+    void *most = kit_alloc(&w, 512 * MEND_KIB, w.streams[0]);
+    kit_alloc(&w, 128 * MEND_KIB, w.streams[0]);
+    mend_explanation e = explain(&w, 0);
     ASSERT_U64_EQ(1, e.emptiest_count);
     EXPECT_U64_EQ((uintptr_t)most, e.emptiest[0].holder_address);
     EXPECT_U64_EQ(3, e.emptiest[0].holders);
     EXPECT_U64_EQ(1, e.by_holder_count[LARGE][2].chunks);
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 /* One, two, three or four, five or more. */
@@ -224,81 +222,80 @@ MEND_TEST(observe_explain, counts_chunks_by_the_number_of_their_holders)
     enum { MOST_HOLDERS = 6 };
     static const int classes[MOST_HOLDERS + 1] = {0, 0, 1, 2, 2, 3, 3};
     for (int holders = 1; holders <= MOST_HOLDERS; holders++) {
-        two_streams s;
-        ASSERT_TRUE(open_scene(&s));
+        mend_world w;
+        ASSERT_TRUE(open_scene(&w));
         for (int i = 0; i < holders; i++) {
-            two_streams_alloc(&s, 64 * MEND_KIB, 0);
+            kit_alloc(&w, 64 * MEND_KIB, w.streams[0]);
         }
-        mend_explanation e = explain(&s, 0);
+        mend_explanation e = explain(&w, 0);
         for (int i = 0; i < MEND_EXPLAIN_HOLDER_COUNTS; i++) {
             EXPECT_U64_EQ(i == classes[holders], e.by_holder_count[LARGE][i].chunks);
         }
-        two_streams_close(&s);
+        kit_close(&w);
     }
 }
 
 MEND_TEST(observe_explain, lists_the_emptiest_chunks_the_emptiest_first)
 {
     enum { CHUNKS = 12 };
-    two_streams s;
+    mend_world w;
     void *rest[CHUNKS];
-    ASSERT_TRUE(open_scene(&s));
+    ASSERT_TRUE(open_scene(&w));
     for (uint64_t i = 0; i < CHUNKS; i++) {
         uint64_t kept_bytes = (2 + i * 5 % CHUNKS) * 32 * MEND_KIB;
-        two_streams_alloc(&s, kept_bytes, 0);
-        rest[i] = two_streams_alloc(&s, MEND_MIB - kept_bytes, 0);
+        kit_alloc(&w, kept_bytes, w.streams[0]);
+        rest[i] = kit_alloc(&w, MEND_MIB - kept_bytes, w.streams[0]);
     }
     for (int i = 0; i < CHUNKS; i++) {
-        two_streams_free(&s, rest[i], 0);
+        kit_free(&w, rest[i], w.streams[0]);
     }
-    mend_explanation e = explain(&s, 0);
+    mend_explanation e = explain(&w, 0);
     ASSERT_U64_EQ(MEND_EXPLAIN_EMPTIEST, e.emptiest_count);
     for (uint64_t i = 0; i < MEND_EXPLAIN_EMPTIEST; i++) {
         EXPECT_U64_EQ(MEND_MIB - (2 + i) * 32 * MEND_KIB, e.emptiest[i].free_bytes);
         EXPECT_U64_EQ((2 + i) * 32 * MEND_KIB, e.emptiest[i].holder_bytes);
     }
     EXPECT_U64_EQ(CHUNKS, e.by_holder_count[LARGE][0].chunks);
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 MEND_TEST(observe_explain, counts_small_blocks_where_they_lie)
 {
-    two_streams s;
-    ASSERT_TRUE(open_scene(&s));
-    two_streams_alloc(&s, 480 * MEND_KIB, 0);
-    two_streams_alloc(&s, 480 * MEND_KIB, 0);
-    two_streams_alloc(&s, 4 * MEND_KIB, 0); /* into the rest of the chunk */
-    mend_explanation e = explain(&s, 0);
+    mend_world w;
+    ASSERT_TRUE(open_scene(&w));
+    kit_alloc(&w, 480 * MEND_KIB, w.streams[0]);
+    kit_alloc(&w, 480 * MEND_KIB, w.streams[0]);
+    kit_alloc(&w, 4 * MEND_KIB, w.streams[0]); /* into the rest of the chunk */
+    mend_explanation e = explain(&w, 0);
     EXPECT_U64_EQ(4 * MEND_KIB, e.lent_bytes);
     EXPECT_U64_EQ(MEND_MIB, e.reserved_bytes);
     for (int i = 0; i < 3; i++) {
-        two_streams_alloc(&s, 32 * MEND_KIB, 0);
+        kit_alloc(&w, 32 * MEND_KIB, w.streams[0]);
     }
-    e = explain(&s, 0);
+    e = explain(&w, 0);
     EXPECT_U64_EQ(36 * MEND_KIB, e.lent_bytes);
     EXPECT_U64_EQ(192 * MEND_KIB, mend_explanation_partial_bytes(&e, SMALL));
-    two_streams_close(&s);
+    kit_close(&w);
 }
 
 /* The device takes nothing back: chunks that were made for nothing stay, mapped nowhere. */
 MEND_TEST(observe_explain, counts_chunks_mapped_nowhere)
 {
-    two_streams s;
+    mend_world w;
     void *pointer;
-    ASSERT_TRUE(open_scene(&s));
+    ASSERT_TRUE(open_scene(&w));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "map";
     fault.count = UINT64_MAX;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
     fault.call = "release";
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(s.world.pool, MEND_MIB, s.streams[0], &pointer));
-    mend_explanation e = explain(&s, 0);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, MEND_MIB, w.streams[0], &pointer));
+    mend_explanation e = explain(&w, 0);
     EXPECT_TRUE(e.reserved_bytes > 0);
     EXPECT_U64_EQ(e.reserved_bytes, e.unmapped_bytes);
-    mend_sim_clear_faults(s.world.sim);
-    two_streams_close(&s);
+    mend_sim_clear_faults(w.sim);
+    kit_close(&w);
 }
 
 MEND_TEST(observe_explain, classes_of_sizes_are_bounded_as_they_say)
@@ -318,29 +315,28 @@ MEND_TEST(observe_explain, classes_of_sizes_are_bounded_as_they_say)
 MEND_TEST(observe_explain, sums_are_exact_at_every_moment)
 {
     enum { BLOCKS = 48, STEPS = 1500 };
-    two_streams s;
+    mend_world w;
     void *blocks[BLOCKS] = {NULL};
     mend_test_random random;
-    ASSERT_TRUE(open_scene(&s));
+    ASSERT_TRUE(open_scene(&w));
     mend_test_random_init(&random, mend_test_seed());
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         uint64_t i = mend_test_random_below(&random, BLOCKS);
         int stream = (int)mend_test_random_below(&random, 2);
         if (blocks[i] != NULL) {
             bool is_known = mend_test_random_below(&random, 16) > 0;
-            EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, blocks[i],
-                                             is_known ? s.streams[stream] : MEND_NO_STREAM));
+            EXPECT_RESULT(MEND_OK, mend_free(w.pool, blocks[i],
+                                             is_known ? w.streams[stream] : MEND_NO_STREAM));
             blocks[i] = NULL;
         } else {
             uint64_t size_bytes = 1 + mend_test_random_below(&random, UINT64_C(1) << (9 + i % 13));
-            mend_result result =
-                mend_alloc(s.world.pool, size_bytes, s.streams[stream], &blocks[i]);
+            mend_result result = mend_alloc(w.pool, size_bytes, w.streams[stream], &blocks[i]);
             EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
         }
         if (mend_test_random_below(&random, 64) == 0) {
-            EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 8 * MEND_MIB, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 8 * MEND_MIB, NULL));
         }
-        explain(&s, stream);
+        explain(&w, stream);
     }
-    two_streams_close(&s);
+    kit_close(&w);
 }

@@ -3,7 +3,7 @@
  * is made of chunks of the right size, or a chunk is remade for it. What fits is found all the
  * same.
  */
-#include "tests/support/graph_program.h"
+#include "tests/support/kit.h"
 
 #define PAGE (64 * MEND_KIB)
 
@@ -16,7 +16,7 @@ enum { LARGE = 0, MIDDLE = 2, SMALLER = 3, LEAST = 5 };
 /* Blocks are allocated for one stream, and requested on another: for that of one's own no fence is
  * recorded. */
 typedef struct full_program {
-    graph_program p;
+    mend_world w;
     mend_stream owner;
     mend_stream asking;
     void *blocks[BLOCKS];
@@ -31,18 +31,18 @@ static void configure(mend_pool_config *config)
 
 static mend_stats stats_of(full_program *f)
 {
-    return mend_world_stats(&f->p.world);
+    return mend_world_stats(&f->w);
 }
 
 static bool open_filled(full_program *f)
 {
-    if (!graph_program_open(&f->p, 2 * LIMIT_PAGES * PAGE, configure)) {
+    if (!kit_open_with(&f->w, 2 * LIMIT_PAGES * PAGE, configure)) {
         return false;
     }
-    f->owner = f->p.streams[1];
-    f->asking = f->p.streams[0];
+    f->owner = f->w.streams[1];
+    f->asking = f->w.streams[0];
     for (int i = 0; i < BLOCKS; i++) {
-        f->blocks[i] = graph_program_alloc(&f->p, pages_of[i] * PAGE, f->owner);
+        f->blocks[i] = kit_alloc(&f->w, pages_of[i] * PAGE, f->owner);
     }
     EXPECT_U64_EQ(LIMIT_PAGES * PAGE, stats_of(f).reserved_bytes);
     EXPECT_U64_EQ(BLOCKS, stats_of(f).chunks);
@@ -55,18 +55,18 @@ static bool open_tight(full_program *f)
     if (!open_filled(f)) {
         return false;
     }
-    graph_program_expect_none(&f->p, PAGE, f->asking, "");
+    kit_expect_none(&f->w, PAGE, f->asking, "");
     return !mend_test_has_failed();
 }
 
 static void release(full_program *f, int block)
 {
-    graph_program_free(&f->p, f->blocks[block], f->owner);
+    kit_free(&f->w, f->blocks[block], f->owner);
 }
 
 static void *request(full_program *f, uint64_t pages)
 {
-    return graph_program_alloc(&f->p, pages * PAGE, f->asking);
+    return kit_alloc(&f->w, pages * PAGE, f->asking);
 }
 
 static void expect_whole_pages(full_program *f, uint64_t pages)
@@ -89,7 +89,7 @@ MEND_TEST(pool_tight, a_block_is_made_of_chunks_of_the_right_size)
     EXPECT_U64_EQ(1, stats_of(&f).chunks_moved); /* behind the other */
     EXPECT_U64_EQ(BLOCKS, stats_of(&f).chunks_created);
     EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 /* The same while memory is merely scarce: a call of the driver costs more than a chunk. */
@@ -103,7 +103,7 @@ MEND_TEST(pool_tight, while_memory_is_scarce_a_chunk_is_broken)
     request(&f, 48);
     expect_whole_pages(&f, 48);
     EXPECT_U64_EQ(0, stats_of(&f).chunks_moved);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 static void configure_half(mend_pool_config *config)
@@ -116,15 +116,15 @@ static void configure_half(mend_pool_config *config)
  * free behind a block. */
 MEND_TEST(pool_tight, a_smaller_run_may_need_less)
 {
-    graph_program p;
-    ASSERT_TRUE(graph_program_open(&p, 2 * LIMIT_PAGES * PAGE, configure_half));
-    void *whole = graph_program_alloc(&p, 32 * PAGE, p.streams[0]);
-    graph_program_alloc(&p, 63 * PAGE + PAGE / 2, p.streams[0]);
-    graph_program_free(&p, whole, p.streams[0]);
-    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(&p.world).free_empty_bytes);
-    graph_program_alloc(&p, 64 * PAGE + PAGE / 4, p.streams[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(&p.world).chunks_moved);
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 2 * LIMIT_PAGES * PAGE, configure_half));
+    void *whole = kit_alloc(&w, 32 * PAGE, w.streams[0]);
+    kit_alloc(&w, 63 * PAGE + PAGE / 2, w.streams[0]);
+    kit_free(&w, whole, w.streams[0]);
+    EXPECT_U64_EQ(32 * PAGE, mend_world_stats(&w).free_empty_bytes);
+    kit_alloc(&w, 64 * PAGE + PAGE / 4, w.streams[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(&w).chunks_moved);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_tight, a_chunk_is_created_where_there_is_room)
@@ -132,22 +132,22 @@ MEND_TEST(pool_tight, a_chunk_is_created_where_there_is_room)
     full_program f;
     ASSERT_TRUE(open_tight(&f));
     release(&f, MIDDLE);
-    ASSERT_RESULT(MEND_OK, mend_trim(f.p.world.pool, 0, NULL));
+    ASSERT_RESULT(MEND_OK, mend_trim(f.w.pool, 0, NULL));
     release(&f, LARGE);
     request(&f, 40);
     expect_whole_pages(&f, 64);
     EXPECT_U64_EQ(BLOCKS + 1, stats_of(&f).chunks_created);
     EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 /* So much is allocated that a window ends; the next one that makes room sees it. */
 static void pass_window(full_program *f)
 {
     for (int i = 0; i < 4 * LIMIT_PAGES / 64; i++) {
-        graph_program_free(&f->p, request(f, 64), f->asking);
+        kit_free(&f->w, request(f, 64), f->asking);
     }
-    graph_program_expect_none(&f->p, LIMIT_PAGES * PAGE, f->asking, "");
+    kit_expect_none(&f->w, LIMIT_PAGES * PAGE, f->asking, "");
 }
 
 /* Two windows later, in which less was in use, memory is merely scarce. */
@@ -163,7 +163,7 @@ MEND_TEST(pool_tight, a_full_moment_is_forgotten)
     request(&f, 48);
     expect_whole_pages(&f, 48);
     EXPECT_U64_EQ(0, stats_of(&f).chunks_moved);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 /* A page beside the block is no reason to call the driver. */
@@ -174,7 +174,7 @@ MEND_TEST(pool_tight, a_chunk_too_large_by_a_page_is_right)
     release(&f, LARGE);
     EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 63));
     EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 MEND_TEST(pool_tight, a_chunk_too_large_by_two_pages_is_remade)
@@ -185,7 +185,7 @@ MEND_TEST(pool_tight, a_chunk_too_large_by_two_pages_is_remade)
     request(&f, 62);
     EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
     EXPECT_U64_EQ((LIMIT_PAGES - 2) * PAGE, stats_of(&f).reserved_bytes);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 /* ---- remade -------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ MEND_TEST(pool_tight, a_chunk_that_is_too_large_is_remade)
     EXPECT_U64_EQ(0, stats.free_bytes);
     request(&f, 48); /* what is left of the limit can still be had */
     EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 MEND_TEST(pool_tight, the_smallest_chunk_that_gives_room_is_remade)
@@ -218,7 +218,7 @@ MEND_TEST(pool_tight, the_smallest_chunk_that_gives_room_is_remade)
     expect_whole_pages(&f, 64);
     EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
     EXPECT_U64_EQ((LIMIT_PAGES - 8) * PAGE, stats_of(&f).reserved_bytes);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 /* The chunk of 16 pages is what the block is to be made of: giving that back would gain nothing. */
@@ -232,7 +232,7 @@ MEND_TEST(pool_tight, what_the_block_will_be_made_of_is_not_given_back)
     EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
     EXPECT_U64_EQ((LIMIT_PAGES - 64 + 8) * PAGE, stats_of(&f).reserved_bytes);
     EXPECT_U64_EQ(0, stats_of(&f).free_bytes);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 /* Memory of the asking stream's own: its fence is recorded for this. */
@@ -240,44 +240,44 @@ MEND_TEST(pool_tight, what_the_stream_freed_itself_is_remade)
 {
     full_program f;
     ASSERT_TRUE(open_tight(&f));
-    graph_program_free(&f.p, f.blocks[LARGE], f.asking);
+    kit_free(&f.w, f.blocks[LARGE], f.asking);
     request(&f, 16);
     EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
     EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, stats_of(&f).reserved_bytes);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 MEND_TEST(pool_tight, a_chunk_in_flight_is_broken_behind_a_wait)
 {
     full_program f;
     ASSERT_TRUE(open_tight(&f));
-    graph_program_use(&f.p, f.owner, f.blocks[LARGE], PAGE, 1000);
+    kit_use(&f.w, f.owner, f.blocks[LARGE], PAGE, 1000);
     release(&f, LARGE);
     EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 16));
     expect_whole_pages(&f, 0);
     EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
     EXPECT_U64_EQ(1, stats_of(&f).stream_waits);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 MEND_TEST(pool_tight, nothing_is_remade_beside_a_capture)
 {
     full_program f;
     ASSERT_TRUE(open_tight(&f));
-    mend_stream captured = f.p.streams[2];
+    mend_stream captured = f.w.streams[2];
     release(&f, LARGE);
-    mend_group *group = graph_program_begin_group(&f.p, captured);
-    graph_program_begin_capture(&f.p, captured);
+    mend_group *group = kit_begin_group(&f.w, captured);
+    kit_begin_capture(&f.w, captured);
     void *broken = request(&f, 16);
     EXPECT_PTR_EQ(f.blocks[LARGE], broken);
     EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
-    mend_sim_graph_destroy(f.p.world.sim, graph_program_end_capture(&f.p, captured));
+    mend_sim_graph_destroy(f.w.sim, kit_end_capture(&f.w, captured));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, captured));
-    graph_program_free(&f.p, broken, f.owner);
+    kit_free(&f.w, broken, f.owner);
     request(&f, 16);
     EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 /* ---- refused ------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ static void plant(full_program *f, const refusal *told, uint64_t count)
     fault.call = told->call;
     fault.status = told->status;
     fault.count = count;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(f->p.world.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(f->w.sim, &fault));
 }
 
 /* Once: the request finds another way. */
@@ -307,8 +307,8 @@ static void expect_another_way(const refusal *told)
     plant(&f, told, 1);
     EXPECT_TRUE(request(&f, 16) != NULL);
     EXPECT_INT_EQ(told->is_remade, stats_of(&f).chunks_remade);
-    mend_world_check(&f.p.world);
-    graph_program_close(&f.p);
+    mend_world_check(&f.w);
+    kit_close(&f.w);
 }
 
 MEND_TEST(pool_tight, a_driver_that_refuses_once_is_no_reason_to_fail)
@@ -334,13 +334,13 @@ static void expect_nothing_lost(const refusal *told, mend_result expected)
     release(&f, LARGE);
     uint64_t live_bytes = stats_of(&f).live_bytes;
     plant(&f, told, UINT64_MAX);
-    EXPECT_RESULT(expected, mend_alloc(f.p.world.pool, 16 * PAGE, f.asking, &pointer));
+    EXPECT_RESULT(expected, mend_alloc(f.w.pool, 16 * PAGE, f.asking, &pointer));
     EXPECT_U64_EQ(live_bytes + (expected == MEND_OK ? 16 * PAGE : 0), stats_of(&f).live_bytes);
     EXPECT_INT_EQ(told->is_remade, stats_of(&f).chunks_remade);
-    mend_sim_clear_faults(f.p.world.sim);
-    mend_world_check(&f.p.world);
+    mend_sim_clear_faults(f.w.sim);
+    mend_world_check(&f.w);
     request(&f, expected == MEND_OK ? 48 : 64);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }
 
 MEND_TEST(pool_tight, a_driver_that_refuses_for_ever_loses_nothing)
@@ -377,19 +377,19 @@ MEND_TEST(pool_tight, all_that_is_wholly_free_can_be_had_in_one)
     for (int i = 0; i < ROUNDS && !mend_test_has_failed(); i++) {
         void **block = &blocks[mend_test_random_below(&random, MANY)];
         uint64_t size = PAGE + 512 * mend_test_random_below(&random, 24 * PAGE / 512);
-        mend_stream stream = f.p.streams[mend_test_random_below(&random, 2)];
+        mend_stream stream = f.w.streams[mend_test_random_below(&random, 2)];
         if (*block != NULL) {
-            graph_program_free(&f.p, *block, stream);
+            kit_free(&f.w, *block, stream);
             *block = NULL;
-        } else if (mend_alloc(f.p.world.pool, size, stream, block) != MEND_OK) {
+        } else if (mend_alloc(f.w.pool, size, stream, block) != MEND_OK) {
             EXPECT_TRUE(size > wholly_free_and_room(&f));
         }
         uint64_t all_bytes = wholly_free_and_room(&f);
         if (i % 4 == 0 && all_bytes > 0) {
-            void *all = graph_program_alloc(&f.p, all_bytes, stream);
-            graph_program_free(&f.p, all, stream);
+            void *all = kit_alloc(&f.w, all_bytes, stream);
+            kit_free(&f.w, all, stream);
         }
     }
     EXPECT_TRUE(mend_test_has_failed() || stats_of(&f).chunks_remade > 0);
-    graph_program_close(&f.p);
+    kit_close(&f.w);
 }

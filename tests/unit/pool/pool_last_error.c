@@ -3,12 +3,10 @@
  * call keeps a lock. EXPECT_RESULT asks that of every call (support/call.h): here are those that
  * meet a failure on their way, and an error from before to be spoilt.
  */
-#include "base/align.h"
 #include "base/error.h"
 #include "driver/driver.h"
 #include "pool/pool.h"
-#include "tests/support/test.h"
-#include "tests/support/two_streams.h"
+#include "tests/support/kit.h"
 
 /* What was there before, unlike anything that a call of a test may meet. */
 static void leave_error(void)
@@ -38,19 +36,19 @@ MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
 {
     static const char *const calls[] = {"event_record", "context_push"};
     for (int i = 0; i < 2; i++) {
-        two_streams t;
-        mend_world_init(&t.world);
-        ASSERT_TRUE(two_streams_open(&t));
-        void *other = two_streams_alloc(&t, 512, 1);
-        void *large = two_streams_alloc(&t, 4 * MEND_MIB, 0);
-        uint64_t failures = mend_world_stats(&t.world).driver_failures;
+        mend_world w;
+        mend_world_init(&w);
+        ASSERT_TRUE(kit_open(&w));
+        void *other = kit_alloc(&w, 512, w.streams[1]);
+        void *large = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
+        uint64_t failures = mend_world_stats(&w).driver_failures;
         leave_error();
-        fail(&t.world, calls[i], 0, 1);
-        two_streams_free(&t, large, 0);
+        fail(&w, calls[i], 0, 1);
+        kit_free(&w, large, w.streams[0]);
         expect_error_from_before();
-        EXPECT_U64_EQ(failures + 1, mend_world_stats(&t.world).driver_failures);
-        two_streams_free(&t, other, 1);
-        two_streams_close(&t);
+        EXPECT_U64_EQ(failures + 1, mend_world_stats(&w).driver_failures);
+        kit_free(&w, other, w.streams[1]);
+        kit_close(&w);
     }
 }
 
@@ -176,18 +174,18 @@ MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_l
     enum { MOST_CALLS = 40 };
     int failed = 0;
     for (uint64_t at = 0; at < MOST_CALLS; at++) {
-        two_streams t;
+        mend_world w;
         mend_test_call call;
         void *block = NULL;
-        mend_world_init(&t.world);
-        t.world.pool_config.streams_may_vanish = 1;
-        ASSERT_TRUE(two_streams_open(&t));
-        mend_mutex *locks[] = {&t.world.pool->heap.grow, &t.world.pool->heap.state};
-        two_streams_free(&t, two_streams_alloc(&t, 512, 0), 0);
-        fail(&t.world, "stream_get_info", at, 1);
+        mend_world_init(&w);
+        w.pool_config.streams_may_vanish = 1;
+        ASSERT_TRUE(kit_open(&w));
+        mend_mutex *locks[] = {&w.pool->heap.grow, &w.pool->heap.state};
+        kit_free(&w, kit_alloc(&w, 512, w.streams[0]), w.streams[0]);
+        fail(&w, "stream_get_info", at, 1);
         mend_test_begin_call(&call);
-        mend_result result = mend_alloc(t.world.pool, MEND_MIB, t.streams[0], &block);
-        mend_sim_clear_faults(t.world.sim);
+        mend_result result = mend_alloc(w.pool, MEND_MIB, w.streams[0], &block);
+        mend_sim_clear_faults(w.sim);
         failed += result != MEND_OK;
         EXPECT_TRUE(mend_test_remains_of_call(&call, result) == NULL);
         for (int i = 0; i < 2; i++) {
@@ -195,9 +193,9 @@ MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_l
             mend_mutex_unlock(locks[i]);
         }
         if (block != NULL) {
-            two_streams_free(&t, block, 0);
+            kit_free(&w, block, w.streams[0]);
         }
-        two_streams_close(&t);
+        kit_close(&w);
     }
     EXPECT_TRUE(failed >= 2); /* before the grow lock, and behind it */
 }

@@ -4,10 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/align.h"
 #include "tests/support/child.h"
-#include "tests/support/test.h"
-#include "tests/support/two_streams.h"
+#include "tests/support/kit.h"
 
 enum { LINES = 8 };
 
@@ -28,13 +26,13 @@ static void hear(void *context, mend_log_level level, const char *line)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
 }
 
-static bool open_heard(two_streams *t)
+static bool open_heard(mend_world *w)
 {
     heard.count = 0;
-    mend_world_init(&t->world);
-    t->world.sim_config.memory_bytes = 8 * MEND_MIB;
-    t->world.pool_config.allow_stream_waits = -1;
-    bool is_open = two_streams_open(t);
+    mend_world_init(w);
+    w->sim_config.memory_bytes = 8 * MEND_MIB;
+    w->pool_config.allow_stream_waits = -1;
+    bool is_open = kit_open(w);
     mend_log_set_sink(hear, NULL);
     return is_open;
 }
@@ -52,50 +50,49 @@ static void expect_heard(mend_log_level level, const char *words)
 
 MEND_TEST(pool_log, tells_of_out_of_memory_and_leaves_the_error)
 {
-    two_streams t;
+    mend_world w;
     void *block = NULL;
     mend_error error = MEND_ERROR_INIT;
-    ASSERT_TRUE(open_heard(&t));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(t.world.pool, 9 * MEND_MIB, t.streams[0], &block));
+    ASSERT_TRUE(open_heard(&w));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 9 * MEND_MIB, w.streams[0], &block));
     expect_heard(MEND_LOG_WARNING, "device 0: out of memory: 9.00 MiB requested.");
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, error.result);
     EXPECT_TRUE(error.shortfall != NULL);
     mend_log_set_sink(NULL, NULL);
-    two_streams_close(&t);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_log, tells_when_the_host_has_waited)
 {
-    two_streams t;
-    ASSERT_TRUE(open_heard(&t));
-    void *block = two_streams_alloc(&t, 6 * MEND_MIB, 0);
+    mend_world w;
+    ASSERT_TRUE(open_heard(&w));
+    void *block = kit_alloc(&w, 6 * MEND_MIB, w.streams[0]);
     const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
                                 .address = (uint64_t)(uintptr_t)block,
                                 .size_bytes = 512,
                                 .finish_ns = 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(t.world.sim, t.streams[0], &work));
-    two_streams_free(&t, block, 0);
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, w.streams[0], &work));
+    kit_free(&w, block, w.streams[0]);
     EXPECT_INT_EQ(0, heard.count); /* nothing that happens all the time */
-    two_streams_alloc(&t, 6 * MEND_MIB, 1);
+    kit_alloc(&w, 6 * MEND_MIB, w.streams[1]);
     expect_heard(MEND_LOG_INFO, "6.00 MiB on device 0: the host waited for the GPU 1 times");
     mend_log_set_sink(NULL, NULL);
-    two_streams_close(&t);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_log, tells_of_a_limit_below_what_is_held)
 {
-    two_streams t;
-    ASSERT_TRUE(open_heard(&t));
-    two_streams_alloc(&t, 3 * MEND_MIB, 0);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(t.world.pool, 3 * MEND_MIB));
+    mend_world w;
+    ASSERT_TRUE(open_heard(&w));
+    kit_alloc(&w, 3 * MEND_MIB, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 3 * MEND_MIB));
     EXPECT_INT_EQ(0, heard.count);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(t.world.pool, MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, MEND_MIB));
     expect_heard(MEND_LOG_WARNING,
                  "the limit of 1.00 MiB is below the 3.00 MiB that the pool holds");
     mend_log_set_sink(NULL, NULL);
-    two_streams_close(&t);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)

@@ -1,14 +1,12 @@
 /* Captures outside of groups: what they use is kept for their graphs, in whatever order the program
  * makes its calls; and one group serves graphs that are launched in any order. */
-#include "tests/support/graph_program.h"
+#include "tests/support/kit.h"
 
-#define MIB MEND_MIB
+static const uint64_t block_bytes = 3 * MEND_MIB;
 
-static const uint64_t block_bytes = 3 * MIB;
-
-static bool open_small(graph_program *p)
+static bool open_small(mend_world *w)
 {
-    return graph_program_open(p, 8 * MIB, NULL);
+    return kit_open_with(w, 8 * MEND_MIB, NULL);
 }
 
 /* Which calls on the block the capture sees. */
@@ -22,139 +20,139 @@ static const order orders[] = {{1, 1, 0}, {0, 1, 0}, {1, 0, 0}, {0, 0, 1}};
 enum { ORDERS = sizeof(orders) / sizeof(orders[0]) };
 
 /* A graph that writes a block which nobody holds any more. */
-static mend_sim_graph *capture_use(graph_program *p, const order *o)
+static mend_sim_graph *capture_use(mend_world *w, const order *o)
 {
-    mend_stream stream = p->streams[0];
-    mend_stream owner = o->declared ? p->streams[1] : stream;
-    void *block = o->alloc_inside ? NULL : graph_program_alloc(p, block_bytes, owner);
-    graph_program_begin_capture(p, stream);
+    mend_stream stream = w->streams[0];
+    mend_stream owner = o->declared ? w->streams[1] : stream;
+    void *block = o->alloc_inside ? NULL : kit_alloc(w, block_bytes, owner);
+    kit_begin_capture(w, stream);
     if (o->alloc_inside) {
-        block = graph_program_alloc(p, block_bytes, stream);
+        block = kit_alloc(w, block_bytes, stream);
     }
-    graph_program_use(p, stream, block, block_bytes, 10);
+    kit_use(w, stream, block, block_bytes, 10);
     if (o->declared) {
-        EXPECT_RESULT(MEND_OK, mend_record_stream(p->world.pool, block, stream));
-        graph_program_free(p, block, owner);
+        EXPECT_RESULT(MEND_OK, mend_record_stream(w->pool, block, stream));
+        kit_free(w, block, owner);
     } else if (o->free_inside) {
-        graph_program_free(p, block, stream);
+        kit_free(w, block, stream);
     }
-    mend_sim_graph *graph = graph_program_end_capture(p, stream);
+    mend_sim_graph *graph = kit_end_capture(w, stream);
     if (!o->declared && !o->free_inside) {
-        graph_program_free(p, block, p->streams[2]);
+        kit_free(w, block, w->streams[2]);
     }
     return graph;
 }
 
 /* All memory there is but what the graph has, in use on another stream while it is launched. */
-static void use_the_rest(graph_program *p, mend_sim_graph *graph)
+static void use_the_rest(mend_world *w, mend_sim_graph *graph)
 {
-    void *rest = graph_program_alloc(p, 8 * MIB - block_bytes, p->streams[1]);
-    graph_program_expect_none(p, block_bytes, p->streams[1], "destroying such graphs");
-    graph_program_expect_none(p, block_bytes, p->streams[0], "destroying such graphs");
+    void *rest = kit_alloc(w, 8 * MEND_MIB - block_bytes, w->streams[1]);
+    kit_expect_none(w, block_bytes, w->streams[1], "destroying such graphs");
+    kit_expect_none(w, block_bytes, w->streams[0], "destroying such graphs");
     for (int i = 0; i < 3; i++) {
-        graph_program_launch(p, graph, p->streams[2]);
-        graph_program_use(p, p->streams[1], rest, 8 * MIB - block_bytes, 100);
+        kit_launch_graph(w, graph, w->streams[2]);
+        kit_use(w, w->streams[1], rest, 8 * MEND_MIB - block_bytes, 100);
     }
-    graph_program_free(p, rest, p->streams[1]);
+    kit_free(w, rest, w->streams[1]);
 }
 
 MEND_TEST(pool_capture_memory, nobody_gets_what_a_graph_uses_before_it_is_destroyed)
 {
     for (int i = 0; i < ORDERS; i++) {
-        graph_program p;
-        ASSERT_TRUE(open_small(&p));
-        mend_sim_graph *graph = capture_use(&p, &orders[i]);
-        EXPECT_U64_EQ(1, mend_world_stats(&p.world).captures);
-        EXPECT_U64_EQ(0, mend_world_stats(&p.world).groups);
-        use_the_rest(&p, graph);
-        mend_sim_advance(p.world.sim, 10000);
-        mend_sim_graph_destroy(p.world.sim, graph);
-        void *all = graph_program_alloc(&p, 8 * MIB, p.streams[1]);
-        graph_program_use(&p, p.streams[1], all, 8 * MIB, 10);
-        EXPECT_U64_EQ(0, mend_world_stats(&p.world).captures);
-        graph_program_close(&p);
+        mend_world w;
+        ASSERT_TRUE(open_small(&w));
+        mend_sim_graph *graph = capture_use(&w, &orders[i]);
+        EXPECT_U64_EQ(1, mend_world_stats(&w).captures);
+        EXPECT_U64_EQ(0, mend_world_stats(&w).groups);
+        use_the_rest(&w, graph);
+        mend_sim_advance(w.sim, 10000);
+        mend_sim_graph_destroy(w.sim, graph);
+        void *all = kit_alloc(&w, 8 * MEND_MIB, w.streams[1]);
+        kit_use(&w, w.streams[1], all, 8 * MEND_MIB, 10);
+        EXPECT_U64_EQ(0, mend_world_stats(&w).captures);
+        kit_close(&w);
     }
 }
 
 /* A launch is under way when the graph is destroyed: its memory is in use until that is done, which
  * whoever needs the memory waits for. */
-static bool open_in_flight(graph_program *p)
+static bool open_in_flight(mend_world *w)
 {
-    if (!open_small(p)) {
+    if (!open_small(w)) {
         return false;
     }
-    mend_sim_graph *graph = capture_use(p, &orders[0]);
-    EXPECT_RESULT(MEND_OK, mend_sim_graph_launch(p->world.sim, graph, p->streams[2], 5000));
-    mend_sim_graph_destroy(p->world.sim, graph);
+    mend_sim_graph *graph = capture_use(w, &orders[0]);
+    EXPECT_RESULT(MEND_OK, mend_sim_graph_launch(w->sim, graph, w->streams[2], 5000));
+    mend_sim_graph_destroy(w->sim, graph);
     return true;
 }
 
 MEND_TEST(pool_capture_memory, a_launch_in_flight_keeps_what_it_uses_until_it_ends)
 {
-    graph_program p;
-    ASSERT_TRUE(open_in_flight(&p));
-    graph_program_alloc(&p, 8 * MIB - block_bytes, p.streams[1]);
-    EXPECT_U64_EQ(0, mend_sim_now_ns(p.world.sim));
-    void *block = graph_program_alloc(&p, block_bytes, p.streams[1]);
-    EXPECT_TRUE(mend_sim_now_ns(p.world.sim) >= 5000);
-    graph_program_use(&p, p.streams[1], block, block_bytes, 10);
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(open_in_flight(&w));
+    kit_alloc(&w, 8 * MEND_MIB - block_bytes, w.streams[1]);
+    EXPECT_U64_EQ(0, mend_sim_now_ns(w.sim));
+    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
+    EXPECT_TRUE(mend_sim_now_ns(w.sim) >= 5000);
+    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_capture_memory, a_trim_that_waits_and_a_defragmentation_wait_for_such_a_launch)
 {
-    graph_program p;
-    ASSERT_TRUE(open_in_flight(&p));
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(p.world.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&p.world).reserved_bytes);
-    graph_program_close(&p);
-    ASSERT_TRUE(open_in_flight(&p));
-    EXPECT_RESULT(MEND_OK, mend_defrag(p.world.pool, NULL, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&p.world).captures);
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(open_in_flight(&w));
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
+    kit_close(&w);
+    ASSERT_TRUE(open_in_flight(&w));
+    EXPECT_RESULT(MEND_OK, mend_defrag(w.pool, NULL, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).captures);
+    kit_close(&w);
 }
 
 /* What the stream was at before the capture began may use the block longer than any graph. */
 MEND_TEST(pool_capture_memory, earlier_work_of_the_stream_is_waited_for_too)
 {
-    graph_program p;
-    ASSERT_TRUE(open_small(&p));
-    void *block = graph_program_alloc(&p, block_bytes, p.streams[0]);
-    graph_program_use(&p, p.streams[0], block, block_bytes, 100000);
-    graph_program_begin_capture(&p, p.streams[0]);
-    graph_program_free(&p, block, p.streams[0]);
-    mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, p.streams[0]));
-    void *all = graph_program_alloc(&p, 8 * MIB, p.streams[1]);
-    graph_program_use(&p, p.streams[1], all, 8 * MIB, 10);
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(open_small(&w));
+    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
+    kit_use(&w, w.streams[0], block, block_bytes, 100000);
+    kit_begin_capture(&w, w.streams[0]);
+    kit_free(&w, block, w.streams[0]);
+    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
+    void *all = kit_alloc(&w, 8 * MEND_MIB, w.streams[1]);
+    kit_use(&w, w.streams[1], all, 8 * MEND_MIB, 10);
+    kit_close(&w);
 }
 
 /* In one capture memory goes round; another capture does not get it, nor the stream itself. */
 MEND_TEST(pool_capture_memory, each_capture_has_its_own)
 {
-    graph_program p;
+    mend_world w;
     void *blocks[2];
     mend_sim_graph *graphs[2];
-    ASSERT_TRUE(open_small(&p));
+    ASSERT_TRUE(open_small(&w));
     for (int i = 0; i < 2; i++) {
-        graph_program_begin_capture(&p, p.streams[0]);
-        blocks[i] = graph_program_alloc(&p, block_bytes, p.streams[0]);
-        graph_program_use(&p, p.streams[0], blocks[i], block_bytes, 10);
-        graph_program_free(&p, blocks[i], p.streams[0]);
-        EXPECT_PTR_EQ(blocks[i], graph_program_alloc(&p, block_bytes, p.streams[0]));
-        graph_program_free(&p, blocks[i], p.streams[0]);
-        graphs[i] = graph_program_end_capture(&p, p.streams[0]);
+        kit_begin_capture(&w, w.streams[0]);
+        blocks[i] = kit_alloc(&w, block_bytes, w.streams[0]);
+        kit_use(&w, w.streams[0], blocks[i], block_bytes, 10);
+        kit_free(&w, blocks[i], w.streams[0]);
+        EXPECT_PTR_EQ(blocks[i], kit_alloc(&w, block_bytes, w.streams[0]));
+        kit_free(&w, blocks[i], w.streams[0]);
+        graphs[i] = kit_end_capture(&w, w.streams[0]);
     }
     EXPECT_TRUE(blocks[0] != blocks[1]);
-    EXPECT_U64_EQ(2, mend_world_stats(&p.world).captures);
-    graph_program_launch(&p, graphs[0], p.streams[1]);
-    graph_program_launch(&p, graphs[1], p.streams[2]);
+    EXPECT_U64_EQ(2, mend_world_stats(&w).captures);
+    kit_launch_graph(&w, graphs[0], w.streams[1]);
+    kit_launch_graph(&w, graphs[1], w.streams[2]);
     for (int i = 0; i < 2; i++) {
-        mend_sim_advance(p.world.sim, 10000);
-        mend_sim_graph_destroy(p.world.sim, graphs[i]);
-        EXPECT_PTR_EQ(blocks[i], graph_program_alloc(&p, block_bytes, p.streams[0]));
+        mend_sim_advance(w.sim, 10000);
+        mend_sim_graph_destroy(w.sim, graphs[i]);
+        EXPECT_PTR_EQ(blocks[i], kit_alloc(&w, block_bytes, w.streams[0]));
     }
-    graph_program_close(&p);
+    kit_close(&w);
 }
 
 /* What the stream freed a moment ago, outside of the capture, is not made a part of it unnoticed:
@@ -163,58 +161,58 @@ MEND_TEST(pool_capture_memory, the_front_cache_serves_no_capture)
 {
     enum { SIZE = 256 << 10 };
     for (uint64_t is_captured = 0; is_captured < 2; is_captured++) {
-        graph_program p;
-        ASSERT_TRUE(graph_program_open(&p, 64 * MIB, NULL));
+        mend_world w;
+        ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
         void *row[3];
         for (int i = 0; i < 3; i++) {
-            row[i] = graph_program_alloc(&p, SIZE, p.streams[0]);
+            row[i] = kit_alloc(&w, SIZE, w.streams[0]);
         }
-        graph_program_free(&p, row[1], p.streams[0]);
+        kit_free(&w, row[1], w.streams[0]);
         if (is_captured) {
-            graph_program_begin_capture(&p, p.streams[0]);
+            kit_begin_capture(&w, w.streams[0]);
         }
-        void *block = graph_program_alloc(&p, SIZE, p.streams[0]);
-        graph_program_use(&p, p.streams[0], block, SIZE, 10);
-        EXPECT_U64_EQ(1 - is_captured, mend_world_stats(&p.world).cache_hits);
-        EXPECT_U64_EQ(is_captured, mend_world_stats(&p.world).captures);
+        void *block = kit_alloc(&w, SIZE, w.streams[0]);
+        kit_use(&w, w.streams[0], block, SIZE, 10);
+        EXPECT_U64_EQ(1 - is_captured, mend_world_stats(&w).cache_hits);
+        EXPECT_U64_EQ(is_captured, mend_world_stats(&w).captures);
         if (is_captured) {
-            mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, p.streams[0]));
+            mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
         }
-        graph_program_close(&p);
+        kit_close(&w);
     }
 }
 
 /* A graph's result lives on when the graph does not, and is freed as any block. */
 MEND_TEST(pool_capture_memory, a_block_may_outlive_its_graph)
 {
-    graph_program p;
-    ASSERT_TRUE(open_small(&p));
-    graph_program_begin_capture(&p, p.streams[0]);
-    void *block = graph_program_alloc(&p, block_bytes, p.streams[0]);
-    graph_program_use(&p, p.streams[0], block, block_bytes, 10);
-    mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, p.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_trim(p.world.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&p.world).captures);
-    graph_program_use(&p, p.streams[1], block, block_bytes, 10);
-    graph_program_free(&p, block, p.streams[1]);
-    EXPECT_TRUE(graph_program_alloc(&p, 8 * MIB, p.streams[1]) != NULL);
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(open_small(&w));
+    kit_begin_capture(&w, w.streams[0]);
+    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
+    kit_use(&w, w.streams[0], block, block_bytes, 10);
+    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).captures);
+    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    kit_free(&w, block, w.streams[1]);
+    EXPECT_TRUE(kit_alloc(&w, 8 * MEND_MIB, w.streams[1]) != NULL);
+    kit_close(&w);
 }
 
 /* A capture that comes to nothing keeps nothing. */
 MEND_TEST(pool_capture_memory, a_spoilt_capture_gives_back_all)
 {
-    graph_program p;
-    ASSERT_TRUE(open_small(&p));
-    graph_program_begin_capture(&p, p.streams[0]);
-    void *block = graph_program_alloc(&p, block_bytes, p.streams[0]);
-    graph_program_use(&p, p.streams[0], block, block_bytes, 10);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(p.world.sim, p.streams[1], p.streams[0]));
-    graph_program_use(&p, p.streams[1], block, block_bytes, 10);
-    graph_program_free(&p, block, p.streams[0]);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(p.world.sim, p.streams[0], NULL));
-    EXPECT_TRUE(graph_program_alloc(&p, 8 * MIB, p.streams[1]) != NULL);
-    graph_program_close(&p);
+    mend_world w;
+    ASSERT_TRUE(open_small(&w));
+    kit_begin_capture(&w, w.streams[0]);
+    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
+    kit_use(&w, w.streams[0], block, block_bytes, 10);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w.sim, w.streams[1], w.streams[0]));
+    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    kit_free(&w, block, w.streams[0]);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(w.sim, w.streams[0], NULL));
+    EXPECT_TRUE(kit_alloc(&w, 8 * MEND_MIB, w.streams[1]) != NULL);
+    kit_close(&w);
 }
 
 /* The driver refuses: the call fails, and nothing has changed. */
@@ -222,28 +220,28 @@ MEND_TEST(pool_capture_memory, without_an_answer_of_the_driver_nothing_is_done)
 {
     static const char *const calls[] = {"stream_get_capture", "capture_keep"};
     for (int i = 0; i < 2; i++) {
-        graph_program p;
-        ASSERT_TRUE(open_small(&p));
+        mend_world w;
+        ASSERT_TRUE(open_small(&w));
         void *none = NULL;
-        void *block = graph_program_alloc(&p, block_bytes, p.streams[0]);
-        graph_program_begin_capture(&p, p.streams[0]);
-        mend_stats before = mend_world_stats(&p.world);
+        void *block = kit_alloc(&w, block_bytes, w.streams[0]);
+        kit_begin_capture(&w, w.streams[0]);
+        mend_stats before = mend_world_stats(&w);
         mend_sim_fault fault = MEND_SIM_FAULT_INIT;
         fault.call = calls[i];
         fault.count = UINT64_MAX;
         fault.status = MEND_DRIVER_UNKNOWN;
-        EXPECT_RESULT(MEND_OK, mend_sim_fail(p.world.sim, &fault));
-        mend_pool *pool = p.world.pool;
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(pool, 512, p.streams[0], &none));
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_record_stream(pool, block, p.streams[0]));
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_free(pool, block, p.streams[0]));
-        mend_sim_clear_faults(p.world.sim);
-        EXPECT_U64_EQ(before.live_bytes, mend_world_stats(&p.world).live_bytes);
-        EXPECT_U64_EQ(0, mend_world_stats(&p.world).captures);
-        graph_program_free(&p, block, p.streams[0]);
-        EXPECT_U64_EQ(1, mend_world_stats(&p.world).captures);
-        mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, p.streams[0]));
-        graph_program_close(&p);
+        EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+        mend_pool *pool = w.pool;
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(pool, 512, w.streams[0], &none));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_record_stream(pool, block, w.streams[0]));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_free(pool, block, w.streams[0]));
+        mend_sim_clear_faults(w.sim);
+        EXPECT_U64_EQ(before.live_bytes, mend_world_stats(&w).live_bytes);
+        EXPECT_U64_EQ(0, mend_world_stats(&w).captures);
+        kit_free(&w, block, w.streams[0]);
+        EXPECT_U64_EQ(1, mend_world_stats(&w).captures);
+        mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
+        kit_close(&w);
     }
 }
 
@@ -272,27 +270,27 @@ static void check_nothing(mend_pool_config *config)
 
 static uint64_t captures_held(void (*configure)(mend_pool_config *), mend_stream captured)
 {
-    graph_program p;
-    EXPECT_TRUE(graph_program_open(&p, 8 * MIB, configure));
-    mend_stream stream = captured != NULL ? captured : p.streams[0];
-    EXPECT_INT_EQ(MEND_DRIVER_OK, p.driver->context_push(p.driver, p.info.context));
-    graph_program_begin_capture(&p, stream);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, p.driver->context_pop(p.driver));
-    void *block = graph_program_alloc(&p, block_bytes, stream);
-    graph_program_free(&p, block, stream);
-    uint64_t held = mend_world_stats(&p.world).captures;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, p.driver->context_push(p.driver, p.info.context));
-    mend_sim_graph_destroy(p.world.sim, graph_program_end_capture(&p, stream));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, p.driver->context_pop(p.driver));
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(p.world.pool, stream));
-    graph_program_close(&p);
+    mend_world w;
+    EXPECT_TRUE(kit_open_with(&w, 8 * MEND_MIB, configure));
+    mend_stream stream = captured != NULL ? captured : w.streams[0];
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w.driver->context_push(w.driver, w.info.context));
+    kit_begin_capture(&w, stream);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w.driver->context_pop(w.driver));
+    void *block = kit_alloc(&w, block_bytes, stream);
+    kit_free(&w, block, stream);
+    uint64_t held = mend_world_stats(&w).captures;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w.driver->context_push(w.driver, w.info.context));
+    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, stream));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w.driver->context_pop(w.driver));
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, stream));
+    kit_close(&w);
     return held;
 }
 
 MEND_TEST(pool_capture_memory, the_per_thread_stream_is_asked_too_and_none_where_checks_are_off)
 {
     EXPECT_U64_EQ(1, captures_held(NULL, NULL));
-    EXPECT_U64_EQ(1, captures_held(NULL, PROGRAM_PER_THREAD));
+    EXPECT_U64_EQ(1, captures_held(NULL, KIT_PER_THREAD));
     EXPECT_U64_EQ(0, captures_held(check_nothing, NULL));
 }
 
@@ -301,39 +299,39 @@ MEND_TEST(pool_capture_memory, the_per_thread_stream_is_asked_too_and_none_where
 MEND_TEST(pool_capture_memory, graphs_of_one_group_are_launched_in_any_order)
 {
     enum { GRAPHS = 12, LAUNCHES = 200, LAYERS = 3 };
-    graph_program p;
+    mend_world w;
     mend_sim_graph *graphs[GRAPHS];
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());
-    ASSERT_TRUE(graph_program_open(&p, 32 * MIB, NULL));
-    mend_stream stream = p.streams[0];
-    mend_group *group = graph_program_begin_group(&p, stream);
+    ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
+    mend_stream stream = w.streams[0];
+    mend_group *group = kit_begin_group(&w, stream);
     for (uint64_t i = 0; i < GRAPHS; i++) {
         uint64_t size_bytes = (i + 1) * 128 * MEND_KIB;
-        graph_program_begin_capture(&p, stream);
+        kit_begin_capture(&w, stream);
         for (int layer = 0; layer < LAYERS; layer++) {
-            void *x = graph_program_alloc(&p, size_bytes, stream);
-            void *y = graph_program_alloc(&p, 2 * size_bytes, stream);
-            graph_program_use(&p, stream, x, size_bytes, 10);
-            graph_program_use(&p, stream, y, 2 * size_bytes, 10);
-            graph_program_free(&p, x, stream);
-            graph_program_free(&p, y, stream);
+            void *x = kit_alloc(&w, size_bytes, stream);
+            void *y = kit_alloc(&w, 2 * size_bytes, stream);
+            kit_use(&w, stream, x, size_bytes, 10);
+            kit_use(&w, stream, y, 2 * size_bytes, 10);
+            kit_free(&w, x, stream);
+            kit_free(&w, y, stream);
         }
-        graphs[i] = graph_program_end_capture(&p, stream);
+        graphs[i] = kit_end_capture(&w, stream);
     }
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    uint64_t most_bytes = mend_world_stats(&p.world).reserved_bytes;
+    uint64_t most_bytes = mend_world_stats(&w).reserved_bytes;
     EXPECT_TRUE(most_bytes <= 3 * GRAPHS * 128 * MEND_KIB * 3 / 2); /* the largest, and a half */
-    void *other = graph_program_alloc(&p, 16 * MIB, p.streams[1]);
+    void *other = kit_alloc(&w, 16 * MEND_MIB, w.streams[1]);
     for (int i = 0; i < LAUNCHES; i++) {
-        graph_program_launch(&p, graphs[mend_test_random_next(&random) % GRAPHS], stream);
-        graph_program_use(&p, p.streams[1], other, 16 * MIB, 30);
+        kit_launch_graph(&w, graphs[mend_test_random_next(&random) % GRAPHS], stream);
+        kit_use(&w, w.streams[1], other, 16 * MEND_MIB, 30);
     }
     EXPECT_RESULT(MEND_OK, mend_group_release(group, stream));
-    mend_sim_advance(p.world.sim, UINT64_C(1) << 30);
-    mend_world_check(&p.world);
+    mend_sim_advance(w.sim, UINT64_C(1) << 30);
+    mend_world_check(&w);
     for (int i = 0; i < GRAPHS; i++) {
-        mend_sim_graph_destroy(p.world.sim, graphs[i]);
+        mend_sim_graph_destroy(w.sim, graphs[i]);
     }
-    graph_program_close(&p);
+    kit_close(&w);
 }

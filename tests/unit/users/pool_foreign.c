@@ -1,16 +1,14 @@
 /* Blocks used on streams of another device, which may use the pool's memory: all that ends with a
  * stream of the pool's own device ends well with one of these. The bytes are judged. */
-#include "tests/support/graph_program.h"
+#include "tests/support/kit.h"
 
-#define MIB MEND_MIB
-
-static const uint64_t block_bytes = 5 * MIB;
+static const uint64_t block_bytes = 5 * MEND_MIB;
 
 enum { LONG = 1000, BRIEF = 10 };
 
 /* A device of 8 MiB, so that a block of 5 MiB is in everybody's way, and streams of another. */
 typedef struct scene {
-    graph_program p;
+    mend_world w;
     mend_device_info second;
     mend_stream foreign;
     mend_stream beside;
@@ -18,7 +16,7 @@ typedef struct scene {
 
 static mend_stream create_foreign(scene *s)
 {
-    const mend_driver *driver = s->p.driver;
+    const mend_driver *driver = s->w.driver;
     mend_stream stream = NULL;
     EXPECT_INT_EQ(0, driver->context_push(driver, s->second.context));
     EXPECT_INT_EQ(0, driver->stream_create(driver, &stream));
@@ -29,10 +27,10 @@ static mend_stream create_foreign(scene *s)
 static bool open_scene(scene *s, void (*configure)(mend_pool_config *))
 {
     *s = (scene){0};
-    if (!graph_program_open_beside_another(&s->p, 8 * MIB, configure)) {
+    if (!kit_open_beside_another(&s->w, 8 * MEND_MIB, configure)) {
         return false;
     }
-    EXPECT_INT_EQ(0, s->p.driver->device_open(s->p.driver, 1, &s->second));
+    EXPECT_INT_EQ(0, s->w.driver->device_open(s->w.driver, 1, &s->second));
     s->foreign = create_foreign(s);
     s->beside = create_foreign(s);
     return !mend_test_has_failed();
@@ -44,46 +42,46 @@ static void end_foreign(scene *s)
     mend_stream streams[] = {s->foreign, s->beside};
     for (int i = 0; i < 2; i++) {
         if (streams[i] != NULL) {
-            EXPECT_RESULT(MEND_OK, mend_forget_stream(s->p.world.pool, streams[i]));
-            EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s->p.world.sim, streams[i]));
+            EXPECT_RESULT(MEND_OK, mend_forget_stream(s->w.pool, streams[i]));
+            EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s->w.sim, streams[i]));
         }
     }
-    EXPECT_INT_EQ(0, s->p.driver->device_close(s->p.driver, 1));
+    EXPECT_INT_EQ(0, s->w.driver->device_close(s->w.driver, 1));
 }
 
 static void close_scene(scene *s)
 {
-    mend_world_check(&s->p.world);
+    mend_world_check(&s->w);
     end_foreign(s);
-    graph_program_close(&s->p);
+    kit_close(&s->w);
 }
 
 static void declare(scene *s, void *block, mend_stream stream)
 {
-    EXPECT_RESULT(MEND_OK, mend_record_stream(s->p.world.pool, block, stream));
+    EXPECT_RESULT(MEND_OK, mend_record_stream(s->w.pool, block, stream));
 }
 
 /* A block of the pool's device, used for long on the other one. */
 static void *use_there(scene *s)
 {
-    void *block = graph_program_alloc(&s->p, block_bytes, s->p.streams[0]);
+    void *block = kit_alloc(&s->w, block_bytes, s->w.streams[0]);
     declare(s, block, s->foreign);
-    graph_program_use(&s->p, s->foreign, block, block_bytes, LONG);
+    kit_use(&s->w, s->foreign, block, block_bytes, LONG);
     return block;
 }
 
 /* Gets the memory, and writes it at once. */
 static void take_over(scene *s)
 {
-    void *block = graph_program_alloc(&s->p, block_bytes, s->p.streams[0]);
-    graph_program_use(&s->p, s->p.streams[0], block, block_bytes, BRIEF);
-    mend_world_check(&s->p.world);
+    void *block = kit_alloc(&s->w, block_bytes, s->w.streams[0]);
+    kit_use(&s->w, s->w.streams[0], block, block_bytes, BRIEF);
+    mend_world_check(&s->w);
 }
 
 static void expect_waits(scene *s, uint64_t on_device, uint64_t on_host)
 {
-    EXPECT_U64_EQ(on_device, mend_world_stats(&s->p.world).stream_waits);
-    EXPECT_U64_EQ(on_host, mend_world_stats(&s->p.world).host_waits);
+    EXPECT_U64_EQ(on_device, mend_world_stats(&s->w).stream_waits);
+    EXPECT_U64_EQ(on_host, mend_world_stats(&s->w).host_waits);
 }
 
 static void fail(scene *s, const char *call, uint64_t after_calls)
@@ -92,7 +90,7 @@ static void fail(scene *s, const char *call, uint64_t after_calls)
     fault.call = call;
     fault.status = MEND_DRIVER_UNKNOWN;
     fault.after_calls = after_calls;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s->p.world.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s->w.sim, &fault));
 }
 
 static void may_vanish(mend_pool_config *config)
@@ -121,7 +119,7 @@ static void use_and_take_over(void (*configure)(mend_pool_config *), uint64_t on
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, configure));
-    graph_program_free(&s.p, use_there(&s), s.p.streams[0]);
+    kit_free(&s.w, use_there(&s), s.w.streams[0]);
     take_over(&s);
     expect_waits(&s, on_device, on_host);
     close_scene(&s);
@@ -142,13 +140,13 @@ MEND_TEST(pool_foreign, a_stream_there_may_be_forgotten)
         ASSERT_TRUE(open_scene(&s, NULL));
         void *block = use_there(&s);
         if (is_freed_before) {
-            graph_program_free(&s.p, block, s.p.streams[0]);
+            kit_free(&s.w, block, s.w.streams[0]);
         }
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(s.p.world.pool, s.foreign));
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.p.world.sim, s.foreign));
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(s.w.pool, s.foreign));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.w.sim, s.foreign));
         s.foreign = NULL;
         if (!is_freed_before) {
-            graph_program_free(&s.p, block, s.p.streams[0]);
+            kit_free(&s.w, block, s.w.streams[0]);
         }
         take_over(&s);
         expect_waits(&s, 1, 0);
@@ -160,8 +158,8 @@ MEND_TEST(pool_foreign, a_stream_there_may_vanish)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, may_vanish));
-    graph_program_free(&s.p, use_there(&s), s.p.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.p.world.sim, s.foreign));
+    kit_free(&s.w, use_there(&s), s.w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.w.sim, s.foreign));
     s.foreign = NULL;
     take_over(&s);
     expect_waits(&s, 1, 0);
@@ -174,13 +172,13 @@ MEND_TEST(pool_foreign, what_no_event_covers_waits_for_the_context_there)
     scene s;
     ASSERT_TRUE(open_scene(&s, may_vanish));
     void *block = use_there(&s);
-    void *small = graph_program_alloc(&s.p, 512, s.p.streams[0]);
+    void *small = kit_alloc(&s.w, 512, s.w.streams[0]);
     mend_stream gone = s.foreign;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.p.world.sim, gone));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.w.sim, gone));
     s.foreign = create_foreign(&s);
     EXPECT_PTR_EQ(gone, s.foreign);
     declare(&s, small, s.foreign);
-    graph_program_free(&s.p, block, s.p.streams[0]);
+    kit_free(&s.w, block, s.w.streams[0]);
     take_over(&s);
     expect_waits(&s, 0, 2); /* both contexts */
     close_scene(&s);
@@ -190,11 +188,11 @@ MEND_TEST(pool_foreign, what_was_freed_without_a_stream_waits_for_the_context_th
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, NULL));
-    void *block = graph_program_alloc(&s.p, block_bytes, s.p.streams[0]);
-    void *small = graph_program_alloc(&s.p, 512, s.foreign);
-    graph_program_free(&s.p, small, s.foreign);
-    graph_program_use(&s.p, s.foreign, block, block_bytes, LONG);
-    graph_program_free(&s.p, block, MEND_NO_STREAM);
+    void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
+    void *small = kit_alloc(&s.w, 512, s.foreign);
+    kit_free(&s.w, small, s.foreign);
+    kit_use(&s.w, s.foreign, block, block_bytes, LONG);
+    kit_free(&s.w, block, MEND_NO_STREAM);
     take_over(&s);
     close_scene(&s);
 }
@@ -205,10 +203,9 @@ MEND_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle)
     scene s;
     void *block = NULL;
     ASSERT_TRUE(open_scene(&s, NULL));
-    graph_program_free(&s.p, use_there(&s), MEND_NO_STREAM);
+    kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
     fail(&s, "context_synchronize", 1);
-    EXPECT_RESULT(MEND_ERROR_DRIVER,
-                  mend_alloc(s.p.world.pool, block_bytes, s.p.streams[0], &block));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(s.w.pool, block_bytes, s.w.streams[0], &block));
     expect_waits(&s, 0, 2); /* for the event there, and for the own context */
     take_over(&s);
     close_scene(&s);
@@ -218,7 +215,7 @@ MEND_TEST(pool_foreign, where_all_streams_are_known_their_fences_suffice)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, knows_all));
-    graph_program_free(&s.p, use_there(&s), MEND_NO_STREAM);
+    kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
     take_over(&s);
     expect_waits(&s, 1, 0);
     close_scene(&s);
@@ -228,12 +225,12 @@ MEND_TEST(pool_foreign, memory_is_allocated_and_freed_there)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, NULL));
-    const mend_stream streams[] = {s.foreign, s.p.streams[0], s.beside, s.foreign};
+    const mend_stream streams[] = {s.foreign, s.w.streams[0], s.beside, s.foreign};
     for (int i = 0; i < 4; i++) {
-        void *block = graph_program_alloc(&s.p, block_bytes, streams[i]);
-        graph_program_use(&s.p, streams[i], block, block_bytes, LONG);
-        graph_program_free(&s.p, block, streams[i]);
-        mend_world_check(&s.p.world);
+        void *block = kit_alloc(&s.w, block_bytes, streams[i]);
+        kit_use(&s.w, streams[i], block, block_bytes, LONG);
+        kit_free(&s.w, block, streams[i]);
+        mend_world_check(&s.w);
     }
     expect_waits(&s, 3, 0);
     close_scene(&s);
@@ -245,17 +242,17 @@ MEND_TEST(pool_foreign, the_end_of_a_pool_waits_for_work_there)
     for (int is_open = 0; is_open < 2; is_open++) {
         scene s;
         ASSERT_TRUE(open_scene(&s, is_open ? NULL : may_vanish));
-        graph_program_free(&s.p, use_there(&s), s.p.streams[0]);
+        kit_free(&s.w, use_there(&s), s.w.streams[0]);
         end_foreign(&s);
-        EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.p.world.pool));
-        s.p.world.pool = NULL;
-        mend_sim_advance(s.p.world.sim, 2 * LONG);
-        mend_sim_ledger ledger = mend_world_ledger(&s.p.world);
+        EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.w.pool));
+        s.w.pool = NULL;
+        mend_sim_advance(s.w.sim, 2 * LONG);
+        mend_sim_ledger ledger = mend_world_ledger(&s.w);
         EXPECT_U64_EQ(0, ledger.violations);
         EXPECT_U64_EQ(1, ledger.contexts_open); /* the program's */
         EXPECT_U64_EQ(0, ledger.chunks);
         EXPECT_U64_EQ(0, ledger.events);
-        mend_sim_destroy(s.p.world.sim);
+        mend_sim_destroy(s.w.sim);
     }
 }
 
@@ -266,20 +263,20 @@ MEND_TEST(pool_foreign, compactions_wait_for_work_there)
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
     ASSERT_TRUE(open_scene(&s, NULL));
     void *blocks[32];
-    void *all = graph_program_alloc(&s.p, 4 * MIB, s.p.streams[0]);
-    graph_program_free(&s.p, all, s.p.streams[0]);
+    void *all = kit_alloc(&s.w, 4 * MEND_MIB, s.w.streams[0]);
+    kit_free(&s.w, all, s.w.streams[0]);
     for (int i = 0; i < 32; i++) {
-        blocks[i] = graph_program_alloc(&s.p, MIB / 8, s.p.streams[0]);
+        blocks[i] = kit_alloc(&s.w, MEND_MIB / 8, s.w.streams[0]);
         declare(&s, blocks[i], s.foreign);
     }
     for (int i = 0; i < 32; i++) {
         if (i % 8 == 3) {
-            graph_program_use(&s.p, s.foreign, blocks[i], MIB / 8, LONG);
+            kit_use(&s.w, s.foreign, blocks[i], MEND_MIB / 8, LONG);
         } else {
-            graph_program_free(&s.p, blocks[i], s.p.streams[0]);
+            kit_free(&s.w, blocks[i], s.w.streams[0]);
         }
     }
-    EXPECT_RESULT(MEND_OK, mend_defrag(s.p.world.pool, NULL, &report));
+    EXPECT_RESULT(MEND_OK, mend_defrag(s.w.pool, NULL, &report));
     EXPECT_TRUE(report.compactions > 0);
     close_scene(&s);
 }
@@ -288,17 +285,17 @@ MEND_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, NULL));
-    graph_program_free(&s.p, use_there(&s), MEND_NO_STREAM);
-    EXPECT_INT_EQ(0, s.p.driver->context_push(s.p.driver, s.second.context));
-    graph_program_begin_capture(&s.p, PROGRAM_PER_THREAD);
-    EXPECT_INT_EQ(0, s.p.driver->context_pop(s.p.driver));
-    graph_program_expect_none(&s.p, block_bytes, s.p.streams[0], "");
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(s.p.world.pool));
-    EXPECT_INT_EQ(0, s.p.driver->context_push(s.p.driver, s.second.context));
-    mend_sim_graph *graph = graph_program_end_capture(&s.p, PROGRAM_PER_THREAD);
-    EXPECT_INT_EQ(0, s.p.driver->context_pop(s.p.driver));
+    kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
+    EXPECT_INT_EQ(0, s.w.driver->context_push(s.w.driver, s.second.context));
+    kit_begin_capture(&s.w, KIT_PER_THREAD);
+    EXPECT_INT_EQ(0, s.w.driver->context_pop(s.w.driver));
+    kit_expect_none(&s.w, block_bytes, s.w.streams[0], "");
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(s.w.pool));
+    EXPECT_INT_EQ(0, s.w.driver->context_push(s.w.driver, s.second.context));
+    mend_sim_graph *graph = kit_end_capture(&s.w, KIT_PER_THREAD);
+    EXPECT_INT_EQ(0, s.w.driver->context_pop(s.w.driver));
     EXPECT_TRUE(graph != NULL);
-    mend_sim_graph_destroy(s.p.world.sim, graph);
+    mend_sim_graph_destroy(s.w.sim, graph);
     take_over(&s);
     close_scene(&s);
 }
@@ -308,14 +305,14 @@ static void use_in_capture(void (*configure)(mend_pool_config *))
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, configure));
-    void *block = graph_program_alloc(&s.p, block_bytes, s.p.streams[0]);
-    graph_program_begin_capture(&s.p, s.foreign);
+    void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
+    kit_begin_capture(&s.w, s.foreign);
     declare(&s, block, s.foreign);
-    mend_sim_graph *graph = graph_program_end_capture(&s.p, s.foreign);
-    graph_program_use(&s.p, s.foreign, block, block_bytes, LONG);
+    mend_sim_graph *graph = kit_end_capture(&s.w, s.foreign);
+    kit_use(&s.w, s.foreign, block, block_bytes, LONG);
     declare(&s, block, s.foreign);
-    mend_sim_graph_destroy(s.p.world.sim, graph);
-    graph_program_free(&s.p, block, s.p.streams[0]);
+    mend_sim_graph_destroy(s.w.sim, graph);
+    kit_free(&s.w, block, s.w.streams[0]);
     take_over(&s);
     close_scene(&s);
 }
@@ -350,14 +347,14 @@ MEND_TEST(pool_foreign, a_stream_that_cannot_be_told_is_an_error)
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         scene s;
         ASSERT_TRUE(open_scene(&s, NULL));
-        void *block = graph_program_alloc(&s.p, block_bytes, s.p.streams[0]);
-        uint64_t open = mend_world_ledger(&s.p.world).contexts_open;
+        void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
+        uint64_t open = mend_world_ledger(&s.w).contexts_open;
         fail(&s, faults[i].call, faults[i].after_calls);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_record_stream(s.p.world.pool, block, s.foreign));
-        EXPECT_U64_EQ(open, mend_world_ledger(&s.p.world).contexts_open);
-        mend_world_check(&s.p.world);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_record_stream(s.w.pool, block, s.foreign));
+        EXPECT_U64_EQ(open, mend_world_ledger(&s.w).contexts_open);
+        mend_world_check(&s.w);
         declare(&s, block, s.foreign);
-        EXPECT_U64_EQ(open + 1, mend_world_ledger(&s.p.world).contexts_open);
+        EXPECT_U64_EQ(open + 1, mend_world_ledger(&s.w).contexts_open);
         close_scene(&s);
     }
 }
@@ -371,13 +368,13 @@ static void use_with_fault(const char *call, uint64_t after_calls,
     ASSERT_TRUE(open_scene(&s, configure));
     void *used = use_there(&s);
     fail(&s, call, after_calls);
-    if (mend_free(s.p.world.pool, used, s.p.streams[0]) != MEND_OK) {
-        graph_program_free(&s.p, used, s.p.streams[0]);
+    if (mend_free(s.w.pool, used, s.w.streams[0]) != MEND_OK) {
+        kit_free(&s.w, used, s.w.streams[0]);
     }
-    mend_result result = mend_alloc(s.p.world.pool, block_bytes, s.p.streams[0], &block);
-    mend_sim_clear_faults(s.p.world.sim);
+    mend_result result = mend_alloc(s.w.pool, block_bytes, s.w.streams[0], &block);
+    mend_sim_clear_faults(s.w.sim);
     if (result == MEND_OK) {
-        graph_program_use(&s.p, s.p.streams[0], block, block_bytes, BRIEF);
+        kit_use(&s.w, s.w.streams[0], block, block_bytes, BRIEF);
     } else {
         EXPECT_TRUE(result == MEND_ERROR_DRIVER || result == MEND_ERROR_OUT_OF_MEMORY);
         take_over(&s);

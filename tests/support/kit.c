@@ -1,0 +1,156 @@
+#include "tests/support/kit.h"
+
+#include <string.h>
+
+#define EXPECT_AT(expected, actual) MEND_TEST_RESULT(at.file, at.line, expected, actual, (void)0)
+
+bool kit_open_streams(mend_world *w)
+{
+    w->driver = mend_sim_driver(w->sim);
+    bool is_open = w->driver->device_open(w->driver, 0, &w->info) == MEND_DRIVER_OK;
+    for (int i = 0; i < MEND_WORLD_STREAMS; i++) {
+        is_open = is_open && mend_sim_stream_create(w->sim, &w->streams[i]) == MEND_OK;
+    }
+    return is_open;
+}
+
+bool kit_open(mend_world *w)
+{
+    return mend_world_open(w) && kit_open_streams(w);
+}
+
+static bool open_on(mend_world *w, int devices, uint64_t memory_bytes,
+                    void (*configure)(mend_pool_config *))
+{
+    mend_world_init(w);
+    w->sim_config.device_count = devices;
+    w->sim_config.memory_bytes = memory_bytes;
+    w->pool_config.peers = devices > 1 ? 2 : 0;
+    if (configure != NULL) {
+        configure(&w->pool_config);
+    }
+    return kit_open(w);
+}
+
+bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_pool_config *))
+{
+    return open_on(w, 1, memory_bytes, configure);
+}
+
+bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
+                             void (*configure)(mend_pool_config *))
+{
+    return open_on(w, 2, memory_bytes, configure);
+}
+
+void kit_close(mend_world *w)
+{
+    mend_sim_advance(w->sim, UINT64_C(1) << 30);
+    mend_world_check(w);
+    for (int i = 0; i < MEND_WORLD_STREAMS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, w->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w->sim, w->streams[i]));
+    }
+    EXPECT_INT_EQ(MEND_DRIVER_OK, w->driver->device_close(w->driver, 0));
+    mend_world_close(w);
+}
+
+void *kit_alloc_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream)
+{
+    void *block = NULL;
+    EXPECT_AT(MEND_OK, mend_alloc(w->pool, size_bytes, stream, &block));
+    return block;
+}
+
+void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream)
+{
+    EXPECT_AT(MEND_OK, mend_free(w->pool, block, stream));
+}
+
+void kit_expect_words_at(kit_line at, const char *words)
+{
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_AT(MEND_OK, mend_last_error(&error));
+    MEND_TEST_CHECK_AT(at.file, at.line, strstr(error.message, words) != NULL, (void)0,
+                       "\"%s\" does not say \"%s\"", error.message, words);
+}
+
+void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
+                        const char *advice)
+{
+    void *block = NULL;
+    EXPECT_AT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w->pool, size_bytes, stream, &block));
+    MEND_TEST_CHECK_AT(at.file, at.line, block == NULL, (void)0, "a refusal has set the output");
+    kit_expect_words_at(at, advice);
+    mend_world_check(w);
+}
+
+void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work_kind kind,
+                   const void *block, uint64_t size_bytes, uint64_t tag, uint64_t finish_ns)
+{
+    mend_sim_work work = {.kind = kind,
+                          .address = (uint64_t)(uintptr_t)block,
+                          .size_bytes = size_bytes,
+                          .tag = tag,
+                          .finish_ns = finish_ns};
+    EXPECT_AT(MEND_OK, mend_sim_launch(w->sim, stream, &work));
+}
+
+static void expect_ok_at(kit_line at, mend_status status, const char *call)
+{
+    MEND_TEST_CHECK_AT(at.file, at.line, status == MEND_DRIVER_OK, (void)0, "%s: %d", call,
+                       (int)status);
+}
+
+static void spin(kit_line at, mend_world *w, mend_stream stream, uint64_t duration_ns)
+{
+    const mend_kernel kernel = {.kind = MEND_KERNEL_SPIN, .duration_ns = duration_ns};
+    expect_ok_at(at, w->driver->context_push(w->driver, w->info.context), "context_push");
+    expect_ok_at(at, w->driver->launch(w->driver, stream, &kernel), "launch");
+    expect_ok_at(at, w->driver->context_pop(w->driver), "context_pop");
+}
+
+void kit_use_at(kit_line at, mend_world *w, mend_stream stream, const void *block,
+                uint64_t size_bytes, uint64_t duration_ns)
+{
+    uint64_t tag = __atomic_add_fetch(&w->last_tag, 1, __ATOMIC_RELAXED);
+    kit_launch_at(at, w, stream, MEND_SIM_WORK_WRITE, block, size_bytes, tag, 0);
+    spin(at, w, stream, duration_ns);
+    kit_launch_at(at, w, stream, MEND_SIM_WORK_VERIFY, block, size_bytes, tag, 0);
+}
+
+void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_calls, uint64_t count,
+                 int status)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.after_calls = after_calls;
+    fault.count = count;
+    fault.status = status;
+    EXPECT_AT(MEND_OK, mend_sim_fail(w->sim, &fault));
+}
+
+mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream)
+{
+    mend_group *group = NULL;
+    EXPECT_AT(MEND_OK, mend_group_create(w->pool, &group));
+    EXPECT_AT(MEND_OK, mend_group_begin(group, stream));
+    return group;
+}
+
+void kit_begin_capture_at(kit_line at, mend_world *w, mend_stream stream)
+{
+    EXPECT_AT(MEND_OK, mend_sim_begin_capture(w->sim, stream, MEND_SIM_CAPTURE_GLOBAL));
+}
+
+mend_sim_graph *kit_end_capture_at(kit_line at, mend_world *w, mend_stream stream)
+{
+    mend_sim_graph *graph = NULL;
+    EXPECT_AT(MEND_OK, mend_sim_end_capture(w->sim, stream, &graph));
+    return graph;
+}
+
+void kit_launch_graph_at(kit_line at, mend_world *w, mend_sim_graph *graph, mend_stream stream)
+{
+    EXPECT_AT(MEND_OK, mend_sim_graph_launch(w->sim, graph, stream, 0));
+}

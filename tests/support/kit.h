@@ -1,0 +1,91 @@
+/*
+ * The kit: what most tests of a pool do, in a line each. A small world with three streams; blocks,
+ * work of the GPU on them, failures of the driver, groups and captures. What a call of the kit
+ * expects and does not find is a failure at the line of the test that made it.
+ */
+#ifndef MEND_TESTS_SUPPORT_KIT_H
+#define MEND_TESTS_SUPPORT_KIT_H
+
+#include "base/align.h"
+#include "tests/support/test.h"
+#include "tests/support/world.h"
+
+#define KIT_PER_THREAD ((mend_stream)(uintptr_t)2)
+
+/* Which line calls. */
+typedef struct kit_line {
+    const char *file;
+    int line;
+} kit_line;
+#define KIT_LINE ((kit_line){__FILE__, __LINE__})
+
+/* mend_world_open of a world that the test has prepared by mend_world_init, and its streams. */
+bool kit_open(mend_world *w);
+
+/* The streams alone, of a world that is open. */
+bool kit_open_streams(mend_world *w);
+
+/* All of it: a world of so much memory. `configure` may be NULL. */
+bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_pool_config *));
+
+/* The same with a second device, which may use the pool's memory. */
+bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
+                             void (*configure)(mend_pool_config *));
+
+/* Lets all work end, checks everything, forgets the streams, and closes. */
+void kit_close(mend_world *w);
+
+/* A block; NULL where it is refused, which is a failure. */
+#define kit_alloc(w, size_bytes, stream) kit_alloc_at(KIT_LINE, w, size_bytes, stream)
+void *kit_alloc_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream);
+
+#define kit_free(w, block, stream) kit_free_at(KIT_LINE, w, block, stream)
+void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream);
+
+/* The request ends in out of memory, and the advice contains the words. */
+#define kit_expect_none(w, size_bytes, stream, advice)                                             \
+    kit_expect_none_at(KIT_LINE, w, size_bytes, stream, advice)
+void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
+                        const char *advice);
+
+/* The GPU writes the block, is busy for so long, and compares it, in the order of the stream. */
+#define kit_use(w, stream, block, size_bytes, duration_ns)                                         \
+    kit_use_at(KIT_LINE, w, stream, block, size_bytes, duration_ns)
+void kit_use_at(kit_line at, mend_world *w, mend_stream stream, const void *block,
+                uint64_t size_bytes, uint64_t duration_ns);
+
+/* One piece of work on a block, which ends at `finish_ns` at the earliest. */
+#define kit_launch(w, stream, kind, block, size_bytes, tag, finish_ns)                             \
+    kit_launch_at(KIT_LINE, w, stream, kind, block, size_bytes, tag, finish_ns)
+void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work_kind kind,
+                   const void *block, uint64_t size_bytes, uint64_t tag, uint64_t finish_ns);
+
+/* Writes what nothing else writes, by the block's address; and compares it. */
+#define kit_write(w, stream, block, size_bytes)                                                    \
+    kit_launch(w, stream, MEND_SIM_WORK_WRITE, block, size_bytes, (uintptr_t)(block), 0)
+#define kit_verify(w, stream, block, size_bytes)                                                   \
+    kit_launch(w, stream, MEND_SIM_WORK_VERIFY, block, size_bytes, (uintptr_t)(block), 0)
+
+/* `count` calls of the driver fail with a status, behind `after_calls` that do not. */
+#define kit_fail(w, call, after_calls, count, status)                                              \
+    kit_fail_at(KIT_LINE, w, call, after_calls, count, status)
+void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_calls, uint64_t count,
+                 int status);
+
+/* The thread's last error says these words. */
+#define kit_expect_words(words) kit_expect_words_at(KIT_LINE, words)
+void kit_expect_words_at(kit_line at, const char *words);
+
+#define kit_begin_group(w, stream) kit_begin_group_at(KIT_LINE, w, stream)
+mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream);
+
+#define kit_begin_capture(w, stream) kit_begin_capture_at(KIT_LINE, w, stream)
+void kit_begin_capture_at(kit_line at, mend_world *w, mend_stream stream);
+
+#define kit_end_capture(w, stream) kit_end_capture_at(KIT_LINE, w, stream)
+mend_sim_graph *kit_end_capture_at(kit_line at, mend_world *w, mend_stream stream);
+
+#define kit_launch_graph(w, graph, stream) kit_launch_graph_at(KIT_LINE, w, graph, stream)
+void kit_launch_graph_at(kit_line at, mend_world *w, mend_sim_graph *graph, mend_stream stream);
+
+#endif
