@@ -32,7 +32,7 @@ bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_
 bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
                              void (*configure)(mend_pool_config *));
 
-/* Lets all work end, checks everything, forgets the streams, and closes. */
+/* Lets all work end, checks everything, forgets the streams where there are any, and closes. */
 void kit_close(mend_world *w);
 
 /* A block; NULL where it is refused, which is a failure. */

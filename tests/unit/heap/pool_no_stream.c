@@ -1,61 +1,54 @@
 /* Blocks for whatever stream: made only of memory that nothing uses any more. */
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { BLOCK_BYTES = 5 << 20, LONG_NS = 1000, SHORT_NS = 10 };
 
 typedef struct scene {
-    mend_world world;
+    mend_world w;
     mend_stream streams[2];
 } scene;
 
 /* A device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
 static bool open_scene(scene *s)
 {
-    mend_world_init(&s->world);
-    s->world.sim_config.memory_bytes = 8 * MEND_MIB;
-    if (!mend_world_open(&s->world)) {
+    mend_world_init(&s->w);
+    s->w.sim_config.memory_bytes = 8 * MEND_MIB;
+    if (!kit_open(&s->w)) {
         return false;
     }
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &s->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &s->streams[i]));
     }
     return true;
 }
 
 static void close_scene(scene *s)
 {
-    mend_sim_advance(s->world.sim, 10 * LONG_NS);
-    mend_world_check(&s->world);
+    mend_sim_advance(s->w.sim, 10 * LONG_NS);
+    mend_world_check(&s->w);
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->world.pool, s->streams[i]));
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s->world.sim, s->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->w.pool, s->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s->w.sim, s->streams[i]));
     }
-    mend_world_close(&s->world);
+    kit_close(&s->w);
 }
 
 static void *allocate(scene *s, mend_stream stream)
 {
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(s->world.pool, BLOCK_BYTES, stream, &pointer));
+    void *pointer = kit_alloc(&s->w, BLOCK_BYTES, stream);
     return pointer;
 }
 
 static void give(scene *s, void *pointer, mend_stream stream)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, pointer, stream));
+    kit_free(&s->w, pointer, stream);
 }
 
 static void launch(scene *s, mend_stream stream, mend_sim_work_kind kind, void *pointer,
                    uint64_t tag, uint64_t duration_ns)
 {
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)pointer,
-                          .size_bytes = BLOCK_BYTES,
-                          .tag = tag,
-                          .finish_ns = mend_sim_now_ns(s->world.sim) + duration_ns};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->world.sim, stream, &work));
+    kit_launch(&s->w, stream, kind, pointer, BLOCK_BYTES, tag,
+               mend_sim_now_ns(s->w.sim) + duration_ns);
 }
 
 /* Writes that come late would be seen by the owner's last look. */
@@ -79,8 +72,8 @@ static void hand_on(mend_stream (*freed_on)(scene *s))
     write_late(&s, s.streams[0], block);
     give(&s, block, freed_on(&s));
     block = allocate(&s, MEND_NO_STREAM);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.world).host_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).stream_waits);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).host_waits);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).stream_waits);
     own(&s, s.streams[1], block);
     give(&s, block, MEND_NO_STREAM);
     close_scene(&s);
@@ -115,8 +108,8 @@ MEND_TEST(pool_no_stream, nobody_waits_while_there_is_other_memory)
     void *block = allocate(&s, s.streams[0]);
     launch(&s, s.streams[0], MEND_SIM_WORK_TOUCH, block, 0, LONG_NS);
     give(&s, block, s.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, MEND_MIB, MEND_NO_STREAM, &small));
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    small = kit_alloc(&s.w, MEND_MIB, MEND_NO_STREAM);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
     give(&s, small, MEND_NO_STREAM);
     close_scene(&s);
 }
@@ -128,9 +121,9 @@ MEND_TEST(pool_no_stream, work_that_is_done_is_seen_without_waiting)
     void *block = allocate(&s, s.streams[0]);
     write_late(&s, s.streams[0], block);
     give(&s, block, s.streams[0]);
-    mend_sim_advance(s.world.sim, 2 * LONG_NS);
+    mend_sim_advance(s.w.sim, 2 * LONG_NS);
     block = allocate(&s, MEND_NO_STREAM);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
     own(&s, s.streams[1], block);
     give(&s, block, s.streams[1]);
     close_scene(&s);
@@ -142,9 +135,9 @@ MEND_TEST(pool_no_stream, a_block_tells_that_it_is_for_any)
     ASSERT_TRUE(open_scene(&s));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     void *block = allocate(&s, MEND_NO_STREAM);
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(s.world.pool, block, &info));
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(s.w.pool, block, &info));
     EXPECT_PTR_EQ(MEND_NO_STREAM, info.stream);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).streams);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).streams);
     give(&s, block, MEND_NO_STREAM);
     close_scene(&s);
 }
@@ -157,13 +150,13 @@ MEND_TEST(pool_no_stream, a_group_neither_gives_nor_takes)
     ASSERT_TRUE(open_scene(&s));
     mend_group *group;
     void *block;
-    EXPECT_RESULT(MEND_OK, mend_group_create(s.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_create(s.w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, MEND_EVERY_STREAM));
     block = allocate(&s, s.streams[0]);
     give(&s, block, s.streams[0]);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(s.world.pool, BLOCK_BYTES, MEND_NO_STREAM, &block));
-    EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, MEND_MIB, MEND_NO_STREAM, &block));
+                  mend_alloc(s.w.pool, BLOCK_BYTES, MEND_NO_STREAM, &block));
+    block = kit_alloc(&s.w, MEND_MIB, MEND_NO_STREAM);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, s.streams[0]));
     void *second = allocate(&s, MEND_NO_STREAM);

@@ -2,10 +2,8 @@
  * is gained serves any request, limits are kept, and what must not move does not. */
 #include <string.h>
 
-#include "base/align.h"
 #include "tests/support/held.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define PAGE  (64 * MEND_KIB)
 #define CHUNK MEND_MIB
@@ -13,24 +11,19 @@
 enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 4, BLOCKS = CHUNKS * BLOCKS_OF_CHUNK };
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     mend_stream stream;
     void *blocks[BLOCKS];
 } rig;
 
 static void use(rig *r, mend_sim_work_kind kind, const void *block, uint64_t size_bytes)
 {
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)block,
-                          .size_bytes = size_bytes,
-                          .tag = (uint64_t)(uintptr_t)block};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+    kit_launch(&r->w, r->stream, kind, block, size_bytes, (uint64_t)(uintptr_t)block, 0);
 }
 
 static void *allocate(rig *r, uint64_t size_bytes)
 {
-    void *block = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, size_bytes, r->stream, &block));
+    void *block = kit_alloc(&r->w, size_bytes, r->stream);
     if (block != NULL) {
         use(r, MEND_SIM_WORK_WRITE, block, size_bytes);
     }
@@ -40,16 +33,15 @@ static void *allocate(rig *r, uint64_t size_bytes)
 static void release(rig *r, void *block, uint64_t size_bytes)
 {
     use(r, MEND_SIM_WORK_VERIFY, block, size_bytes);
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, block, r->stream));
+    kit_free(&r->w, block, r->stream);
 }
 
 static bool open_rig(rig *r, uint64_t memory_bytes)
 {
     *r = (rig){.stream = NULL};
-    mend_world_init(&r->world);
-    r->world.sim_config.memory_bytes = memory_bytes;
-    return mend_world_open(&r->world) &&
-           mend_sim_stream_create(r->world.sim, &r->stream) == MEND_OK;
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = memory_bytes;
+    return kit_open(&r->w) && mend_sim_stream_create(r->w.sim, &r->stream) == MEND_OK;
 }
 
 /* Four full chunks side by side. */
@@ -80,15 +72,14 @@ static void close_rig(rig *r)
             release(r, r->blocks[i], BLOCK);
         }
     }
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 static mend_defrag_report defrag(rig *r, const mend_defrag_limits *limits)
 {
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, limits, &report));
-    mend_world_check(&r->world);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, limits, &report));
+    mend_world_check(&r->w);
     return report;
 }
 
@@ -98,10 +89,10 @@ MEND_TEST(pool_defrag, addresses_and_bytes_stay_and_chunks_become_free)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    mend_stats before = mend_world_stats(&r.world);
+    mend_stats before = mend_world_stats(&r.w);
     EXPECT_U64_EQ(0, before.free_empty_bytes);
     mend_defrag_report report = defrag(&r, NULL);
-    mend_stats after = mend_world_stats(&r.world);
+    mend_stats after = mend_world_stats(&r.w);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ(CHUNKS, report.compactions);
     EXPECT_U64_EQ(CHUNKS * BLOCK, report.copied_bytes);
@@ -123,8 +114,7 @@ MEND_TEST(pool_defrag, what_is_gained_serves_a_request_that_found_no_room)
     ASSERT_TRUE(open_rig(&r, 5 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(r.world.pool, 4 * MEND_MIB, r.stream, &block));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.w.pool, 4 * MEND_MIB, r.stream, &block));
     (void)defrag(&r, NULL);
     release(&r, allocate(&r, 4 * MEND_MIB + 512 * MEND_KIB), 4 * MEND_MIB + 512 * MEND_KIB);
     close_rig(&r);
@@ -137,12 +127,12 @@ MEND_TEST(pool_defrag, what_is_gained_can_be_given_back)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, &released_bytes));
     EXPECT_U64_EQ(0, released_bytes);
     (void)defrag(&r, NULL);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, &released_bytes));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, &released_bytes));
     EXPECT_U64_EQ(CHUNKS * CHUNK, released_bytes);
-    EXPECT_U64_EQ(CHUNKS * BLOCK, mend_world_stats(&r.world).reserved_bytes);
+    EXPECT_U64_EQ(CHUNKS * BLOCK, mend_world_stats(&r.w).reserved_bytes);
     close_rig(&r);
 }
 
@@ -179,7 +169,7 @@ MEND_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
     EXPECT_U64_EQ(2, report.compactions);
     EXPECT_U64_EQ(sizes[1], report.copied_bytes);
     use(&r, MEND_SIM_WORK_VERIFY, row[1], sizes[1]);
-    mend_world_check(&r.world);
+    mend_world_check(&r.w);
     release(&r, row[1], sizes[1]);
     (void)allocate(&r, 2 * CHUNK);
     close_rig(&r);
@@ -224,12 +214,12 @@ MEND_TEST(pool_defrag, limits_are_kept)
 
     limits.copied_bytes = 0;
     limits.driver_calls = 16;
-    uint64_t calls = mend_sim_call_count(r.world.sim);
+    uint64_t calls = mend_sim_call_count(r.w.sim);
     report = defrag(&r, &limits);
     EXPECT_INT_EQ(MEND_DEFRAG_CALLS, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
     EXPECT_TRUE(report.driver_calls <= 16);
-    EXPECT_TRUE(mend_sim_call_count(r.world.sim) - calls <= 16 + 6);
+    EXPECT_TRUE(mend_sim_call_count(r.w.sim) - calls <= 16 + 6);
 
     limits.driver_calls = 1;
     EXPECT_U64_EQ(0, defrag(&r, &limits).compactions);
@@ -252,11 +242,11 @@ MEND_TEST(pool_defrag, no_chunk_is_begun_with_when_the_time_is_over)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    mend_sim_set_call_observer(r.world.sim, let_time_pass, r.world.sim);
+    mend_sim_set_call_observer(r.w.sim, let_time_pass, r.w.sim);
     limits.duration_ns = 8 * 1000000;
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, &limits, &report));
-    mend_sim_set_call_observer(r.world.sim, NULL, NULL);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, &limits, &report));
+    mend_sim_set_call_observer(r.w.sim, NULL, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_TIME, report.stop);
     EXPECT_U64_EQ(1, report.compactions);
     close_rig(&r);
@@ -286,11 +276,11 @@ MEND_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones)
         r.blocks[i] = allocate(&r, BLOCK);
     }
     thin_out(&r);
-    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.world).free_empty_bytes);
+    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).free_empty_bytes);
     mend_defrag_report report = defrag(&r, NULL);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ(CHUNKS, report.compactions);
-    EXPECT_TRUE(mend_world_ledger(&r.world).peak_chunk_bytes <= (CHUNKS + 1) * CHUNK);
+    EXPECT_TRUE(mend_world_ledger(&r.w).peak_chunk_bytes <= (CHUNKS + 1) * CHUNK);
     close_rig(&r);
 }
 
@@ -309,10 +299,10 @@ MEND_TEST(pool_defrag, a_free_chunk_that_fits_is_used)
     row[1] = allocate(&r, BLOCK);
     EXPECT_PTR_EQ((char *)row[0] + (CHUNK - BLOCK), row[1]);
     release(&r, row[0], CHUNK - BLOCK);
-    uint64_t created = mend_world_stats(&r.world).chunks_created;
+    uint64_t created = mend_world_stats(&r.w).chunks_created;
     mend_defrag_report report = defrag(&r, NULL);
     EXPECT_U64_EQ(1, report.compactions);
-    EXPECT_U64_EQ(created, mend_world_stats(&r.world).chunks_created);
+    EXPECT_U64_EQ(created, mend_world_stats(&r.w).chunks_created);
     release(&r, row[1], BLOCK);
     close_rig(&r);
 }
@@ -325,14 +315,14 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     void *all = allocate(&r, CHUNK);
     release(&r, all, CHUNK);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, UINT64_MAX, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
     r.blocks[0] = allocate(&r, BLOCK);
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
     void *rest = allocate(&r, CHUNK - BLOCK);
     release(&r, rest, CHUNK - BLOCK);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.world).reserved_bytes);
+    EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
     EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
     EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
@@ -347,8 +337,8 @@ MEND_TEST(pool_defrag, a_live_block_of_a_graph_stays_where_it_is)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     void *all = allocate(&r, CHUNK);
     release(&r, all, CHUNK);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, UINT64_MAX, NULL));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
     r.blocks[0] = allocate(&r, BLOCK);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
@@ -366,13 +356,13 @@ MEND_TEST(pool_defrag, a_capture_forbids_it)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.world.sim, &captured));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.w.sim, &captured));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, captured));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.world.sim, captured, MEND_SIM_CAPTURE_RELAXED));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.w.sim, captured, MEND_SIM_CAPTURE_RELAXED));
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_defrag(r.world.pool, NULL, &report));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.world.sim, captured, NULL));
+    EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_defrag(r.w.pool, NULL, &report));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.w.sim, captured, NULL));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
     EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).compactions);
@@ -386,14 +376,10 @@ MEND_TEST(pool_defrag, work_in_flight_is_waited_for)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    mend_sim_work work = {.kind = MEND_SIM_WORK_VERIFY,
-                          .address = (uint64_t)(uintptr_t)r.blocks[3],
-                          .size_bytes = BLOCK,
-                          .tag = (uint64_t)(uintptr_t)r.blocks[3],
-                          .finish_ns = mend_sim_now_ns(r.world.sim) + 5000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.stream, &work));
+    kit_launch(&r.w, r.stream, MEND_SIM_WORK_VERIFY, r.blocks[3], BLOCK,
+               (uint64_t)(uintptr_t)r.blocks[3], mend_sim_now_ns(r.w.sim) + 5000);
     EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).compactions);
-    EXPECT_U64_EQ(0, mend_world_ledger(&r.world).pending_work);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).pending_work);
     close_rig(&r);
 }
 
@@ -423,7 +409,7 @@ MEND_TEST(pool_defrag, small_chunks_move_too)
 static void defrag_all(void *argument)
 {
     rig *r = argument;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
 }
 
 /* Another thread frees the block that is about to move, and asks for one of its size. */
@@ -438,12 +424,12 @@ MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_compact)
             ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
             fill(&r);
             thin_out(&r);
-            bool is_inside = mend_held_begin(&held, r.world.sim, position, defrag_all, &r);
+            bool is_inside = mend_held_begin(&held, r.w.sim, position, defrag_all, &r);
             is_there = is_inside && strcmp(held.call, calls[i]) == 0;
             if (is_there) { /* the first chunk is being swapped */
                 void *freed = r.blocks[3];
-                EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, freed, r.stream));
-                EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, BLOCK, r.stream, &r.blocks[3]));
+                kit_free(&r.w, freed, r.stream);
+                r.blocks[3] = kit_alloc(&r.w, BLOCK, r.stream);
                 EXPECT_TRUE(r.blocks[3] != freed);
             }
             mend_held_end(&held);

@@ -1,10 +1,8 @@
 /* mend_defrag while others free what was to be moved: what they have changed is left alone. */
 #include <string.h>
 
-#include "base/align.h"
 #include "pool/pool.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB
 #define BLOCK (512 * MEND_KIB)
@@ -13,7 +11,7 @@ enum { CHUNKS = 4 };
 /* Full to the limit: chunks of which half is live, and an empty one. What is free in the last
  * of the others touches none of what is free before it. */
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     void *blocks[CHUNKS]; /* the live ones */
     const char *call;     /* in the first such call of the driver the next ones are freed */
     bool frees[CHUNKS];
@@ -24,12 +22,12 @@ static bool open_rig(rig *r)
     void *all;
     void *halves[CHUNKS][2];
     *r = (rig){.call = ""};
-    mend_world_init(&r->world);
-    r->world.sim_config.memory_bytes = (CHUNKS + 1) * CHUNK;
-    if (!mend_world_open(&r->world)) {
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = (CHUNKS + 1) * CHUNK;
+    if (!kit_open(&r->w)) {
         return false;
     }
-    mend_pool *pool = r->world.pool;
+    mend_pool *pool = r->w.pool;
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, (CHUNKS + 1) * CHUNK, NULL, &all));
     EXPECT_RESULT(MEND_OK, mend_free(pool, all, NULL));
     for (int i = 0; i < CHUNKS; i++) {
@@ -41,19 +39,18 @@ static bool open_rig(rig *r)
         r->blocks[i] = halves[i][live];
         EXPECT_RESULT(MEND_OK, mend_free(pool, halves[i][1 - live], NULL));
     }
-    mend_stats stats = mend_world_stats(&r->world);
+    mend_stats stats = mend_world_stats(&r->w);
     EXPECT_U64_EQ((CHUNKS + 1) * CHUNK, stats.reserved_bytes);
     EXPECT_U64_EQ(CHUNK, stats.free_empty_bytes);
-    return mend_world_check(&r->world);
+    return mend_world_check(&r->w);
 }
 
 static void close_rig(rig *r)
 {
     for (int i = 0; i < CHUNKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[i], NULL));
+        kit_free(&r->w, r->blocks[i], NULL);
     }
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 /* As another thread would, while the driver is busy and the pool can be used. */
@@ -66,7 +63,7 @@ static void free_meanwhile(void *context, const char *call, int is_after)
     r->call = "";
     for (int i = 0; i < CHUNKS; i++) {
         if (r->frees[i]) {
-            EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[i], NULL));
+            kit_free(&r->w, r->blocks[i], NULL);
             r->blocks[i] = NULL;
         }
     }
@@ -75,10 +72,10 @@ static void free_meanwhile(void *context, const char *call, int is_after)
 static mend_defrag_report defrag(rig *r)
 {
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    mend_sim_set_call_observer(r->world.sim, free_meanwhile, r);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, &report));
-    mend_sim_set_call_observer(r->world.sim, NULL, NULL);
-    mend_world_check(&r->world);
+    mend_sim_set_call_observer(r->w.sim, free_meanwhile, r);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, &report));
+    mend_sim_set_call_observer(r->w.sim, NULL, NULL);
+    mend_world_check(&r->w);
     return report;
 }
 
@@ -91,7 +88,7 @@ MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_emptied_while_room_is_made_for_
     memset(r.frees, true, sizeof(r.frees));
     mend_defrag_report report = defrag(&r);
     EXPECT_U64_EQ(0, report.compactions);
-    EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r.world).free_empty_bytes);
+    EXPECT_U64_EQ(CHUNKS * CHUNK, mend_world_stats(&r.w).free_empty_bytes);
     close_rig(&r);
 }
 
@@ -107,6 +104,6 @@ MEND_TEST(pool_defrag_meanwhile, a_chunk_that_is_gone_is_not_looked_for)
     EXPECT_U64_EQ(CHUNKS - 1, report.compactions);
     EXPECT_INT_EQ(MEND_DEFRAG_DONE, report.stop);
     EXPECT_U64_EQ((CHUNKS - 1) * BLOCK, report.copied_bytes);
-    EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r.world.pool->heap.chunks, UINT64_MAX));
+    EXPECT_PTR_EQ(NULL, mend_chunk_numbered(&r.w.pool->heap.chunks, UINT64_MAX));
     close_rig(&r);
 }

@@ -6,10 +6,8 @@
  */
 #include <string.h>
 
-#include "base/align.h"
 #include "tests/support/held.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 #include "users/group.h"
 
 /* A quarter of what the comments say: there are many worlds. */
@@ -31,7 +29,7 @@ typedef struct block {
  * grow; a chunk with a free middle, that is the cache; four chunks side by side.
  */
 typedef struct scenery {
-    mend_world world;
+    mend_world w;
     mend_stream stream; /* of the thread that makes room */
     mend_stream other;
     block pieces[PIECES];
@@ -54,20 +52,16 @@ static void launch(scenery *s, const block *b, mend_stream stream, mend_sim_work
     if (s->is_quiet || b->tag == 0) {
         return;
     }
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)b->pointer,
-                          .size_bytes = b->size_bytes,
-                          .tag = b->tag,
-                          .finish_ns = mend_sim_now_ns(s->world.sim) + duration_ns};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->world.sim, stream, &work));
+    kit_launch(&s->w, stream, kind, b->pointer, b->size_bytes, b->tag,
+               mend_sim_now_ns(s->w.sim) + duration_ns);
 }
 
 static block take_aligned(scenery *s, uint64_t size_bytes, uint64_t alignment_bytes,
                           mend_stream stream)
 {
     block b = {NULL, size_bytes, stream, 0};
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(s->world.pool, size_bytes, alignment_bytes, stream,
-                                              &b.pointer));
+    EXPECT_RESULT(MEND_OK,
+                  mend_alloc_aligned(s->w.pool, size_bytes, alignment_bytes, stream, &b.pointer));
     b.tag = s->is_quiet ? 0 : ++s->tags;
     launch(s, &b, stream, MEND_SIM_WORK_WRITE, 0);
     return b;
@@ -82,7 +76,7 @@ static void give(scenery *s, block *b, mend_stream stream)
 {
     if (b->pointer != NULL) {
         launch(s, b, b->stream, MEND_SIM_WORK_VERIFY, 0);
-        EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, b->pointer, stream));
+        kit_free(&s->w, b->pointer, stream);
     }
     b->pointer = NULL;
 }
@@ -96,21 +90,21 @@ static void keep(scenery *s, block b)
 static bool open(scenery *s, int allow_stream_waits, int compact_when_full)
 {
     *s = (scenery){0};
-    mend_world_init(&s->world);
-    s->world.sim_config.memory_bytes = 16 * MIB;
-    s->world.sim_config.page_bytes = 64 * KIB;
-    s->world.pool_config.chunk_bytes = MIB;
-    s->world.pool_config.small_chunk_bytes = 256 * KIB;
-    s->world.pool_config.small_request_bytes = 32 * KIB;
-    s->world.pool_config.limit_bytes = 12 * MIB;
-    s->world.pool_config.reserve_bytes = 32 * MIB;
-    s->world.pool_config.allow_stream_waits = allow_stream_waits;
-    s->world.pool_config.compact_when_full = compact_when_full;
-    if (!mend_world_open(&s->world)) {
+    mend_world_init(&s->w);
+    s->w.sim_config.memory_bytes = 16 * MIB;
+    s->w.sim_config.page_bytes = 64 * KIB;
+    s->w.pool_config.chunk_bytes = MIB;
+    s->w.pool_config.small_chunk_bytes = 256 * KIB;
+    s->w.pool_config.small_request_bytes = 32 * KIB;
+    s->w.pool_config.limit_bytes = 12 * MIB;
+    s->w.pool_config.reserve_bytes = 32 * MIB;
+    s->w.pool_config.allow_stream_waits = allow_stream_waits;
+    s->w.pool_config.compact_when_full = compact_when_full;
+    if (!kit_open(&s->w)) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &s->stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &s->other));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &s->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &s->other));
     return true;
 }
 
@@ -151,7 +145,7 @@ static void ask_for(scenery *s, uint64_t size_bytes, uint64_t alignment_bytes)
 {
     s->room = (block){NULL, size_bytes, s->stream, 0};
     s->result =
-        mend_alloc_aligned(s->world.pool, size_bytes, alignment_bytes, s->stream, &s->room.pointer);
+        mend_alloc_aligned(s->w.pool, size_bytes, alignment_bytes, s->stream, &s->room.pointer);
 }
 
 static void extend(void *argument)
@@ -187,25 +181,25 @@ static void ask_for_too_much(void *argument)
 static void trim(void *argument)
 {
     scenery *s = argument;
-    s->result = mend_trim(s->world.pool, 0, NULL);
+    s->result = mend_trim(s->w.pool, 0, NULL);
 }
 
 static void trim_and_wait(void *argument)
 {
     scenery *s = argument;
-    s->result = mend_trim_wait(s->world.pool, 0, NULL);
+    s->result = mend_trim_wait(s->w.pool, 0, NULL);
 }
 
 static void lower_limit(void *argument)
 {
     scenery *s = argument;
-    s->result = mend_set_limit(s->world.pool, 7 * MIB);
+    s->result = mend_set_limit(s->w.pool, 7 * MIB);
 }
 
 static void defrag(void *argument)
 {
     scenery *s = argument;
-    s->result = mend_defrag(s->world.pool, NULL, NULL);
+    s->result = mend_defrag(s->w.pool, NULL, NULL);
 }
 
 static void free_all_around(scenery *s, mend_stream stream)
@@ -216,7 +210,7 @@ static void free_all_around(scenery *s, mend_stream stream)
         }
         give(s, &s->around[i], stream);
     }
-    mend_set_limit(s->world.pool, 10 * MIB);
+    mend_set_limit(s->w.pool, 10 * MIB);
 }
 
 static void work_on_other(scenery *s)
@@ -234,7 +228,7 @@ static void retire(scenery *s)
 {
     block moved = take(s, 2 * MIB, s->stream);
     keep(s, moved);
-    mend_sim_advance(s->world.sim, 1000);
+    mend_sim_advance(s->w.sim, 1000);
 }
 
 /* Holes of whole pages between blocks, for compactions. */
@@ -316,9 +310,9 @@ static void use_new_streams(scenery *s)
 {
     for (int i = 0; i < 12; i++) {
         mend_stream stream;
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &stream));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &stream));
         if (s->cache[0].pointer != NULL) {
-            EXPECT_RESULT(MEND_OK, mend_record_stream(s->world.pool, s->cache[0].pointer, stream));
+            EXPECT_RESULT(MEND_OK, mend_record_stream(s->w.pool, s->cache[0].pointer, stream));
         }
         give(s, i == 3 ? &s->base : &s->pieces[i], stream);
     }
@@ -335,13 +329,13 @@ static void expect_info(scenery *s, mend_result expected, const void *pointer)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     mend_result result =
-        pointer == NULL ? expected : mend_get_block_info(s->world.pool, pointer, &info);
+        pointer == NULL ? expected : mend_get_block_info(s->w.pool, pointer, &info);
     EXPECT_RESULT(expected, result);
 }
 
 static void look(scenery *s)
 {
-    mend_stats stats = mend_world_stats(&s->world);
+    mend_stats stats = mend_world_stats(&s->w);
     EXPECT_U64_EQ(stats.reserved_bytes, stats.live_bytes + stats.free_bytes);
     EXPECT_U64_EQ(stats.free_bytes,
                   stats.free_empty_bytes + stats.free_partial_bytes + stats.free_small_bytes);
@@ -352,14 +346,14 @@ static void look(scenery *s)
     expect_info(s, MEND_OK, s->around[2].pointer);
     if (s->base.pointer != NULL) {
         EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER,
-                      mend_free(s->world.pool, (char *)s->base.pointer + 512, s->stream));
+                      mend_free(s->w.pool, (char *)s->base.pointer + 512, s->stream));
     }
 }
 
 static void use_a_group(scenery *s)
 {
     mend_group *group;
-    ASSERT_RESULT(MEND_OK, mend_group_create(s->world.pool, &group));
+    ASSERT_RESULT(MEND_OK, mend_group_create(s->w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, MEND_EVERY_STREAM));
     give(s, &s->base, s->stream); /* no block of the group: idle memory is all it would get */
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
@@ -383,31 +377,28 @@ typedef struct latecomer {
 static void *ask_late(void *argument)
 {
     latecomer *l = argument;
-    l->result = mend_alloc(l->s->world.pool, 128 * KIB, l->s->other, &l->pointer);
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(l->s->world.pool, (mend_stream)1));
+    l->result = mend_alloc(l->s->w.pool, 128 * KIB, l->s->other, &l->pointer);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(l->s->w.pool, (mend_stream)1));
     return NULL;
 }
 
 static void fail_the_call(scenery *s, const mend_held *held)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = held->call;
-    fault.status = strcmp(held->call, "create") == 0 ? 0 : 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s->world.sim, &fault));
+    kit_fail(&s->w, held->call, 0, 0, strcmp(held->call, "create") == 0 ? 0 : 999);
 }
 
 static void end(scenery *s)
 {
-    mend_sim_clear_faults(s->world.sim);
-    if (s->world.pool_config.compact_when_full) { /* blocks may miss their mappings */
-        EXPECT_RESULT(MEND_OK, mend_defrag(s->world.pool, NULL, NULL));
+    mend_sim_clear_faults(s->w.sim);
+    if (s->w.pool_config.compact_when_full) { /* blocks may miss their mappings */
+        EXPECT_RESULT(MEND_OK, mend_defrag(s->w.pool, NULL, NULL));
     }
     if (s->result == MEND_OK && s->room.pointer != NULL) {
         s->room.tag = ++s->tags;
         launch(s, &s->room, s->stream, MEND_SIM_WORK_WRITE, 0);
     }
-    mend_sim_advance(s->world.sim, 1000000000);
-    mend_world_check(&s->world);
+    mend_sim_advance(s->w.sim, 1000000000);
+    mend_world_check(&s->w);
     free_all(s);
     give(s, &s->cache[2], s->stream);
     give(s, &s->around[1], s->stream);
@@ -417,10 +408,9 @@ static void end(scenery *s)
     if (s->result == MEND_OK) {
         give(s, &s->room, s->stream);
     }
-    mend_sim_advance(s->world.sim, 1000000000);
-    EXPECT_RESULT(MEND_OK, mend_trim(s->world.pool, 0, NULL));
-    mend_world_check(&s->world);
-    mend_world_close(&s->world);
+    mend_sim_advance(s->w.sim, 1000000000);
+    EXPECT_RESULT(MEND_OK, mend_trim(s->w.pool, 0, NULL));
+    kit_close(&s->w);
 }
 
 /* False when the making has no call at the position. */
@@ -439,7 +429,7 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
     if (m->prepare != NULL) {
         m->prepare(&s);
     }
-    bool is_inside = mend_held_begin(&held, s.world.sim, position, m->act, &s);
+    bool is_inside = mend_held_begin(&held, s.w.sim, position, m->act, &s);
     s.is_quiet = is_inside && m->prepare == pierce;
     if (is_inside) {
         deed(&s);

@@ -5,13 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 /* A device of 8 MiB, two streams, and the driver's calls that make room, in order: "create map". */
 typedef struct scene {
-    mend_world world;
+    mend_world w;
     mend_stream streams[2];
     char calls[512];
     const char *last; /* of them: the same again is not told */
@@ -44,30 +42,30 @@ static void forget_calls(scene *s)
 
 static bool open_scene(scene *s, uint64_t limit_bytes, int allow_stream_waits)
 {
-    mend_world_init(&s->world);
-    s->world.sim_config.memory_bytes = 8 * MEND_MIB;
-    s->world.pool_config.limit_bytes = limit_bytes;
-    s->world.pool_config.allow_stream_waits = allow_stream_waits;
-    if (!mend_world_open(&s->world)) {
+    mend_world_init(&s->w);
+    s->w.sim_config.memory_bytes = 8 * MEND_MIB;
+    s->w.pool_config.limit_bytes = limit_bytes;
+    s->w.pool_config.allow_stream_waits = allow_stream_waits;
+    if (!kit_open(&s->w)) {
         return false;
     }
     forget_calls(s);
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &s->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &s->streams[i]));
     }
-    mend_sim_set_call_observer(s->world.sim, write_down, s);
+    mend_sim_set_call_observer(s->w.sim, write_down, s);
     return !mend_test_has_failed();
 }
 
 static void close_scene(scene *s)
 {
-    mend_sim_set_call_observer(s->world.sim, NULL, NULL);
-    mend_world_check(&s->world);
+    mend_sim_set_call_observer(s->w.sim, NULL, NULL);
+    mend_world_check(&s->w);
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->world.pool, s->streams[i]));
-        mend_sim_stream_destroy(s->world.sim, s->streams[i]);
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->w.pool, s->streams[i]));
+        mend_sim_stream_destroy(s->w.sim, s->streams[i]);
     }
-    mend_world_close(&s->world);
+    kit_close(&s->w);
 }
 
 /* Allocates; the calls since the last such request, runs of the same as one, are `calls`. */
@@ -75,7 +73,7 @@ static void *allocate(scene *s, uint64_t size_bytes, int stream, const char *cal
 {
     void *pointer = NULL;
     forget_calls(s);
-    EXPECT_RESULT(MEND_OK, mend_alloc(s->world.pool, size_bytes, s->streams[stream], &pointer));
+    pointer = kit_alloc(&s->w, size_bytes, s->streams[stream]);
     EXPECT_STR_EQ(calls, s->calls);
     return pointer;
 }
@@ -83,12 +81,8 @@ static void *allocate(scene *s, uint64_t size_bytes, int stream, const char *cal
 /* Uses a block until a time, and frees it. */
 static void release(scene *s, void *pointer, uint64_t size_bytes, int stream, uint64_t finish_ns)
 {
-    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                          .address = (uint64_t)(uintptr_t)pointer,
-                          .size_bytes = size_bytes,
-                          .finish_ns = finish_ns};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->world.sim, s->streams[stream], &work));
-    EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, pointer, s->streams[stream]));
+    kit_launch(&s->w, s->streams[stream], MEND_SIM_WORK_TOUCH, pointer, size_bytes, 0, finish_ns);
+    kit_free(&s->w, pointer, s->streams[stream]);
 }
 
 MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
@@ -103,33 +97,33 @@ MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
     release(&s, first, 2 * MEND_MIB, 0, 2000);
     /* The run grows in place by new chunks, for the same stream: nothing is waited for. */
     void *third = allocate(&s, 3 * MEND_MIB, 0, "create map set_access ");
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s.world).reserved_bytes);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.world).placed_by_extension);
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).placed_by_extension);
     release(&s, third, 3 * MEND_MIB, 0, 3000);
     /* Another stream creates while the limit allows it, and does not wait. */
     void *fourth = allocate(&s, 3 * MEND_MIB, 1, "create map set_access ");
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.world).reserved_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).stream_waits);
+    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).stream_waits);
     /* Then it takes what the first freed, behind a wait on the device. */
     void *fifth = allocate(&s, 3 * MEND_MIB, 1, "stream_wait ");
-    EXPECT_U64_EQ(1, mend_world_stats(&s.world).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).stream_waits);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
     release(&s, second, 2 * MEND_MIB, 0, 4000);
     release(&s, fourth, 3 * MEND_MIB, 1, 4000);
     release(&s, fifth, 3 * MEND_MIB, 1, 4000);
-    mend_sim_advance(s.world.sim, 10000);
+    mend_sim_advance(s.w.sim, 10000);
     /* All is idle: empty chunks are joined, from wherever they are. */
     void *all = allocate(&s, 8 * MEND_MIB, 1, "map set_access ");
-    EXPECT_TRUE(mend_world_stats(&s.world).chunks_moved > 0);
-    EXPECT_TRUE(mend_world_stats(&s.world).retired_bytes > 0);
+    EXPECT_TRUE(mend_world_stats(&s.w).chunks_moved > 0);
+    EXPECT_TRUE(mend_world_stats(&s.w).retired_bytes > 0);
     release(&s, all, 8 * MEND_MIB, 1, 20000);
     /* Retired mappings go before chunks are mapped anew, but not those still in use. */
     forget_calls(&s);
     EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(s.world.pool, MEND_MIB, 64 * MEND_GIB, s.streams[1], &all));
+                  mend_alloc_aligned(s.w.pool, MEND_MIB, 64 * MEND_GIB, s.streams[1], &all));
     EXPECT_STR_EQ("unmap map set_access ", s.calls);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&s.world).retired_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&s.w).retired_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
     close_scene(&s);
 }
 
@@ -140,19 +134,19 @@ MEND_TEST(pool_ladder, the_host_waits_only_as_far_as_needed)
     void *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = NULL;
-        EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, MEND_MIB, s.streams[0], &blocks[i]));
+        blocks[i] = kit_alloc(&s.w, MEND_MIB, s.streams[0]);
     }
     for (int i = 0; i < 4; i++) {
         release(&s, blocks[i], MEND_MIB, 0, 1000 * (uint64_t)(i + 1));
         /* Trimming records a fence for what was freed, one for each block. */
-        EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 4 * MEND_MIB, NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(s.w.pool, 4 * MEND_MIB, NULL));
     }
     EXPECT_TRUE(allocate(&s, MEND_MIB, 1, "event_synchronize ") != NULL);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.world).host_waits);
-    EXPECT_U64_EQ(1000, mend_sim_now_ns(s.world.sim));
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).host_waits);
+    EXPECT_U64_EQ(1000, mend_sim_now_ns(s.w.sim));
     EXPECT_TRUE(allocate(&s, 2 * MEND_MIB, 1, "event_synchronize map set_access ") != NULL);
-    EXPECT_U64_EQ(3, mend_world_stats(&s.world).host_waits);
-    EXPECT_U64_EQ(3000, mend_sim_now_ns(s.world.sim));
+    EXPECT_U64_EQ(3, mend_world_stats(&s.w).host_waits);
+    EXPECT_U64_EQ(3000, mend_sim_now_ns(s.w.sim));
     close_scene(&s);
 }
 
@@ -173,11 +167,11 @@ MEND_TEST(pool_ladder, peer_pools_then_callbacks_then_the_host_waits)
     ASSERT_TRUE(open_scene(&s, 0, -1));
     mend_pool *peer_pool;
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &peer_pool));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.w.pool_config, &peer_pool));
     ASSERT_RESULT(MEND_OK, mend_alloc(peer_pool, MEND_MIB, NULL, &pointer));
     EXPECT_RESULT(MEND_OK, mend_free(peer_pool, pointer, NULL));
-    mend_sim_set_foreign_bytes(s.world.sim, 0, 2 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.world.pool, come_by, &s));
+    mend_sim_set_foreign_bytes(s.w.sim, 0, 2 * MEND_MIB);
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, come_by, &s));
     void *first = allocate(&s, 4 * MEND_MIB, 0, "create map set_access ");
     release(&s, first, 4 * MEND_MIB, 0, 1000);
     /* Refused, and undone; the peer pool gives, which is not enough, so that nothing is created
@@ -201,8 +195,7 @@ static void free_one_more(void *context, const char *call, int is_after)
     if (!is_after || strcmp(call, "event_synchronize") != 0 || ++b->waits > 200) {
         return;
     }
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(b->s->world.pool, 512, b->s->streams[1], &pointer));
+    void *pointer = kit_alloc(&b->s->w, 512, b->s->streams[1]);
     b->time_ns += 1000;
     release(b->s, pointer, 512, 1, b->time_ns);
 }
@@ -212,19 +205,18 @@ MEND_TEST(pool_ladder, others_who_go_on_do_not_keep_a_request_from_its_answer)
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB, -1));
     void *blocks[8];
-    EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, 4 * MEND_MIB, s.streams[0], &blocks[0]));
-    EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, blocks[0], s.streams[0]));
+    blocks[0] = kit_alloc(&s.w, 4 * MEND_MIB, s.streams[0]);
+    kit_free(&s.w, blocks[0], s.streams[0]);
     for (int i = 0; i < 8; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, 512 * MEND_KIB, s.streams[1], &blocks[i]));
+        blocks[i] = kit_alloc(&s.w, 512 * MEND_KIB, s.streams[1]);
     }
     for (int i = 0; i < 8; i += 2) {
         release(&s, blocks[i], 512 * MEND_KIB, 1, 1000);
     }
     busy b = {.s = &s, .time_ns = 1000};
-    mend_sim_set_call_observer(s.world.sim, free_one_more, &b);
+    mend_sim_set_call_observer(s.w.sim, free_one_more, &b);
     void *pointer;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(s.world.pool, MEND_MIB, s.streams[0], &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s.w.pool, MEND_MIB, s.streams[0], &pointer));
     EXPECT_TRUE(b.waits > 0);
     EXPECT_TRUE(b.waits < 50);
     close_scene(&s);

@@ -1,51 +1,45 @@
 /* compact_when_full: where allocations are quiet points, one that would run out of memory has live
  * blocks moved together first, no more than it needs. */
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB
 #define BLOCK (128 * MEND_KIB)
 enum { BLOCKS_OF_CHUNK = 8, MOST_BLOCKS = 512 };
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     void *blocks[MOST_BLOCKS];
     int count;
 } rig;
 
 static void use(rig *r, mend_sim_work_kind kind, const void *block, uint64_t size_bytes)
 {
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)block,
-                          .size_bytes = size_bytes,
-                          .tag = (uint64_t)(uintptr_t)block};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, NULL, &work));
+    kit_launch(&r->w, NULL, kind, block, size_bytes, (uint64_t)(uintptr_t)block, 0);
 }
 
 static bool open_rig(rig *r, uint64_t memory_bytes, int compact_when_full)
 {
     *r = (rig){.count = 0};
-    mend_world_init(&r->world);
-    r->world.sim_config.memory_bytes = memory_bytes;
-    r->world.pool_config.compact_when_full = compact_when_full;
-    return mend_world_open(&r->world);
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = memory_bytes;
+    r->w.pool_config.compact_when_full = compact_when_full;
+    return kit_open(&r->w);
 }
 
 static mend_result try(rig *r, uint64_t size_bytes, void **block)
 {
-    mend_result result = mend_alloc(r->world.pool, size_bytes, NULL, block);
+    mend_result result = mend_alloc(r->w.pool, size_bytes, NULL, block);
     if (result == MEND_OK) {
         use(r, MEND_SIM_WORK_WRITE, *block, size_bytes);
     }
-    mend_world_check(&r->world);
+    mend_world_check(&r->w);
     return result;
 }
 
 static void release(rig *r, void *block, uint64_t size_bytes)
 {
     use(r, MEND_SIM_WORK_VERIFY, block, size_bytes);
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, block, NULL));
+    kit_free(&r->w, block, NULL);
 }
 
 /* Blocks in all chunks but one, which is kept to copy to; of these one in eight stays. */
@@ -57,7 +51,7 @@ static void fill_and_thin_out(rig *r)
     while (r->count < 15 * BLOCKS_OF_CHUNK && try(r, BLOCK, &block) == MEND_OK) {
         r->blocks[r->count++] = block;
     }
-    EXPECT_U64_EQ(0, mend_world_stats(&r->world).compactions);
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
     for (int i = 0; i < r->count; i++) {
         if (i % BLOCKS_OF_CHUNK != 3) {
             release(r, r->blocks[i], BLOCK);
@@ -73,8 +67,7 @@ static void close_rig(rig *r)
             release(r, r->blocks[i], BLOCK);
         }
     }
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 MEND_TEST(pool_quiet, a_request_is_served_that_would_have_failed)
@@ -85,7 +78,7 @@ MEND_TEST(pool_quiet, a_request_is_served_that_would_have_failed)
         ASSERT_TRUE(open_rig(&r, 16 * CHUNK, quiet));
         fill_and_thin_out(&r);
         EXPECT_RESULT(quiet ? MEND_OK : MEND_ERROR_OUT_OF_MEMORY, try(&r, 8 * CHUNK, &block));
-        mend_stats stats = mend_world_stats(&r.world);
+        mend_stats stats = mend_world_stats(&r.w);
         EXPECT_INT_EQ(quiet, stats.compactions > 0);
         if (quiet) {
             release(&r, block, 8 * CHUNK);
@@ -102,7 +95,7 @@ MEND_TEST(pool_quiet, no_more_is_copied_than_the_request_needs)
     ASSERT_TRUE(open_rig(&r, 16 * CHUNK, 1));
     fill_and_thin_out(&r);
     EXPECT_RESULT(MEND_OK, try(&r, 2 * CHUNK, &block));
-    mend_stats stats = mend_world_stats(&r.world);
+    mend_stats stats = mend_world_stats(&r.w);
     EXPECT_TRUE(stats.compactions >= 1 && stats.compactions <= 4);
     EXPECT_U64_EQ(stats.compactions * BLOCK, stats.copied_bytes);
     release(&r, block, 2 * CHUNK);
@@ -116,7 +109,7 @@ MEND_TEST(pool_quiet, nothing_is_copied_for_a_hopeless_request)
     ASSERT_TRUE(open_rig(&r, 16 * CHUNK, 1));
     fill_and_thin_out(&r);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, try(&r, 16 * CHUNK, &block));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.world).compactions);
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).compactions);
     close_rig(&r);
 }
 
@@ -157,7 +150,7 @@ MEND_TEST(pool_quiet, many_rounds_keep_every_byte)
         mend_result result = try(&r, sizes[k], &large[k]);
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
     }
-    EXPECT_TRUE(mend_world_stats(&r.world).compactions > 0);
+    EXPECT_TRUE(mend_world_stats(&r.w).compactions > 0);
     for (int k = 0; k < 16; k++) {
         if (large[k] != NULL) {
             release(&r, large[k], sizes[k]);
@@ -175,14 +168,14 @@ MEND_TEST(pool_quiet, a_capture_is_left_alone)
     mend_group *group;
     ASSERT_TRUE(open_rig(&r, 16 * CHUNK, 1));
     fill_and_thin_out(&r);
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.world.sim, &stream));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.w.sim, &stream));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.world.sim, stream, MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.world.pool, 8 * CHUNK, NULL, &block));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.world.pool, 8 * CHUNK, stream, &block));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.world.sim, stream, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.world).compactions);
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.w.sim, stream, MEND_SIM_CAPTURE_RELAXED));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.w.pool, 8 * CHUNK, NULL, &block));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.w.pool, 8 * CHUNK, stream, &block));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r.w.sim, stream, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).compactions);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
     EXPECT_RESULT(MEND_OK, try(&r, 8 * CHUNK, &block));

@@ -254,7 +254,7 @@ MEND_TEST(pool_report, tells_what_waits_for_the_context)
     kit_alloc(&s.w, MEND_MIB, s.w.streams[1]);
     EXPECT_RESULT(MEND_OK,
                   mend_sim_begin_capture(s.w.sim, s.w.streams[1], MEND_SIM_CAPTURE_RELAXED));
-    EXPECT_RESULT(MEND_OK, mend_free(s.w.pool, block, MEND_NO_STREAM));
+    kit_free(&s.w, block, MEND_NO_STREAM);
     expect_refused(&s, 2 * MEND_MIB, 1);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_context_bytes);
     expect_words(&s, "Ending the capture under way would help");

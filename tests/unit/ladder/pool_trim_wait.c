@@ -162,10 +162,7 @@ MEND_TEST(pool_trim_wait, a_capture_that_is_unknown_forbids_to_wait_for_the_cont
     void *block = kit_alloc(&w, block_bytes, w.streams[1]);
     kit_use(&w, w.streams[1], block, block_bytes, 1000);
     kit_free(&w, block, MEND_NO_STREAM);
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "context_synchronize";
-    fault.status = MEND_DRIVER_CAPTURE_UNSUPPORTED;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    kit_fail(&w, "context_synchronize", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
     uint64_t released_bytes = 77;
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w.pool, 0, &released_bytes));
     EXPECT_U64_EQ(77, released_bytes);

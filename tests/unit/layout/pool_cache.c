@@ -3,8 +3,7 @@
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { LARGE = 256 << 10, OTHER = 320 << 10, SMALL = 4 << 10 };
 
@@ -12,7 +11,7 @@ enum { LARGE = 256 << 10, OTHER = 320 << 10, SMALL = 4 << 10 };
 enum { ROW = 4 };
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     mend_pool *pool;
     mend_stream stream; /* the row is used on it */
     mend_stream other;
@@ -21,17 +20,17 @@ typedef struct rig {
 
 static bool open_rig_with(rig *r, void (*change)(mend_pool_config *config))
 {
-    mend_world_init(&r->world);
-    r->world.pool_config.small_request_bytes = 64 << 10;
+    mend_world_init(&r->w);
+    r->w.pool_config.small_request_bytes = 64 << 10;
     if (change != NULL) {
-        change(&r->world.pool_config);
+        change(&r->w.pool_config);
     }
-    if (!mend_world_open(&r->world)) {
+    if (!kit_open(&r->w)) {
         return false;
     }
-    r->pool = r->world.pool;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->other));
+    r->pool = r->w.pool;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->other));
     for (int i = 0; i < ROW; i++) {
         EXPECT_RESULT(MEND_OK, mend_alloc(r->pool, LARGE, r->stream, &r->row[i]));
     }
@@ -45,8 +44,7 @@ static bool open_rig(rig *r)
 
 static void close_rig(rig *r)
 {
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 static uint64_t cached(const rig *r)
@@ -70,13 +68,9 @@ static void free_of_row(const rig *r, int block)
 }
 
 /* Work of the row's stream on one of its blocks, which does not end soon. */
-static void use_for_long(const rig *r, int block)
+static void use_for_long(rig *r, int block)
 {
-    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
-                          .address = (uint64_t)(uintptr_t)r->row[block],
-                          .size_bytes = LARGE,
-                          .finish_ns = UINT64_C(1) << 40};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+    kit_launch(&r->w, r->stream, MEND_SIM_WORK_WRITE, r->row[block], LARGE, 0, UINT64_C(1) << 40);
 }
 
 static void *alloc(const rig *r, uint64_t size_bytes, mend_stream stream)
@@ -90,27 +84,27 @@ MEND_TEST(pool_cache, gives_a_block_back_as_it_is)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    mend_stats before = mend_world_stats(&r.world);
-    mend_sim_ledger calls = mend_world_ledger(&r.world);
+    mend_stats before = mend_world_stats(&r.w);
+    mend_sim_ledger calls = mend_world_ledger(&r.w);
     free_of_row(&r, 1);
-    mend_stats between = mend_world_stats(&r.world);
+    mend_stats between = mend_world_stats(&r.w);
     EXPECT_U64_EQ(1, between.cached_blocks);
     EXPECT_U64_EQ(LARGE, between.cached_bytes);
     EXPECT_U64_EQ(before.live_bytes - LARGE, between.live_bytes);
     EXPECT_U64_EQ(before.free_bytes + LARGE, between.free_bytes);
-    mend_world_check(&r.world);
+    mend_world_check(&r.w);
     EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE - 100, r.stream));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     EXPECT_RESULT(MEND_OK, mend_get_block_info(r.pool, r.row[1], &info));
     EXPECT_U64_EQ(LARGE - 100, info.requested_bytes);
-    mend_stats after = mend_world_stats(&r.world);
+    mend_stats after = mend_world_stats(&r.w);
     EXPECT_U64_EQ(0, after.cached_blocks);
     EXPECT_U64_EQ(0, after.cached_bytes);
     EXPECT_U64_EQ(before.cache_hits + 1, after.cache_hits);
     EXPECT_U64_EQ(before.placed_in_run + 1, after.placed_in_run);
     EXPECT_U64_EQ(before.live_bytes, after.live_bytes);
     EXPECT_U64_EQ(before.requested_bytes - 100, after.requested_bytes);
-    mend_sim_ledger calls_after = mend_world_ledger(&r.world);
+    mend_sim_ledger calls_after = mend_world_ledger(&r.w);
     EXPECT_U64_EQ(calls.driver_time_ns, calls_after.driver_time_ns);
     close_rig(&r);
 }
@@ -313,9 +307,9 @@ MEND_TEST(pool_cache, is_flushed_by_whoever_makes_room)
             alloc(&r, OTHER, r.stream);
         }
         EXPECT_RESULT(MEND_OK, result);
-        mend_stats stats = mend_world_stats(&r.world);
+        mend_stats stats = mend_world_stats(&r.w);
         EXPECT_U64_EQ(moment == 4 ? 1 : 0, stats.cached_blocks); /* the large one is kept */
-        mend_world_check(&r.world);
+        mend_world_check(&r.w);
         EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.stream));
     }
     EXPECT_U64_EQ(0, hits(&r));
@@ -436,7 +430,7 @@ MEND_TEST(pool_cache, a_small_request_is_served_in_its_own_zone)
     void *again = NULL;
     ASSERT_TRUE(open_rig_with(&r, small_just_below_large));
     EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.stream, &small));
-    EXPECT_U64_EQ(LARGE, mend_world_stats(&r.world).small_live_bytes);
+    EXPECT_U64_EQ(LARGE, mend_world_stats(&r.w).small_live_bytes);
     free_of_row(&r, 1);
     EXPECT_RESULT(MEND_OK, mend_free(r.pool, small, r.stream));
     EXPECT_U64_EQ(2, cached(&r));
@@ -460,11 +454,7 @@ static uint64_t hits_behind(int runs)
     }
     void *block = alloc(&r, LARGE, r.stream);
     alloc(&r, OTHER, r.stream);
-    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
-                          .address = (uint64_t)(uintptr_t)held[0],
-                          .size_bytes = LARGE,
-                          .finish_ns = UINT64_C(1) << 40};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r.world.sim, r.other, &work));
+    kit_launch(&r.w, r.other, MEND_SIM_WORK_WRITE, held[0], LARGE, 0, UINT64_C(1) << 40);
     for (int i = 0; i < runs; i++) {
         EXPECT_TRUE((char *)held[i] < (char *)block);
         EXPECT_RESULT(MEND_OK, mend_free(r.pool, held[i], r.other));

@@ -6,14 +6,12 @@
  */
 #include <string.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { POOLS = 2, BLOCKS = 96, STEPS = 4000 };
 
 typedef struct twins {
-    mend_world world[POOLS]; /* without and with the cache */
+    mend_world w[POOLS]; /* without and with the cache */
     mend_stream stream[POOLS];
     void *blocks[BLOCKS]; /* the same in both */
     void *used;           /* by all work */
@@ -31,17 +29,17 @@ static bool open_twins(twins *t, uint64_t memory_bytes, int compact_when_full, u
     *t = (twins){0};
     mend_test_random_init(&t->random, mend_test_seed() + salt);
     for (int i = 0; i < POOLS; i++) {
-        mend_world *world = &t->world[i];
-        mend_world_init(world);
-        world->sim_config.content = MEND_SIM_CONTENT_NONE;
-        world->sim_config.memory_bytes = memory_bytes;
-        world->pool_config.small_request_bytes = 32 * MEND_KIB;
-        world->pool_config.compact_when_full = compact_when_full;
-        world->pool_config.front_cache = i == 0 ? -1 : 1;
-        if (!mend_world_open(world)) {
+        mend_world *w = &t->w[i];
+        mend_world_init(w);
+        w->sim_config.content = MEND_SIM_CONTENT_NONE;
+        w->sim_config.memory_bytes = memory_bytes;
+        w->pool_config.small_request_bytes = 32 * MEND_KIB;
+        w->pool_config.compact_when_full = compact_when_full;
+        w->pool_config.front_cache = i == 0 ? -1 : 1;
+        if (!kit_open(w)) {
             return false;
         }
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world->sim, &t->stream[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w->sim, &t->stream[i]));
     }
     return !mend_test_has_failed();
 }
@@ -61,7 +59,7 @@ static void alloc_twins(twins *t, void **block)
     void *pointers[POOLS] = {NULL};
     mend_result results[POOLS];
     for (int i = 0; i < POOLS; i++) {
-        results[i] = mend_alloc(t->world[i].pool, size_bytes, t->stream[i], &pointers[i]);
+        results[i] = mend_alloc(t->w[i].pool, size_bytes, t->stream[i], &pointers[i]);
     }
     EXPECT_RESULT(results[0], results[1]);
     EXPECT_PTR_EQ(pointers[0], pointers[1]);
@@ -72,10 +70,10 @@ static void free_twins(twins *t, void **block)
 {
     bool is_shared = below(t, 10) == 0;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(t->world[0].pool, *block, &info));
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(t->w[0].pool, *block, &info));
     t->freed_bytes = info.usable_bytes;
     for (int i = 0; i < POOLS; i++) {
-        mend_pool *pool = t->world[i].pool;
+        mend_pool *pool = t->w[i].pool;
         if (is_shared) {
             EXPECT_RESULT(MEND_OK, mend_record_stream(pool, *block, t->stream[i]));
         }
@@ -91,7 +89,7 @@ static void launch_twins(twins *t)
 {
     uint64_t duration_ns = below(t, 1 << 20);
     for (int i = 0; i < POOLS; i++) {
-        mend_sim *sim = t->world[i].sim;
+        mend_sim *sim = t->w[i].sim;
         mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
                               .address = (uint64_t)(uintptr_t)t->used,
                               .size_bytes = 512,
@@ -105,7 +103,7 @@ static void trim_twins(twins *t)
     uint64_t released[POOLS] = {0};
     uint64_t keep_bytes = below(t, 2) * MEND_MIB * 16;
     for (int i = 0; i < POOLS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_trim(t->world[i].pool, keep_bytes, &released[i]));
+        EXPECT_RESULT(MEND_OK, mend_trim(t->w[i].pool, keep_bytes, &released[i]));
     }
     EXPECT_U64_EQ(released[0], released[1]);
 }
@@ -115,8 +113,8 @@ static void compare(const twins *t)
 {
     mend_stats stats[POOLS];
     for (int i = 0; i < POOLS; i++) {
-        mend_world_check((mend_world *)(uintptr_t)&t->world[i]);
-        stats[i] = mend_world_stats((mend_world *)(uintptr_t)&t->world[i]);
+        mend_world_check((mend_world *)(uintptr_t)&t->w[i]);
+        stats[i] = mend_world_stats((mend_world *)(uintptr_t)&t->w[i]);
     }
     EXPECT_U64_EQ(0, stats[0].cache_hits);
     stats[1].cache_hits = 0;
@@ -152,11 +150,11 @@ static void run(uint64_t memory_bytes, int compact_when_full, uint64_t salt)
             compare(&t);
         }
     }
-    EXPECT_TRUE(mend_test_has_failed() || mend_world_stats(&t.world[1]).cache_hits > 10);
+    EXPECT_TRUE(mend_test_has_failed() || mend_world_stats(&t.w[1]).cache_hits > 10);
     EXPECT_TRUE(mend_test_has_failed() ||
-                compact_when_full == (mend_world_stats(&t.world[1]).compactions > 0));
+                compact_when_full == (mend_world_stats(&t.w[1]).compactions > 0));
     for (int i = 0; i < POOLS; i++) {
-        mend_world_close(&t.world[i]);
+        kit_close(&t.w[i]);
     }
 }
 

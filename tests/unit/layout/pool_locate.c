@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { MOST_BLOCKS = 200, STEPS = 1500 };
 
@@ -15,7 +13,7 @@ typedef struct block {
 } block;
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     block blocks[MOST_BLOCKS];
     size_t count;
     block last_freed;
@@ -46,7 +44,7 @@ static void expect_as_listed(rig *r, uint64_t address)
         uint64_t usable_bytes = mend_align_up(r->blocks[i].size_bytes, 512);
         of = address - r->blocks[i].address < usable_bytes ? &r->blocks[i] : of;
     }
-    mend_result result = ask(r->world.pool, address, &base);
+    mend_result result = ask(r->w.pool, address, &base);
     if (of != NULL) {
         EXPECT_RESULT(MEND_OK, result);
         EXPECT_U64_EQ(of->address, base);
@@ -61,18 +59,18 @@ static void step(rig *r, mend_test_random *random)
     void *pointer = NULL;
     uint64_t size_bytes = 1 + mend_test_random_below(random, largest_bytes[random->state % 4]);
     bool takes = r->count < MOST_BLOCKS && mend_test_random_below(random, 8) < 5;
-    if (takes && mend_alloc(r->world.pool, size_bytes, NULL, &pointer) == MEND_OK) {
+    if (takes && mend_alloc(r->w.pool, size_bytes, NULL, &pointer) == MEND_OK) {
         r->blocks[r->count++] = (block){(uint64_t)(uintptr_t)pointer, size_bytes};
     } else if (r->count > 0) {
         size_t at = mend_test_random_below(random, r->count);
         pointer = (void *)(uintptr_t)r->blocks[at].address;
-        EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, NULL));
+        kit_free(&r->w, pointer, NULL);
         r->last_freed = r->blocks[at];
         r->blocks[at] = r->blocks[--r->count];
     }
     if (mend_test_random_below(random, 50) == 0) {
         /* Calls that this thread makes meanwhile fail, and leave their failures. */
-        mend_result result = mend_defrag(r->world.pool, NULL, NULL);
+        mend_result result = mend_defrag(r->w.pool, NULL, NULL);
         EXPECT_INT_EQ(MEND_OK, result);
     }
 }
@@ -94,8 +92,8 @@ static void ask_meanwhile(void *context, const char *call, int is_after)
         expect_as_listed(r, r->last_freed.address + at);
     }
     for (size_t i = 0; i < r->count; i++) {
-        expect_inside(r->world.pool, &r->blocks[i], r->blocks[i].size_bytes - 1);
-        expect_inside(r->world.pool, &r->blocks[i], r->blocks[i].size_bytes / 2);
+        expect_inside(r->w.pool, &r->blocks[i], r->blocks[i].size_bytes - 1);
+        expect_inside(r->w.pool, &r->blocks[i], r->blocks[i].size_bytes / 2);
         expect_as_listed(r, r->blocks[i].address + mend_align_up(r->blocks[i].size_bytes, 512));
     }
 }
@@ -104,7 +102,7 @@ static void drain(rig *r)
 {
     while (r->count > 0) {
         void *pointer = (void *)(uintptr_t)r->blocks[--r->count].address;
-        EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, NULL));
+        kit_free(&r->w, pointer, NULL);
     }
 }
 
@@ -114,9 +112,9 @@ MEND_TEST(pool_locate, any_address_is_that_of_its_block_or_of_none)
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());
     r = (rig){0};
-    mend_world_init(&r.world);
-    ASSERT_TRUE(mend_world_open(&r.world));
-    mend_sim_set_call_observer(r.world.sim, ask_meanwhile, &r);
+    mend_world_init(&r.w);
+    ASSERT_TRUE(kit_open(&r.w));
+    mend_sim_set_call_observer(r.w.sim, ask_meanwhile, &r);
     for (int i = 0; i < STEPS && !mend_test_has_failed(); i++) {
         step(&r, &random);
         for (int k = 0; k < 8 && r.last_freed.address != 0; k++) {
@@ -127,14 +125,14 @@ MEND_TEST(pool_locate, any_address_is_that_of_its_block_or_of_none)
         }
         for (size_t k = 0; k < r.count; k++) {
             uint64_t offset = mend_test_random_below(&random, r.blocks[k].size_bytes);
-            expect_inside(r.world.pool, &r.blocks[k], offset);
+            expect_inside(r.w.pool, &r.blocks[k], offset);
         }
     }
     EXPECT_TRUE(r.busy_calls > 0);
-    mend_sim_set_call_observer(r.world.sim, NULL, NULL);
-    mend_world_check(&r.world);
+    mend_sim_set_call_observer(r.w.sim, NULL, NULL);
+    mend_world_check(&r.w);
     drain(&r);
-    mend_world_close(&r.world);
+    kit_close(&r.w);
 }
 
 /* ---- among a million --------------------------------------------------------------------------
@@ -148,18 +146,18 @@ static uint64_t size_of(size_t i)
     return 512 + i * 7919 % (60 * MEND_KIB);
 }
 
-static bool open_many(mend_world *world, void **blocks, size_t count)
+static bool open_many(mend_world *w, void **blocks, size_t count)
 {
-    mend_world_init(world);
-    world->sim_config.memory_bytes = 80 * MEND_GIB;
-    world->sim_config.page_bytes = 2 * MEND_MIB;
-    world->sim_config.content = MEND_SIM_CONTENT_NONE;
-    world->pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    if (blocks == NULL || !mend_world_open(world)) {
+    mend_world_init(w);
+    w->sim_config.memory_bytes = 80 * MEND_GIB;
+    w->sim_config.page_bytes = 2 * MEND_MIB;
+    w->sim_config.content = MEND_SIM_CONTENT_NONE;
+    w->pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    if (blocks == NULL || !kit_open(w)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        if (mend_alloc(world->pool, size_of(i), NULL, &blocks[i]) != MEND_OK) {
+        if (mend_alloc(w->pool, size_of(i), NULL, &blocks[i]) != MEND_OK) {
             return false;
         }
     }
@@ -169,55 +167,54 @@ static bool open_many(mend_world *world, void **blocks, size_t count)
 /* Hundreds of thousands of such calls: by a walk over all blocks they would take an hour. */
 MEND_TEST(pool_locate, wrong_pointers_among_a_million_blocks_cost_no_walk_over_them)
 {
-    mend_world world;
+    mend_world w;
     void **blocks = malloc(MANY * sizeof(*blocks));
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());
-    ASSERT_TRUE(open_many(&world, blocks, MANY));
+    ASSERT_TRUE(open_many(&w, blocks, MANY));
     for (int k = 0; k < QUERIES; k++) {
         size_t i = mend_test_random_below(&random, MANY);
         block of = {(uint64_t)(uintptr_t)blocks[i], size_of(i)};
         uint64_t offset = 1 + mend_test_random_below(&random, of.size_bytes - 1);
-        expect_inside(world.pool, &of, offset);
+        expect_inside(w.pool, &of, offset);
         EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER,
-                      mend_free(world.pool, (char *)blocks[i] + offset, NULL));
+                      mend_free(w.pool, (char *)blocks[i] + offset, NULL));
     }
     for (size_t i = 0; i < MANY; i += MANY / QUERIES) {
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+        kit_free(&w, blocks[i], NULL);
     }
     for (size_t i = 0; i < MANY; i += MANY / QUERIES) {
-        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(world.pool, blocks[i], NULL));
+        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(w.pool, blocks[i], NULL));
     }
-    mend_world_check(&world); /* with an audit */
+    mend_world_check(&w); /* with an audit */
     free(blocks);
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 /* One run of very many spans, for neighbours were freed on different streams. */
 MEND_TEST(pool_locate, free_spans_in_one_run_are_not_walked)
 {
-    mend_world world;
+    mend_world w;
     void **blocks = malloc(IN_ONE_RUN * sizeof(*blocks));
     mend_stream streams[2];
-    ASSERT_TRUE(open_many(&world, blocks, IN_ONE_RUN));
+    ASSERT_TRUE(open_many(&w, blocks, IN_ONE_RUN));
     for (int s = 0; s < 2; s++) {
-        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &streams[s]));
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &streams[s]));
         void *first; /* a stream with nothing open would be the only one */
-        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 512, streams[s], &first));
-        ASSERT_RESULT(MEND_OK, mend_free(world.pool, first, streams[s]));
+        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 512, streams[s], &first));
+        ASSERT_RESULT(MEND_OK, mend_free(w.pool, first, streams[s]));
     }
     for (size_t i = 0; i < IN_ONE_RUN - 1; i++) {
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], streams[i % 2]));
+        kit_free(&w, blocks[i], streams[i % 2]);
     }
     for (size_t i = 0; i < IN_ONE_RUN - 1; i++) {
-        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(world.pool, blocks[i], NULL));
+        EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(w.pool, blocks[i], NULL));
     }
     uint64_t base = 0;
     for (int k = 0; k < IN_ONE_RUN; k++) {
-        EXPECT_RESULT(MEND_OK,
-                      ask(world.pool, (uint64_t)(uintptr_t)blocks[IN_ONE_RUN - 1] + 1, &base));
+        EXPECT_RESULT(MEND_OK, ask(w.pool, (uint64_t)(uintptr_t)blocks[IN_ONE_RUN - 1] + 1, &base));
     }
-    mend_world_check(&world);
+    mend_world_check(&w);
     free(blocks);
-    mend_world_close(&world);
+    kit_close(&w);
 }

@@ -1,11 +1,9 @@
 /* A device whose addresses are short: what was given up comes back before a request fails. */
-#include "base/align.h"
 #include "driver/driver.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 typedef struct scene {
-    mend_world world;
+    mend_world w;
     mend_stream stream;
     uint64_t next_tag;
 } scene;
@@ -14,21 +12,20 @@ typedef struct scene {
 static bool open_scene(scene *s, uint64_t address_bytes)
 {
     *s = (scene){0};
-    mend_world_init(&s->world);
-    s->world.sim_config.memory_bytes = 4 * MEND_MIB;
-    s->world.sim_config.address_bytes = address_bytes;
-    s->world.pool_config.reserve_bytes = 2 * MEND_MIB;
-    return mend_world_open(&s->world) &&
-           mend_sim_stream_create(s->world.sim, &s->stream) == MEND_OK;
+    mend_world_init(&s->w);
+    s->w.sim_config.memory_bytes = 4 * MEND_MIB;
+    s->w.sim_config.address_bytes = address_bytes;
+    s->w.pool_config.reserve_bytes = 2 * MEND_MIB;
+    return kit_open(&s->w) && mend_sim_stream_create(s->w.sim, &s->stream) == MEND_OK;
 }
 
 static void close_scene(scene *s)
 {
-    mend_sim_advance(s->world.sim, 1000000);
-    mend_world_check(&s->world);
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(s->world.pool, s->stream));
-    mend_sim_stream_destroy(s->world.sim, s->stream);
-    mend_world_close(&s->world);
+    mend_sim_advance(s->w.sim, 1000000);
+    mend_world_check(&s->w);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(s->w.pool, s->stream));
+    mend_sim_stream_destroy(s->w.sim, s->stream);
+    kit_close(&s->w);
 }
 
 /* Writes the block at once, and reads it late. */
@@ -38,16 +35,16 @@ static void use(scene *s, void *block, uint64_t size_bytes)
                           .address = (uint64_t)(uintptr_t)block,
                           .size_bytes = size_bytes,
                           .tag = ++s->next_tag};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->world.sim, s->stream, &work));
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->w.sim, s->stream, &work));
     work.kind = MEND_SIM_WORK_VERIFY;
-    work.finish_ns = mend_sim_now_ns(s->world.sim) + 1000;
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->world.sim, s->stream, &work));
+    work.finish_ns = mend_sim_now_ns(s->w.sim) + 1000;
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->w.sim, s->stream, &work));
 }
 
 static void *take(scene *s, uint64_t size_bytes)
 {
     void *block = NULL;
-    if (mend_alloc(s->world.pool, size_bytes, s->stream, &block) == MEND_OK) {
+    if (mend_alloc(s->w.pool, size_bytes, s->stream, &block) == MEND_OK) {
         use(s, block, size_bytes);
     }
     return block;
@@ -55,7 +52,7 @@ static void *take(scene *s, uint64_t size_bytes)
 
 static void give(scene *s, void *block)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, block, s->stream));
+    kit_free(&s->w, block, s->stream);
 }
 
 /* Four chunks, each at a place of its own, move into one block, whose second quarter then stays:
@@ -88,7 +85,7 @@ MEND_TEST(pool_addresses, those_of_moved_chunks_are_waited_for)
          address_bytes += MEND_MIB / 4) {
         scene s;
         ASSERT_TRUE(open_scene(&s, address_bytes));
-        if (move_twice(&s) != NULL && mend_world_stats(&s.world).host_waits > 0) {
+        if (move_twice(&s) != NULL && mend_world_stats(&s.w).host_waits > 0) {
             completed_by_waiting++;
         }
         close_scene(&s);
@@ -104,12 +101,12 @@ MEND_TEST(pool_addresses, too_few_of_them_are_named)
     void *block = NULL;
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES,
-                  mend_alloc(s.world.pool, 4 * MEND_MIB, s.stream, &block));
+                  mend_alloc(s.w.pool, 4 * MEND_MIB, s.stream, &block));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_STR_EQ("cuMemAddressReserve", error.driver_call);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).reserved_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).address_bytes);
-    EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, MEND_MIB, s.stream, &block));
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).address_bytes);
+    block = kit_alloc(&s.w, MEND_MIB, s.stream);
     use(&s, block, MEND_MIB);
     close_scene(&s);
 }
@@ -121,11 +118,11 @@ MEND_TEST(pool_addresses, what_another_zone_left_is_given_back)
     ASSERT_TRUE(open_scene(&s, 6 * MEND_MIB));
     void *small = NULL;
     void *large = NULL;
-    ASSERT_RESULT(MEND_OK, mend_alloc(s.world.pool, 512, s.stream, &small));
-    EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, small, s.stream));
-    EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 0, NULL));
-    EXPECT_TRUE(mend_world_stats(&s.world).address_bytes > 0);
-    EXPECT_RESULT(MEND_OK, mend_alloc(s.world.pool, 4 * MEND_MIB, s.stream, &large));
+    ASSERT_RESULT(MEND_OK, mend_alloc(s.w.pool, 512, s.stream, &small));
+    kit_free(&s.w, small, s.stream);
+    EXPECT_RESULT(MEND_OK, mend_trim(s.w.pool, 0, NULL));
+    EXPECT_TRUE(mend_world_stats(&s.w).address_bytes > 0);
+    large = kit_alloc(&s.w, 4 * MEND_MIB, s.stream);
     use(&s, large, 4 * MEND_MIB);
     close_scene(&s);
 }
@@ -136,17 +133,13 @@ MEND_TEST(pool_addresses, a_failed_call_keeps_none_of_its_second_reservation)
     scene s;
     void *block = NULL;
     ASSERT_TRUE(open_scene(&s, 6 * MEND_MIB));
-    ASSERT_RESULT(MEND_OK, mend_alloc(s.world.pool, MEND_MIB, s.stream, &block));
-    EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, block, s.stream));
-    EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 0, NULL));
-    EXPECT_U64_EQ(1, mend_world_ledger(&s.world).reservations);
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "set_access";
-    fault.count = 1;
-    fault.status = MEND_DRIVER_UNKNOWN;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(s.world.pool, 4 * MEND_MIB, s.stream, &block));
-    EXPECT_U64_EQ(0, mend_world_ledger(&s.world).reservations);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).address_bytes);
+    ASSERT_RESULT(MEND_OK, mend_alloc(s.w.pool, MEND_MIB, s.stream, &block));
+    kit_free(&s.w, block, s.stream);
+    EXPECT_RESULT(MEND_OK, mend_trim(s.w.pool, 0, NULL));
+    EXPECT_U64_EQ(1, mend_world_ledger(&s.w).reservations);
+    kit_fail(&s.w, "set_access", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(s.w.pool, 4 * MEND_MIB, s.stream, &block));
+    EXPECT_U64_EQ(0, mend_world_ledger(&s.w).reservations);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).address_bytes);
     close_scene(&s);
 }

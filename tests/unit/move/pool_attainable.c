@@ -4,16 +4,14 @@
  */
 #include <string.h>
 
-#include "base/align.h"
 #include "driver/driver.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { DEVICE_MIB = 16, OTHERS_MIB = 6, ATTAINABLE_MIB = DEVICE_MIB - OTHERS_MIB };
 
 /* A device of 16 MiB of which others hold 6; the limit is all of it. */
 typedef struct scene {
-    mend_world world;
+    mend_world w;
     unsigned creates;
     unsigned questions; /* cuMemGetInfo */
 } scene;
@@ -27,27 +25,26 @@ static void count(void *context, const char *call, int is_after)
 
 static void others_hold(scene *s, uint64_t bytes)
 {
-    mend_sim_set_foreign_bytes(s->world.sim, 0, bytes);
+    mend_sim_set_foreign_bytes(s->w.sim, 0, bytes);
 }
 
 static bool open_scene(scene *s)
 {
     *s = (scene){0};
-    mend_world_init(&s->world);
-    s->world.sim_config.memory_bytes = DEVICE_MIB * MEND_MIB;
-    if (!mend_world_open(&s->world)) {
+    mend_world_init(&s->w);
+    s->w.sim_config.memory_bytes = DEVICE_MIB * MEND_MIB;
+    if (!kit_open(&s->w)) {
         return false;
     }
     others_hold(s, OTHERS_MIB * MEND_MIB);
-    mend_sim_set_call_observer(s->world.sim, count, s);
+    mend_sim_set_call_observer(s->w.sim, count, s);
     return true;
 }
 
 static void close_scene(scene *s)
 {
-    mend_sim_set_call_observer(s->world.sim, NULL, NULL);
-    mend_world_check(&s->world);
-    mend_world_close(&s->world);
+    mend_sim_set_call_observer(s->w.sim, NULL, NULL);
+    kit_close(&s->w);
 }
 
 /* Allocates from the legacy stream, and counts what the driver was asked for that. */
@@ -55,13 +52,13 @@ static void *allocate(scene *s, mend_result expected, uint64_t size_bytes)
 {
     void *pointer = NULL;
     s->creates = s->questions = 0;
-    EXPECT_RESULT(expected, mend_alloc(s->world.pool, size_bytes, NULL, &pointer));
+    EXPECT_RESULT(expected, mend_alloc(s->w.pool, size_bytes, NULL, &pointer));
     return pointer;
 }
 
 static uint64_t attainable_mib(scene *s)
 {
-    return mend_world_stats(&s->world).attainable_bytes / MEND_MIB;
+    return mend_world_stats(&s->w).attainable_bytes / MEND_MIB;
 }
 
 /* 8 MiB live, and the pool has learnt that there are 2 more. */
@@ -83,8 +80,8 @@ MEND_TEST(pool_attainable, is_what_is_reserved_and_free_when_a_creation_is_refus
 {
     scene s;
     ASSERT_TRUE(open_taught(&s));
-    EXPECT_U64_EQ(DEVICE_MIB * MEND_MIB, mend_world_stats(&s.world).limit_bytes);
-    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.world).reserved_bytes);
+    EXPECT_U64_EQ(DEVICE_MIB * MEND_MIB, mend_world_stats(&s.w).limit_bytes);
+    EXPECT_U64_EQ(8 * MEND_MIB, mend_world_stats(&s.w).reserved_bytes);
     close_scene(&s);
 }
 
@@ -132,7 +129,7 @@ MEND_TEST(pool_attainable, is_asked_again_before_the_program_is)
     scene s;
     unsigned calls = 0;
     ASSERT_TRUE(open_taught(&s));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.world.pool, count_call, &calls));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, count_call, &calls));
     others_hold(&s, 2 * MEND_MIB);
     allocate(&s, MEND_OK, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, calls);
@@ -162,7 +159,7 @@ MEND_TEST(pool_attainable, is_asked_again_after_a_while)
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
     for (uint64_t left_mib = 4 * DEVICE_MIB; left_mib > 0; left_mib--) {
         void *block = allocate(&s, MEND_OK, MEND_MIB);
-        EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, block, NULL));
+        kit_free(&s.w, block, NULL);
     }
     allocate(&s, MEND_OK, MEND_MIB);
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s)); /* from a free run: nobody was asked */
@@ -176,12 +173,12 @@ MEND_TEST(pool_attainable, is_forgotten_by_a_trim)
 {
     scene s;
     ASSERT_TRUE(open_taught(&s));
-    EXPECT_RESULT(MEND_OK, mend_trim(s.world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(s.w.pool, 0, NULL));
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
     allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_TRUE(s.creates > 0);
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
-    EXPECT_RESULT(MEND_OK, mend_trim_wait(s.world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(s.w.pool, 0, NULL));
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
     close_scene(&s);
 }
@@ -195,10 +192,10 @@ MEND_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
     fault.count = UINT64_MAX;
     ASSERT_TRUE(open_scene(&s));
     allocate(&s, MEND_OK, 8 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.w.sim, &fault));
     allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
-    mend_sim_clear_faults(s.world.sim);
+    mend_sim_clear_faults(s.w.sim);
     close_scene(&s);
 }
 
@@ -220,14 +217,14 @@ MEND_TEST(pool_attainable, lets_peer_pools_give_though_nothing_is_refused_any_mo
     mend_pool *peer_pool = NULL;
     void *idle = NULL;
     ASSERT_TRUE(open_scene(&s));
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &peer_pool));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.w.pool_config, &peer_pool));
     allocate(&s, MEND_OK, 6 * MEND_MIB);
     ASSERT_RESULT(MEND_OK, mend_alloc(peer_pool, 2 * MEND_MIB, NULL, &idle));
     allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_RESULT(MEND_OK, mend_free(peer_pool, idle, NULL));
     s.creates = 0;
     allocate(&s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.world).peer_pool_trims - 1); /* the first gave nothing */
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).peer_pool_trims - 1); /* the first gave nothing */
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
     close_scene(&s);
 }

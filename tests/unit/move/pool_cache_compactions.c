@@ -1,33 +1,28 @@
 /* The front cache where memory is compacted: nothing is cached in a chunk under compaction, nor in
  * one that could not be mapped again; and blocks that moved know the chunk they begin in. */
-#include "base/align.h"
 #include "pool/pool.h"
 #include "tests/support/held.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB
 #define BLOCK (128 * MEND_KIB)
 enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 2, BLOCKS = CHUNKS * BLOCKS_OF_CHUNK };
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     mend_stream stream;
     void *blocks[BLOCKS]; /* side by side, in two full chunks */
 } rig;
 
-static void use(const rig *r, mend_sim_work_kind kind, int block)
+static void use(rig *r, mend_sim_work_kind kind, int block)
 {
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)r->blocks[block],
-                          .size_bytes = BLOCK,
-                          .tag = (uint64_t)(uintptr_t)r->blocks[block]};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+    kit_launch(&r->w, r->stream, kind, r->blocks[block], BLOCK,
+               (uint64_t)(uintptr_t)r->blocks[block], 0);
 }
 
 static void alloc(rig *r, int block)
 {
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, BLOCK, r->stream, &r->blocks[block]));
+    r->blocks[block] = kit_alloc(&r->w, BLOCK, r->stream);
     use(r, MEND_SIM_WORK_WRITE, block);
 }
 
@@ -35,7 +30,7 @@ static void alloc(rig *r, int block)
 static void *release(rig *r, int block)
 {
     void *pointer = r->blocks[block];
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, r->stream));
+    kit_free(&r->w, pointer, r->stream);
     r->blocks[block] = NULL;
     return pointer;
 }
@@ -44,13 +39,12 @@ static bool open_rig(rig *r)
 {
     void *all;
     *r = (rig){.stream = NULL};
-    mend_world_init(&r->world);
-    if (!mend_world_open(&r->world) ||
-        mend_sim_stream_create(r->world.sim, &r->stream) != MEND_OK) {
+    mend_world_init(&r->w);
+    if (!kit_open(&r->w) || mend_sim_stream_create(r->w.sim, &r->stream) != MEND_OK) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, CHUNKS * CHUNK, r->stream, &all));
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, all, r->stream));
+    all = kit_alloc(&r->w, CHUNKS * CHUNK, r->stream);
+    kit_free(&r->w, all, r->stream);
     for (int i = 0; i < BLOCKS; i++) {
         alloc(r, i);
     }
@@ -65,8 +59,7 @@ static void close_rig(rig *r)
             release(r, i);
         }
     }
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 /* Every second block: what is freed lies between live blocks, and is cached. */
@@ -79,21 +72,16 @@ static void free_every_second(rig *r)
 
 static uint64_t cached(rig *r)
 {
-    return mend_world_stats(&r->world).cached_blocks;
+    return mend_world_stats(&r->w).cached_blocks;
 }
 
 /* The driver refuses the mapping of the next chunk that is compacted. */
 static void defrag_without_restoring(rig *r, uint64_t clusters)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "map";
-    fault.after_calls = clusters;
-    fault.count = UINT64_MAX;
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->world.pool, NULL, NULL));
-    mend_sim_clear_faults(r->world.sim);
-    mend_world_check(&r->world);
+    kit_fail(&r->w, "map", clusters, UINT64_MAX, 999);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->w.pool, NULL, NULL));
+    mend_sim_clear_faults(r->w.sim);
+    mend_world_check(&r->w);
 }
 
 MEND_TEST(pool_cache_compactions, what_was_cached_in_a_chunk_is_gained)
@@ -103,15 +91,15 @@ MEND_TEST(pool_cache_compactions, what_was_cached_in_a_chunk_is_gained)
     free_every_second(&r);
     EXPECT_U64_EQ(BLOCKS / 2, cached(&r));
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, &report));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, &report));
     EXPECT_U64_EQ(CHUNKS, report.compactions);
     EXPECT_U64_EQ(BLOCKS / 2 * BLOCK, report.gained_bytes);
     EXPECT_U64_EQ(0, cached(&r));
-    mend_world_check(&r.world);
+    mend_world_check(&r.w);
     for (int i = 1; i < BLOCKS; i += 2) {
         alloc(&r, i);
     }
-    EXPECT_U64_EQ(0, mend_world_stats(&r.world).cache_hits);
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).cache_hits);
     close_rig(&r);
 }
 
@@ -123,14 +111,14 @@ MEND_TEST(pool_cache_compactions, a_block_that_moved_is_cached_again)
     for (int i = 1; i < BLOCKS; i++) {
         release(&r, i);
     }
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
     void *pointer = release(&r, 0);
     EXPECT_U64_EQ(1, cached(&r));
-    mend_world_check(&r.world);
+    mend_world_check(&r.w);
     alloc(&r, 0);
     EXPECT_PTR_EQ(pointer, r.blocks[0]);
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).cache_hits);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).cache_hits);
     close_rig(&r);
 }
 
@@ -142,27 +130,27 @@ MEND_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did
     ASSERT_TRUE(open_rig(&r));
     void *pointer = release(&r, BLOCKS_OF_CHUNK - 1);
     release(&r, BLOCKS_OF_CHUNK);
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 2 * BLOCK, r.stream, &wide));
+    wide = kit_alloc(&r.w, 2 * BLOCK, r.stream);
     EXPECT_PTR_EQ(pointer, wide);
     for (int i = BLOCKS_OF_CHUNK + 1; i < BLOCKS; i++) {
         release(&r, i);
     }
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
-    mend_world_check(&r.world);
-    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, wide, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
+    mend_world_check(&r.w);
+    kit_free(&r.w, wide, r.stream);
     EXPECT_U64_EQ(1, cached(&r));
-    mend_world_check(&r.world);
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 2 * BLOCK, r.stream, &wide));
+    mend_world_check(&r.w);
+    wide = kit_alloc(&r.w, 2 * BLOCK, r.stream);
     EXPECT_PTR_EQ(pointer, wide);
-    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, wide, r.stream));
+    kit_free(&r.w, wide, r.stream);
     close_rig(&r);
 }
 
 static void defrag_all(void *argument)
 {
     rig *r = argument;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r->world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r->w.pool, NULL, NULL));
 }
 
 /* Inside whatever call: another thread frees blocks and asks for some of their size. */
@@ -174,12 +162,12 @@ MEND_TEST(pool_cache_compactions, nothing_is_cached_while_chunks_are_compacted)
         mend_held held;
         ASSERT_TRUE(open_rig(&r));
         free_every_second(&r);
-        is_inside = mend_held_begin(&held, r.world.sim, position, defrag_all, &r);
+        is_inside = mend_held_begin(&held, r.w.sim, position, defrag_all, &r);
         for (int i = 0; is_inside && i < BLOCKS; i += BLOCKS_OF_CHUNK) {
             release(&r, i + 2);
             release(&r, i + 4);
             EXPECT_U64_EQ(0, cached(&r));
-            EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, BLOCK, r.stream, &r.blocks[i + 4]));
+            r.blocks[i + 4] = kit_alloc(&r.w, BLOCK, r.stream);
         }
         mend_held_end(&held);
         for (int i = 0; is_inside && i < BLOCKS; i += BLOCKS_OF_CHUNK) {
@@ -196,20 +184,20 @@ MEND_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_cached)
     ASSERT_TRUE(open_rig(&r));
     free_every_second(&r);
     defrag_without_restoring(&r, BLOCKS_OF_CHUNK / 2);
-    EXPECT_U64_EQ(BLOCKS_OF_CHUNK / 2, mend_world_stats(&r.world).unmapped_blocks);
+    EXPECT_U64_EQ(BLOCKS_OF_CHUNK / 2, mend_world_stats(&r.w).unmapped_blocks);
     int missing = 0;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     for (; !info.is_unmapped && missing < BLOCKS && !mend_test_has_failed(); missing += 2) {
-        EXPECT_RESULT(MEND_OK, mend_get_block_info(r.world.pool, r.blocks[missing], &info));
+        EXPECT_RESULT(MEND_OK, mend_get_block_info(r.w.pool, r.blocks[missing], &info));
     }
     missing -= 2;
     ASSERT_TRUE(info.is_unmapped);
     void *pointer = release(&r, missing);
     EXPECT_U64_EQ(0, cached(&r));
-    mend_world_check(&r.world);
+    mend_world_check(&r.w);
     alloc(&r, missing);
     EXPECT_TRUE(r.blocks[missing] != pointer);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     close_rig(&r);
 }
 
@@ -228,8 +216,8 @@ MEND_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a
     EXPECT_U64_EQ(0, cached(&r));
     release(&r, BLOCKS_OF_CHUNK - 2);
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.world.pool, r.stream, &explanation));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.w.pool, r.stream, &explanation));
     EXPECT_U64_EQ(2 * BLOCK, explanation.usable_bytes);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     close_rig(&r);
 }

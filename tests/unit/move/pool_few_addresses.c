@@ -1,20 +1,18 @@
 /* Devices with few addresses for their memory: no zone keeps what another needs, and three times
  * the memory are enough. */
-#include "base/align.h"
 #include "driver/driver.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 /* As a program has them that sets nothing. */
-static bool open_default(mend_world *world, uint64_t memory_bytes, uint64_t address_bytes)
+static bool open_default(mend_world *w, uint64_t memory_bytes, uint64_t address_bytes)
 {
-    mend_world_init(world);
-    world->sim_config.memory_bytes = memory_bytes;
-    world->sim_config.address_bytes = address_bytes;
-    world->sim_config.page_bytes = 2 * MEND_MIB;
-    world->sim_config.content = MEND_SIM_CONTENT_NONE;
-    world->pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    return mend_world_open(world);
+    mend_world_init(w);
+    w->sim_config.memory_bytes = memory_bytes;
+    w->sim_config.address_bytes = address_bytes;
+    w->sim_config.page_bytes = 2 * MEND_MIB;
+    w->sim_config.content = MEND_SIM_CONTENT_NONE;
+    w->pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    return kit_open(w);
 }
 
 static const struct {
@@ -31,36 +29,27 @@ enum { DEVICES = sizeof(devices) / sizeof(devices[0]) };
 MEND_TEST(pool_few_addresses, each_zone_has_what_it_needs)
 {
     for (int i = 0; i < 2 * DEVICES; i++) {
-        mend_world world;
+        mend_world w;
         bool small_first = i < DEVICES;
         uint64_t memory_bytes = devices[i % DEVICES].memory_bytes;
-        ASSERT_TRUE(open_default(&world, memory_bytes, devices[i % DEVICES].address_bytes));
-        void *first;
-        void *second;
-        void *rest;
-        EXPECT_RESULT(MEND_OK,
-                      mend_alloc(world.pool, small_first ? 1024 : 8 * MEND_MIB, NULL, &first));
-        EXPECT_RESULT(MEND_OK,
-                      mend_alloc(world.pool, small_first ? 8 * MEND_MIB : 1024, NULL, &second));
-        mend_stats stats = mend_world_stats(&world);
-        EXPECT_RESULT(MEND_OK,
-                      mend_alloc(world.pool, memory_bytes - stats.reserved_bytes, NULL, &rest));
-        mend_world_check(&world);
-        mend_world_close(&world);
+        ASSERT_TRUE(open_default(&w, memory_bytes, devices[i % DEVICES].address_bytes));
+        kit_alloc(&w, small_first ? 1024 : 8 * MEND_MIB, NULL);
+        kit_alloc(&w, small_first ? 8 * MEND_MIB : 1024, NULL);
+        mend_stats stats = mend_world_stats(&w);
+        kit_alloc(&w, memory_bytes - stats.reserved_bytes, NULL);
+        kit_close(&w);
     }
 }
 
 /* 128 TiB are there for all pools of a process, and for others. */
 MEND_TEST(pool_few_addresses, a_pool_takes_four_times_its_memory)
 {
-    mend_world world;
-    ASSERT_TRUE(open_default(&world, 80 * MEND_GIB, 0));
-    void *small;
-    void *large;
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 1024, NULL, &small));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &large));
-    EXPECT_U64_EQ(4 * 80 * MEND_GIB, mend_world_stats(&world).address_bytes);
-    mend_world_close(&world);
+    mend_world w;
+    ASSERT_TRUE(open_default(&w, 80 * MEND_GIB, 0));
+    kit_alloc(&w, 1024, NULL);
+    kit_alloc(&w, 8 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(4 * 80 * MEND_GIB, mend_world_stats(&w).address_bytes);
+    kit_close(&w);
 }
 
 /* Blocks of 1 MiB all over the addresses are freed: their chunks are moved into one block, for
@@ -68,22 +57,20 @@ MEND_TEST(pool_few_addresses, a_pool_takes_four_times_its_memory)
 MEND_TEST(pool_few_addresses, free_chunks_give_up_their_addresses)
 {
     enum { BLOCKS = 64 };
-    mend_world world;
-    mend_world_init(&world);
-    world.sim_config.address_bytes = 66 * MEND_MIB; /* the page behind the reservation included */
-    world.pool_config.reserve_bytes = 0;
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    w.sim_config.address_bytes = 66 * MEND_MIB; /* the page behind the reservation included */
+    w.pool_config.reserve_bytes = 0;
+    ASSERT_TRUE(kit_open(&w));
     void *blocks[BLOCKS];
-    void *all;
     for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &blocks[i]));
+        blocks[i] = kit_alloc(&w, MEND_MIB, NULL);
     }
     for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+        kit_free(&w, blocks[i], NULL);
     }
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, BLOCKS * MEND_MIB, NULL, &all));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    kit_alloc(&w, BLOCKS * MEND_MIB, NULL);
+    kit_close(&w);
 }
 
 /* A second pool of the device takes all there is, and has nothing left in it when the first one
@@ -92,14 +79,14 @@ MEND_TEST(pool_few_addresses, free_chunks_give_up_their_addresses)
 MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
 {
     for (int i = 0; i < 4; i++) {
-        mend_world world;
+        mend_world w;
         mend_pool *peer_pool = NULL;
         bool keeps_memory = i % 2 == 1;
-        ASSERT_TRUE(open_default(&world, 64 * MEND_MIB, 192 * MEND_MIB));
-        ASSERT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
-        world.pool_config.compact_when_full = i / 2;
-        ASSERT_TRUE(mend_world_open_pool(&world, mend_sim_driver(world.sim)));
-        ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &peer_pool));
+        ASSERT_TRUE(open_default(&w, 64 * MEND_MIB, 192 * MEND_MIB));
+        ASSERT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
+        w.pool_config.compact_when_full = i / 2;
+        ASSERT_TRUE(mend_world_open_pool(&w, mend_sim_driver(w.sim)));
+        ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &peer_pool));
         void *blocks[2];
         EXPECT_RESULT(MEND_OK, mend_alloc(peer_pool, 1024, NULL, &blocks[0]));
         EXPECT_RESULT(MEND_OK, mend_alloc(peer_pool, 8 * MEND_MIB, NULL, &blocks[1]));
@@ -108,11 +95,9 @@ MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
         if (!keeps_memory) {
             EXPECT_RESULT(MEND_OK, mend_trim(peer_pool, 0, NULL));
         }
-        void *all;
-        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 64 * MEND_MIB, NULL, &all));
+        kit_alloc(&w, 64 * MEND_MIB, NULL);
         EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
-        mend_world_check(&world);
-        mend_world_close(&world);
+        kit_close(&w);
     }
 }
 
@@ -137,20 +122,20 @@ static mend_status refuse(const mend_driver *driver, uint64_t size_bytes, uint64
 
 static uint64_t count_refused(mend_status status, mend_result expected)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    EXPECT_TRUE(mend_world_open_device(&world));
-    device = mend_sim_driver(world.sim);
+    mend_world w;
+    mend_world_init(&w);
+    w.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    EXPECT_TRUE(mend_world_open_device(&w));
+    device = mend_sim_driver(w.sim);
     mend_driver driver = *device;
     driver.reserve = refuse;
     refusal = status;
-    EXPECT_TRUE(mend_world_open_pool(&world, &driver));
+    EXPECT_TRUE(mend_world_open_pool(&w, &driver));
     void *block;
     refused_calls = 0;
-    EXPECT_RESULT(expected, mend_alloc(world.pool, MEND_MIB, NULL, &block));
-    (void)mend_pool_destroy(world.pool);
-    mend_sim_destroy(world.sim);
+    EXPECT_RESULT(expected, mend_alloc(w.pool, MEND_MIB, NULL, &block));
+    (void)mend_pool_destroy(w.pool);
+    mend_sim_destroy(w.sim);
     return refused_calls;
 }
 
@@ -177,7 +162,7 @@ typedef struct block {
 } block;
 
 typedef struct random_world {
-    mend_world world;
+    mend_world w;
     mend_test_random random;
     mend_stream streams[STREAMS];
     block blocks[MOST_BLOCKS];
@@ -195,17 +180,17 @@ static bool open_random(random_world *w, uint64_t seed, uint64_t multiple)
 {
     *w = (random_world){.count = 0};
     mend_test_random_init(&w->random, seed);
-    mend_world_init(&w->world);
-    w->world.sim_config.memory_bytes = 256 * MEND_MIB;
-    w->world.sim_config.page_bytes = UINT64_C(64) * MEND_KIB << below(w, 6);
-    w->world.sim_config.address_bytes = multiple * w->world.sim_config.memory_bytes;
-    w->world.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
-    w->world.pool_config.compact_when_full = (int)below(w, 2);
-    if (!mend_world_open(&w->world)) {
+    mend_world_init(&w->w);
+    w->w.sim_config.memory_bytes = 256 * MEND_MIB;
+    w->w.sim_config.page_bytes = UINT64_C(64) * MEND_KIB << below(w, 6);
+    w->w.sim_config.address_bytes = multiple * w->w.sim_config.memory_bytes;
+    w->w.pool_config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
+    w->w.pool_config.compact_when_full = (int)below(w, 2);
+    if (!kit_open(&w->w)) {
         return false;
     }
     for (int i = 0; i < STREAMS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w->world.sim, &w->streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w->w.sim, &w->streams[i]));
     }
     return true;
 }
@@ -218,10 +203,10 @@ static void use(random_world *w, const block *of, uint64_t size_bytes)
                           .size_bytes = mend_min_u64(size_bytes, 4096) / 512 * 512,
                           .tag = 1 + below(w, 1000)};
     if (work.size_bytes > 0) {
-        EXPECT_RESULT(MEND_OK, mend_sim_launch(w->world.sim, of->stream, &work));
+        EXPECT_RESULT(MEND_OK, mend_sim_launch(w->w.sim, of->stream, &work));
         work.kind = MEND_SIM_WORK_VERIFY;
-        work.finish_ns = mend_sim_now_ns(w->world.sim) + below(w, 5000);
-        EXPECT_RESULT(MEND_OK, mend_sim_launch(w->world.sim, of->stream, &work));
+        work.finish_ns = mend_sim_now_ns(w->w.sim) + below(w, 5000);
+        EXPECT_RESULT(MEND_OK, mend_sim_launch(w->w.sim, of->stream, &work));
     }
 }
 
@@ -232,8 +217,8 @@ static void take(random_world *w)
     uint64_t alignment_bytes = below(w, 4) == 0 ? UINT64_C(8) * MEND_MIB << below(w, 2) : 512;
     block *made = &w->blocks[w->count];
     *made = (block){.stream = w->streams[below(w, STREAMS)]};
-    mend_result result = mend_alloc_aligned(w->world.pool, size_bytes, alignment_bytes,
-                                            made->stream, &made->pointer);
+    mend_result result =
+        mend_alloc_aligned(w->w.pool, size_bytes, alignment_bytes, made->stream, &made->pointer);
     w->refused += result == MEND_ERROR_OUT_OF_ADDRESSES;
     EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY ||
                 result == MEND_ERROR_OUT_OF_ADDRESSES);
@@ -246,7 +231,7 @@ static void take(random_world *w)
 static void give(random_world *w)
 {
     size_t at = below(w, w->count);
-    EXPECT_RESULT(MEND_OK, mend_free(w->world.pool, w->blocks[at].pointer, w->blocks[at].stream));
+    kit_free(&w->w, w->blocks[at].pointer, w->blocks[at].stream);
     w->blocks[at] = w->blocks[--w->count];
 }
 
@@ -257,25 +242,25 @@ static void step(random_world *w)
     } else {
         give(w);
     }
-    mend_sim_advance(w->world.sim, below(w, 1000));
+    mend_sim_advance(w->w.sim, below(w, 1000));
     if (below(w, 40) == 0) {
-        EXPECT_RESULT(MEND_OK, mend_trim(w->world.pool, below(w, 256 * MEND_MIB), NULL));
+        EXPECT_RESULT(MEND_OK, mend_trim(w->w.pool, below(w, 256 * MEND_MIB), NULL));
     }
     if (below(w, 40) == 0) {
-        mend_result result = mend_defrag(w->world.pool, NULL, NULL);
+        mend_result result = mend_defrag(w->w.pool, NULL, NULL);
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
     }
 }
 
 static void close_random(random_world *w)
 {
-    mend_sim_advance(w->world.sim, 1000000);
-    mend_world_check(&w->world);
+    mend_sim_advance(w->w.sim, 1000000);
+    mend_world_check(&w->w);
     for (int i = 0; i < STREAMS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(w->world.pool, w->streams[i]));
-        mend_sim_stream_destroy(w->world.sim, w->streams[i]);
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(w->w.pool, w->streams[i]));
+        mend_sim_stream_destroy(w->w.sim, w->streams[i]);
     }
-    mend_world_close(&w->world);
+    kit_close(&w->w);
 }
 
 MEND_TEST(pool_few_addresses, three_times_the_memory_are_enough)

@@ -1,10 +1,8 @@
 /* Chunks that move: what waits for streams goes on waiting, at the new place as at the old. */
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     mend_stream first;
     mend_stream second;
 } rig;
@@ -12,48 +10,40 @@ typedef struct rig {
 /* Chunks of 1 MiB on a device of `memory_bytes`, and two streams. */
 static bool open_rig(rig *r, uint64_t memory_bytes, int allow_stream_waits)
 {
-    mend_world_init(&r->world);
-    r->world.sim_config.memory_bytes = memory_bytes;
-    r->world.pool_config.allow_stream_waits = allow_stream_waits;
-    if (!mend_world_open(&r->world)) {
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = memory_bytes;
+    r->w.pool_config.allow_stream_waits = allow_stream_waits;
+    if (!kit_open(&r->w)) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->first));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->second));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->first));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->second));
     return true;
 }
 
 static void close_rig(rig *r)
 {
-    mend_sim_advance(r->world.sim, 10000);
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    mend_sim_advance(r->w.sim, 10000);
+    kit_close(&r->w);
 }
 
 static void *allocate(rig *r, mend_stream stream, uint64_t size_bytes)
 {
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, size_bytes, stream, &pointer));
+    void *pointer = kit_alloc(&r->w, size_bytes, stream);
     return pointer;
 }
 
 static void give(rig *r, mend_stream stream, void *pointer)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, stream));
+    kit_free(&r->w, pointer, stream);
 }
 
 /* Writes the bytes now, and checks them at `finish_ns`, in the order of the stream. */
 static void use_until(rig *r, mend_stream stream, void *pointer, uint64_t size_bytes,
                       uint64_t finish_ns)
 {
-    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
-                          .address = (uint64_t)(uintptr_t)pointer,
-                          .size_bytes = size_bytes,
-                          .tag = finish_ns};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, stream, &work));
-    work.kind = MEND_SIM_WORK_VERIFY;
-    work.finish_ns = finish_ns;
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, stream, &work));
+    kit_launch(&r->w, stream, MEND_SIM_WORK_WRITE, pointer, size_bytes, finish_ns, 0);
+    kit_launch(&r->w, stream, MEND_SIM_WORK_VERIFY, pointer, size_bytes, finish_ns, finish_ns);
 }
 
 /* Blocks of one chunk each, side by side. */
@@ -70,7 +60,7 @@ static void allocate_row(rig *r, mend_stream stream, void **blocks, uint64_t cou
 /* Records fences, polls them and unmaps what has retired. */
 static void refresh(rig *r)
 {
-    EXPECT_RESULT(MEND_OK, mend_trim(r->world.pool, UINT64_MAX, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, UINT64_MAX, NULL));
 }
 
 MEND_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user)
@@ -84,7 +74,7 @@ MEND_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user)
         give(&r, r.first, row[i]);
     }
     (void)allocate(&r, r.first, MEND_MIB + MEND_MIB / 2);
-    EXPECT_U64_EQ(2, mend_world_stats(&r.world).chunks_moved);
+    EXPECT_U64_EQ(2, mend_world_stats(&r.w).chunks_moved);
     void *rest = allocate(&r, r.second, MEND_MIB / 2);
     use_until(&r, r.second, rest, MEND_MIB / 2, 5000); /* longer than whoever is before it */
     close_rig(&r);
@@ -101,7 +91,7 @@ MEND_TEST(pool_moves, joined_memory_waits_for_the_later_of_two_uses)
     refresh(&r);
     use_until(&r, r.first, row[0], MEND_MIB, 2000);
     give(&r, r.first, row[0]);
-    mend_sim_advance(r.world.sim, 1000);
+    mend_sim_advance(r.w.sim, 1000);
     void *both = allocate(&r, r.second, 2 * MEND_MIB);
     use_until(&r, r.second, both, 2 * MEND_MIB, 1500);
     close_rig(&r);
@@ -119,10 +109,10 @@ MEND_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unma
     use_until(&r, r.second, row[1], MEND_MIB, 2000);
     give(&r, r.second, row[1]);
     (void)allocate(&r, r.first, 3 * MEND_MIB);
-    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&r.world).retired_bytes);
-    mend_sim_advance(r.world.sim, 1000);
+    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&r.w).retired_bytes);
+    mend_sim_advance(r.w.sim, 1000);
     refresh(&r);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&r.world).retired_bytes);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&r.w).retired_bytes);
     close_rig(&r);
 }
 
@@ -136,7 +126,7 @@ MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
         give(&r, r.first, block);
         block = allocate(&r, r.second, 4 * MEND_MIB);
         use_until(&r, r.second, block, 4 * MEND_MIB, 0);
-        EXPECT_U64_EQ(1, mend_world_stats(&r.world).placed_by_extension);
+        EXPECT_U64_EQ(1, mend_world_stats(&r.w).placed_by_extension);
         close_rig(&r);
     }
 }
@@ -146,10 +136,10 @@ MEND_TEST(pool_moves, a_run_can_grow_where_a_chunk_behind_it_has_left)
     rig r;
     ASSERT_TRUE(open_rig(&r, 16 * MEND_MIB, 0));
     give(&r, r.first, allocate(&r, r.first, 3 * MEND_MIB));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 2 * MEND_MIB, NULL));
-    mend_world_check(&r.world);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 2 * MEND_MIB, NULL));
+    mend_world_check(&r.w);
     (void)allocate(&r, r.first, 3 * MEND_MIB);
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).placed_by_extension);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).placed_by_extension);
     close_rig(&r);
 }
 
@@ -162,11 +152,11 @@ MEND_TEST(pool_moves, a_plan_that_fails_gives_back_what_it_had_claimed)
     give(&r, r.first, allocate(&r, r.first, 3 * MEND_MIB));
     fault.call = "create";
     fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, 4 * MEND_MIB, r.first, &pointer));
-    mend_world_check(&r.world);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.w.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, 4 * MEND_MIB, r.first, &pointer));
+    mend_world_check(&r.w);
     (void)allocate(&r, r.first, 3 * MEND_MIB);
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&r.world).reserved_bytes);
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&r.w).reserved_bytes);
     close_rig(&r);
 }
 
@@ -178,8 +168,8 @@ MEND_TEST(pool_moves, a_plan_that_fails_gives_back_the_addresses_it_had_reserved
     ASSERT_TRUE(open_rig(&r, 16 * MEND_MIB, 0));
     fault.call = "map";
     fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, MEND_MIB, r.first, &pointer));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.world).address_bytes);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.w.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, MEND_MIB, r.first, &pointer));
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).address_bytes);
     close_rig(&r);
 }

@@ -4,14 +4,12 @@
  */
 #include <string.h>
 
-#include "base/align.h"
 #include "driver/driver.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 /* Three devices, a pool on the first, a stream on the second. */
 typedef struct scene {
-    mend_world world;
+    mend_world w;
     const mend_driver *driver;
     mend_device_info second;
     mend_stream stream;
@@ -21,16 +19,16 @@ typedef struct scene {
 static void prepare(scene *s)
 {
     *s = (scene){0};
-    mend_world_init(&s->world);
-    s->world.sim_config.device_count = 3;
+    mend_world_init(&s->w);
+    s->w.sim_config.device_count = 3;
 }
 
 static bool open_scene(scene *s)
 {
-    if (!mend_world_open(&s->world)) {
+    if (!kit_open(&s->w)) {
         return false;
     }
-    s->driver = mend_sim_driver(s->world.sim);
+    s->driver = mend_sim_driver(s->w.sim);
     EXPECT_INT_EQ(0, s->driver->device_open(s->driver, 1, &s->second));
     EXPECT_INT_EQ(0, s->driver->context_push(s->driver, s->second.context));
     EXPECT_INT_EQ(0, s->driver->stream_create(s->driver, &s->stream));
@@ -40,7 +38,7 @@ static bool open_scene(scene *s)
 
 static mend_result open_other(scene *s)
 {
-    mend_pool_config config = s->world.pool_config;
+    mend_pool_config config = s->w.pool_config;
     config.device = 1;
     return mend_pool_create(&config, &s->other);
 }
@@ -48,10 +46,10 @@ static mend_result open_other(scene *s)
 static void close_scene(scene *s)
 {
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->other));
-    mend_world_check(&s->world);
+    mend_world_check(&s->w);
     EXPECT_INT_EQ(0, s->driver->stream_destroy(s->driver, s->stream));
     EXPECT_INT_EQ(0, s->driver->device_close(s->driver, 1));
-    mend_world_close(&s->world);
+    kit_close(&s->w);
 }
 
 static void *allocate(mend_pool *pool, uint64_t size_bytes)
@@ -64,14 +62,11 @@ static void *allocate(mend_pool *pool, uint64_t size_bytes)
 /* Work of the second device on a block; false when it was not let. */
 static bool can_use(scene *s, void *block, uint64_t size_bytes)
 {
-    uint64_t before = mend_world_ledger(&s->world).violations;
-    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                          .address = (uint64_t)(uintptr_t)block,
-                          .size_bytes = size_bytes,
-                          .finish_ns = mend_sim_now_ns(s->world.sim) + 500};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(s->world.sim, s->stream, &work));
-    mend_sim_advance(s->world.sim, 1000);
-    return mend_world_ledger(&s->world).violations == before;
+    uint64_t before = mend_world_ledger(&s->w).violations;
+    kit_launch(&s->w, s->stream, MEND_SIM_WORK_TOUCH, block, size_bytes, 0,
+               mend_sim_now_ns(s->w.sim) + 500);
+    mend_sim_advance(s->w.sim, 1000);
+    return mend_world_ledger(&s->w).violations == before;
 }
 
 static uint64_t peers_of(mend_pool *pool)
@@ -86,15 +81,15 @@ MEND_TEST(pool_peers, a_device_with_a_pool_may_use_the_memory_of_others)
     scene s;
     prepare(&s);
     ASSERT_TRUE(open_scene(&s));
-    void *before = allocate(s.world.pool, 3 * MEND_MIB);
-    void *small = allocate(s.world.pool, 512);
-    EXPECT_U64_EQ(0, peers_of(s.world.pool));
+    void *before = allocate(s.w.pool, 3 * MEND_MIB);
+    void *small = allocate(s.w.pool, 512);
+    EXPECT_U64_EQ(0, peers_of(s.w.pool));
     ASSERT_RESULT(MEND_OK, open_other(&s));
-    EXPECT_U64_EQ(1, peers_of(s.world.pool));
+    EXPECT_U64_EQ(1, peers_of(s.w.pool));
     EXPECT_U64_EQ(1, peers_of(s.other));
     EXPECT_TRUE(can_use(&s, before, 3 * MEND_MIB));
     EXPECT_TRUE(can_use(&s, small, 512));
-    EXPECT_TRUE(can_use(&s, allocate(s.world.pool, 5 * MEND_MIB), 5 * MEND_MIB));
+    EXPECT_TRUE(can_use(&s, allocate(s.w.pool, 5 * MEND_MIB), 5 * MEND_MIB));
     close_scene(&s);
 }
 
@@ -102,31 +97,31 @@ MEND_TEST(pool_peers, moved_memory_stays_in_their_reach)
 {
     scene s;
     prepare(&s);
-    s.world.sim_config.memory_bytes = 8 * MEND_MIB;
+    s.w.sim_config.memory_bytes = 8 * MEND_MIB;
     ASSERT_TRUE(open_scene(&s));
     ASSERT_RESULT(MEND_OK, open_other(&s));
     void *blocks[8];
     for (int i = 0; i < 8; i++) {
-        blocks[i] = allocate(s.world.pool, MEND_MIB);
+        blocks[i] = allocate(s.w.pool, MEND_MIB);
     }
     for (int i = 0; i < 8; i += 2) {
-        EXPECT_RESULT(MEND_OK, mend_free(s.world.pool, blocks[i], NULL));
+        kit_free(&s.w, blocks[i], NULL);
     }
-    void *joined = allocate(s.world.pool, 4 * MEND_MIB);
-    EXPECT_TRUE(mend_world_stats(&s.world).chunks_moved > 0);
+    void *joined = allocate(s.w.pool, 4 * MEND_MIB);
+    EXPECT_TRUE(mend_world_stats(&s.w).chunks_moved > 0);
     EXPECT_TRUE(can_use(&s, joined, 4 * MEND_MIB));
     close_scene(&s);
 }
 
 static void expect_out_of_reach(scene *s)
 {
-    void *block = allocate(s->world.pool, MEND_MIB);
-    EXPECT_U64_EQ(0, peers_of(s->world.pool));
+    void *block = allocate(s->w.pool, MEND_MIB);
+    EXPECT_U64_EQ(0, peers_of(s->w.pool));
     EXPECT_FALSE(can_use(s, block, MEND_MIB)); /* which breaks the context */
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(s->world.pool, 9 * MEND_MIB, NULL, &block));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(s->w.pool, 9 * MEND_MIB, NULL, &block));
     mend_pool_destroy(s->other);
-    mend_pool_destroy(s->world.pool);
-    mend_sim_destroy(s->world.sim);
+    mend_pool_destroy(s->w.pool);
+    mend_sim_destroy(s->w.sim);
 }
 
 MEND_TEST(pool_peers, a_device_without_a_pool_may_not)
@@ -141,7 +136,7 @@ MEND_TEST(pool_peers, none_may_where_none_is_wanted)
 {
     scene s;
     prepare(&s);
-    s.world.pool_config.peers = MEND_PEERS_NONE;
+    s.w.pool_config.peers = MEND_PEERS_NONE;
     ASSERT_TRUE(open_scene(&s));
     ASSERT_RESULT(MEND_OK, open_other(&s));
     expect_out_of_reach(&s);
@@ -152,9 +147,9 @@ MEND_TEST(pool_peers, none_may_that_cannot)
     scene s;
     mend_error error = MEND_ERROR_INIT;
     prepare(&s);
-    s.world.sim_config.peer_group = 1;
+    s.w.sim_config.peer_group = 1;
     ASSERT_TRUE(open_scene(&s));
-    mend_pool_config config = s.world.pool_config;
+    mend_pool_config config = s.w.pool_config;
     config.peers = 4;
     mend_pool *asking = NULL;
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_pool_create(&config, &asking));
@@ -168,10 +163,10 @@ MEND_TEST(pool_peers, may_be_named_from_the_beginning)
 {
     scene s;
     prepare(&s);
-    s.world.pool_config.peers = 7; /* itself, the second and the third */
+    s.w.pool_config.peers = 7; /* itself, the second and the third */
     ASSERT_TRUE(open_scene(&s));
-    EXPECT_U64_EQ(2, peers_of(s.world.pool));
-    EXPECT_TRUE(can_use(&s, allocate(s.world.pool, MEND_MIB), MEND_MIB));
+    EXPECT_U64_EQ(2, peers_of(s.w.pool));
+    EXPECT_TRUE(can_use(&s, allocate(s.w.pool, MEND_MIB), MEND_MIB));
     close_scene(&s);
 }
 
@@ -183,13 +178,13 @@ MEND_TEST(pool_peers, a_pool_that_cannot_be_introduced_does_not_come_to_be)
     fault.status = MEND_DRIVER_NOT_SUPPORTED;
     prepare(&s);
     ASSERT_TRUE(open_scene(&s));
-    void *block = allocate(s.world.pool, MEND_MIB);
-    uint64_t open = mend_world_ledger(&s.world).contexts_open;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.world.sim, &fault));
+    void *block = allocate(s.w.pool, MEND_MIB);
+    uint64_t open = mend_world_ledger(&s.w).contexts_open;
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.w.sim, &fault));
     EXPECT_RESULT(MEND_ERROR_DRIVER, open_other(&s));
     EXPECT_PTR_EQ(NULL, s.other);
-    EXPECT_U64_EQ(open, mend_world_ledger(&s.world).contexts_open);
-    EXPECT_U64_EQ(0, peers_of(s.world.pool));
+    EXPECT_U64_EQ(open, mend_world_ledger(&s.w).contexts_open);
+    EXPECT_U64_EQ(0, peers_of(s.w.pool));
     ASSERT_RESULT(MEND_OK, open_other(&s)); /* the next time it does */
     EXPECT_TRUE(can_use(&s, block, MEND_MIB));
     close_scene(&s);
@@ -201,11 +196,11 @@ MEND_TEST(pool_peers, chunks_are_made_for_rdma_where_the_device_can)
         for (int rdma = -1; rdma < 2; rdma++) {
             scene s;
             prepare(&s);
-            s.world.sim_config.has_rdma = has_rdma;
-            s.world.pool_config.rdma = rdma;
+            s.w.sim_config.has_rdma = has_rdma;
+            s.w.pool_config.rdma = rdma;
             ASSERT_TRUE(open_scene(&s));
-            allocate(s.world.pool, MEND_MIB);
-            mend_sim_ledger ledger = mend_world_ledger(&s.world);
+            allocate(s.w.pool, MEND_MIB);
+            mend_sim_ledger ledger = mend_world_ledger(&s.w);
             EXPECT_U64_EQ(has_rdma != 0 && rdma >= 0 ? ledger.chunks : 0, ledger.rdma_chunks);
             close_scene(&s);
         }

@@ -1,11 +1,9 @@
 /* Compactions when the driver fails: before the first unmap all is undone; after it the blocks that
  * could not be mapped again keep their bytes, are named, and come back. */
-#include "base/align.h"
 #include "driver/driver.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB
 #define PAGE  (64 * MEND_KIB)
@@ -13,22 +11,18 @@
 enum { BLOCKS = 8, SCRATCH_MAPS = 2 };
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     void *blocks[BLOCKS];
 } rig;
 
 static void use(rig *r, mend_sim_work_kind kind, const void *block)
 {
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)block,
-                          .size_bytes = BLOCK,
-                          .tag = (uint64_t)(uintptr_t)block};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, NULL, &work));
+    kit_launch(&r->w, NULL, kind, block, BLOCK, (uint64_t)(uintptr_t)block, 0);
 }
 
 static void release(rig *r, int i)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[i], NULL));
+    kit_free(&r->w, r->blocks[i], NULL);
     r->blocks[i] = NULL;
 }
 
@@ -37,16 +31,16 @@ static bool open_rig_with(rig *r, uint64_t reserve_bytes)
 {
     void *all;
     *r = (rig){.blocks = {NULL}};
-    mend_world_init(&r->world);
-    r->world.sim_config.memory_bytes = 8 * CHUNK;
-    r->world.pool_config.reserve_bytes = reserve_bytes;
-    if (!mend_world_open(&r->world)) {
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = 8 * CHUNK;
+    r->w.pool_config.reserve_bytes = reserve_bytes;
+    if (!kit_open(&r->w)) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, CHUNK, NULL, &all));
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, all, NULL));
+    all = kit_alloc(&r->w, CHUNK, NULL);
+    kit_free(&r->w, all, NULL);
     for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, BLOCK, NULL, &r->blocks[i]));
+        r->blocks[i] = kit_alloc(&r->w, BLOCK, NULL);
         use(r, MEND_SIM_WORK_WRITE, r->blocks[i]);
     }
     for (int i = 0; i < BLOCKS; i++) {
@@ -70,31 +64,25 @@ static void close_rig(rig *r)
             release(r, i);
         }
     }
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 static void fail(rig *r, const char *call, uint64_t after_calls, uint64_t count, int status)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = call;
-    fault.after_calls = after_calls;
-    fault.count = count;
-    fault.status = status;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->world.sim, &fault));
+    kit_fail(&r->w, call, after_calls, count, status);
 }
 
 static int is_unmapped(rig *r, int i)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->world.pool, r->blocks[i], &info));
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(r->w.pool, r->blocks[i], &info));
     return info.is_unmapped;
 }
 
 static uint64_t unmapped_blocks(rig *r)
 {
-    mend_world_check(&r->world);
-    return mend_world_stats(&r->world).unmapped_blocks;
+    mend_world_check(&r->w);
+    return mend_world_stats(&r->w).unmapped_blocks;
 }
 
 static void expect_restored(rig *r)
@@ -112,12 +100,12 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
         ASSERT_TRUE(open_rig(&r));
         fail(&r, calls[i], i == 0 ? SCRATCH_MAPS : 1, 1, 999);
         mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, &report));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, &report));
         EXPECT_U64_EQ(0, report.compactions);
         EXPECT_U64_EQ(1, unmapped_blocks(&r));
         EXPECT_INT_EQ(1, is_unmapped(&r, 1));
         EXPECT_INT_EQ(0, is_unmapped(&r, 5));
-        EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+        EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
         expect_restored(&r);
         close_rig(&r);
     }
@@ -128,12 +116,12 @@ MEND_TEST(pool_restore, a_driver_without_memory_for_mappings_is_asked_again)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     fail(&r, "set_access", 1, UINT64_MAX, 600);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
     EXPECT_U64_EQ(2, unmapped_blocks(&r));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
     EXPECT_U64_EQ(2, unmapped_blocks(&r));
-    mend_sim_clear_faults(r.world.sim);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    mend_sim_clear_faults(r.w.sim);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     expect_restored(&r);
     close_rig(&r);
 }
@@ -144,7 +132,7 @@ MEND_TEST(pool_restore, a_passing_lack_is_waited_out)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     fail(&r, "map", SCRATCH_MAPS, 3, 600);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     expect_restored(&r);
     close_rig(&r);
 }
@@ -157,15 +145,15 @@ MEND_TEST(pool_restore, other_calls_restore_too)
         void *block = NULL;
         ASSERT_TRUE(open_rig(&r));
         fail(&r, "map", SCRATCH_MAPS, 1, 999);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
         EXPECT_U64_EQ(1, unmapped_blocks(&r));
         if (i == 0) {
-            EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 3 * CHUNK, NULL, &block));
+            block = kit_alloc(&r.w, 3 * CHUNK, NULL);
         } else {
-            EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
         }
         expect_restored(&r);
-        EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, block, NULL));
+        kit_free(&r.w, block, NULL);
         close_rig(&r);
     }
 }
@@ -177,20 +165,20 @@ MEND_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
     void *block;
     ASSERT_TRUE(open_rig(&r));
     fail(&r, "map", SCRATCH_MAPS, UINT64_MAX, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
     EXPECT_U64_EQ(2, unmapped_blocks(&r));
     void *freed = r.blocks[1];
     release(&r, 1);
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.world.pool, freed, NULL));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.w.pool, freed, NULL));
     EXPECT_U64_EQ(1, unmapped_blocks(&r));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, BLOCK, NULL, &block));
-    mend_world_check(&r.world);
-    mend_sim_clear_faults(r.world.sim);
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, 7 * CHUNK, NULL, &block));
-    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, block, NULL));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, BLOCK, NULL, &block));
+    mend_world_check(&r.w);
+    mend_sim_clear_faults(r.w.sim);
+    block = kit_alloc(&r.w, 7 * CHUNK, NULL);
+    kit_free(&r.w, block, NULL);
     EXPECT_INT_EQ(0, is_unmapped(&r, 5));
-    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
-    EXPECT_U64_EQ(BLOCK, mend_world_stats(&r.world).reserved_bytes);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+    EXPECT_U64_EQ(BLOCK, mend_world_stats(&r.w).reserved_bytes);
     close_rig(&r);
 }
 
@@ -210,10 +198,10 @@ MEND_TEST(pool_restore, a_pool_ends_in_peace_with_blocks_that_are_unmapped)
         rig r;
         ASSERT_TRUE(open_rig(&r));
         fail(&r, rows[i].call, rows[i].after_calls, rows[i].count, 999);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
         EXPECT_U64_EQ(rows[i].unmapped, unmapped_blocks(&r));
-        mend_sim_clear_faults(r.world.sim);
-        mend_world_close(&r.world);
+        mend_sim_clear_faults(r.w.sim);
+        kit_close(&r.w);
     }
 }
 
@@ -221,28 +209,23 @@ MEND_TEST(pool_restore, a_pool_ends_in_peace_with_blocks_that_are_unmapped)
 MEND_TEST(pool_restore, a_pool_ends_in_peace_with_a_block_unmapped_beside_others)
 {
     enum { ROW = 2 * BLOCKS };
-    mend_world world;
+    mend_world w;
     void *row[ROW];
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * CHUNK, NULL, &row[0]));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, row[0], NULL));
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
+    row[0] = kit_alloc(&w, 2 * CHUNK, NULL);
+    kit_free(&w, row[0], NULL);
     for (int i = 0; i < ROW; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, BLOCK, NULL, &row[i]));
+        row[i] = kit_alloc(&w, BLOCK, NULL);
     }
     for (int i = BLOCKS + 1; i < ROW; i++) { /* of the second chunk the first block is left */
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, row[i], NULL));
+        kit_free(&w, row[i], NULL);
     }
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "map";
-    fault.after_calls = 1;
-    fault.count = UINT64_MAX;
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(world.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&world).unmapped_blocks);
-    mend_sim_clear_faults(world.sim);
-    mend_world_close(&world);
+    kit_fail(&w, "map", 1, UINT64_MAX, 999);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(w.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&w).unmapped_blocks);
+    mend_sim_clear_faults(w.sim);
+    kit_close(&w);
 }
 
 /* No host memory for the records of what is to be mapped again: nothing is lost. */
@@ -251,19 +234,19 @@ MEND_TEST(pool_restore, host_memory_that_fails_is_told_and_tried_again)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     fail(&r, "map", SCRATCH_MAPS, 1, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
-    mend_slab *runs = &r.world.pool->heap.run_slab;
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
+    mend_slab *runs = &r.w.pool->heap.run_slab;
     size_t withheld = runs->free_count - runs->promised_count;
     runs->promised_count += withheld; /* there is none in reserve */
     mend_test_fail_host_memory_after(0, UINT64_MAX);
     mend_test_watch_host_memory(true);
-    mend_result result = mend_defrag(r.world.pool, NULL, NULL);
+    mend_result result = mend_defrag(r.w.pool, NULL, NULL);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
     mend_slab_end_promise(runs, withheld);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
     EXPECT_U64_EQ(1, unmapped_blocks(&r));
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     expect_restored(&r);
     close_rig(&r);
 }
@@ -277,20 +260,19 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
         rig r;
         void *rest = NULL;
         ASSERT_TRUE(open_rig_with(&r, CHUNK));
-        uint64_t left_bytes = mend_world_stats(&r.world).address_bytes - CHUNK - PAGE;
-        ASSERT_RESULT(MEND_OK, mend_alloc(r.world.pool, left_bytes + 2 * BLOCK, NULL, &rest));
-        mend_stats before = mend_world_stats(&r.world);
+        uint64_t left_bytes = mend_world_stats(&r.w).address_bytes - CHUNK - PAGE;
+        ASSERT_RESULT(MEND_OK, mend_alloc(r.w.pool, left_bytes + 2 * BLOCK, NULL, &rest));
+        mend_stats before = mend_world_stats(&r.w);
         fail(&r, "reserve", 0, UINT64_MAX, statuses[i]);
         mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-        EXPECT_RESULT(i == 0 ? MEND_OK : MEND_ERROR_DRIVER,
-                      mend_defrag(r.world.pool, NULL, &report));
+        EXPECT_RESULT(i == 0 ? MEND_OK : MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, &report));
         EXPECT_INT_EQ(i == 0 ? MEND_DEFRAG_NO_ROOM : 0, report.stop);
-        EXPECT_U64_EQ(0, mend_world_stats(&r.world).compactions);
-        EXPECT_U64_EQ(before.reserved_bytes, mend_world_stats(&r.world).reserved_bytes);
-        mend_sim_clear_faults(r.world.sim);
-        EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-        EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
-        EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, rest, NULL));
+        EXPECT_U64_EQ(0, mend_world_stats(&r.w).compactions);
+        EXPECT_U64_EQ(before.reserved_bytes, mend_world_stats(&r.w).reserved_bytes);
+        mend_sim_clear_faults(r.w.sim);
+        EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
+        EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
+        kit_free(&r.w, rest, NULL);
         close_rig(&r);
     }
 }
@@ -316,10 +298,10 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
         for (int for_ever = 0; for_ever <= 1; for_ever++) {
             rig r;
             ASSERT_TRUE(open_rig(&r));
-            mend_stats before = mend_world_stats(&r.world);
+            mend_stats before = mend_world_stats(&r.w);
             fail(&r, rows[i].call, rows[i].after_calls, for_ever ? UINT64_MAX : 1, 999);
-            EXPECT_RESULT(rows[i].result, mend_defrag(r.world.pool, NULL, NULL));
-            mend_stats after = mend_world_stats(&r.world);
+            EXPECT_RESULT(rows[i].result, mend_defrag(r.w.pool, NULL, NULL));
+            mend_stats after = mend_world_stats(&r.w);
             EXPECT_U64_EQ(0, unmapped_blocks(&r));
             EXPECT_U64_EQ(before.chunks_moved, after.chunks_moved);
             EXPECT_U64_EQ(0, after.compactions);
@@ -328,9 +310,9 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
                 EXPECT_U64_EQ(before.mapped_bytes, after.mapped_bytes);
                 EXPECT_U64_EQ(before.chunks_created, after.chunks_created);
             }
-            mend_sim_clear_faults(r.world.sim);
-            EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-            EXPECT_U64_EQ(1, mend_world_stats(&r.world).compactions);
+            mend_sim_clear_faults(r.w.sim);
+            EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
+            EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
             close_rig(&r);
         }
     }
@@ -341,12 +323,12 @@ MEND_TEST(pool_restore, memory_that_another_takes_is_no_failure)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    mend_sim_set_foreign_bytes(r.world.sim, 0, UINT64_MAX);
+    mend_sim_set_foreign_bytes(r.w.sim, 0, UINT64_MAX);
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, &report));
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, &report));
     EXPECT_U64_EQ(0, report.compactions);
     EXPECT_INT_EQ(MEND_DEFRAG_NO_ROOM, report.stop);
-    mend_sim_set_foreign_bytes(r.world.sim, 0, 0);
+    mend_sim_set_foreign_bytes(r.w.sim, 0, 0);
     close_rig(&r);
 }
 
@@ -355,15 +337,15 @@ MEND_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.world.pool));
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).peak_mappings);
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.w.pool));
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).peak_mappings);
     fail(&r, "map", SCRATCH_MAPS, UINT64_MAX, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r.world).mappings);
-    EXPECT_U64_EQ(1, mend_world_stats(&r.world).peak_mappings);
-    mend_sim_clear_faults(r.world.sim);
-    EXPECT_RESULT(MEND_OK, mend_defrag(r.world.pool, NULL, NULL));
-    EXPECT_U64_EQ(2, mend_world_stats(&r.world).peak_mappings);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).mappings);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).peak_mappings);
+    mend_sim_clear_faults(r.w.sim);
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
+    EXPECT_U64_EQ(2, mend_world_stats(&r.w).peak_mappings);
     expect_restored(&r);
     close_rig(&r);
 }

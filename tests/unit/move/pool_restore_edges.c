@@ -1,9 +1,7 @@
 /* A block that reaches over the edge of a chunk which a compaction could not map again: what it
  * leaves when it is freed is free memory outside of that chunk, and nobody's inside. */
-#include "base/align.h"
 #include "pool/pool.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define CHUNK MEND_MIB
 #define PART  (128 * MEND_KIB) /* of the block, in each of two chunks */
@@ -12,31 +10,25 @@
 typedef enum side { COMPACTED_BEFORE, COMPACTED_BEHIND, SIDES } side;
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     void *block; /* over the edge; all else beside it in these chunks is free or `rest` */
     void *rest;  /* fills what the chunk that is not swapped has left */
 } rig;
 
 static void *take(rig *r, uint64_t size_bytes)
 {
-    void *block = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, size_bytes, NULL, &block));
+    void *block = kit_alloc(&r->w, size_bytes, NULL);
     return block;
 }
 
 static void give(rig *r, void *block)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, block, NULL));
+    kit_free(&r->w, block, NULL);
 }
 
 static void refuse_maps(rig *r, uint64_t after_calls)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "map";
-    fault.after_calls = after_calls;
-    fault.count = UINT64_MAX;
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r->world.sim, &fault));
+    kit_fail(&r->w, "map", after_calls, UINT64_MAX, 999);
 }
 
 /* Two chunks side by side, the block over their edge; a pass of compactions loses the mapping of
@@ -44,9 +36,9 @@ static void refuse_maps(rig *r, uint64_t after_calls)
 static bool open_rig(rig *r, side which)
 {
     *r = (rig){.block = NULL};
-    mend_world_init(&r->world);
-    r->world.sim_config.memory_bytes = 8 * CHUNK;
-    if (!mend_world_open(&r->world)) {
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = 8 * CHUNK;
+    if (!kit_open(&r->w)) {
         return false;
     }
     give(r, take(r, 2 * CHUNK));
@@ -58,28 +50,27 @@ static bool open_rig(rig *r, side which)
     give(r, which == COMPACTED_BEFORE ? before : behind);
     r->rest = which == COMPACTED_BEFORE ? behind : before;
     refuse_maps(r, 1); /* the first one is of the copy */
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->world.pool, NULL, NULL));
-    EXPECT_U64_EQ(1, mend_world_stats(&r->world).unmapped_blocks);
-    mend_world_check(&r->world);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->w.pool, NULL, NULL));
+    EXPECT_U64_EQ(1, mend_world_stats(&r->w).unmapped_blocks);
+    mend_world_check(&r->w);
     return true;
 }
 
 static void close_rig(rig *r)
 {
-    mend_sim_clear_faults(r->world.sim);
-    EXPECT_RESULT(MEND_OK, mend_trim(r->world.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&r->world).reserved_bytes);
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    mend_sim_clear_faults(r->w.sim);
+    EXPECT_RESULT(MEND_OK, mend_trim(r->w.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r->w).reserved_bytes);
+    kit_close(&r->w);
 }
 
 /* All that lay in these chunks is freed, in either order. */
 static void free_both(rig *r, int block_first)
 {
     give(r, block_first ? r->block : r->rest);
-    mend_world_check(&r->world);
+    mend_world_check(&r->w);
     give(r, block_first ? r->rest : r->block);
-    mend_world_check(&r->world);
+    mend_world_check(&r->w);
 }
 
 /* While nothing can be mapped: a larger request is refused, a trim and a pass change nothing. */
@@ -90,12 +81,12 @@ MEND_TEST(pool_restore_edges, calls_go_on_while_the_driver_still_refuses)
         void *none = NULL;
         ASSERT_TRUE(open_rig(&r, (side)(i % SIDES)));
         free_both(&r, i / SIDES);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, 2 * CHUNK, NULL, &none));
-        mend_world_check(&r.world);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.world.pool, NULL, NULL));
-        mend_world_check(&r.world);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
-        mend_world_check(&r.world);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, 2 * CHUNK, NULL, &none));
+        mend_world_check(&r.w);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
+        mend_world_check(&r.w);
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+        mend_world_check(&r.w);
         close_rig(&r);
     }
 }
@@ -108,11 +99,11 @@ MEND_TEST(pool_restore_edges, a_chunk_that_comes_back_is_a_neighbour_again)
         void *none = NULL;
         ASSERT_TRUE(open_rig(&r, (side)i));
         free_both(&r, 0);
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.world.pool, 2 * CHUNK, NULL, &none));
-        mend_sim_clear_faults(r.world.sim);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, UINT64_MAX, NULL));
-        EXPECT_U64_EQ(1, r.world.pool->heap.zones[MEND_ZONE_LARGE].segment_ends.count);
-        mend_world_check(&r.world);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(r.w.pool, 2 * CHUNK, NULL, &none));
+        mend_sim_clear_faults(r.w.sim);
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+        EXPECT_U64_EQ(1, r.w.pool->heap.zones[MEND_ZONE_LARGE].segment_ends.count);
+        mend_world_check(&r.w);
         close_rig(&r);
     }
 }
@@ -125,7 +116,7 @@ MEND_TEST(pool_restore_edges, what_lies_outside_of_the_lost_chunk_serves_request
         ASSERT_TRUE(open_rig(&r, (side)i));
         free_both(&r, 0);
         void *again = take(&r, CHUNK);
-        mend_world_check(&r.world);
+        mend_world_check(&r.w);
         give(&r, again);
         close_rig(&r);
     }
@@ -138,13 +129,13 @@ MEND_TEST(pool_restore_edges, the_parts_are_one_run_again_when_all_is_mapped)
         rig r;
         ASSERT_TRUE(open_rig(&r, (side)i));
         give(&r, r.block);
-        mend_sim_clear_faults(r.world.sim);
-        EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, UINT64_MAX, NULL));
-        EXPECT_U64_EQ(0, mend_world_stats(&r.world).unmapped_blocks);
-        EXPECT_U64_EQ(1, r.world.pool->heap.zones[MEND_ZONE_LARGE].runs_by_size.count);
+        mend_sim_clear_faults(r.w.sim);
+        EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+        EXPECT_U64_EQ(0, mend_world_stats(&r.w).unmapped_blocks);
+        EXPECT_U64_EQ(1, r.w.pool->heap.zones[MEND_ZONE_LARGE].runs_by_size.count);
         void *again = take(&r, 2 * PART);
         EXPECT_TRUE(again == r.block);
-        mend_world_check(&r.world);
+        mend_world_check(&r.w);
         give(&r, again);
         give(&r, r.rest);
         close_rig(&r);

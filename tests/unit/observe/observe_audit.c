@@ -5,15 +5,14 @@
 
 #include "layout/layout.h"
 #include "pool/pool.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 #include "users/group.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 6 };
 
 /* A pool with blocks of both zones, free memory of two streams, and a group. */
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     mend_heap *heap;
     void *blocks[BLOCKS];
     mend_group *group;
@@ -22,21 +21,20 @@ typedef struct rig {
 
 static bool open_rig_with(rig *r, int front_cache)
 {
-    mend_world_init(&r->world);
-    r->world.pool_config.front_cache = front_cache;
-    if (!mend_world_open(&r->world)) {
+    mend_world_init(&r->w);
+    r->w.pool_config.front_cache = front_cache;
+    if (!kit_open(&r->w)) {
         return false;
     }
-    r->heap = &r->world.pool->heap;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->stream));
+    r->heap = &r->w.pool->heap;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->stream));
     for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, i % 2 ? SMALL : LARGE,
-                                          i < 4 ? NULL : r->stream, &r->blocks[i]));
+        r->blocks[i] = kit_alloc(&r->w, i % 2 ? SMALL : LARGE, i < 4 ? NULL : r->stream);
     }
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[0], NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, r->blocks[4], r->stream));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r->world.pool, &r->group));
-    return mend_world_check(&r->world);
+    kit_free(&r->w, r->blocks[0], NULL);
+    kit_free(&r->w, r->blocks[4], r->stream);
+    EXPECT_RESULT(MEND_OK, mend_group_create(r->w.pool, &r->group));
+    return mend_world_check(&r->w);
 }
 
 /* What is free stands in runs. */
@@ -47,8 +45,7 @@ static bool open_rig(rig *r)
 
 static void close_rig(rig *r)
 {
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 static void expect_finding_at(int line, const rig *r, const char *words)
@@ -149,8 +146,8 @@ MEND_TEST(observe_audit, finds_memory_of_a_group_that_became_idle)
     void *block = NULL;
     ASSERT_TRUE(open_rig(&r));
     EXPECT_RESULT(MEND_OK, mend_group_begin(r.group, NULL));
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.world.pool, LARGE, NULL, &block));
-    EXPECT_RESULT(MEND_OK, mend_free(r.world.pool, block, NULL));
+    block = kit_alloc(&r.w, LARGE, NULL);
+    kit_free(&r.w, block, NULL);
     EXPECT_RESULT(MEND_OK, mend_group_end(r.group));
     uint32_t index = mend_streams_lookup(&r.heap->streams, NULL, r.group->number);
     ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
@@ -252,7 +249,7 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     rig r;
     void *behind = NULL;
     ASSERT_TRUE(open_rig_with(&r, 1));
-    mend_pool *pool = r.world.pool;
+    mend_pool *pool = r.w.pool;
     EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[5], r.stream));
     ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, r.stream, &r.blocks[4]));
     EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[4], r.stream));
@@ -295,7 +292,7 @@ MEND_TEST(observe_audit, finds_claims_that_reach_over_their_chunk)
     rig r;
     void *over;
     ASSERT_TRUE(open_rig(&r));
-    mend_pool *pool = r.world.pool;
+    mend_pool *pool = r.w.pool;
     ASSERT_RESULT(MEND_OK, mend_alloc(pool, 2 * MEND_MIB, r.stream, &over));
     mend_span *span = mend_heap_span_at(r.heap, (uint64_t)(uintptr_t)over);
     mend_chunk *chunk = span->chunk;

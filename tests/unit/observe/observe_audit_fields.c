@@ -4,8 +4,7 @@
 #include "layout/layout.h"
 #include "observe/audit.h"
 #include "pool/pool.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 #include "users/group.h"
 
 enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
@@ -16,7 +15,7 @@ enum { LARGE = 300 << 10, SMALL = 4 << 10, BLOCKS = 12 };
  * run of two spans. `idle` has freed nothing. A chunk is empty.
  */
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     mend_heap *heap;
     void *blocks[BLOCKS];
     mend_stream stream;
@@ -25,37 +24,32 @@ typedef struct rig {
 
 static bool open_rig(rig *r)
 {
-    mend_world_init(&r->world);
-    r->world.pool_config.front_cache = -1; /* what is free stands in runs */
-    if (!mend_world_open(&r->world)) {
+    mend_world_init(&r->w);
+    r->w.pool_config.front_cache = -1; /* what is free stands in runs */
+    if (!kit_open(&r->w)) {
         return false;
     }
-    mend_pool *pool = r->world.pool;
+    mend_pool *pool = r->w.pool;
     void *whole = NULL;
     r->heap = &pool->heap;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->world.sim, &r->idle));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->idle));
     for (int i = 0; i < BLOCKS; i++) {
         mend_stream stream = i < 4 ? NULL : i == 5 ? r->idle : r->stream;
         EXPECT_RESULT(MEND_OK, mend_alloc(pool, i % 2 ? SMALL : LARGE, stream, &r->blocks[i]));
     }
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, 3 << 20, NULL, &whole));
     EXPECT_RESULT(MEND_OK, mend_free(pool, whole, NULL));
-    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
-                          .address = (uint64_t)(uintptr_t)r->blocks[10],
-                          .size_bytes = LARGE,
-                          .finish_ns = UINT64_C(1) << 40};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(r->world.sim, r->stream, &work));
+    kit_launch(&r->w, r->stream, MEND_SIM_WORK_WRITE, r->blocks[10], LARGE, 0, UINT64_C(1) << 40);
     EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[0], NULL));
     EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[4], r->stream));
     EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[10], r->stream));
-    return mend_world_check(&r->world);
+    return mend_world_check(&r->w);
 }
 
 static void close_rig(rig *r)
 {
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 static void expect_finding(const rig *r, int line, const char *words)
@@ -277,7 +271,7 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FOUND(heap->span_slab.promised_count, 1, "promised to nobody");
     EXPECT_FOUND(heap->wait_slab.promised_count, 1, "promised to nobody");
     for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_group_create(r.world.pool, &groups[i]));
+        EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &groups[i]));
     }
     const mend_list *last = heap->groups.previous;
     EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "stands behind one");

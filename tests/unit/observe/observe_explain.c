@@ -147,7 +147,7 @@ MEND_TEST(observe_explain, tells_what_waits_and_for_whom)
     e = explain(&w, 0);
     EXPECT_U64_EQ(768 * MEND_KIB, e.free_bytes[LARGE][MEND_FREE_EDGE][MEND_FREE_IDLE]);
     EXPECT_U64_EQ(768 * MEND_KIB, e.usable_bytes);
-    EXPECT_RESULT(MEND_OK, mend_free(w.pool, keep, MEND_NO_STREAM));
+    kit_free(&w, keep, MEND_NO_STREAM);
     e = explain(&w, 0);
     /* One part of the chunk waits: it cannot be moved as long. */
     EXPECT_U64_EQ(MEND_MIB, e.free_bytes[LARGE][MEND_FREE_EMPTY][MEND_FREE_STREAMLESS]);
@@ -325,8 +325,7 @@ MEND_TEST(observe_explain, sums_are_exact_at_every_moment)
         int stream = (int)mend_test_random_below(&random, 2);
         if (blocks[i] != NULL) {
             bool is_known = mend_test_random_below(&random, 16) > 0;
-            EXPECT_RESULT(MEND_OK, mend_free(w.pool, blocks[i],
-                                             is_known ? w.streams[stream] : MEND_NO_STREAM));
+            kit_free(&w, blocks[i], is_known ? w.streams[stream] : MEND_NO_STREAM);
             blocks[i] = NULL;
         } else {
             uint64_t size_bytes = 1 + mend_test_random_below(&random, UINT64_C(1) << (9 + i % 13));

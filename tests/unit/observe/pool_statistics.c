@@ -1,11 +1,9 @@
 /* The figures by zone, and the sums of all there was: against a count of the test's own. */
-#include "base/align.h"
 #include "driver/driver.h"
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/support/host_memory.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { SLOTS = 24, STEPS = 600, SMALL_REQUEST = 32 << 10, LARGEST = 3 << 20 };
 
@@ -69,14 +67,14 @@ static void compare(const mend_stats *is, const tally *all, const tally *small, 
 }
 
 /* Where a block lies, which may be the large zone for a small one. */
-static int zone_of(mend_world *world, const void *pointer)
+static int zone_of(mend_world *w, const void *pointer)
 {
-    return mend_heap_span_at(&world->pool->heap, (uint64_t)(uintptr_t)pointer)->zone;
+    return mend_heap_span_at(&w->pool->heap, (uint64_t)(uintptr_t)pointer)->zone;
 }
 
 MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
 {
-    mend_world world;
+    mend_world w;
     mend_test_random random;
     tally all = {0}, zones[2] = {{0}, {0}};
     struct {
@@ -84,14 +82,14 @@ MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
         uint64_t bytes;
         int zone;
     } slots[SLOTS] = {{0}};
-    mend_world_init(&world);
-    world.sim_config.memory_bytes = 256 * MEND_MIB;
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 256 * MEND_MIB;
+    ASSERT_TRUE(kit_open(&w));
     mend_test_random_init(&random, mend_test_seed());
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         uint64_t at = mend_test_random_below(&random, SLOTS);
         if (slots[at].pointer != NULL) {
-            EXPECT_RESULT(MEND_OK, mend_free(world.pool, slots[at].pointer, NULL));
+            kit_free(&w, slots[at].pointer, NULL);
             slots[at].pointer = NULL;
             take(&all, slots[at].bytes);
             take(&zones[slots[at].zone], slots[at].bytes);
@@ -100,57 +98,56 @@ MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
             uint64_t bytes =
                 1 + mend_test_random_below(&random, is_small ? SMALL_REQUEST : LARGEST);
             slots[at].bytes = bytes;
-            EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, bytes, NULL, &slots[at].pointer));
+            slots[at].pointer = kit_alloc(&w, bytes, NULL);
             add(&all, bytes);
-            slots[at].zone = zone_of(&world, slots[at].pointer);
+            slots[at].zone = zone_of(&w, slots[at].pointer);
             add(&zones[slots[at].zone], bytes);
         }
         if (mend_test_random_below(&random, 64) == 0) {
-            EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(world.pool));
+            EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(w.pool));
             forget_peaks(&all);
             forget_peaks(&zones[0]);
             forget_peaks(&zones[1]);
         }
-        mend_stats is = mend_world_stats(&world);
+        mend_stats is = mend_world_stats(&w);
         compare(&is, &all, &zones[0], &zones[1]);
     }
-    mend_world_check(&world);
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 /* What is reserved, by zone, and all that was ever taken. */
 MEND_TEST(pool_statistics, reserved_memory_lies_in_zones)
 {
-    mend_world world;
+    mend_world w;
     void *small;
     void *large;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 1000, NULL, &small));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &large));
-    mend_stats stats = mend_world_stats(&world);
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
+    small = kit_alloc(&w, 1000, NULL);
+    large = kit_alloc(&w, 3 * MEND_MIB, NULL);
+    mend_stats stats = mend_world_stats(&w);
     uint64_t large_bytes = stats.reserved_bytes - stats.small_reserved_bytes;
     EXPECT_U64_EQ(64 * MEND_MIB, stats.device_bytes);
     EXPECT_U64_EQ(256 * MEND_KIB, stats.small_reserved_bytes);
     EXPECT_U64_EQ(1, stats.small_chunks);
     EXPECT_U64_EQ(stats.reserved_bytes, stats.created_bytes);
     EXPECT_U64_EQ(stats.chunks, stats.peak_chunks);
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, large, NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, small, NULL));
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
-    mend_stats after = mend_world_stats(&world);
+    kit_free(&w, large, NULL);
+    kit_free(&w, small, NULL);
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
+    mend_stats after = mend_world_stats(&w);
     EXPECT_U64_EQ(0, after.reserved_bytes);
     EXPECT_U64_EQ(0, after.small_chunks);
     EXPECT_U64_EQ(stats.created_bytes, after.created_bytes);
     EXPECT_U64_EQ(stats.chunks, after.peak_chunks);
     EXPECT_U64_EQ(stats.small_reserved_bytes, after.peak_small_reserved_bytes);
     EXPECT_U64_EQ(large_bytes, after.peak_large_reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(world.pool));
-    after = mend_world_stats(&world);
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(w.pool));
+    after = mend_world_stats(&w);
     EXPECT_U64_EQ(0, after.peak_chunks);
     EXPECT_U64_EQ(0, after.peak_small_reserved_bytes);
     EXPECT_U64_EQ(0, after.peak_large_reserved_bytes);
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 /* A transaction that was undone leaves no trace in what was created. */
@@ -158,52 +155,42 @@ MEND_TEST(pool_statistics, what_was_undone_was_never_created)
 {
     static const char *const calls[] = {"map", "set_access"};
     for (int i = 0; i < 2; i++) {
-        mend_world world;
+        mend_world w;
         void *block = NULL;
-        mend_world_init(&world);
-        ASSERT_TRUE(mend_world_open(&world));
-        mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-        fault.call = calls[i];
-        fault.count = 1;
-        fault.status = MEND_DRIVER_UNKNOWN;
-        EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &block));
-        mend_stats stats = mend_world_stats(&world);
+        mend_world_init(&w);
+        ASSERT_TRUE(kit_open(&w));
+        kit_fail(&w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &block));
+        mend_stats stats = mend_world_stats(&w);
         EXPECT_U64_EQ(0, stats.created_bytes);
         EXPECT_U64_EQ(0, stats.chunks_created);
         EXPECT_U64_EQ(0, stats.chunks_released);
         EXPECT_U64_EQ(1, stats.driver_failures);
         EXPECT_U64_EQ(0, stats.out_of_memory); /* it was refused, not full */
-        mend_world_check(&world);
-        mend_world_close(&world);
+        kit_close(&w);
     }
 }
 
 /* A mapping waits for what is open on its stream; the flush that cannot record it goes on. */
 MEND_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
 {
-    mend_world world;
+    mend_world w;
     void *block;
     void *other;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &block));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, MEND_MIB, MEND_GIB, NULL, &block));
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&world).retired_bytes);
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "event_record";
-    fault.count = 1;
-    fault.status = MEND_DRIVER_UNKNOWN;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    uint64_t before = mend_world_stats(&world).driver_failures;
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &other));
-    EXPECT_U64_EQ(before + 1, mend_world_stats(&world).driver_failures);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&world).retired_bytes);
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, other, NULL));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
+    block = kit_alloc(&w, MEND_MIB, NULL);
+    kit_free(&w, block, NULL);
+    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, MEND_MIB, MEND_GIB, NULL, &block));
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
+    kit_fail(&w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
+    uint64_t before = mend_world_stats(&w).driver_failures;
+    other = kit_alloc(&w, MEND_MIB, NULL);
+    EXPECT_U64_EQ(before + 1, mend_world_stats(&w).driver_failures);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
+    kit_free(&w, block, NULL);
+    kit_free(&w, other, NULL);
+    kit_close(&w);
 }
 
 /* Each host allocation of a request fails in turn, that of the fences of its flush among them. */
@@ -212,28 +199,27 @@ MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
     enum { MOST_ALLOCATIONS = 6 };
     int served = 0;
     for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
-        mend_world world;
+        mend_world w;
         mend_unwatched_driver unwatched;
         void *block;
         void *other = NULL;
-        mend_world_init(&world);
-        ASSERT_TRUE(mend_world_open_device(&world));
-        mend_unwatched_driver_init(&unwatched, mend_sim_driver(world.sim));
-        ASSERT_TRUE(mend_world_open_pool(&world, &unwatched.table));
-        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &block));
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
-        EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, MEND_MIB, MEND_GIB, NULL, &block));
+        mend_world_init(&w);
+        ASSERT_TRUE(mend_world_open_device(&w));
+        mend_unwatched_driver_init(&unwatched, mend_sim_driver(w.sim));
+        ASSERT_TRUE(mend_world_open_pool(&w, &unwatched.table));
+        block = kit_alloc(&w, MEND_MIB, NULL);
+        kit_free(&w, block, NULL);
+        EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, MEND_MIB, MEND_GIB, NULL, &block));
         mend_test_fail_host_memory_after(after, 1);
         mend_test_watch_host_memory(true);
-        mend_result result = mend_alloc(world.pool, MEND_MIB, NULL, &other);
+        mend_result result = mend_alloc(w.pool, MEND_MIB, NULL, &other);
         mend_test_watch_host_memory(false);
         served += result == MEND_OK && mend_test_failed_host_allocations() > 0;
         mend_test_heal_host_memory();
-        EXPECT_U64_EQ(0, mend_world_stats(&world).driver_failures);
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, NULL));
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, other, NULL));
-        mend_world_check(&world);
-        mend_world_close(&world);
+        EXPECT_U64_EQ(0, mend_world_stats(&w).driver_failures);
+        kit_free(&w, block, NULL);
+        kit_free(&w, other, NULL);
+        kit_close(&w);
     }
     EXPECT_TRUE(served > 0); /* in spite of it */
 }

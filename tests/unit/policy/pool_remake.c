@@ -1,12 +1,10 @@
 /* While memory is tight: what making chunks of the right size must not cost. */
-#include "base/align.h"
 #include "tests/support/held.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 /* A pool that uses all of its 64 MiB, and two streams. */
 typedef struct tight_world {
-    mend_world world;
+    mend_world w;
     mend_stream first;
     mend_stream second;
     void *blocks[64];
@@ -16,34 +14,32 @@ typedef struct tight_world {
 static bool open_tight(tight_world *t, uint64_t chunk_bytes, int compact_when_full)
 {
     *t = (tight_world){.count = 0};
-    mend_world_init(&t->world);
-    t->world.pool_config.chunk_bytes = chunk_bytes;
-    t->world.pool_config.small_request_bytes = 4 * MEND_KIB;
-    t->world.pool_config.compact_when_full = compact_when_full;
-    return mend_world_open(&t->world) &&
-           mend_sim_stream_create(t->world.sim, &t->first) == MEND_OK &&
-           mend_sim_stream_create(t->world.sim, &t->second) == MEND_OK;
+    mend_world_init(&t->w);
+    t->w.pool_config.chunk_bytes = chunk_bytes;
+    t->w.pool_config.small_request_bytes = 4 * MEND_KIB;
+    t->w.pool_config.compact_when_full = compact_when_full;
+    return kit_open(&t->w) && mend_sim_stream_create(t->w.sim, &t->first) == MEND_OK &&
+           mend_sim_stream_create(t->w.sim, &t->second) == MEND_OK;
 }
 
 static void close_tight(tight_world *t)
 {
-    mend_world_check(&t->world);
-    mend_sim_stream_destroy(t->world.sim, t->first);
-    mend_sim_stream_destroy(t->world.sim, t->second);
-    mend_world_close(&t->world);
+    mend_world_check(&t->w);
+    mend_sim_stream_destroy(t->w.sim, t->first);
+    mend_sim_stream_destroy(t->w.sim, t->second);
+    kit_close(&t->w);
 }
 
 static void fill(tight_world *t, uint64_t size_bytes, int count)
 {
     for (; count > 0; count--) {
-        EXPECT_RESULT(MEND_OK,
-                      mend_alloc(t->world.pool, size_bytes, t->first, &t->blocks[t->count++]));
+        t->blocks[t->count++] = kit_alloc(&t->w, size_bytes, t->first);
     }
 }
 
 static void give(tight_world *t, int block)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(t->world.pool, t->blocks[block], t->first));
+    kit_free(&t->w, t->blocks[block], t->first);
 }
 
 MEND_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
@@ -56,9 +52,9 @@ MEND_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
     give(&t, 30);
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(t.world.pool, 3 * MEND_MIB + 64 * MEND_KIB, t.second, &pointer));
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&t.world).reserved_bytes);
-    EXPECT_U64_EQ(0, mend_world_stats(&t.world).chunks_remade);
+                  mend_alloc(t.w.pool, 3 * MEND_MIB + 64 * MEND_KIB, t.second, &pointer));
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&t.w).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&t.w).chunks_remade);
     close_tight(&t);
 }
 
@@ -73,8 +69,8 @@ MEND_TEST(pool_remake, the_chunk_that_is_remade_is_none_that_the_request_needs)
     give(&t, 3);
     give(&t, 9);
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 11 * MEND_MIB, t.second, &pointer));
-    mend_stats stats = mend_world_stats(&t.world);
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 11 * MEND_MIB, t.second, &pointer));
+    mend_stats stats = mend_world_stats(&t.w);
     EXPECT_U64_EQ(1, stats.chunks_remade);
     EXPECT_U64_EQ(0, stats.free_partial_bytes);
     EXPECT_U64_EQ(57 * MEND_MIB, stats.reserved_bytes); /* 8 were given back, and 1 was made */
@@ -87,11 +83,10 @@ MEND_TEST(pool_remake, a_chunk_that_brings_no_room_is_not_given_back)
     tight_world t;
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 0));
     fill(&t, MEND_MIB, 64);
-    ASSERT_RESULT(MEND_OK, mend_set_limit(t.world.pool, 32 * MEND_MIB));
+    ASSERT_RESULT(MEND_OK, mend_set_limit(t.w.pool, 32 * MEND_MIB));
     give(&t, 10);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.second, &pointer));
-    EXPECT_U64_EQ(0, mend_world_stats(&t.world).chunks_remade);
+    kit_alloc(&t.w, 512 * MEND_KIB, t.second);
+    EXPECT_U64_EQ(0, mend_world_stats(&t.w).chunks_remade);
     close_tight(&t);
 }
 
@@ -102,9 +97,8 @@ MEND_TEST(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk)
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 1));
     fill(&t, MEND_MIB, 64);
     give(&t, 10);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.second, &pointer));
-    EXPECT_U64_EQ(0, mend_world_stats(&t.world).chunks_remade);
+    kit_alloc(&t.w, 512 * MEND_KIB, t.second);
+    EXPECT_U64_EQ(0, mend_world_stats(&t.w).chunks_remade);
     close_tight(&t);
 }
 
@@ -119,26 +113,21 @@ MEND_TEST(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
     fill(&t, 888 * MEND_KIB, 1);
     void *before;
     void *base;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 8 * MEND_KIB, t.second, &before));
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 128 * MEND_KIB, t.first, &base));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 8 * MEND_KIB, t.second, &before));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 128 * MEND_KIB, t.first, &base));
     ASSERT_TRUE((char *)base == (char *)before + 8 * MEND_KIB);
-    mend_sim_work work = {.kind = MEND_SIM_WORK_WRITE,
-                          .address = (uint64_t)(uintptr_t)before,
-                          .size_bytes = 8 * MEND_KIB,
-                          .tag = 1,
-                          .finish_ns = 1000000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(t.world.sim, t.second, &work));
-    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, before, t.second));
-    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, base, t.first));
+    kit_launch(&t.w, t.second, MEND_SIM_WORK_WRITE, before, 8 * MEND_KIB, 1, 1000000);
+    kit_free(&t.w, before, t.second);
+    kit_free(&t.w, base, t.first);
     void *grown;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.first, &grown));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 512 * MEND_KIB, t.first, &grown));
     EXPECT_PTR_EQ(base, grown);
-    EXPECT_RESULT(MEND_OK, mend_free(t.world.pool, grown, t.first));
+    kit_free(&t.w, grown, t.first);
     void *again;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.first, &again));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 512 * MEND_KIB, t.first, &again));
     EXPECT_PTR_EQ(grown, again); /* memory freed in the order of the stream is ready for it */
-    EXPECT_U64_EQ(0, mend_world_stats(&t.world).stream_waits);
-    mend_sim_advance(t.world.sim, 2000000);
+    EXPECT_U64_EQ(0, mend_world_stats(&t.w).stream_waits);
+    mend_sim_advance(t.w.sim, 2000000);
     close_tight(&t);
 }
 
@@ -151,16 +140,15 @@ MEND_TEST(pool_remake, what_no_limit_allows_is_not_asked_for)
     void *pointer;
     give(&t, 10);
     for (int i = 0; i < 3; i++) {
-        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                      mend_alloc(t.world.pool, MEND_GIB, t.second, &pointer));
+        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(t.w.pool, MEND_GIB, t.second, &pointer));
     }
-    EXPECT_RESULT(MEND_OK, mend_alloc(t.world.pool, 512 * MEND_KIB, t.second, &pointer));
-    EXPECT_U64_EQ(1, mend_world_stats(&t.world).chunks_remade);
+    pointer = kit_alloc(&t.w, 512 * MEND_KIB, t.second);
+    EXPECT_U64_EQ(1, mend_world_stats(&t.w).chunks_remade);
     close_tight(&t);
 }
 
 typedef struct request {
-    mend_world *world;
+    mend_world *w;
     uint64_t size_bytes;
     mend_stream stream;
     mend_result result;
@@ -170,7 +158,7 @@ typedef struct request {
 static void allocate(void *argument)
 {
     request *r = argument;
-    r->result = mend_alloc(r->world->pool, r->size_bytes, r->stream, &r->pointer);
+    r->result = mend_alloc(r->w->pool, r->size_bytes, r->stream, &r->pointer);
 }
 
 /* Empty chunks are spared, but nobody waits for a busy driver because of that. */
@@ -182,13 +170,13 @@ MEND_TEST(pool_remake, while_another_makes_room_a_whole_chunk_is_broken_at_once)
     for (int i = 10; i < 20; i += 2) {
         give(&t, i);
     }
-    request slow = {&t.world, 2 * MEND_MIB, t.first, MEND_OK, NULL};
+    request slow = {&t.w, 2 * MEND_MIB, t.first, MEND_OK, NULL};
     mend_held held;
-    ASSERT_TRUE(mend_held_begin(&held, t.world.sim, 1, allocate, &slow));
-    request fast = {&t.world, 512 * MEND_KIB, t.first, MEND_OK, NULL};
+    ASSERT_TRUE(mend_held_begin(&held, t.w.sim, 1, allocate, &slow));
+    request fast = {&t.w, 512 * MEND_KIB, t.first, MEND_OK, NULL};
     allocate(&fast);
     EXPECT_RESULT(MEND_OK, fast.result);
-    EXPECT_U64_EQ(60, mend_world_stats(&t.world).live_blocks); /* the slow one has none yet */
+    EXPECT_U64_EQ(60, mend_world_stats(&t.w).live_blocks); /* the slow one has none yet */
     mend_held_end(&held);
     EXPECT_RESULT(MEND_OK, slow.result);
     close_tight(&t);

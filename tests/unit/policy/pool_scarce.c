@@ -1,8 +1,6 @@
 /* Where memory is scarce, bytes count: what is created, and where in an open page a block begins.
  */
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define PAGE (64 * MEND_KIB)
 
@@ -17,128 +15,124 @@ typedef struct growth {
     uint64_t chunks;
 } growth;
 
-static void *take(mend_world *world, uint64_t bytes)
+static void *take(mend_world *w, uint64_t bytes)
 {
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(world->pool, bytes, NULL, &pointer));
+    void *pointer = kit_alloc(w, bytes, NULL);
     return pointer;
 }
 
-static growth grow_by(mend_world *world, uint64_t bytes)
+static growth grow_by(mend_world *w, uint64_t bytes)
 {
-    mend_stats before = mend_world_stats(world);
-    take(world, bytes);
-    mend_stats after = mend_world_stats(world);
+    mend_stats before = mend_world_stats(w);
+    take(w, bytes);
+    mend_stats after = mend_world_stats(w);
     return (growth){after.reserved_bytes - before.reserved_bytes, after.chunks - before.chunks};
 }
 
-static void expect_growth(mend_world *world, uint64_t request_bytes, uint64_t bytes,
-                          uint64_t chunks)
+static void expect_growth(mend_world *w, uint64_t request_bytes, uint64_t bytes, uint64_t chunks)
 {
-    growth is = grow_by(world, request_bytes);
+    growth is = grow_by(w, request_bytes);
     EXPECT_U64_EQ(bytes, is.bytes);
     EXPECT_U64_EQ(chunks, is.chunks);
 }
 
 /* A world in which so much is reserved and live, and nothing free. */
-static bool open_with(mend_world *world, uint64_t live_bytes)
+static bool open_with(mend_world *w, uint64_t live_bytes)
 {
-    mend_world_init(world);
-    if (!mend_world_open(world)) {
+    mend_world_init(w);
+    if (!kit_open(w)) {
         return false;
     }
-    take(world, live_bytes);
+    take(w, live_bytes);
     return !mend_test_has_failed();
 }
 
-static void close_whole(mend_world *world)
+static void close_whole(mend_world *w)
 {
-    mend_world_check(world);
-    mend_world_close(world);
+    kit_close(w);
 }
 
 MEND_TEST(pool_scarce, ample_memory_is_shared_in_usual_chunks_below_half_of_one)
 {
-    mend_world world;
-    ASSERT_TRUE(open_with(&world, 1 * MEND_MIB));
-    expect_growth(&world, 512 * MEND_KIB - 1024, 1 * MEND_MIB, 1);
-    close_whole(&world);
+    mend_world w;
+    ASSERT_TRUE(open_with(&w, 1 * MEND_MIB));
+    expect_growth(&w, 512 * MEND_KIB - 1024, 1 * MEND_MIB, 1);
+    close_whole(&w);
 }
 
 MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_on)
 {
-    mend_world world;
-    ASSERT_TRUE(open_with(&world, MOST_OF_LOW_PRESSURE - 2 * MEND_MIB));
-    expect_growth(&world, 512 * MEND_KIB, 512 * MEND_KIB, 1);
-    expect_growth(&world, 1024 * MEND_KIB + 1024, 1088 * MEND_KIB, 2); /* no tail apart */
-    close_whole(&world);
+    mend_world w;
+    ASSERT_TRUE(open_with(&w, MOST_OF_LOW_PRESSURE - 2 * MEND_MIB));
+    expect_growth(&w, 512 * MEND_KIB, 512 * MEND_KIB, 1);
+    expect_growth(&w, 1024 * MEND_KIB + 1024, 1088 * MEND_KIB, 2); /* no tail apart */
+    close_whole(&w);
 }
 
 /* Several share a chunk of 128 MiB; what one request lacks is made in larger ones: fewer calls. */
 MEND_TEST(pool_scarce, on_a_large_device_ample_memory_is_made_in_chunks_of_256_mib)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.sim_config.memory_bytes = 128 * MEND_GIB;
-    world.sim_config.content = MEND_SIM_CONTENT_NONE;
-    world.pool_config.chunk_bytes = 0;
-    ASSERT_TRUE(mend_world_open(&world));
-    expect_growth(&world, 64 * MEND_MIB - PAGE, 128 * MEND_MIB, 1);
-    expect_growth(&world, 700 * MEND_MIB + PAGE, 636 * MEND_MIB,
-                  3); /* behind what the first left */
-    close_whole(&world);
+    mend_world w;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 128 * MEND_GIB;
+    w.sim_config.content = MEND_SIM_CONTENT_NONE;
+    w.pool_config.chunk_bytes = 0;
+    ASSERT_TRUE(kit_open(&w));
+    expect_growth(&w, 64 * MEND_MIB - PAGE, 128 * MEND_MIB, 1);
+    expect_growth(&w, 700 * MEND_MIB + PAGE, 636 * MEND_MIB, 3); /* behind what the first left */
+    close_whole(&w);
 }
 
 MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.pool_config.low_pressure_percent = 50;
-    ASSERT_TRUE(mend_world_open(&world));
-    take(&world, TENTH_OF_ALL);
-    expect_growth(&world, 3 * PAGE - 1024, 1 * MEND_MIB, 1);
-    close_whole(&world);
-    mend_world_init(&world);
-    world.pool_config.low_pressure_percent = 100;
-    ASSERT_TRUE(mend_world_open(&world));
-    expect_growth(&world, 24 * PAGE + 1024, 25 * PAGE, 3);
-    close_whole(&world);
+    mend_world w;
+    mend_world_init(&w);
+    w.pool_config.low_pressure_percent = 50;
+    ASSERT_TRUE(kit_open(&w));
+    take(&w, TENTH_OF_ALL);
+    expect_growth(&w, 3 * PAGE - 1024, 1 * MEND_MIB, 1);
+    close_whole(&w);
+    mend_world_init(&w);
+    w.pool_config.low_pressure_percent = 100;
+    ASSERT_TRUE(kit_open(&w));
+    expect_growth(&w, 24 * PAGE + 1024, 25 * PAGE, 3);
+    close_whole(&w);
 }
 
 MEND_TEST(pool_scarce, the_last_page_is_a_chunk_of_its_own)
 {
-    mend_world world;
-    ASSERT_TRUE(open_with(&world, TENTH_OF_ALL));
-    expect_growth(&world, 3 * PAGE - 1024, 3 * PAGE, 2);
-    close_whole(&world);
-    ASSERT_TRUE(open_with(&world, TENTH_OF_ALL));
-    expect_growth(&world, 24 * PAGE + 1024, 25 * PAGE, 3); /* a usual one, eight pages, and one */
-    close_whole(&world);
+    mend_world w;
+    ASSERT_TRUE(open_with(&w, TENTH_OF_ALL));
+    expect_growth(&w, 3 * PAGE - 1024, 3 * PAGE, 2);
+    close_whole(&w);
+    ASSERT_TRUE(open_with(&w, TENTH_OF_ALL));
+    expect_growth(&w, 24 * PAGE + 1024, 25 * PAGE, 3); /* a usual one, eight pages, and one */
+    close_whole(&w);
 }
 
 MEND_TEST(pool_scarce, whole_pages_have_no_tail)
 {
-    mend_world world;
-    ASSERT_TRUE(open_with(&world, TENTH_OF_ALL));
-    expect_growth(&world, 24 * PAGE, 24 * PAGE, 2);
-    expect_growth(&world, 3 * PAGE, 3 * PAGE, 1);
-    expect_growth(&world, PAGE - 1024, PAGE, 1);
-    close_whole(&world);
+    mend_world w;
+    ASSERT_TRUE(open_with(&w, TENTH_OF_ALL));
+    expect_growth(&w, 24 * PAGE, 24 * PAGE, 2);
+    expect_growth(&w, 3 * PAGE, 3 * PAGE, 1);
+    expect_growth(&w, PAGE - 1024, PAGE, 1);
+    close_whole(&w);
 }
 
 /* A page of 64 KiB would be next to nothing of 1 GiB: 256 KiB are the smallest that is created. */
 MEND_TEST(pool_scarce, pages_grow_with_the_limit)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.sim_config.memory_bytes = 1 * MEND_GIB;
-    world.pool_config.low_pressure_percent = 100;
-    ASSERT_TRUE(mend_world_open(&world));
-    expect_growth(&world, 3 * PAGE, 4 * PAGE, 1);
-    close_whole(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    expect_growth(&world, 13 * PAGE, 16 * PAGE, 2);
-    close_whole(&world);
+    mend_world w;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 1 * MEND_GIB;
+    w.pool_config.low_pressure_percent = 100;
+    ASSERT_TRUE(kit_open(&w));
+    expect_growth(&w, 3 * PAGE, 4 * PAGE, 1);
+    close_whole(&w);
+    ASSERT_TRUE(kit_open(&w));
+    expect_growth(&w, 13 * PAGE, 16 * PAGE, 2);
+    close_whole(&w);
 }
 
 /* ---- a block that closes a page -----------------------------------------------------------------
@@ -146,95 +140,95 @@ MEND_TEST(pool_scarce, pages_grow_with_the_limit)
 
 /* A scarce world with a block of `parts` sixteenths of a page behind ten pages: the rest of its
  * last page is open. */
-static bool open_page(mend_world *world, uint64_t parts, uint64_t *end)
+static bool open_page(mend_world *w, uint64_t parts, uint64_t *end)
 {
-    if (!open_with(world, TENTH_OF_ALL)) {
+    if (!open_with(w, TENTH_OF_ALL)) {
         return false;
     }
     uint64_t bytes = 10 * PAGE + PAGE_PARTS(parts);
-    *end = (uint64_t)(uintptr_t)take(world, bytes) + bytes;
+    *end = (uint64_t)(uintptr_t)take(w, bytes) + bytes;
     return !mend_test_has_failed();
 }
 
 /* Another open page in the same world: a block aligned to pages does not begin in one. */
-static uint64_t open_another(mend_world *world, uint64_t parts)
+static uint64_t open_another(mend_world *w, uint64_t parts)
 {
     uint64_t bytes = 20 * PAGE + PAGE_PARTS(parts);
     void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world->pool, bytes, PAGE, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w->pool, bytes, PAGE, NULL, &pointer));
     return (uint64_t)(uintptr_t)pointer + bytes;
 }
 
-static uint64_t address_of(mend_world *world, uint64_t bytes)
+static uint64_t address_of(mend_world *w, uint64_t bytes)
 {
-    return (uint64_t)(uintptr_t)take(world, bytes);
+    return (uint64_t)(uintptr_t)take(w, bytes);
 }
 
 MEND_TEST(pool_scarce, a_block_that_ends_with_a_page_begins_in_an_open_one)
 {
-    mend_world world;
+    mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&world, 8, &end));
-    mend_stats before = mend_world_stats(&world);
-    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&world, 3 * PAGE + PAGE_PARTS(5)));
-    mend_stats after = mend_world_stats(&world);
+    ASSERT_TRUE(open_page(&w, 8, &end));
+    mend_stats before = mend_world_stats(&w);
+    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
+    mend_stats after = mend_world_stats(&w);
     EXPECT_U64_EQ(3 * PAGE, after.reserved_bytes - before.reserved_bytes);
     EXPECT_U64_EQ(before.placed_by_extension + 1, after.placed_by_extension);
     EXPECT_U64_EQ(PAGE_PARTS(3), after.free_partial_bytes);
-    close_whole(&world);
+    close_whole(&w);
 }
 
 MEND_TEST(pool_scarce, small_blocks_use_the_gap)
 {
-    mend_world world;
+    mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&world, 8, &end));
-    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&world, 3 * PAGE + PAGE_PARTS(5)));
-    EXPECT_U64_EQ(end, address_of(&world, PAGE_PARTS(3)));
-    EXPECT_U64_EQ(0, mend_world_stats(&world).free_bytes);
-    close_whole(&world);
+    ASSERT_TRUE(open_page(&w, 8, &end));
+    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
+    EXPECT_U64_EQ(end, address_of(&w, PAGE_PARTS(3)));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).free_bytes);
+    close_whole(&w);
 }
 
 /* From a quarter of a page on it is too much: the block begins at once, and leaves a page open. */
 MEND_TEST(pool_scarce, a_gap_is_less_than_a_quarter_of_a_page)
 {
-    mend_world world;
+    mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&world, 8, &end));
-    EXPECT_U64_EQ(end, address_of(&world, 3 * PAGE + PAGE_PARTS(4)));
-    close_whole(&world);
+    ASSERT_TRUE(open_page(&w, 8, &end));
+    EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(4)));
+    close_whole(&w);
 }
 
 MEND_TEST(pool_scarce, the_smallest_gap_is_chosen)
 {
-    mend_world world;
+    mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&world, 8, &end));
-    EXPECT_TRUE(open_another(&world, 7) != end);
-    EXPECT_U64_EQ(end + PAGE_PARTS(1), address_of(&world, 3 * PAGE + PAGE_PARTS(7)));
-    close_whole(&world);
+    ASSERT_TRUE(open_page(&w, 8, &end));
+    EXPECT_TRUE(open_another(&w, 7) != end);
+    EXPECT_U64_EQ(end + PAGE_PARTS(1), address_of(&w, 3 * PAGE + PAGE_PARTS(7)));
+    close_whole(&w);
 }
 
 /* Where an alignment does not let a block begin behind the gap, it begins before. */
 MEND_TEST(pool_scarce, a_block_behind_a_gap_is_aligned)
 {
-    mend_world world;
+    mend_world w;
     uint64_t end;
     void *pointer;
-    ASSERT_TRUE(open_page(&world, 8, &end));
-    ASSERT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, 3 * PAGE + PAGE_PARTS(7), PAGE_PARTS(4),
-                                              NULL, &pointer));
+    ASSERT_TRUE(open_page(&w, 8, &end));
+    ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 3 * PAGE + PAGE_PARTS(7), PAGE_PARTS(4), NULL,
+                                              &pointer));
     EXPECT_U64_EQ(end, (uint64_t)(uintptr_t)pointer);
-    close_whole(&world);
+    close_whole(&w);
 }
 
 MEND_TEST(pool_scarce, while_memory_is_ample_no_gap_is_left)
 {
-    mend_world world;
+    mend_world w;
     uint64_t bytes = 10 * PAGE + PAGE_PARTS(8);
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    uint64_t end = address_of(&world, bytes) + bytes;
-    EXPECT_U64_EQ(end, address_of(&world, 3 * PAGE + PAGE_PARTS(5)));
-    close_whole(&world);
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
+    uint64_t end = address_of(&w, bytes) + bytes;
+    EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
+    close_whole(&w);
 }

@@ -1,8 +1,6 @@
 /* Where there is room, a little memory is created rather than chunks moved; and moves leave large
  * free runs in one piece. */
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 /* Chunks of 1 MiB, each under a block of its own. */
 enum { ROW = 50 };
@@ -11,20 +9,19 @@ enum { ROW = 50 };
 #define REQUEST_BYTES (MEND_MIB + MEND_MIB / 2)
 
 typedef struct rig {
-    mend_world world;
+    mend_world w;
     char *row[ROW];
 } rig;
 
 static void *allocate(rig *r, uint64_t size_bytes)
 {
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->world.pool, size_bytes, NULL, &pointer));
+    void *pointer = kit_alloc(&r->w, size_bytes, NULL);
     return pointer;
 }
 
 static void release(rig *r, void *pointer)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(r->world.pool, pointer, NULL));
+    kit_free(&r->w, pointer, NULL);
 }
 
 static void fill_row(rig *r, int count)
@@ -37,9 +34,9 @@ static void fill_row(rig *r, int count)
 
 static bool open_rig(rig *r, uint64_t memory_bytes)
 {
-    mend_world_init(&r->world);
-    r->world.sim_config.memory_bytes = memory_bytes;
-    if (!mend_world_open(&r->world)) {
+    mend_world_init(&r->w);
+    r->w.sim_config.memory_bytes = memory_bytes;
+    if (!kit_open(&r->w)) {
         return false;
     }
     fill_row(r, ROW);
@@ -48,8 +45,7 @@ static bool open_rig(rig *r, uint64_t memory_bytes)
 
 static void close_rig(rig *r)
 {
-    mend_world_check(&r->world);
-    mend_world_close(&r->world);
+    kit_close(&r->w);
 }
 
 /* What one request does. */
@@ -61,9 +57,9 @@ typedef struct effort {
 
 static effort effort_of(rig *r, uint64_t size_bytes)
 {
-    mend_stats before = mend_world_stats(&r->world);
+    mend_stats before = mend_world_stats(&r->w);
     allocate(r, size_bytes);
-    mend_stats after = mend_world_stats(&r->world);
+    mend_stats after = mend_world_stats(&r->w);
     return (effort){after.reserved_bytes - before.reserved_bytes,
                     after.chunks_moved - before.chunks_moved,
                     after.moves_avoided - before.moves_avoided};
@@ -104,9 +100,9 @@ MEND_TEST(pool_spare, a_request_that_fails_makes_nothing_cheaper)
     void *pointer;
     ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
     free_apart(&r, 1, 4);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.world.pool, MEND_GIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.w.pool, MEND_GIB, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(r.world.pool, UINT64_C(1) << 60, NULL, &pointer));
+                  mend_alloc(r.w.pool, UINT64_C(1) << 60, NULL, &pointer));
     expect_effort(&r, REQUEST_BYTES, creates_all);
     expect_effort(&r, REQUEST_BYTES, moves_two);
     close_rig(&r);
@@ -153,7 +149,7 @@ MEND_TEST(pool_spare, without_memory_on_the_device_chunks_are_moved)
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "create";
     fault.count = 1;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.world.sim, &fault));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(r.w.sim, &fault));
     expect_effort(&r, REQUEST_BYTES, moves_two);
     expect_effort(&r, REQUEST_BYTES, (effort){.moved = 1}); /* behind what the other left */
     close_rig(&r);
@@ -166,7 +162,7 @@ MEND_TEST(pool_spare, what_lived_before_a_trim_lets_nothing_be_created)
     for (int i = 0; i < ROW; i++) {
         release(&r, r.row[i]);
     }
-    EXPECT_RESULT(MEND_OK, mend_trim(r.world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
     fill_row(&r, 10);
     free_apart(&r, 1, 3);
     expect_effort(&r, REQUEST_BYTES, moves_two);

@@ -291,11 +291,7 @@ typedef struct refusal {
 
 static void plant(full_program *f, const refusal *told, uint64_t count)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = told->call;
-    fault.status = told->status;
-    fault.count = count;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(f->w.sim, &fault));
+    kit_fail(&f->w, told->call, 0, count, told->status);
 }
 
 /* Once: the request finds another way. */

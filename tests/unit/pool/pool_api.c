@@ -1,14 +1,12 @@
 /* The public calls on one stream: what they answer, and every misuse by its own error. */
 #include <string.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
-static bool open_world(mend_world *world)
+static bool open_world(mend_world *w)
 {
-    mend_world_init(world);
-    return mend_world_open(world);
+    mend_world_init(w);
+    return kit_open(w);
 }
 
 static void *at(void *pointer, int64_t offset)
@@ -27,10 +25,10 @@ static void expect_message(const char *part)
 
 MEND_TEST(pool_api, create_refuses_bad_configs)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
-    mend_pool_config config = world.pool_config;
-    mend_pool *pool = world.pool;
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
+    mend_pool_config config = w.pool_config;
+    mend_pool *pool = w.pool;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, NULL));
     config.struct_size = 0;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
@@ -46,257 +44,243 @@ MEND_TEST(pool_api, create_refuses_bad_configs)
     config.device = 0;
     config.allow_stream_waits = 2;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
-    EXPECT_PTR_EQ(world.pool, pool);
-    mend_world_close(&world);
+    EXPECT_PTR_EQ(w.pool, pool);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, a_pool_takes_no_memory_before_it_is_asked)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
-    EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
-    EXPECT_U64_EQ(0, mend_world_ledger(&world).chunks);
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&world).limit_bytes);
-    mend_world_close(&world);
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_ledger(&w).chunks);
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, alloc_rounds_to_the_granule_and_counts)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     void *first;
     void *second;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 1, NULL, &first));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 513, NULL, &second));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 1, NULL, &first));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 513, NULL, &second));
     EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)first % 512);
-    mend_stats stats = mend_world_stats(&world);
+    mend_stats stats = mend_world_stats(&w);
     EXPECT_U64_EQ(512 + 1024, stats.live_bytes);
     EXPECT_U64_EQ(514, stats.requested_bytes);
     EXPECT_U64_EQ(2, stats.live_blocks);
     EXPECT_U64_EQ(2, stats.allocations);
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    ASSERT_RESULT(MEND_OK, mend_get_block_info(world.pool, at(second, 1023), &info));
+    ASSERT_RESULT(MEND_OK, mend_get_block_info(w.pool, at(second, 1023), &info));
     EXPECT_PTR_EQ(second, info.base);
     EXPECT_U64_EQ(513, info.requested_bytes);
     EXPECT_U64_EQ(1024, info.usable_bytes);
-    EXPECT_PTR_EQ(world.pool, info.pool);
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, first, NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, second, NULL));
-    stats = mend_world_stats(&world);
+    EXPECT_PTR_EQ(w.pool, info.pool);
+    kit_free(&w, first, NULL);
+    kit_free(&w, second, NULL);
+    stats = mend_world_stats(&w);
     EXPECT_U64_EQ(0, stats.live_bytes);
     EXPECT_U64_EQ(1536, stats.peak_live_bytes);
-    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(world.pool));
-    EXPECT_U64_EQ(0, mend_world_stats(&world).peak_live_bytes);
-    mend_world_close(&world);
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(w.pool));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).peak_live_bytes);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, alignments_are_kept)
 {
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     void *kept[20];
     for (int shift = 0; shift < 20; shift++) {
         uint64_t alignment = UINT64_C(1) << (shift + 2);
-        ASSERT_RESULT(MEND_OK, mend_alloc_aligned(world.pool, 700, alignment, NULL, &kept[shift]));
+        ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 700, alignment, NULL, &kept[shift]));
         EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)kept[shift] % alignment);
     }
     void *pointer;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_aligned(world.pool, 700, 3, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_aligned(world.pool, 700, 0, NULL, &pointer));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc_aligned(w.pool, 700, 3, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc_aligned(w.pool, 700, 0, NULL, &pointer));
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, absurd_sizes_are_refused)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
-    void *pointer = &world;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(world.pool, 0, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(world.pool, UINT64_MAX, NULL, &pointer));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
+    void *pointer = &w;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(w.pool, 0, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(w.pool, UINT64_MAX, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(NULL, 512, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(world.pool, 512, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(w.pool, 512, NULL, NULL));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc(world.pool, 512, MEND_EVERY_STREAM, &pointer));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(world.pool, UINT64_C(1) << 60, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 65 * MEND_MIB, NULL, &pointer));
+                  mend_alloc(w.pool, 512, MEND_EVERY_STREAM, &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, UINT64_C(1) << 60, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 65 * MEND_MIB, NULL, &pointer));
     expect_message("The limit is 64.00 MiB");
-    EXPECT_PTR_EQ(&world, pointer);
-    EXPECT_U64_EQ(2, mend_world_stats(&world).out_of_memory);
-    EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
-    mend_world_close(&world);
+    EXPECT_PTR_EQ(&w, pointer);
+    EXPECT_U64_EQ(2, mend_world_stats(&w).out_of_memory);
+    EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, wrong_pointers_have_their_own_errors)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     void *pointer;
     int on_the_stack;
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, NULL, NULL));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_free(world.pool, &on_the_stack, NULL));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 5000, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER, mend_free(world.pool, at(pointer, 512), NULL));
+    kit_free(&w, NULL, NULL);
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_free(w.pool, &on_the_stack, NULL));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 5000, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER, mend_free(w.pool, at(pointer, 512), NULL));
     expect_message("512 bytes inside");
-    EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER,
-                  mend_record_stream(world.pool, at(pointer, 1), NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, pointer, NULL));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(world.pool, pointer, NULL));
+    EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER, mend_record_stream(w.pool, at(pointer, 1), NULL));
+    kit_free(&w, pointer, NULL);
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(w.pool, pointer, NULL));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(world.pool, pointer, &info));
-    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
-                  mend_get_block_info(world.pool, &on_the_stack, &info));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(w.pool, pointer, &info));
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_get_block_info(w.pool, &on_the_stack, &info));
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, free_chunks_join_into_any_request)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     /* Every other block of one chunk each is freed: 30 MiB lie free, and no hole is above 1 MiB. */
     void *blocks[60];
     for (int i = 0; i < 60; i++) {
-        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, NULL, &blocks[i]));
+        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, MEND_MIB, NULL, &blocks[i]));
     }
     for (int i = 0; i < 60; i += 2) {
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+        kit_free(&w, blocks[i], NULL);
     }
     void *large;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 34 * MEND_MIB, NULL, &large));
-    mend_stats stats = mend_world_stats(&world);
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 34 * MEND_MIB, NULL, &large));
+    mend_stats stats = mend_world_stats(&w);
     EXPECT_U64_EQ(64 * MEND_MIB, stats.reserved_bytes);
     EXPECT_U64_EQ(0, stats.free_bytes);
     EXPECT_TRUE(stats.chunks_moved >= 29);
-    mend_world_check(&world);
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, steady_state_calls_no_driver)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     uint64_t calls_after_first_round = 0;
     for (int round = 0; round < 4; round++) {
         void *blocks[8];
         for (int i = 0; i < 8; i++) {
-            ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, (uint64_t)(i + 1) * 300 * MEND_KIB, NULL,
-                                              &blocks[i]));
+            ASSERT_RESULT(MEND_OK,
+                          mend_alloc(w.pool, (uint64_t)(i + 1) * 300 * MEND_KIB, NULL, &blocks[i]));
         }
         for (int i = 0; i < 8; i++) {
-            EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[i], NULL));
+            kit_free(&w, blocks[i], NULL);
         }
-        uint64_t calls = mend_sim_call_count(world.sim);
+        uint64_t calls = mend_sim_call_count(w.sim);
         calls_after_first_round = round == 0 ? calls : calls_after_first_round;
         EXPECT_U64_EQ(calls_after_first_round, calls);
     }
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, trim_gives_back_what_is_idle)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     void *kept;
     void *freed;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, NULL, &kept));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 9 * MEND_MIB, NULL, &freed));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, NULL, &kept));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 9 * MEND_MIB, NULL, &freed));
     mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
                           .address = (uint64_t)(uintptr_t)freed,
                           .size_bytes = 9 * MEND_MIB,
                           .finish_ns = 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, NULL, &work));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, freed, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, NULL, &work));
+    kit_free(&w, freed, NULL);
     uint64_t released = 77;
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
     EXPECT_U64_EQ(0, released); /* still in flight: nothing is unmapped under running work */
-    EXPECT_U64_EQ(0, mend_world_ledger(&world).host_syncs);
-    mend_sim_advance(world.sim, 1000);
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 5 * MEND_MIB, &released));
+    EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
+    mend_sim_advance(w.sim, 1000);
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 5 * MEND_MIB, &released));
     EXPECT_U64_EQ(6 * MEND_MIB, released);
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
-    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_ledger(&world).chunk_bytes);
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
+    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_ledger(&w).chunk_bytes);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, a_lower_limit_trims_and_refuses_growth)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     void *kept;
     void *freed;
     void *more;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 4 * MEND_MIB, NULL, &kept));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &freed));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, freed, NULL));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 6 * MEND_MIB));
-    EXPECT_U64_EQ(6 * MEND_MIB, mend_world_stats(&world).reserved_bytes);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(world.pool, 2 * MEND_MIB + 512, NULL, &more));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, NULL, &more));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 0));
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&world).limit_bytes);
-    mend_world_check(&world);
-    mend_world_close(&world);
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 4 * MEND_MIB, NULL, &kept));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &freed));
+    kit_free(&w, freed, NULL);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 6 * MEND_MIB));
+    EXPECT_U64_EQ(6 * MEND_MIB, mend_world_stats(&w).reserved_bytes);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 2 * MEND_MIB + 512, NULL, &more));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, NULL, &more));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 0));
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, memory_taken_by_another_process_is_an_error_and_no_more)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
-    mend_sim_set_foreign_bytes(world.sim, 0, 60 * MEND_MIB);
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
+    mend_sim_set_foreign_bytes(w.sim, 0, 60 * MEND_MIB);
     void *pointer;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &pointer));
-    mend_world_check(&world);
-    mend_sim_set_foreign_bytes(world.sim, 0, 0);
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &pointer));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &pointer));
+    mend_world_check(&w);
+    mend_sim_set_foreign_bytes(w.sim, 0, 0);
+    pointer = kit_alloc(&w, 8 * MEND_MIB, NULL);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 8 * MEND_MIB, NULL, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &pointer));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "create";
     fault.status = 700;
     fault.sticky = 1;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(world.pool, 9 * MEND_MIB, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(world.pool, 512, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_free(world.pool, pointer, NULL));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(world.pool));
-    mend_sim_destroy(world.sim);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(w.pool, 9 * MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(w.pool, 512, NULL, &pointer));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_free(w.pool, pointer, NULL));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(w.pool));
+    mend_sim_destroy(w.sim);
 }
 
 MEND_TEST(pool_api, a_hopeless_request_waits_for_nothing)
 {
-    mend_world world;
-    ASSERT_TRUE(open_world(&world));
+    mend_world w;
+    ASSERT_TRUE(open_world(&w));
     mend_stream streams[2];
     void *blocks[2];
     for (int i = 0; i < 2; i++) {
-        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &streams[i]));
-        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, MEND_MIB, streams[i], &blocks[i]));
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &streams[i]));
+        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, MEND_MIB, streams[i], &blocks[i]));
     }
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[0], streams[0]));
+    kit_free(&w, blocks[0], streams[0]);
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(world.pool, 64 * MEND_MIB, streams[1], &pointer));
+                  mend_alloc(w.pool, 64 * MEND_MIB, streams[1], &pointer));
     expect_message("Free memory: only that would help.");
-    EXPECT_U64_EQ(0, mend_world_stats(&world).host_waits);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 2 * MEND_MIB));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(world.pool, 2 * MEND_MIB, streams[1], &pointer));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 2 * MEND_MIB));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 2 * MEND_MIB, streams[1], &pointer));
     expect_message("Raise the limit to 3.00 MiB or more, or free memory.");
-    mend_world_check(&world);
-    mend_world_close(&world);
+    kit_close(&w);
 }

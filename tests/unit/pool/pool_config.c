@@ -7,10 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "pool/pool.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 /* The environment as it was is put back by restore_environment. */
 static char *set_environment(const char *text)
@@ -33,21 +31,19 @@ static void restore_environment(char *saved)
 
 MEND_TEST(pool_config, the_environment_fills_what_the_program_left_open)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.pool_config.chunk_bytes = 0;
+    mend_world w;
+    mend_world_init(&w);
+    w.pool_config.chunk_bytes = 0;
     char *saved = set_environment("limit:5MiB,chunk:2MiB,small_chunk:1MiB,stream_waits:off");
-    ASSERT_TRUE(mend_world_open(&world));
+    ASSERT_TRUE(kit_open(&w));
     restore_environment(saved);
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&world).limit_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, world.pool->heap.config.chunk_bytes);
-    EXPECT_U64_EQ(256 * MEND_KIB, world.pool->heap.config.small_chunk_bytes); /* the program's */
-    EXPECT_FALSE(world.pool->heap.config.allow_stream_waits);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 5 * MEND_MIB, NULL, &pointer));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 512, NULL, &pointer));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&w).limit_bytes);
+    EXPECT_U64_EQ(2 * MEND_MIB, w.pool->heap.config.chunk_bytes);
+    EXPECT_U64_EQ(256 * MEND_KIB, w.pool->heap.config.small_chunk_bytes); /* the program's */
+    EXPECT_FALSE(w.pool->heap.config.allow_stream_waits);
+    void *pointer = kit_alloc(&w, 5 * MEND_MIB, NULL);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
+    kit_close(&w);
 }
 
 MEND_TEST(pool_config, a_bad_environment_is_refused_in_words)
@@ -56,21 +52,21 @@ MEND_TEST(pool_config, a_bad_environment_is_refused_in_words)
         const char *text;
         const char *words;
     } rows[] = {{"limit:5MB", "5MB"}, {"lmit:5MiB", "lmit"}, {"audit:3", "audit"}, {",", ""}};
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_pool *pool = NULL;
         mend_error error = MEND_ERROR_INIT;
         char *saved = set_environment(rows[i].text);
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&world.pool_config, &pool));
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&w.pool_config, &pool));
         restore_environment(saved);
         EXPECT_PTR_EQ(NULL, pool);
         EXPECT_RESULT(MEND_OK, mend_last_error(&error));
         EXPECT_TRUE(strstr(error.message, "MEND_CONF") != NULL);
         EXPECT_TRUE(strstr(error.message, rows[i].words) != NULL);
     }
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 static uint64_t limit_of_pool(const mend_pool_config *config)
@@ -95,11 +91,11 @@ static void expect_no_pool(const mend_pool_config *config, const char *words)
 
 MEND_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
 {
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world)); /* a device of 64 MiB */
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w)); /* a device of 64 MiB */
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = mend_sim_driver(world.sim);
+    config.driver = mend_sim_driver(w.sim);
     config.limit_percent = 25;
     EXPECT_U64_EQ(16 * MEND_MIB, limit_of_pool(&config));
     config.limit_percent = 99;
@@ -118,17 +114,17 @@ MEND_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
     config.limit_percent = 50;
     config.limit_bytes = MEND_MIB;
     expect_no_pool(&config, "both set");
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_config, a_limit_below_a_page_is_refused)
 {
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    config.driver = mend_sim_driver(world.sim);
-    uint64_t page_bytes = world.sim_config.page_bytes;
+    config.driver = mend_sim_driver(w.sim);
+    uint64_t page_bytes = w.sim_config.page_bytes;
     config.limit_bytes = page_bytes;
     EXPECT_U64_EQ(page_bytes, limit_of_pool(&config));
     config.limit_bytes = page_bytes - 1;
@@ -137,69 +133,67 @@ MEND_TEST(pool_config, a_limit_below_a_page_is_refused)
     char *saved = set_environment("limit:1");
     expect_no_pool(&config, "a limit of 1 bytes is less than a page");
     restore_environment(saved);
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
 {
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     void *live;
     void *freed;
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &live));
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 2 * MEND_MIB, NULL, &freed));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, freed, NULL));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 1));
-    EXPECT_U64_EQ(1, mend_world_stats(&world).limit_bytes);
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&world).reserved_bytes);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 512, NULL, &pointer));
-    mend_world_check(&world);
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &live));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, NULL, &freed));
+    kit_free(&w, freed, NULL);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 1));
+    EXPECT_U64_EQ(1, mend_world_stats(&w).limit_bytes);
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&w).reserved_bytes);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
+    mend_world_check(&w);
     /* What is freed is used again, though it is above the limit. */
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, live, NULL));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &live));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, live, NULL));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 1));
-    EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 4 * MEND_MIB));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 4 * MEND_MIB, NULL, &live));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(world.pool, 512, NULL, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 0));
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&world).limit_bytes);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, UINT64_MAX));
-    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&world).limit_bytes);
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, NULL, &pointer));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    kit_free(&w, live, NULL);
+    live = kit_alloc(&w, 3 * MEND_MIB, NULL);
+    kit_free(&w, live, NULL);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 1));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 4 * MEND_MIB));
+    live = kit_alloc(&w, 4 * MEND_MIB, NULL);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 0));
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, UINT64_MAX));
+    EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
+    pointer = kit_alloc(&w, 512, NULL);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_config, trim_keeps_what_it_is_told_to)
 {
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     void *pointer;
     uint64_t released = 7;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 6 * MEND_MIB, NULL, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, &released));
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 6 * MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
     EXPECT_U64_EQ(0, released); /* live */
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, pointer, NULL));
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, &released));
+    kit_free(&w, pointer, NULL);
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, &released));
     EXPECT_U64_EQ(0, released);
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 4 * MEND_MIB, &released));
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 4 * MEND_MIB, &released));
     EXPECT_U64_EQ(2 * MEND_MIB, released);
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 3 * MEND_MIB + 1, &released));
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 3 * MEND_MIB + 1, &released));
     EXPECT_U64_EQ(MEND_MIB, released); /* at most so much stays */
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 0, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&world).reserved_bytes);
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
+    kit_close(&w);
 }
 
 /* Another thread sets the limit while this one is inside the call that creates its chunk. */
 typedef struct crossing {
-    mend_world world;
+    mend_world w;
     pthread_t thread;
     sem_t begun;
     bool has_begun;
@@ -209,7 +203,7 @@ static void *lower_the_limit(void *argument)
 {
     crossing *c = argument;
     sem_post(&c->begun);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(c->world.pool, 2 * MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(c->w.pool, 2 * MEND_MIB));
     return NULL;
 }
 
@@ -226,19 +220,17 @@ static void cross(void *context, const char *call, int is_after)
 MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
 {
     crossing c = {.has_begun = false};
-    mend_world_init(&c.world);
+    mend_world_init(&c.w);
     sem_init(&c.begun, 0, 0);
-    ASSERT_TRUE(mend_world_open(&c.world));
-    mend_sim_set_call_observer(c.world.sim, cross, &c);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, mend_alloc(c.world.pool, 3 * MEND_MIB, NULL, &pointer));
+    ASSERT_TRUE(kit_open(&c.w));
+    mend_sim_set_call_observer(c.w.sim, cross, &c);
+    void *pointer = kit_alloc(&c.w, 3 * MEND_MIB, NULL);
     ASSERT_TRUE(c.has_begun);
     pthread_join(c.thread, NULL);
-    mend_sim_set_call_observer(c.world.sim, NULL, NULL);
-    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&c.world).reserved_bytes);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(c.world.pool, MEND_MIB, NULL, &pointer));
-    mend_world_check(&c.world);
-    mend_world_close(&c.world);
+    mend_sim_set_call_observer(c.w.sim, NULL, NULL);
+    EXPECT_U64_EQ(3 * MEND_MIB, mend_world_stats(&c.w).reserved_bytes);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(c.w.pool, MEND_MIB, NULL, &pointer));
+    kit_close(&c.w);
     sem_destroy(&c.begun);
 }
 
@@ -247,12 +239,12 @@ MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
 
 MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
 {
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
-    mend_heap *heap = &world.pool->heap;
+    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
+    mend_heap *heap = &w.pool->heap;
     uint64_t *const figures[] = {&heap->counters.live_bytes,
                                  &heap->counters.zone[MEND_ZONE_SMALL].frees,
                                  &heap->counters.zone[MEND_ZONE_LARGE].live_bytes,
@@ -263,63 +255,61 @@ MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
                                  &heap->zones[MEND_ZONE_LARGE].free_bytes};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
         mend_error error = MEND_ERROR_INIT;
-        EXPECT_RESULT(MEND_OK, mend_audit(world.pool));
+        EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
         *figures[i] += 512;
-        EXPECT_RESULT(MEND_ERROR_INVARIANT, mend_audit(world.pool));
+        EXPECT_RESULT(MEND_ERROR_INVARIANT, mend_audit(w.pool));
         *figures[i] -= 512;
         EXPECT_RESULT(MEND_OK, mend_last_error(&error));
         EXPECT_RESULT(MEND_ERROR_INVARIANT, error.result);
         EXPECT_TRUE(error.message[0] != '\0');
     }
-    mend_world_check(&world);
-    mend_world_close(&world);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_config, a_program_runs_under_the_audit)
 {
     for (int level = 1; level <= 2; level++) {
-        mend_world world;
-        mend_world_init(&world);
-        world.sim_config.memory_bytes = 8 * MEND_MIB;
-        world.pool_config.audit_level = level;
-        ASSERT_TRUE(mend_world_open(&world));
+        mend_world w;
+        mend_world_init(&w);
+        w.sim_config.memory_bytes = 8 * MEND_MIB;
+        w.pool_config.audit_level = level;
+        ASSERT_TRUE(kit_open(&w));
         mend_test_random random;
         mend_test_random_init(&random, mend_test_seed());
         void *blocks[16] = {NULL};
         for (int i = 0; i < 400; i++) {
             void **block = &blocks[mend_test_random_below(&random, 16)];
-            EXPECT_RESULT(MEND_OK, mend_free(world.pool, *block, NULL));
+            kit_free(&w, *block, NULL);
             *block = NULL;
             uint64_t size_bytes = 1 + mend_test_random_below(&random, 2 * MEND_MIB);
-            mend_result result = mend_alloc(world.pool, size_bytes, NULL, block);
+            mend_result result = mend_alloc(w.pool, size_bytes, NULL, block);
             EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
             if (i % 50 == 0) {
-                EXPECT_RESULT(MEND_OK, mend_trim(world.pool, 4 * MEND_MIB, NULL));
+                EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 4 * MEND_MIB, NULL));
             }
         }
-        mend_world_check(&world);
-        mend_world_close(&world);
+        kit_close(&w);
     }
 }
 
 /* Whose memory is the host's: half of it is in use when the pool is created. */
 static uint64_t limit_on_a_shared_device(uint64_t limit_bytes, bool later)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.sim_config.is_integrated = 1;
-    world.pool_config.limit_bytes = later ? 0 : limit_bytes;
-    if (!mend_world_open_device(&world)) {
+    mend_world w;
+    mend_world_init(&w);
+    w.sim_config.is_integrated = 1;
+    w.pool_config.limit_bytes = later ? 0 : limit_bytes;
+    if (!mend_world_open_device(&w)) {
         return 0;
     }
-    mend_sim_set_foreign_bytes(world.sim, 0, 24 * MEND_MIB);
-    EXPECT_TRUE(mend_world_open_pool(&world, mend_sim_driver(world.sim)));
+    mend_sim_set_foreign_bytes(w.sim, 0, 24 * MEND_MIB);
+    EXPECT_TRUE(mend_world_open_pool(&w, mend_sim_driver(w.sim)));
     if (later) {
-        EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, 8 * MEND_MIB));
-        EXPECT_RESULT(MEND_OK, mend_set_limit(world.pool, limit_bytes));
+        EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 8 * MEND_MIB));
+        EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, limit_bytes));
     }
-    uint64_t bytes = mend_world_stats(&world).limit_bytes;
-    mend_world_close(&world);
+    uint64_t bytes = mend_world_stats(&w).limit_bytes;
+    kit_close(&w);
     return bytes;
 }
 
@@ -333,21 +323,21 @@ MEND_TEST(pool_config, a_pool_on_memory_of_the_host_leaves_a_tenth_of_what_is_fr
 
 MEND_TEST(pool_config, a_pool_on_memory_of_the_host_needs_to_know_what_is_free)
 {
-    mend_world world;
+    mend_world w;
     mend_pool *pool = NULL;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.call = "memory_info";
     fault.status = MEND_DRIVER_UNKNOWN;
-    mend_world_init(&world);
-    world.sim_config.is_integrated = 1;
-    ASSERT_TRUE(mend_world_open_device(&world));
-    world.pool_config.driver = mend_sim_driver(world.sim);
+    mend_world_init(&w);
+    w.sim_config.is_integrated = 1;
+    ASSERT_TRUE(mend_world_open_device(&w));
+    w.pool_config.driver = mend_sim_driver(w.sim);
     fault.count = UINT64_MAX;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_create(&world.pool_config, &pool));
-    EXPECT_U64_EQ(0, mend_world_ledger(&world).contexts_open);
-    world.pool_config.limit_bytes = 8 * MEND_MIB; /* nobody needs to know */
-    EXPECT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &pool));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_create(&w.pool_config, &pool));
+    EXPECT_U64_EQ(0, mend_world_ledger(&w).contexts_open);
+    w.pool_config.limit_bytes = 8 * MEND_MIB; /* nobody needs to know */
+    EXPECT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &pool));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
-    mend_sim_destroy(world.sim);
+    mend_sim_destroy(w.sim);
 }

@@ -32,10 +32,7 @@ static void check_group(mend_world *w, mend_group *group)
 
 static mend_result fail_at(mend_world *w, mend_group *group, mend_stream stream, uint64_t position)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.status = 999;
-    fault.after_calls = position;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w->sim, &fault));
+    kit_fail(w, NULL, position, 0, 999);
     uint64_t before = mend_sim_call_count(w->sim);
     mend_result result = mend_group_release(group, stream);
     if (mend_sim_call_count(w->sim) - before <= position) {
@@ -99,8 +96,7 @@ MEND_TEST(pool_group_calls, a_release_without_host_memory_changes_nothing)
     }
     EXPECT_TRUE(failed > 1);
     EXPECT_TRUE(kit_alloc(&w, block_bytes, w.streams[2]) != NULL);
-    mend_world_check(&w);
-    mend_world_close(&w);
+    kit_close(&w);
 }
 
 /* The number of the block's group, told by who may use its memory again: 1 MiB blocks, one chunk

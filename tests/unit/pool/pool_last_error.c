@@ -22,14 +22,9 @@ static void expect_error_from_before(void)
     EXPECT_STR_EQ("an error from before", error.message);
 }
 
-static void fail(mend_world *world, const char *call, uint64_t after_calls, uint64_t count)
+static void fail(mend_world *w, const char *call, uint64_t after_calls, uint64_t count)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = call;
-    fault.after_calls = after_calls;
-    fault.count = count;
-    fault.status = MEND_DRIVER_UNKNOWN;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world->sim, &fault));
+    kit_fail(w, call, after_calls, count, MEND_DRIVER_UNKNOWN);
 }
 
 MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
@@ -54,79 +49,76 @@ MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
 
 /* One chunk of eight blocks, of which the second and the sixth live; a compaction that cannot map
  * them again. */
-static void leave_unmapped(mend_world *world, void *blocks[8])
+static void leave_unmapped(mend_world *w, void *blocks[8])
 {
-    void *all;
-    EXPECT_RESULT(MEND_OK, mend_alloc(world->pool, MEND_MIB, NULL, &all));
-    EXPECT_RESULT(MEND_OK, mend_free(world->pool, all, NULL));
+    void *all = kit_alloc(w, MEND_MIB, NULL);
+    kit_free(w, all, NULL);
     for (int i = 0; i < 8; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(world->pool, MEND_MIB / 8, NULL, &blocks[i]));
+        blocks[i] = kit_alloc(w, MEND_MIB / 8, NULL);
     }
     for (int i = 0; i < 8; i++) {
         if (i != 1 && i != 5) {
-            EXPECT_RESULT(MEND_OK, mend_free(world->pool, blocks[i], NULL));
+            kit_free(w, blocks[i], NULL);
         }
     }
-    fail(world, "map", 2, UINT64_MAX); /* the scratch mappings go well */
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(world->pool, NULL, NULL));
-    EXPECT_U64_EQ(2, mend_world_stats(world).unmapped_blocks);
+    fail(w, "map", 2, UINT64_MAX); /* the scratch mappings go well */
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(w->pool, NULL, NULL));
+    EXPECT_U64_EQ(2, mend_world_stats(w).unmapped_blocks);
 }
 
 MEND_TEST(pool_last_error, a_trim_that_cannot_map_again_leaves_it)
 {
-    mend_world world;
+    mend_world w;
     void *blocks[8];
-    mend_world_init(&world);
-    world.sim_config.memory_bytes = 8 * MEND_MIB;
-    ASSERT_TRUE(mend_world_open(&world));
-    leave_unmapped(&world, blocks);
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 8 * MEND_MIB;
+    ASSERT_TRUE(kit_open(&w));
+    leave_unmapped(&w, blocks);
     leave_error();
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, NULL));
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
     expect_error_from_before();
-    EXPECT_U64_EQ(2, mend_world_stats(&world).unmapped_blocks);
-    mend_sim_clear_faults(world.sim);
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, NULL));
-    EXPECT_U64_EQ(0, mend_world_stats(&world).unmapped_blocks);
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[1], NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[5], NULL));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_U64_EQ(2, mend_world_stats(&w).unmapped_blocks);
+    mend_sim_clear_faults(w.sim);
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).unmapped_blocks);
+    kit_free(&w, blocks[1], NULL);
+    kit_free(&w, blocks[5], NULL);
+    kit_close(&w);
 }
 
 /* A block at an alignment of its own moves a chunk there; the place it has left retires. */
-static bool open_with_retired(mend_world *world, void **block)
+static bool open_with_retired(mend_world *w, void **block)
 {
-    mend_world_init(world);
-    if (!mend_world_open(world)) {
+    mend_world_init(w);
+    if (!kit_open(w)) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_alloc(world->pool, MEND_MIB, NULL, block));
-    EXPECT_RESULT(MEND_OK, mend_free(world->pool, *block, NULL));
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(world->pool, MEND_MIB, MEND_GIB, NULL, block));
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(world).retired_bytes);
+    EXPECT_RESULT(MEND_OK, mend_alloc(w->pool, MEND_MIB, NULL, block));
+    kit_free(w, *block, NULL);
+    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w->pool, MEND_MIB, MEND_GIB, NULL, block));
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(w).retired_bytes);
     leave_error();
     return true;
 }
 
-static void close_with_retired(mend_world *world, void *block)
+static void close_with_retired(mend_world *w, void *block)
 {
-    mend_sim_clear_faults(world->sim);
-    EXPECT_RESULT(MEND_OK, mend_free(world->pool, block, NULL));
-    mend_world_check(world);
-    mend_world_close(world);
+    mend_sim_clear_faults(w->sim);
+    kit_free(w, block, NULL);
+    kit_close(w);
 }
 
 MEND_TEST(pool_last_error, a_trim_whose_unmap_is_refused_leaves_it)
 {
-    mend_world world;
+    mend_world w;
     void *block;
-    ASSERT_TRUE(open_with_retired(&world, &block));
-    fail(&world, "unmap", 0, 2); /* before and after free chunks are withdrawn */
-    EXPECT_RESULT(MEND_OK, mend_trim(world.pool, UINT64_MAX, NULL));
+    ASSERT_TRUE(open_with_retired(&w, &block));
+    fail(&w, "unmap", 0, 2); /* before and after free chunks are withdrawn */
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
     expect_error_from_before();
-    EXPECT_U64_EQ(2, mend_world_stats(&world).driver_failures);
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&world).retired_bytes);
-    close_with_retired(&world, block);
+    EXPECT_U64_EQ(2, mend_world_stats(&w).driver_failures);
+    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
+    close_with_retired(&w, block);
 }
 
 /* It asks for captures itself, which it says, and before anything is unmapped, which it does not.
@@ -136,35 +128,35 @@ MEND_TEST(pool_last_error, a_trim_that_does_not_hear_of_captures_leaves_it)
     enum { MOST_CALLS = 8 };
     int worked_around = 0;
     for (uint64_t at = 0; at < MOST_CALLS; at++) {
-        mend_world world;
+        mend_world w;
         void *block;
-        ASSERT_TRUE(open_with_retired(&world, &block));
-        fail(&world, "stream_get_info", at, 1);
-        if (mend_trim(world.pool, UINT64_MAX, NULL) == MEND_OK) {
+        ASSERT_TRUE(open_with_retired(&w, &block));
+        fail(&w, "stream_get_info", at, 1);
+        if (mend_trim(w.pool, UINT64_MAX, NULL) == MEND_OK) {
             expect_error_from_before();
-            worked_around += mend_world_stats(&world).driver_failures > 0;
+            worked_around += mend_world_stats(&w).driver_failures > 0;
         }
-        close_with_retired(&world, block);
+        close_with_retired(&w, block);
     }
     EXPECT_TRUE(worked_around > 0);
 }
 
 MEND_TEST(pool_last_error, a_free_after_the_drivers_end_leaves_it)
 {
-    mend_world world;
+    mend_world w;
     mend_stream stream;
     void *block;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &stream));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, NULL, &block));
-    mend_sim_stop(world.sim);
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &stream));
+    block = kit_alloc(&w, 512, NULL);
+    mend_sim_stop(w.sim);
     leave_error();
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, stream)); /* which the pool does not know */
+    kit_free(&w, block, stream); /* which the pool does not know */
     expect_error_from_before();
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
     expect_error_from_before();
-    mend_sim_destroy(world.sim);
+    mend_sim_destroy(w.sim);
 }
 
 /* Where streams may vanish, each search asks for the stream anew, the last one behind the lock of

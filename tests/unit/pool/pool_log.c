@@ -68,11 +68,7 @@ MEND_TEST(pool_log, tells_when_the_host_has_waited)
     mend_world w;
     ASSERT_TRUE(open_heard(&w));
     void *block = kit_alloc(&w, 6 * MEND_MIB, w.streams[0]);
-    const mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                                .address = (uint64_t)(uintptr_t)block,
-                                .size_bytes = 512,
-                                .finish_ns = 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, w.streams[0], &work));
+    kit_launch(&w, w.streams[0], MEND_SIM_WORK_TOUCH, block, 512, 0, 1000);
     kit_free(&w, block, w.streams[0]);
     EXPECT_INT_EQ(0, heard.count); /* nothing that happens all the time */
     kit_alloc(&w, 6 * MEND_MIB, w.streams[1]);
@@ -97,13 +93,13 @@ MEND_TEST(pool_log, tells_of_a_limit_below_what_is_held)
 
 MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
 {
-    mend_world world;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     void *blocks[5];
     static const uint64_t sizes[] = {MEND_MIB, 5 * MEND_MIB, 512, 3 * MEND_MIB, 2 * MEND_MIB};
     for (int i = 0; i < 5; i++) {
-        ASSERT_RESULT(MEND_OK, mend_alloc(world.pool, sizes[i], NULL, &blocks[i]));
+        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, sizes[i], NULL, &blocks[i]));
     }
     char expected[256];
     snprintf(expected, sizeof(expected),
@@ -112,13 +108,13 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
              blocks[1], blocks[3], blocks[4]);
     heard.count = 0;
     mend_log_set_sink(hear, NULL);
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
     expect_heard(MEND_LOG_WARNING, expected);
-    ASSERT_TRUE(mend_world_open_pool(&world, mend_sim_driver(world.sim)));
+    ASSERT_TRUE(mend_world_open_pool(&w, mend_sim_driver(w.sim)));
     heard.count = 0;
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 512, NULL, &blocks[0]));
-    EXPECT_RESULT(MEND_OK, mend_free(world.pool, blocks[0], NULL));
-    mend_world_close(&world); /* nothing lives: there is nothing to tell */
+    blocks[0] = kit_alloc(&w, 512, NULL);
+    kit_free(&w, blocks[0], NULL);
+    kit_close(&w); /* nothing lives: there is nothing to tell */
     EXPECT_INT_EQ(0, heard.count);
     mend_log_set_sink(NULL, NULL);
 }
@@ -132,13 +128,13 @@ typedef struct child_of_log {
 static bool be_short_of_memory(void *argument)
 {
     const child_of_log *c = argument;
-    mend_world world;
+    mend_world w;
     void *block;
-    mend_world_init(&world);
-    world.pool_config.log_level = c->log_level;
-    return dup2(c->out, STDERR_FILENO) >= 0 && mend_world_open(&world) &&
-           mend_alloc(world.pool, 65 * MEND_MIB, NULL, &block) == MEND_ERROR_OUT_OF_MEMORY &&
-           mend_pool_destroy(world.pool) == MEND_OK;
+    mend_world_init(&w);
+    w.pool_config.log_level = c->log_level;
+    return dup2(c->out, STDERR_FILENO) >= 0 && kit_open(&w) &&
+           mend_alloc(w.pool, 65 * MEND_MIB, NULL, &block) == MEND_ERROR_OUT_OF_MEMORY &&
+           mend_pool_destroy(w.pool) == MEND_OK;
 }
 
 /* What it writes to standard error, in a child: the level is the process's from then on. */

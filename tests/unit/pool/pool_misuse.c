@@ -5,10 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/align.h"
 #include "driver/driver.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 #define INVALID  MEND_ERROR_INVALID_ARGUMENT
 #define FOREIGN  MEND_ERROR_FOREIGN_POINTER
@@ -18,7 +16,7 @@
 
 /* What the rows below speak of. */
 typedef struct scene {
-    mend_world world;
+    mend_world w;
     mend_pool *pool;
     mend_pool *other;
     char *live;    /* a block of 1000 bytes */
@@ -40,13 +38,13 @@ typedef struct scene {
 static bool open_scene(scene *s)
 {
     *s = (scene){.stats = MEND_STATS_INIT, .info = MEND_BLOCK_INFO_INIT, .error = MEND_ERROR_INIT};
-    mend_world_init(&s->world);
-    s->world.sim_config.device_count = 2;
-    if (!mend_world_open(&s->world)) {
+    mend_world_init(&s->w);
+    s->w.sim_config.device_count = 2;
+    if (!kit_open(&s->w)) {
         return false;
     }
-    s->pool = s->world.pool;
-    s->config = s->world.pool_config;
+    s->pool = s->w.pool;
+    s->config = s->w.pool_config;
     void *pointers[3];
     EXPECT_RESULT(MEND_OK, mend_pool_create(&s->config, &s->other));
     EXPECT_RESULT(MEND_OK, mend_alloc(s->pool, 1000, NULL, &pointers[0]));
@@ -59,7 +57,7 @@ static bool open_scene(scene *s)
     EXPECT_RESULT(MEND_OK, mend_group_create(s->pool, &s->idle));
     EXPECT_RESULT(MEND_OK, mend_group_create(s->pool, &s->begun));
     mend_stream other_stream;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->world.sim, &other_stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &other_stream));
     EXPECT_RESULT(MEND_OK, mend_group_begin(s->begun, other_stream));
     return !mend_test_has_failed();
 }
@@ -68,8 +66,7 @@ static void close_scene(scene *s)
 {
     EXPECT_RESULT(MEND_OK, mend_audit(s->pool));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(s->other));
-    mend_world_check(&s->world);
-    mend_world_close(&s->world);
+    kit_close(&s->w);
 }
 
 static bool outputs_are_untouched(const scene *s)
@@ -259,17 +256,17 @@ MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
     scene scene_of_row;
     scene *s = &scene_of_row;
     ASSERT_TRUE(open_scene(s));
-    uint64_t chunks_before = mend_world_ledger(&s->world).chunks;
+    uint64_t chunks_before = mend_world_ledger(&s->w).chunks;
 #define X(expected, field, value)                                                                  \
-    s->config = s->world.pool_config;                                                              \
+    s->config = s->w.pool_config;                                                                  \
     s->config.field = value;                                                                       \
     judge(s, #field " = " #value, expected, mend_pool_create(&s->config, &s->made));
     CONFIGS(X)
 #undef X
-    judge(s, "pool NULL", INVALID, mend_pool_create(&s->world.pool_config, NULL));
-    mend_sim_ledger ledger = mend_world_ledger(&s->world);
+    judge(s, "pool NULL", INVALID, mend_pool_create(&s->w.pool_config, NULL));
+    mend_sim_ledger ledger = mend_world_ledger(&s->w);
     EXPECT_U64_EQ(chunks_before, ledger.chunks);
-    EXPECT_U64_EQ(2, ledger.contexts_open);
+    EXPECT_U64_EQ(3, ledger.contexts_open); /* of two pools, and of the kit */
     close_scene(s);
 }
 

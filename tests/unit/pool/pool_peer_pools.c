@@ -7,15 +7,13 @@
 #include <semaphore.h>
 #include <string.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { MOST = 3 };
 
 /* A device of 8 MiB with pools in chunks of 1 MiB; the first is the world's. */
 typedef struct family {
-    mend_world world;
+    mend_world w;
     mend_pool *pools[MOST];
     int count;
 } family;
@@ -23,14 +21,14 @@ typedef struct family {
 static bool open_family(family *f, int count)
 {
     *f = (family){.count = count};
-    mend_world_init(&f->world);
-    f->world.sim_config.memory_bytes = 8 * MEND_MIB;
-    if (!mend_world_open(&f->world)) {
+    mend_world_init(&f->w);
+    f->w.sim_config.memory_bytes = 8 * MEND_MIB;
+    if (!kit_open(&f->w)) {
         return false;
     }
-    f->pools[0] = f->world.pool;
+    f->pools[0] = f->w.pool;
     for (int i = 1; i < count; i++) {
-        EXPECT_RESULT(MEND_OK, mend_pool_create(&f->world.pool_config, &f->pools[i]));
+        EXPECT_RESULT(MEND_OK, mend_pool_create(&f->w.pool_config, &f->pools[i]));
     }
     return !mend_test_has_failed();
 }
@@ -41,8 +39,8 @@ static void close_family(family *f)
         EXPECT_RESULT(MEND_OK, mend_audit(f->pools[i]));
         EXPECT_RESULT(MEND_OK, mend_pool_destroy(f->pools[i]));
     }
-    mend_world_check(&f->world); /* the ledger is that of one pool again */
-    mend_world_close(&f->world);
+    mend_world_check(&f->w); /* the ledger is that of one pool again */
+    kit_close(&f->w);
 }
 
 static mend_stats stats_of(mend_pool *pool)
@@ -122,22 +120,18 @@ MEND_TEST(pool_peer_pools, what_is_live_or_in_flight_stays)
     void *live;
     void *pointer;
     mend_stream stream;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f.world.sim, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f.w.sim, &stream));
     ASSERT_RESULT(MEND_OK, allocate(f.pools[1], 3 * MEND_MIB, &live));
     ASSERT_RESULT(MEND_OK, mend_alloc(f.pools[1], 4 * MEND_MIB, stream, &pointer));
-    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                          .address = (uint64_t)(uintptr_t)pointer,
-                          .size_bytes = 4 * MEND_MIB,
-                          .finish_ns = 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(f.world.sim, stream, &work));
+    kit_launch(&f.w, stream, MEND_SIM_WORK_TOUCH, pointer, 4 * MEND_MIB, 0, 1000);
     EXPECT_RESULT(MEND_OK, mend_free(f.pools[1], pointer, stream));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(7 * MEND_MIB, reserved(f.pools[1]));
-    mend_sim_advance(f.world.sim, 1000);
+    mend_sim_advance(f.w.sim, 1000);
     EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[1]));
     EXPECT_RESULT(MEND_OK, mend_forget_stream(f.pools[1], stream));
-    mend_sim_stream_destroy(f.world.sim, stream);
+    mend_sim_stream_destroy(f.w.sim, stream);
     close_family(&f);
 }
 
@@ -159,7 +153,7 @@ MEND_TEST(pool_peer_pools, a_pool_alone_asks_nobody)
     family f;
     ASSERT_TRUE(open_family(&f, 1));
     void *pointer;
-    mend_sim_set_foreign_bytes(f.world.sim, 0, 7 * MEND_MIB);
+    mend_sim_set_foreign_bytes(f.w.sim, 0, 7 * MEND_MIB);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(0, stats_of(f.pools[0]).peer_pool_trims);
     close_family(&f);
@@ -167,28 +161,28 @@ MEND_TEST(pool_peer_pools, a_pool_alone_asks_nobody)
 
 MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_alone)
 {
-    mend_world world;
+    mend_world w;
     mend_world other;
-    mend_world_init(&world);
-    world.sim_config.memory_bytes = 8 * MEND_MIB;
-    world.sim_config.device_count = 2;
-    other = world;
-    ASSERT_TRUE(mend_world_open(&world));
-    ASSERT_TRUE(mend_world_open(&other));
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 8 * MEND_MIB;
+    w.sim_config.device_count = 2;
+    other = w;
+    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open(&other));
     mend_pool *beside;
-    world.pool_config.device = 1;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &beside));
+    w.pool_config.device = 1;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &beside));
     leave_idle(beside, 8);
     leave_idle(other.pool, 8);
     void *pointer;
-    EXPECT_RESULT(MEND_OK, allocate(world.pool, 6 * MEND_MIB, &pointer));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(world.pool, 3 * MEND_MIB, &pointer));
+    EXPECT_RESULT(MEND_OK, allocate(w.pool, 6 * MEND_MIB, &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(w.pool, 3 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(beside));
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(other.pool));
-    EXPECT_U64_EQ(0, stats_of(world.pool).peer_pool_trims);
+    EXPECT_U64_EQ(0, stats_of(w.pool).peer_pool_trims);
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(beside));
-    mend_world_close(&other);
-    mend_world_close(&world);
+    kit_close(&other);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
@@ -197,10 +191,7 @@ MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
     ASSERT_TRUE(open_family(&f, 3));
     leave_idle(f.pools[1], 3);
     leave_idle(f.pools[2], 4);
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "unmap";
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(f.world.sim, &fault));
+    kit_fail(&f.w, "unmap", 0, 0, 999);
     void *pointer;
     EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
     EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[1]));
@@ -240,7 +231,7 @@ MEND_TEST(pool_peer_pools, may_ask_each_other_at_once)
     leave_idle(f.pools[1], 4);
     shared = &f;
     pthread_barrier_init(&both, NULL, 2);
-    mend_sim_set_call_observer(f.world.sim, meet_when_refused, NULL);
+    mend_sim_set_call_observer(f.w.sim, meet_when_refused, NULL);
     pthread_t threads[2];
     int numbers[2] = {0, 1};
     for (int i = 0; i < 2; i++) {
@@ -249,7 +240,7 @@ MEND_TEST(pool_peer_pools, may_ask_each_other_at_once)
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
     }
-    mend_sim_set_call_observer(f.world.sim, NULL, NULL);
+    mend_sim_set_call_observer(f.w.sim, NULL, NULL);
     EXPECT_TRUE(reserved(f.pools[0]) + reserved(f.pools[1]) <= 8 * MEND_MIB);
     pthread_barrier_destroy(&both);
     close_family(&f);
@@ -295,13 +286,13 @@ MEND_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_ask
     ending e = {.f = &f};
     sem_init(&e.begun, 0, 0);
     sem_init(&e.over, 0, 0);
-    mend_sim_set_call_observer(f.world.sim, destroy_when_it_releases, &e);
+    mend_sim_set_call_observer(f.w.sim, destroy_when_it_releases, &e);
     void *pointer;
     EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
     EXPECT_TRUE(e.has_begun);
     pthread_join(e.thread, NULL);
-    mend_sim_set_call_observer(f.world.sim, NULL, NULL);
-    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_ledger(&f.world).chunk_bytes);
+    mend_sim_set_call_observer(f.w.sim, NULL, NULL);
+    EXPECT_U64_EQ(5 * MEND_MIB, mend_world_ledger(&f.w).chunk_bytes);
     EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
     f.count = 1;
     sem_destroy(&e.begun);

@@ -4,15 +4,13 @@
  */
 #include <string.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { BLOCKS = 4 };
 
 /* A pool that is full of four blocks of a MiB, and what its callbacks have done. */
 typedef struct scene {
-    mend_world world;
+    mend_world w;
     void *blocks[BLOCKS];
     char calls[32]; /* the letters of those called */
     mend_result inner;
@@ -33,7 +31,7 @@ static void free_one(scene *s)
 {
     for (int i = 0; i < BLOCKS; i++) {
         if (s->blocks[i] != NULL) {
-            EXPECT_RESULT(MEND_OK, mend_free(s->world.pool, s->blocks[i], NULL));
+            kit_free(&s->w, s->blocks[i], NULL);
             s->blocks[i] = NULL;
             return;
         }
@@ -48,7 +46,7 @@ static int help(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t 
     if (used + 1 < sizeof(h->s->calls)) {
         h->s->calls[used] = h->letter;
     }
-    EXPECT_PTR_EQ(h->s->world.pool, pool);
+    EXPECT_PTR_EQ(h->s->w.pool, pool);
     h->s->needed_bytes = needed_bytes;
     h->s->missing_bytes[used % 8] = missing_bytes;
     for (int i = 0; i < h->frees; i++) {
@@ -62,24 +60,24 @@ static int help(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t 
 
 static mend_result add(helper *h)
 {
-    return mend_add_pressure_callback(h->s->world.pool, help, h);
+    return mend_add_pressure_callback(h->s->w.pool, help, h);
 }
 
 static mend_result drop(helper *h)
 {
-    return mend_remove_pressure_callback(h->s->world.pool, help, h);
+    return mend_remove_pressure_callback(h->s->w.pool, help, h);
 }
 
 static bool open_full(scene *s)
 {
     *s = (scene){.inner = MEND_OK};
-    mend_world_init(&s->world);
-    s->world.pool_config.limit_bytes = BLOCKS * MEND_MIB;
-    if (!mend_world_open(&s->world)) {
+    mend_world_init(&s->w);
+    s->w.pool_config.limit_bytes = BLOCKS * MEND_MIB;
+    if (!kit_open(&s->w)) {
         return false;
     }
     for (int i = 0; i < BLOCKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(s->world.pool, MEND_MIB, NULL, &s->blocks[i]));
+        s->blocks[i] = kit_alloc(&s->w, MEND_MIB, NULL);
     }
     return !mend_test_has_failed();
 }
@@ -87,13 +85,12 @@ static bool open_full(scene *s)
 static mend_result allocate(scene *s, uint64_t size_bytes)
 {
     void *pointer;
-    return mend_alloc(s->world.pool, size_bytes, NULL, &pointer);
+    return mend_alloc(s->w.pool, size_bytes, NULL, &pointer);
 }
 
 static void close_scene(scene *s)
 {
-    mend_world_check(&s->world);
-    mend_world_close(&s->world);
+    kit_close(&s->w);
 }
 
 MEND_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
@@ -114,9 +111,9 @@ MEND_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
     EXPECT_U64_EQ(2 * MEND_MIB, s.missing_bytes[0]);
     EXPECT_U64_EQ(2 * MEND_MIB, s.missing_bytes[1]);
     EXPECT_U64_EQ(MEND_MIB, s.missing_bytes[2]); /* the second has freed as much */
-    EXPECT_U64_EQ(3, mend_world_stats(&s.world).pressure_calls);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).out_of_memory);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.world).host_waits);
+    EXPECT_U64_EQ(3, mend_world_stats(&s.w).pressure_calls);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).out_of_memory);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
     close_scene(&s);
 }
 
@@ -144,7 +141,7 @@ MEND_TEST(pool_pressure, a_callback_that_frees_nothing_is_asked_once_whatever_it
     EXPECT_RESULT(MEND_OK, add(&b));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
     EXPECT_STR_EQ("ab", s.calls);
-    EXPECT_U64_EQ(1, mend_world_stats(&s.world).out_of_memory);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).out_of_memory);
     close_scene(&s);
 }
 
@@ -199,13 +196,13 @@ MEND_TEST(pool_pressure, an_allocation_in_a_callback_calls_none)
 
 static void trim_and_audit(helper *h)
 {
-    EXPECT_RESULT(MEND_OK, mend_trim(h->s->world.pool, 0, NULL));
-    EXPECT_RESULT(MEND_OK, mend_audit(h->s->world.pool));
+    EXPECT_RESULT(MEND_OK, mend_trim(h->s->w.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_audit(h->s->w.pool));
 }
 
 static void raise_the_limit(helper *h)
 {
-    EXPECT_RESULT(MEND_OK, mend_set_limit(h->s->world.pool, 8 * MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(h->s->w.pool, 8 * MEND_MIB));
 }
 
 MEND_TEST(pool_pressure, a_callback_may_trim_or_raise_the_limit)
@@ -311,8 +308,8 @@ static void break_the_context(helper *h)
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     fault.status = 700;
     fault.sticky = 1;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(h->s->world.sim, &fault));
-    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(h->s->world.pool, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(h->s->w.sim, &fault));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(h->s->w.pool, 0, NULL));
     h->s->inner = allocate(h->s, 512);
 }
 
@@ -329,8 +326,8 @@ MEND_TEST(pool_pressure, a_context_that_breaks_in_a_callback_is_reported)
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, allocate(&s, MEND_MIB));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, s.inner);
         EXPECT_RESULT(MEND_OK, drop(&a));
-        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(s.world.pool));
-        mend_sim_destroy(s.world.sim);
+        EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(s.w.pool));
+        mend_sim_destroy(s.w.sim);
     }
 }
 
@@ -354,17 +351,15 @@ static int lend(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t 
 
 MEND_TEST(pool_pressure, a_callback_may_give_back_memory_of_another_pool)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.sim_config.memory_bytes = 4 * MEND_MIB;
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 4 * MEND_MIB;
+    ASSERT_TRUE(kit_open(&w));
     lender l = {NULL, NULL};
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&world.pool_config, &l.pool));
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &l.pool));
     ASSERT_RESULT(MEND_OK, mend_alloc(l.pool, 3 * MEND_MIB, NULL, &l.block));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(world.pool, lend, &l));
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, 3 * MEND_MIB, NULL, &pointer));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, lend, &l));
+    kit_alloc(&w, 3 * MEND_MIB, NULL);
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(l.pool));
-    mend_world_check(&world);
-    mend_world_close(&world);
+    kit_close(&w);
 }

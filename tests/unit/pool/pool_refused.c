@@ -5,28 +5,27 @@
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 #include "tests/support/host_memory.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 static mend_result create_with_fault(const char *call, int status)
 {
-    mend_world world;
+    mend_world w;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
     mend_pool *pool = NULL;
     fault.call = call;
     fault.status = status;
-    mend_world_init(&world);
-    if (!mend_world_open_device(&world)) {
+    mend_world_init(&w);
+    if (!mend_world_open_device(&w)) {
         return MEND_OK;
     }
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(world.sim, &fault));
-    mend_pool_config config = world.pool_config;
-    config.driver = mend_sim_driver(world.sim);
+    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    mend_pool_config config = w.pool_config;
+    config.driver = mend_sim_driver(w.sim);
     mend_result result = mend_pool_create(&config, &pool);
     EXPECT_PTR_EQ(NULL, pool);
-    mend_sim_ledger ledger = mend_world_ledger(&world);
+    mend_sim_ledger ledger = mend_world_ledger(&w);
     EXPECT_U64_EQ(0, ledger.contexts_open);
-    mend_sim_destroy(world.sim);
+    mend_sim_destroy(w.sim);
     return result;
 }
 
@@ -63,24 +62,24 @@ static mend_status close_inner(const mend_driver *driver, int device)
 
 MEND_TEST(pool_refused, a_device_without_virtual_memory_is_closed_again)
 {
-    mend_world world;
+    mend_world w;
     mend_pool *pool = NULL;
     mend_error error = MEND_ERROR_INIT;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open_device(&world));
-    mend_driver driver = *mend_sim_driver(world.sim);
-    driver.state = world.sim;
+    mend_world_init(&w);
+    ASSERT_TRUE(mend_world_open_device(&w));
+    mend_driver driver = *mend_sim_driver(w.sim);
+    driver.state = w.sim;
     driver.device_count = count_one;
     driver.device_open = open_without_virtual_memory;
     driver.device_close = close_inner;
-    world.pool_config.driver = &driver;
-    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_pool_create(&world.pool_config, &pool));
+    w.pool_config.driver = &driver;
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_pool_create(&w.pool_config, &pool));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_TRUE(strstr(error.message, "has no virtual memory management") != NULL);
     EXPECT_PTR_EQ(NULL, pool);
-    mend_sim_ledger ledger = mend_world_ledger(&world);
+    mend_sim_ledger ledger = mend_world_ledger(&w);
     EXPECT_U64_EQ(0, ledger.contexts_open);
-    mend_sim_destroy(world.sim);
+    mend_sim_destroy(w.sim);
 }
 
 static int on_pressure(void *context, mend_pool *pool, uint64_t needed_bytes,
@@ -95,23 +94,23 @@ static int on_pressure(void *context, mend_pool *pool, uint64_t needed_bytes,
 
 MEND_TEST(pool_refused, groups_and_callbacks_need_host_memory)
 {
-    mend_world world;
+    mend_world w;
     mend_group *group = NULL;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
     mend_test_fail_host_memory_after(0, UINT64_MAX);
     mend_test_watch_host_memory(true);
-    mend_result of_group = mend_group_create(world.pool, &group);
-    mend_result of_callback = mend_add_pressure_callback(world.pool, on_pressure, NULL);
+    mend_result of_group = mend_group_create(w.pool, &group);
+    mend_result of_callback = mend_add_pressure_callback(w.pool, on_pressure, NULL);
     mend_test_watch_host_memory(false);
     mend_test_heal_host_memory();
     EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, of_group);
     EXPECT_PTR_EQ(NULL, group);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, of_callback);
-    EXPECT_RESULT(MEND_OK, mend_group_create(world.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_create(w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, NULL));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(world.pool, on_pressure, NULL));
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(world.pool, on_pressure, NULL));
-    EXPECT_TRUE(mend_world_check(&world));
-    mend_world_close(&world);
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, on_pressure, NULL));
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w.pool, on_pressure, NULL));
+    EXPECT_TRUE(mend_world_check(&w));
+    kit_close(&w);
 }

@@ -7,13 +7,11 @@
 #include <semaphore.h>
 #include <string.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 /* A full pool of 4 MiB, and a callback in which the first thread that comes stays until told. */
 typedef struct stage {
-    mend_world world;
+    mend_world w;
     pthread_t keeper; /* the thread that stays */
     sem_t inside;
     sem_t go_on;
@@ -26,20 +24,19 @@ static stage shared;
 static bool open_stage(void)
 {
     shared = (stage){.result = MEND_OK};
-    mend_world_init(&shared.world);
-    shared.world.pool_config.limit_bytes = 4 * MEND_MIB;
+    mend_world_init(&shared.w);
+    shared.w.pool_config.limit_bytes = 4 * MEND_MIB;
     sem_init(&shared.inside, 0, 0);
     sem_init(&shared.go_on, 0, 0);
     sem_init(&shared.over, 0, 0);
     void *pointer;
-    return mend_world_open(&shared.world) &&
-           mend_alloc(shared.world.pool, 4 * MEND_MIB, NULL, &pointer) == MEND_OK;
+    return kit_open(&shared.w) &&
+           mend_alloc(shared.w.pool, 4 * MEND_MIB, NULL, &pointer) == MEND_OK;
 }
 
 static void close_stage(void)
 {
-    mend_world_check(&shared.world);
-    mend_world_close(&shared.world);
+    kit_close(&shared.w);
     sem_destroy(&shared.inside);
     sem_destroy(&shared.go_on);
     sem_destroy(&shared.over);
@@ -48,7 +45,7 @@ static void close_stage(void)
 static mend_result allocate(void)
 {
     void *pointer;
-    return mend_alloc(shared.world.pool, MEND_MIB, NULL, &pointer);
+    return mend_alloc(shared.w.pool, MEND_MIB, NULL, &pointer);
 }
 
 static void *allocate_as_keeper(void *unused)
@@ -88,11 +85,11 @@ MEND_TEST(pool_rounds, out_of_memory_is_not_answered_while_another_thread_is_in_
 {
     ASSERT_TRUE(open_stage());
     pthread_t keeper;
-    EXPECT_RESULT(
-        MEND_OK, mend_add_pressure_callback(shared.world.pool, stay_then_raise_the_limit, &shared));
+    EXPECT_RESULT(MEND_OK,
+                  mend_add_pressure_callback(shared.w.pool, stay_then_raise_the_limit, &shared));
     ASSERT_INT_EQ(0, pthread_create(&keeper, NULL, allocate_as_keeper, NULL));
     sem_wait(&shared.inside);
-    mend_sim_set_call_observer(shared.world.sim, go_on_when_asked, NULL);
+    mend_sim_set_call_observer(shared.w.sim, go_on_when_asked, NULL);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
     EXPECT_RESULT(MEND_OK, allocate());
     mend_error error = MEND_ERROR_INIT;
@@ -123,7 +120,7 @@ static int stay_until_removed(void *context, mend_pool *pool, uint64_t needed_by
 MEND_TEST(pool_rounds, removing_a_callback_waits_for_those_who_run_it)
 {
     ASSERT_TRUE(open_stage());
-    mend_pool *pool = shared.world.pool;
+    mend_pool *pool = shared.w.pool;
     pthread_t keeper;
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, stay_until_removed, &shared));
     ASSERT_INT_EQ(0, pthread_create(&keeper, NULL, allocate_as_keeper, NULL));
@@ -161,7 +158,7 @@ static int count(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t
 MEND_TEST(pool_rounds, what_is_removed_between_two_callbacks_is_not_called)
 {
     ASSERT_TRUE(open_stage());
-    mend_pool *pool = shared.world.pool;
+    mend_pool *pool = shared.w.pool;
     int calls[2] = {0, 0};
     pthread_t keeper;
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, count, &calls[0]));
@@ -196,13 +193,13 @@ MEND_TEST(pool_rounds, several_threads_may_be_in_one_callback)
     ASSERT_TRUE(open_stage());
     pthread_t other;
     pthread_barrier_init(&both, NULL, 2);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(shared.world.pool, meet, NULL));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(shared.w.pool, meet, NULL));
     ASSERT_INT_EQ(0, pthread_create(&other, NULL, allocate_as_keeper, NULL));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate());
     pthread_join(other, NULL);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, shared.result);
-    EXPECT_U64_EQ(2, mend_world_stats(&shared.world).pressure_calls);
-    EXPECT_U64_EQ(2, mend_world_stats(&shared.world).out_of_memory);
+    EXPECT_U64_EQ(2, mend_world_stats(&shared.w).pressure_calls);
+    EXPECT_U64_EQ(2, mend_world_stats(&shared.w).out_of_memory);
     pthread_barrier_destroy(&both);
     close_stage();
 }
@@ -240,7 +237,7 @@ static int free_kept(void *context, mend_pool *pool, uint64_t needed_bytes, uint
 static void *press(void *argument)
 {
     member *m = argument;
-    mend_pool *pool = shared.world.pool;
+    mend_pool *pool = shared.w.pool;
     mend_test_random random;
     mend_test_random_init(&random, m->seed);
     for (int i = 0; i < ROUNDS; i++) {
@@ -268,9 +265,9 @@ MEND_TEST(pool_rounds, a_crowd_under_pressure_loses_nothing)
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i++) {
         crowd[i] = (member){.seed = mend_test_seed() + (uint64_t)i};
-        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(shared.world.sim, &crowd[i].stream));
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(shared.w.sim, &crowd[i].stream));
     }
-    EXPECT_RESULT(MEND_OK, mend_set_limit(shared.world.pool, 5 * MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_set_limit(shared.w.pool, 5 * MEND_MIB));
     for (int i = 0; i < CROWD; i++) {
         ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, press, &crowd[i]));
     }
@@ -278,11 +275,11 @@ MEND_TEST(pool_rounds, a_crowd_under_pressure_loses_nothing)
         pthread_join(threads[i], NULL);
     }
     for (int i = 0; i < CROWD; i++) {
-        EXPECT_RESULT(MEND_OK, mend_free(shared.world.pool, crowd[i].kept, crowd[i].stream));
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.world.pool, crowd[i].stream));
-        mend_sim_stream_destroy(shared.world.sim, crowd[i].stream);
+        kit_free(&shared.w, crowd[i].kept, crowd[i].stream);
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.w.pool, crowd[i].stream));
+        mend_sim_stream_destroy(shared.w.sim, crowd[i].stream);
     }
-    EXPECT_U64_EQ(1, mend_world_stats(&shared.world).live_blocks);
+    EXPECT_U64_EQ(1, mend_world_stats(&shared.w).live_blocks);
     close_stage();
 }
 
@@ -321,7 +318,7 @@ MEND_TEST(pool_rounds, one_that_was_removed_is_passed_by_though_somebody_is_in_i
 {
     pthread_t other;
     ASSERT_TRUE(open_stage());
-    mend_pool *pool = shared.world.pool;
+    mend_pool *pool = shared.w.pool;
     calls_of_leaver = 0;
     ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(pool, leave, &other));
     ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(pool, tell, NULL));

@@ -7,9 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { THREADS = 4, POOLS = 2, ROUNDS = 250, SLOTS = 12, MOST_PAGES = 12 };
 
@@ -22,7 +20,7 @@ typedef struct block {
 } block;
 
 typedef struct stress {
-    mend_world world;
+    mend_world w;
     mend_pool *pools[POOLS];
     pthread_mutex_t mutex;
     block slots[SLOTS]; /* guarded by mutex */
@@ -48,8 +46,8 @@ static void launch(stress *s, const block *b, mend_sim_work_kind kind)
                           .address = (uint64_t)(uintptr_t)b->pointer,
                           .size_bytes = b->size_bytes,
                           .tag = b->tag,
-                          .finish_ns = mend_sim_now_ns(s->world.sim) + 30};
-    must(s, mend_sim_launch(s->world.sim, b->stream, &work));
+                          .finish_ns = mend_sim_now_ns(s->w.sim) + 30};
+    must(s, mend_sim_launch(s->w.sim, b->stream, &work));
 }
 
 static block swap(stress *s, uint64_t slot, block mine)
@@ -130,7 +128,7 @@ static void use_peer_pool(worker *w)
 {
     stress *s = w->shared;
     mend_pool *pool;
-    mend_result result = mend_pool_create(&s->world.pool_config, &pool);
+    mend_result result = mend_pool_create(&s->w.pool_config, &pool);
     must(s, result);
     if (result == MEND_OK) {
         block b = take(w, pool);
@@ -172,7 +170,7 @@ static void do_something_else(worker *w, mend_pool *pool)
         look(s, pool);
         break;
     default:
-        mend_sim_advance(s->world.sim, 20);
+        mend_sim_advance(s->w.sim, 20);
         break;
     }
 }
@@ -206,7 +204,7 @@ static void run_threads(stress *s, worker workers[THREADS])
     for (int i = 0; i < SLOTS; i++) {
         release(s, &s->slots[i]);
     }
-    mend_sim_advance(s->world.sim, 1000);
+    mend_sim_advance(s->w.sim, 1000);
 }
 
 MEND_TEST(pool_stress, threads_do_everything_at_once)
@@ -214,21 +212,20 @@ MEND_TEST(pool_stress, threads_do_everything_at_once)
     static stress s;
     static worker workers[THREADS];
     s = (stress){.mutex = PTHREAD_MUTEX_INITIALIZER};
-    mend_world_init(&s.world);
-    s.world.sim_config.memory_bytes = 3 * MEND_MIB;
-    s.world.pool_config.chunk_bytes = 256 * MEND_KIB;
-    ASSERT_TRUE(mend_world_open(&s.world));
-    s.pools[0] = s.world.pool;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.world.pool_config, &s.pools[1]));
+    mend_world_init(&s.w);
+    s.w.sim_config.memory_bytes = 3 * MEND_MIB;
+    s.w.pool_config.chunk_bytes = 256 * MEND_KIB;
+    ASSERT_TRUE(kit_open(&s.w));
+    s.pools[0] = s.w.pool;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.w.pool_config, &s.pools[1]));
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.shared = &s};
         mend_test_random_init(&workers[i].random, mend_test_seed() + (uint64_t)i);
-        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(s.world.sim, &workers[i].stream));
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(s.w.sim, &workers[i].stream));
     }
     run_threads(&s, workers);
     EXPECT_INT_EQ(0, atomic_load(&s.refused));
     EXPECT_RESULT(MEND_OK, mend_audit(s.pools[1]));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.pools[1]));
-    mend_world_check(&s.world);
-    mend_world_close(&s.world);
+    kit_close(&s.w);
 }

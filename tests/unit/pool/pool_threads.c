@@ -4,9 +4,7 @@
  */
 #include <pthread.h>
 
-#include "base/align.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
 
 enum { THREADS = 4, ROUNDS = 400, KEPT = 8, SHARED = 16 };
 
@@ -18,7 +16,7 @@ typedef struct shared_block {
 } shared_block;
 
 typedef struct arena {
-    mend_world world;
+    mend_world w;
     pthread_mutex_t mutex;
     shared_block slots[SHARED]; /* guarded by mutex: blocks on their way to another thread */
     uint64_t refused;           /* guarded by mutex */
@@ -39,7 +37,7 @@ static void launch(const worker *w, const shared_block *block, mend_sim_work_kin
                           .address = (uint64_t)(uintptr_t)block->pointer,
                           .size_bytes = block->size_bytes,
                           .tag = block->tag};
-    mend_sim_launch(w->shared->world.sim, block->stream, &work);
+    mend_sim_launch(w->shared->w.sim, block->stream, &work);
 }
 
 /* Compactions a block with the slot, so that it is freed by whoever comes by later. */
@@ -58,7 +56,7 @@ static void release(worker *w, shared_block *block)
         return;
     }
     launch(w, block, MEND_SIM_WORK_VERIFY);
-    if (mend_free(w->shared->world.pool, block->pointer, block->stream) != MEND_OK) {
+    if (mend_free(w->shared->w.pool, block->pointer, block->stream) != MEND_OK) {
         pthread_mutex_lock(&w->shared->mutex);
         w->shared->refused++;
         pthread_mutex_unlock(&w->shared->mutex);
@@ -78,7 +76,7 @@ static void *work_on(void *argument)
         uint64_t size_bytes =
             512 * (1 + mend_test_random_below(&random, w->shared->largest_granules));
         void *pointer = NULL;
-        if (mend_alloc(w->shared->world.pool, size_bytes, w->stream, &pointer) == MEND_OK) {
+        if (mend_alloc(w->shared->w.pool, size_bytes, w->stream, &pointer) == MEND_OK) {
             *block = (shared_block){pointer, size_bytes, w->seed + ++w->next_tag, w->stream};
             launch(w, block, MEND_SIM_WORK_WRITE);
         }
@@ -86,14 +84,14 @@ static void *work_on(void *argument)
             hand_over(w, block, mend_test_random_below(&random, SHARED));
         }
         if (i % 64 == 0) {
-            mend_trim(w->shared->world.pool, 8 * MEND_MIB, NULL);
+            mend_trim(w->shared->w.pool, 8 * MEND_MIB, NULL);
         }
         if (w->shared->is_critical && i % 32 == 0) {
             uint64_t limit_bytes = (8 + mend_test_random_below(&random, 8)) * MEND_MIB;
-            mend_set_limit(w->shared->world.pool, limit_bytes);
-            mend_forget_stream(w->shared->world.pool, w->stream);
+            mend_set_limit(w->shared->w.pool, limit_bytes);
+            mend_forget_stream(w->shared->w.pool, w->stream);
         }
-        mend_sim_advance(w->shared->world.sim, 10);
+        mend_sim_advance(w->shared->w.sim, 10);
     }
     for (int i = 0; i < KEPT; i++) {
         release(w, &kept[i]);
@@ -107,14 +105,14 @@ static void pass_blocks(uint64_t largest_granules, bool is_critical)
     shared = (arena){.mutex = PTHREAD_MUTEX_INITIALIZER,
                      .largest_granules = largest_granules,
                      .is_critical = is_critical};
-    mend_world_init(&shared.world);
-    ASSERT_TRUE(mend_world_open(&shared.world));
+    mend_world_init(&shared.w);
+    ASSERT_TRUE(kit_open(&shared.w));
     pthread_t threads[THREADS];
     worker workers[THREADS];
     uint64_t seed = mend_test_seed();
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.shared = &shared, .seed = seed + (uint64_t)i * 1000000};
-        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(shared.world.sim, &workers[i].stream));
+        ASSERT_RESULT(MEND_OK, mend_sim_stream_create(shared.w.sim, &workers[i].stream));
     }
     for (int i = 0; i < THREADS; i++) {
         ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, work_on, &workers[i]));
@@ -125,16 +123,16 @@ static void pass_blocks(uint64_t largest_granules, bool is_critical)
     for (int i = 0; i < SHARED; i++) {
         release(&workers[0], &shared.slots[i]);
     }
-    mend_sim_advance(shared.world.sim, 1000);
+    mend_sim_advance(shared.w.sim, 1000);
     EXPECT_U64_EQ(0, shared.refused);
-    EXPECT_U64_EQ(0, mend_world_stats(&shared.world).live_blocks);
-    EXPECT_TRUE(is_critical || mend_world_stats(&shared.world).allocations > THREADS * ROUNDS / 2);
-    mend_world_check(&shared.world);
+    EXPECT_U64_EQ(0, mend_world_stats(&shared.w).live_blocks);
+    EXPECT_TRUE(is_critical || mend_world_stats(&shared.w).allocations > THREADS * ROUNDS / 2);
+    mend_world_check(&shared.w);
     for (int i = 0; i < THREADS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.world.pool, workers[i].stream));
-        mend_sim_stream_destroy(shared.world.sim, workers[i].stream);
+        EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.w.pool, workers[i].stream));
+        mend_sim_stream_destroy(shared.w.sim, workers[i].stream);
     }
-    mend_world_close(&shared.world);
+    kit_close(&shared.w);
 }
 
 MEND_TEST(pool_threads, blocks_pass_between_threads_and_streams)

@@ -226,11 +226,7 @@ MEND_TEST(pool_capture_memory, without_an_answer_of_the_driver_nothing_is_done)
         void *block = kit_alloc(&w, block_bytes, w.streams[0]);
         kit_begin_capture(&w, w.streams[0]);
         mend_stats before = mend_world_stats(&w);
-        mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-        fault.call = calls[i];
-        fault.count = UINT64_MAX;
-        fault.status = MEND_DRIVER_UNKNOWN;
-        EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+        kit_fail(&w, calls[i], 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
         mend_pool *pool = w.pool;
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(pool, 512, w.streams[0], &none));
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_record_stream(pool, block, w.streams[0]));
@@ -248,19 +244,18 @@ MEND_TEST(pool_capture_memory, without_an_answer_of_the_driver_nothing_is_done)
 /* The driver tells of the graph's end when the pool is no more. */
 MEND_TEST(pool_capture_memory, a_graph_may_outlive_the_pool)
 {
-    mend_world world;
+    mend_world w;
     mend_stream stream = NULL;
-    void *block = NULL;
     mend_sim_graph *graph = NULL;
-    mend_world_init(&world);
-    ASSERT_TRUE(mend_world_open(&world));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(world.sim, stream, MEND_SIM_CAPTURE_GLOBAL));
-    EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, block_bytes, stream, &block));
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(world.sim, stream, &graph));
-    EXPECT_RESULT(MEND_OK, mend_pool_destroy(world.pool));
-    mend_sim_graph_destroy(world.sim, graph);
-    mend_sim_destroy(world.sim);
+    mend_world_init(&w);
+    ASSERT_TRUE(kit_open(&w));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, stream, MEND_SIM_CAPTURE_GLOBAL));
+    kit_alloc(&w, block_bytes, stream);
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w.sim, stream, &graph));
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
+    mend_sim_graph_destroy(w.sim, graph);
+    mend_sim_destroy(w.sim);
 }
 
 static void check_nothing(mend_pool_config *config)

@@ -86,11 +86,7 @@ static void expect_waits(scene *s, uint64_t on_device, uint64_t on_host)
 
 static void fail(scene *s, const char *call, uint64_t after_calls)
 {
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = call;
-    fault.status = MEND_DRIVER_UNKNOWN;
-    fault.after_calls = after_calls;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s->w.sim, &fault));
+    kit_fail(&s->w, call, after_calls, 0, MEND_DRIVER_UNKNOWN);
 }
 
 static void may_vanish(mend_pool_config *config)

@@ -123,10 +123,7 @@ MEND_TEST(pool_vanish, a_fence_that_the_driver_refused_is_made_up_for)
     ASSERT_TRUE(open_small(&w, may_vanish));
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "event_record";
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    kit_fail(&w, "event_record", 0, 0, 999);
     kit_free(&w, block, w.streams[0]);
     EXPECT_U64_EQ(1, mend_world_stats(&w).driver_failures);
     vanish(&w, 0);
