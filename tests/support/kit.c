@@ -19,6 +19,12 @@ bool kit_open(mend_world *w)
     return mend_world_open(w) && kit_open_streams(w);
 }
 
+bool kit_open_default(mend_world *w)
+{
+    mend_world_init(w);
+    return kit_open(w);
+}
+
 static bool open_on(mend_world *w, int devices, uint64_t memory_bytes,
                     void (*configure)(mend_pool_config *))
 {

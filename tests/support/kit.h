@@ -22,6 +22,9 @@ typedef struct kit_line {
 /* mend_world_open of a world that the test has prepared by mend_world_init, and its streams. */
 bool kit_open(mend_world *w);
 
+/* The same of a world as mend_world_init makes it. */
+bool kit_open_default(mend_world *w);
+
 /* The streams alone, of a world that is open. */
 bool kit_open_streams(mend_world *w);
 
@@ -60,11 +63,12 @@ void kit_use_at(kit_line at, mend_world *w, mend_stream stream, const void *bloc
 void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work_kind kind,
                    const void *block, uint64_t size_bytes, uint64_t tag, uint64_t finish_ns);
 
-/* Writes what nothing else writes, by the block's address; and compares it. */
+/* Writes what nothing else writes, by the block's address; and compares it, now or later. */
 #define kit_write(w, stream, block, size_bytes)                                                    \
     kit_launch(w, stream, MEND_SIM_WORK_WRITE, block, size_bytes, (uintptr_t)(block), 0)
-#define kit_verify(w, stream, block, size_bytes)                                                   \
-    kit_launch(w, stream, MEND_SIM_WORK_VERIFY, block, size_bytes, (uintptr_t)(block), 0)
+#define kit_verify(w, stream, block, size_bytes) kit_verify_until(w, stream, block, size_bytes, 0)
+#define kit_verify_until(w, stream, block, size_bytes, finish_ns)                                  \
+    kit_launch(w, stream, MEND_SIM_WORK_VERIFY, block, size_bytes, (uintptr_t)(block), finish_ns)
 
 /* `count` calls of the driver fail with a status, behind `after_calls` that do not. */
 #define kit_fail(w, call, after_calls, count, status)                                              \

@@ -5,8 +5,6 @@
 
 #include "tests/support/kit.h"
 
-#define PER_THREAD ((mend_stream)(uintptr_t)2)
-
 enum { BLOCK_BYTES = 5 << 20 };
 
 /* A device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
@@ -18,78 +16,36 @@ static bool open_small(mend_world *w, int allow_stream_waits)
     return kit_open(w);
 }
 
-static mend_stream new_stream(mend_world *w)
-{
-    mend_stream stream = NULL;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w->sim, &stream));
-    return stream;
-}
-
-static void *allocate(mend_world *w, mend_stream stream)
-{
-    void *pointer = kit_alloc(w, BLOCK_BYTES, stream);
-    return pointer;
-}
-
-/* Writes a block now, and checks it after `duration_ns` in the order of the stream. */
-static void use(mend_world *w, mend_stream stream, void *pointer, uint64_t tag,
-                uint64_t duration_ns)
-{
-    kit_launch(w, stream, MEND_SIM_WORK_WRITE, pointer, BLOCK_BYTES, tag, 0);
-    kit_launch(w, stream, MEND_SIM_WORK_VERIFY, pointer, BLOCK_BYTES, tag,
-               mend_sim_now_ns(w->sim) + duration_ns);
-}
-
-static void finish(mend_world *w)
-{
-    mend_sim_advance(w->sim, 5000);
-    kit_close(w);
-}
-
-static void close_stream(mend_world *w, mend_stream stream)
-{
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w->sim, stream));
-}
-
 /* The second owner never touches the block, and frees it on a stream that knows nothing of the
  * first owner's work. */
 MEND_TEST(pool_waits, a_block_never_used_still_waits_for_its_former_owner)
 {
     mend_world w;
     ASSERT_TRUE(open_small(&w, 0));
-    mend_stream first = new_stream(&w);
-    mend_stream second = new_stream(&w);
-    void *block = allocate(&w, first);
-    use(&w, first, block, 1, 1000);
+    mend_stream first = w.streams[0];
+    mend_stream second = w.streams[1];
+    void *block = kit_alloc(&w, BLOCK_BYTES, first);
+    kit_use(&w, first, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, first);
-    block = allocate(&w, first);
+    block = kit_alloc(&w, BLOCK_BYTES, first);
     kit_free(&w, block, second);
-    block = allocate(&w, second);
-    use(&w, second, block, 2, 10);
-    mend_sim_advance(w.sim, 5000);
-    close_stream(&w, first);
-    close_stream(&w, second);
-    finish(&w);
+    block = kit_alloc(&w, BLOCK_BYTES, second);
+    kit_use(&w, second, block, BLOCK_BYTES, 10);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_waits, a_wait_of_the_stream_it_was_allocated_for_is_not_that_of_another)
 {
     mend_world w;
     ASSERT_TRUE(open_small(&w, 0));
-    mend_stream streams[3] = {new_stream(&w), new_stream(&w), new_stream(&w)};
-    void *block = allocate(&w, streams[0]);
-    use(&w, streams[0], block, 1, 1000);
-    kit_free(&w, block, streams[0]);
-    block = allocate(&w, streams[1]); /* behind a wait of this stream alone */
-    kit_free(&w, block, streams[2]);
-    block = allocate(&w, streams[2]);
-    use(&w, streams[2], block, 2, 10);
-    mend_sim_advance(w.sim, 5000);
-    for (int i = 0; i < 3; i++) {
-        close_stream(&w, streams[i]);
-    }
-    finish(&w);
+    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
+    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
+    kit_free(&w, block, w.streams[0]);
+    block = kit_alloc(&w, BLOCK_BYTES, w.streams[1]); /* behind a wait of this stream alone */
+    kit_free(&w, block, w.streams[2]);
+    block = kit_alloc(&w, BLOCK_BYTES, w.streams[2]);
+    kit_use(&w, w.streams[2], block, BLOCK_BYTES, 10);
+    kit_close(&w);
 }
 
 typedef struct worker {
@@ -100,9 +56,9 @@ typedef struct worker {
 static void *use_per_thread_and_free(void *context)
 {
     worker *by = context;
-    by->block = allocate(by->w, PER_THREAD);
-    use(by->w, PER_THREAD, by->block, 1, 1000);
-    kit_free(by->w, by->block, PER_THREAD);
+    by->block = kit_alloc(by->w, BLOCK_BYTES, KIT_PER_THREAD);
+    kit_use(by->w, KIT_PER_THREAD, by->block, BLOCK_BYTES, 1000);
+    kit_free(by->w, by->block, KIT_PER_THREAD);
     return NULL;
 }
 
@@ -119,24 +75,24 @@ static void per_thread_memory_crosses(int allow_stream_waits, mend_stream stream
     ASSERT_TRUE(open_small(&w, allow_stream_waits));
     worker by = {.w = &w};
     run_in_thread(use_per_thread_and_free, &by);
-    void *block = allocate(&w, stream);
-    use(&w, stream, block, 2, 10);
-    finish(&w);
+    void *block = kit_alloc(&w, BLOCK_BYTES, stream);
+    kit_use(&w, stream, block, BLOCK_BYTES, 10);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_waits, a_thread_waits_for_the_per_thread_stream_of_another)
 {
     per_thread_memory_crosses(0, NULL);
     per_thread_memory_crosses(-1, NULL);
-    per_thread_memory_crosses(0, PER_THREAD);
-    per_thread_memory_crosses(-1, PER_THREAD);
+    per_thread_memory_crosses(0, KIT_PER_THREAD);
+    per_thread_memory_crosses(-1, KIT_PER_THREAD);
 }
 
 static void *use_on_per_thread(void *context)
 {
     worker *by = context;
-    EXPECT_RESULT(MEND_OK, mend_record_stream(by->w->pool, by->block, PER_THREAD));
-    use(by->w, PER_THREAD, by->block, 1, 1000);
+    EXPECT_RESULT(MEND_OK, mend_record_stream(by->w->pool, by->block, KIT_PER_THREAD));
+    kit_use(by->w, KIT_PER_THREAD, by->block, BLOCK_BYTES, 1000);
     return NULL;
 }
 
@@ -144,12 +100,12 @@ MEND_TEST(pool_waits, a_per_thread_user_holds_the_block_that_another_thread_free
 {
     mend_world w;
     ASSERT_TRUE(open_small(&w, 0));
-    worker by = {.w = &w, .block = allocate(&w, NULL)};
+    worker by = {.w = &w, .block = kit_alloc(&w, BLOCK_BYTES, NULL)};
     run_in_thread(use_on_per_thread, &by);
     kit_free(&w, by.block, NULL);
-    void *block = allocate(&w, NULL);
-    use(&w, NULL, block, 2, 10);
-    finish(&w);
+    void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
+    kit_use(&w, NULL, block, BLOCK_BYTES, 10);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_waits, trim_waits_for_the_per_thread_stream_of_another_thread)
@@ -161,7 +117,7 @@ MEND_TEST(pool_waits, trim_waits_for_the_per_thread_stream_of_another_thread)
     uint64_t released = 77;
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
     EXPECT_U64_EQ(0, released);
-    finish(&w);
+    kit_close(&w);
 }
 
 static void *forget_per_thread(void *context)
@@ -169,8 +125,8 @@ static void *forget_per_thread(void *context)
     worker *by = context;
     use_per_thread_and_free(by);
     kit_fail(by->w, "context_push", 0, 0, 999);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_forget_stream(by->w->pool, PER_THREAD));
-    EXPECT_RESULT(MEND_OK, mend_forget_stream(by->w->pool, PER_THREAD));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_forget_stream(by->w->pool, KIT_PER_THREAD));
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(by->w->pool, KIT_PER_THREAD));
     return NULL;
 }
 
@@ -180,11 +136,11 @@ MEND_TEST(pool_waits, a_forgotten_per_thread_stream_needs_no_wait_for_the_contex
     ASSERT_TRUE(open_small(&w, 0));
     worker by = {.w = &w};
     run_in_thread(forget_per_thread, &by);
-    void *block = allocate(&w, NULL);
-    use(&w, NULL, block, 2, 10);
+    void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
+    kit_use(&w, NULL, block, BLOCK_BYTES, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
-    finish(&w);
+    kit_close(&w);
 }
 
 /* Whoever captures a stream is not disturbed by what others allocate meanwhile. */
@@ -192,23 +148,20 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
 {
     mend_world w;
     ASSERT_TRUE(open_small(&w, 0));
-    mend_stream captured = new_stream(&w);
-    mend_stream other = new_stream(&w);
-    void *block = allocate(&w, captured);
-    use(&w, captured, block, 1, 1000);
+    mend_stream captured = w.streams[0];
+    mend_stream other = w.streams[1];
+    void *block = kit_alloc(&w, BLOCK_BYTES, captured);
+    kit_use(&w, captured, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, captured);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(w.pool, captured));
     kit_alloc(&w, 2 * MEND_MIB, other);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w.sim, captured, NULL));
-    block = allocate(&w, other);
-    use(&w, other, block, 2, 10);
+    block = kit_alloc(&w, BLOCK_BYTES, other);
+    kit_use(&w, other, block, BLOCK_BYTES, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
-    mend_sim_advance(w.sim, 5000);
-    close_stream(&w, captured);
-    close_stream(&w, other);
-    finish(&w);
+    kit_close(&w);
 }
 
 /* A stream that cannot be recorded on cannot wait either. */
@@ -216,20 +169,18 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
 {
     mend_world w;
     ASSERT_TRUE(open_small(&w, 0));
-    mend_stream captured = new_stream(&w);
-    mend_stream other = new_stream(&w);
-    void *block = allocate(&w, other);
-    use(&w, other, block, 1, 1000);
+    mend_stream captured = w.streams[0];
+    mend_stream other = w.streams[1];
+    void *block = kit_alloc(&w, BLOCK_BYTES, other);
+    kit_use(&w, other, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, other);
     block = kit_alloc(&w, 512, captured);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
-    allocate(&w, captured);
+    kit_alloc(&w, BLOCK_BYTES, captured);
     EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
     EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w.sim, captured, NULL));
-    close_stream(&w, captured);
-    close_stream(&w, other);
-    finish(&w);
+    kit_close(&w);
 }
 
 /* A handle that comes back without mend_forget_stream stands for a stream of other work. */
@@ -237,38 +188,39 @@ MEND_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memor
 {
     mend_world w;
     ASSERT_TRUE(open_small(&w, 0));
-    mend_stream gone = new_stream(&w);
-    void *block = allocate(&w, gone);
-    use(&w, gone, block, 1, 1000);
+    mend_stream gone = NULL;
+    mend_stream later = NULL;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &gone));
+    void *block = kit_alloc(&w, BLOCK_BYTES, gone);
+    kit_use(&w, gone, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, gone);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, gone));
-    mend_stream later = new_stream(&w);
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &later));
     if (later == gone) {
-        block = allocate(&w, NULL);
-        use(&w, NULL, block, 2, 10);
+        block = kit_alloc(&w, BLOCK_BYTES, NULL);
+        kit_use(&w, NULL, block, BLOCK_BYTES, 10);
     }
     EXPECT_TRUE(later == gone);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, later));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, later));
-    finish(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
 {
     mend_world w;
     ASSERT_TRUE(open_small(&w, 0));
-    mend_stream stream = new_stream(&w);
-    void *block = allocate(&w, stream);
-    use(&w, stream, block, 1, 1000);
+    mend_stream stream = w.streams[2];
+    void *block = kit_alloc(&w, BLOCK_BYTES, stream);
+    kit_use(&w, stream, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, MEND_NO_STREAM);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_U64_EQ(BLOCK_BYTES, mend_world_stats(&w).reserved_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&w).retired_bytes);
-    block = allocate(&w, NULL);
-    use(&w, NULL, block, 2, 10);
+    block = kit_alloc(&w, BLOCK_BYTES, NULL);
+    kit_use(&w, NULL, block, BLOCK_BYTES, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
-    close_stream(&w, stream);
-    finish(&w);
+    kit_close(&w);
 }
 
 /* What the pool's other users do while one of them waits for the GPU. */
@@ -295,12 +247,12 @@ MEND_TEST(pool_waits, whoever_waits_has_host_memory_for_its_block_afterwards)
     for (int blocks = 0; blocks < 70; blocks++) {
         mend_world w;
         ASSERT_TRUE(open_small(&w, -1));
-        mend_stream first = new_stream(&w);
-        intruder others = {&w, new_stream(&w), blocks};
+        mend_stream first = w.streams[0];
+        intruder others = {&w, w.streams[1], blocks};
         kit_alloc(&w, 512, others.stream);
-        void *block = allocate(&w, first);
+        void *block = kit_alloc(&w, BLOCK_BYTES, first);
         kit_alloc(&w, 2 * MEND_MIB, others.stream);
-        use(&w, first, block, 1, 1000);
+        kit_use(&w, first, block, BLOCK_BYTES, 1000);
         kit_free(&w, block, first);
         mend_sim_set_call_observer(w.sim, intrude, &others);
         /* In the middle of the free run, so that it is cut twice; what is beside has no room. */
@@ -310,9 +262,7 @@ MEND_TEST(pool_waits, whoever_waits_has_host_memory_for_its_block_afterwards)
                                                   others.stream, &block));
         mend_sim_set_call_observer(w.sim, NULL, NULL);
         EXPECT_INT_EQ(0, others.blocks);
-        close_stream(&w, first);
-        close_stream(&w, others.stream);
-        finish(&w);
+        kit_close(&w);
     }
 }
 
@@ -324,21 +274,14 @@ MEND_TEST(pool_waits, a_moved_chunk_still_waits_for_its_former_owner)
     mend_world_init(&w);
     w.sim_config.memory_bytes = 4 * MEND_MIB;
     ASSERT_TRUE(kit_open(&w));
-    mend_stream first = new_stream(&w);
-    mend_stream second = new_stream(&w);
+    mend_stream first = w.streams[0];
+    mend_stream second = w.streams[1];
     void *blocks[4];
     for (int i = 0; i < 4; i++) {
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, CHUNK, first, &blocks[i]));
+        blocks[i] = kit_alloc(&w, CHUNK, first);
     }
-    mend_sim_work work = {.size_bytes = CHUNK, .tag = 1};
     for (int i = 0; i < 4; i += 2) { /* written at once, read late */
-        work.address = (uint64_t)(uintptr_t)blocks[i];
-        work.kind = MEND_SIM_WORK_WRITE;
-        work.finish_ns = 0;
-        EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, first, &work));
-        work.kind = MEND_SIM_WORK_VERIFY;
-        work.finish_ns = 1000;
-        EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, first, &work));
+        kit_use(&w, first, blocks[i], CHUNK, 1000);
         kit_free(&w, blocks[i], first);
     }
     void *joined = NULL;
@@ -346,11 +289,7 @@ MEND_TEST(pool_waits, a_moved_chunk_still_waits_for_its_former_owner)
     ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 2 * CHUNK, 4 * MEND_MIB, first, &joined));
     EXPECT_TRUE(mend_world_stats(&w).chunks_moved >= 2);
     kit_free(&w, joined, second);
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * CHUNK, second, &joined));
-    work = (mend_sim_work){.kind = MEND_SIM_WORK_WRITE,
-                           .address = (uint64_t)(uintptr_t)joined,
-                           .size_bytes = 2 * CHUNK,
-                           .tag = 2};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, second, &work));
-    finish(&w);
+    joined = kit_alloc(&w, 2 * CHUNK, second);
+    kit_use(&w, second, joined, 2 * CHUNK, 0);
+    kit_close(&w);
 }

@@ -12,36 +12,30 @@ enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 4, BLOCKS = CHUNKS * BLOCKS_OF_CHUNK };
 
 typedef struct rig {
     mend_world w;
-    mend_stream stream;
     void *blocks[BLOCKS];
 } rig;
 
-static void use(rig *r, mend_sim_work_kind kind, const void *block, uint64_t size_bytes)
-{
-    kit_launch(&r->w, r->stream, kind, block, size_bytes, (uint64_t)(uintptr_t)block, 0);
-}
-
 static void *allocate(rig *r, uint64_t size_bytes)
 {
-    void *block = kit_alloc(&r->w, size_bytes, r->stream);
+    void *block = kit_alloc(&r->w, size_bytes, r->w.streams[0]);
     if (block != NULL) {
-        use(r, MEND_SIM_WORK_WRITE, block, size_bytes);
+        kit_write(&r->w, r->w.streams[0], block, size_bytes);
     }
     return block;
 }
 
 static void release(rig *r, void *block, uint64_t size_bytes)
 {
-    use(r, MEND_SIM_WORK_VERIFY, block, size_bytes);
-    kit_free(&r->w, block, r->stream);
+    kit_verify(&r->w, r->w.streams[0], block, size_bytes);
+    kit_free(&r->w, block, r->w.streams[0]);
 }
 
 static bool open_rig(rig *r, uint64_t memory_bytes)
 {
-    *r = (rig){.stream = NULL};
+    *r = (rig){.blocks = {NULL}};
     mend_world_init(&r->w);
     r->w.sim_config.memory_bytes = memory_bytes;
-    return kit_open(&r->w) && mend_sim_stream_create(r->w.sim, &r->stream) == MEND_OK;
+    return kit_open(&r->w);
 }
 
 /* Four full chunks side by side. */
@@ -114,7 +108,8 @@ MEND_TEST(pool_defrag, what_is_gained_serves_a_request_that_found_no_room)
     ASSERT_TRUE(open_rig(&r, 5 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(r.w.pool, 4 * MEND_MIB, r.stream, &block));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(r.w.pool, 4 * MEND_MIB, r.w.streams[0], &block));
     (void)defrag(&r, NULL);
     release(&r, allocate(&r, 4 * MEND_MIB + 512 * MEND_KIB), 4 * MEND_MIB + 512 * MEND_KIB);
     close_rig(&r);
@@ -168,7 +163,7 @@ MEND_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
     mend_defrag_report report = defrag(&r, NULL);
     EXPECT_U64_EQ(2, report.compactions);
     EXPECT_U64_EQ(sizes[1], report.copied_bytes);
-    use(&r, MEND_SIM_WORK_VERIFY, row[1], sizes[1]);
+    kit_verify(&r.w, r.w.streams[0], row[1], sizes[1]);
     mend_world_check(&r.w);
     release(&r, row[1], sizes[1]);
     (void)allocate(&r, 2 * CHUNK);
@@ -318,13 +313,13 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
     EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
     r.blocks[0] = allocate(&r, BLOCK);
     EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
     void *rest = allocate(&r, CHUNK - BLOCK);
     release(&r, rest, CHUNK - BLOCK);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
     EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.w.streams[0]));
     EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
     close_rig(&r);
 }
@@ -339,11 +334,11 @@ MEND_TEST(pool_defrag, a_live_block_of_a_graph_stays_where_it_is)
     release(&r, all, CHUNK);
     EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
     EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
     r.blocks[0] = allocate(&r, BLOCK);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.w.streams[0]));
     EXPECT_U64_EQ(1, defrag(&r, NULL).compactions);
     close_rig(&r);
 }
@@ -376,7 +371,7 @@ MEND_TEST(pool_defrag, work_in_flight_is_waited_for)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     fill(&r);
     thin_out(&r);
-    kit_launch(&r.w, r.stream, MEND_SIM_WORK_VERIFY, r.blocks[3], BLOCK,
+    kit_launch(&r.w, r.w.streams[0], MEND_SIM_WORK_VERIFY, r.blocks[3], BLOCK,
                (uint64_t)(uintptr_t)r.blocks[3], mend_sim_now_ns(r.w.sim) + 5000);
     EXPECT_U64_EQ(CHUNKS, defrag(&r, NULL).compactions);
     EXPECT_U64_EQ(0, mend_world_ledger(&r.w).pending_work);
@@ -428,14 +423,14 @@ MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_compact)
             is_there = is_inside && strcmp(held.call, calls[i]) == 0;
             if (is_there) { /* the first chunk is being swapped */
                 void *freed = r.blocks[3];
-                kit_free(&r.w, freed, r.stream);
-                r.blocks[3] = kit_alloc(&r.w, BLOCK, r.stream);
+                kit_free(&r.w, freed, r.w.streams[0]);
+                r.blocks[3] = kit_alloc(&r.w, BLOCK, r.w.streams[0]);
                 EXPECT_TRUE(r.blocks[3] != freed);
             }
             mend_held_end(&held);
             EXPECT_TRUE(is_inside);
             if (is_there) {
-                use(&r, MEND_SIM_WORK_WRITE, r.blocks[3], BLOCK);
+                kit_write(&r.w, r.w.streams[0], r.blocks[3], BLOCK);
             }
             close_rig(&r);
         }

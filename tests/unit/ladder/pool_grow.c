@@ -41,8 +41,7 @@ static void use(mend_world *w, mend_stream stream, void *pointer, uint64_t size_
 MEND_TEST(pool_grow, others_allocate_from_the_cache_while_one_sits_in_an_access_call)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *cached[3]; /* all of a chunk; the middle is the cache, which nobody can extend */
     for (int i = 0; i < 3; i++) {
         uint64_t size_bytes = i == 1 ? 512 * MEND_KIB : 256 * MEND_KIB;
@@ -158,8 +157,7 @@ static void wait_for_one_in_line(mend_heap *heap)
 MEND_TEST(pool_grow, a_group_may_go_while_a_request_waits_its_turn)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     mend_heap *heap = &w.pool->heap;
     mend_group *group;
     request late = {&w, 3 * MEND_MIB, 512, NULL, MEND_OK, NULL};

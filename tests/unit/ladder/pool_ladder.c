@@ -10,7 +10,6 @@
 /* A device of 8 MiB, two streams, and the driver's calls that make room, in order: "create map". */
 typedef struct scene {
     mend_world w;
-    mend_stream streams[2];
     char calls[512];
     const char *last; /* of them: the same again is not told */
 } scene;
@@ -50,9 +49,6 @@ static bool open_scene(scene *s, uint64_t limit_bytes, int allow_stream_waits)
         return false;
     }
     forget_calls(s);
-    for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &s->streams[i]));
-    }
     mend_sim_set_call_observer(s->w.sim, write_down, s);
     return !mend_test_has_failed();
 }
@@ -60,11 +56,6 @@ static bool open_scene(scene *s, uint64_t limit_bytes, int allow_stream_waits)
 static void close_scene(scene *s)
 {
     mend_sim_set_call_observer(s->w.sim, NULL, NULL);
-    mend_world_check(&s->w);
-    for (int i = 0; i < 2; i++) {
-        EXPECT_RESULT(MEND_OK, mend_forget_stream(s->w.pool, s->streams[i]));
-        mend_sim_stream_destroy(s->w.sim, s->streams[i]);
-    }
     kit_close(&s->w);
 }
 
@@ -73,7 +64,7 @@ static void *allocate(scene *s, uint64_t size_bytes, int stream, const char *cal
 {
     void *pointer = NULL;
     forget_calls(s);
-    pointer = kit_alloc(&s->w, size_bytes, s->streams[stream]);
+    pointer = kit_alloc(&s->w, size_bytes, s->w.streams[stream]);
     EXPECT_STR_EQ(calls, s->calls);
     return pointer;
 }
@@ -81,8 +72,8 @@ static void *allocate(scene *s, uint64_t size_bytes, int stream, const char *cal
 /* Uses a block until a time, and frees it. */
 static void release(scene *s, void *pointer, uint64_t size_bytes, int stream, uint64_t finish_ns)
 {
-    kit_launch(&s->w, s->streams[stream], MEND_SIM_WORK_TOUCH, pointer, size_bytes, 0, finish_ns);
-    kit_free(&s->w, pointer, s->streams[stream]);
+    kit_launch(&s->w, s->w.streams[stream], MEND_SIM_WORK_TOUCH, pointer, size_bytes, 0, finish_ns);
+    kit_free(&s->w, pointer, s->w.streams[stream]);
 }
 
 MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
@@ -120,7 +111,7 @@ MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
     /* Retired mappings go before chunks are mapped anew, but not those still in use. */
     forget_calls(&s);
     EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(s.w.pool, MEND_MIB, 64 * MEND_GIB, s.streams[1], &all));
+                  mend_alloc_aligned(s.w.pool, MEND_MIB, 64 * MEND_GIB, s.w.streams[1], &all));
     EXPECT_STR_EQ("unmap map set_access ", s.calls);
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&s.w).retired_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
@@ -134,7 +125,7 @@ MEND_TEST(pool_ladder, the_host_waits_only_as_far_as_needed)
     void *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = NULL;
-        blocks[i] = kit_alloc(&s.w, MEND_MIB, s.streams[0]);
+        blocks[i] = kit_alloc(&s.w, MEND_MIB, s.w.streams[0]);
     }
     for (int i = 0; i < 4; i++) {
         release(&s, blocks[i], MEND_MIB, 0, 1000 * (uint64_t)(i + 1));
@@ -195,7 +186,7 @@ static void free_one_more(void *context, const char *call, int is_after)
     if (!is_after || strcmp(call, "event_synchronize") != 0 || ++b->waits > 200) {
         return;
     }
-    void *pointer = kit_alloc(&b->s->w, 512, b->s->streams[1]);
+    void *pointer = kit_alloc(&b->s->w, 512, b->s->w.streams[1]);
     b->time_ns += 1000;
     release(b->s, pointer, 512, 1, b->time_ns);
 }
@@ -205,10 +196,10 @@ MEND_TEST(pool_ladder, others_who_go_on_do_not_keep_a_request_from_its_answer)
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB, -1));
     void *blocks[8];
-    blocks[0] = kit_alloc(&s.w, 4 * MEND_MIB, s.streams[0]);
-    kit_free(&s.w, blocks[0], s.streams[0]);
+    blocks[0] = kit_alloc(&s.w, 4 * MEND_MIB, s.w.streams[0]);
+    kit_free(&s.w, blocks[0], s.w.streams[0]);
     for (int i = 0; i < 8; i++) {
-        blocks[i] = kit_alloc(&s.w, 512 * MEND_KIB, s.streams[1]);
+        blocks[i] = kit_alloc(&s.w, 512 * MEND_KIB, s.w.streams[1]);
     }
     for (int i = 0; i < 8; i += 2) {
         release(&s, blocks[i], 512 * MEND_KIB, 1, 1000);
@@ -216,7 +207,8 @@ MEND_TEST(pool_ladder, others_who_go_on_do_not_keep_a_request_from_its_answer)
     busy b = {.s = &s, .time_ns = 1000};
     mend_sim_set_call_observer(s.w.sim, free_one_more, &b);
     void *pointer;
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(s.w.pool, MEND_MIB, s.streams[0], &pointer));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(s.w.pool, MEND_MIB, s.w.streams[0], &pointer));
     EXPECT_TRUE(b.waits > 0);
     EXPECT_TRUE(b.waits < 50);
     close_scene(&s);

@@ -12,11 +12,6 @@ typedef struct rig {
     int count;
 } rig;
 
-static void use(rig *r, mend_sim_work_kind kind, const void *block, uint64_t size_bytes)
-{
-    kit_launch(&r->w, NULL, kind, block, size_bytes, (uint64_t)(uintptr_t)block, 0);
-}
-
 static bool open_rig(rig *r, uint64_t memory_bytes, int compact_when_full)
 {
     *r = (rig){.count = 0};
@@ -30,7 +25,7 @@ static mend_result try(rig *r, uint64_t size_bytes, void **block)
 {
     mend_result result = mend_alloc(r->w.pool, size_bytes, NULL, block);
     if (result == MEND_OK) {
-        use(r, MEND_SIM_WORK_WRITE, *block, size_bytes);
+        kit_write(&r->w, NULL, *block, size_bytes);
     }
     mend_world_check(&r->w);
     return result;
@@ -38,7 +33,7 @@ static mend_result try(rig *r, uint64_t size_bytes, void **block)
 
 static void release(rig *r, void *block, uint64_t size_bytes)
 {
-    use(r, MEND_SIM_WORK_VERIFY, block, size_bytes);
+    kit_verify(&r->w, NULL, block, size_bytes);
     kit_free(&r->w, block, NULL);
 }
 

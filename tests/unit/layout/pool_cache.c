@@ -29,10 +29,10 @@ static bool open_rig_with(rig *r, void (*change)(mend_pool_config *config))
         return false;
     }
     r->pool = r->w.pool;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->stream));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->w.streams[0]));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->other));
     for (int i = 0; i < ROW; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(r->pool, LARGE, r->stream, &r->row[i]));
+        EXPECT_RESULT(MEND_OK, mend_alloc(r->pool, LARGE, r->w.streams[0], &r->row[i]));
     }
     return !mend_test_has_failed();
 }
@@ -40,11 +40,6 @@ static bool open_rig_with(rig *r, void (*change)(mend_pool_config *config))
 static bool open_rig(rig *r)
 {
     return open_rig_with(r, NULL);
-}
-
-static void close_rig(rig *r)
-{
-    kit_close(&r->w);
 }
 
 static uint64_t cached(const rig *r)
@@ -64,13 +59,14 @@ static uint64_t hits(const rig *r)
 /* Frees a block of the row on its stream. */
 static void free_of_row(const rig *r, int block)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(r->pool, r->row[block], r->stream));
+    EXPECT_RESULT(MEND_OK, mend_free(r->pool, r->row[block], r->w.streams[0]));
 }
 
 /* Work of the row's stream on one of its blocks, which does not end soon. */
 static void use_for_long(rig *r, int block)
 {
-    kit_launch(&r->w, r->stream, MEND_SIM_WORK_WRITE, r->row[block], LARGE, 0, UINT64_C(1) << 40);
+    kit_launch(&r->w, r->w.streams[0], MEND_SIM_WORK_WRITE, r->row[block], LARGE, 0,
+               UINT64_C(1) << 40);
 }
 
 static void *alloc(const rig *r, uint64_t size_bytes, mend_stream stream)
@@ -93,7 +89,7 @@ MEND_TEST(pool_cache, gives_a_block_back_as_it_is)
     EXPECT_U64_EQ(before.live_bytes - LARGE, between.live_bytes);
     EXPECT_U64_EQ(before.free_bytes + LARGE, between.free_bytes);
     mend_world_check(&r.w);
-    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE - 100, r.stream));
+    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE - 100, r.w.streams[0]));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     EXPECT_RESULT(MEND_OK, mend_get_block_info(r.pool, r.row[1], &info));
     EXPECT_U64_EQ(LARGE - 100, info.requested_bytes);
@@ -106,22 +102,22 @@ MEND_TEST(pool_cache, gives_a_block_back_as_it_is)
     EXPECT_U64_EQ(before.requested_bytes - 100, after.requested_bytes);
     mend_sim_ledger calls_after = mend_world_ledger(&r.w);
     EXPECT_U64_EQ(calls.driver_time_ns, calls_after.driver_time_ns);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, of_equal_ones_gives_the_lowest)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    void *fence = alloc(&r, SMALL, r.stream); /* the zone of small ones is no matter */
+    void *fence = alloc(&r, SMALL, r.w.streams[0]); /* the zone of small ones is no matter */
     free_of_row(&r, 0);
     free_of_row(&r, 2);
     EXPECT_U64_EQ(2, cached(&r));
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
-    EXPECT_PTR_EQ(r.row[2], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
+    EXPECT_PTR_EQ(r.row[2], alloc(&r, LARGE, r.w.streams[0]));
     EXPECT_U64_EQ(2, hits(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, fence, r.stream));
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, fence, r.w.streams[0]));
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, leaves_a_better_place_to_the_search)
@@ -134,18 +130,18 @@ MEND_TEST(pool_cache, leaves_a_better_place_to_the_search)
     EXPECT_U64_EQ(0, cached(&r));
     free_of_row(&r, 3);
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.stream));
-    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.w.streams[0]));
+    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.w.streams[0]));
     EXPECT_U64_EQ(0, hits(&r));
     free_of_row(&r, 3); /* now it is the best */
-    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.w.streams[0]));
     EXPECT_U64_EQ(1, hits(&r));
     /* A cached hole is better too. */
     free_of_row(&r, 3);
     free_of_row(&r, 0);
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
-    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.stream));
-    close_rig(&r);
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
+    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.w.streams[0]));
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, keeps_nothing_that_begins_no_run)
@@ -155,9 +151,9 @@ MEND_TEST(pool_cache, keeps_nothing_that_begins_no_run)
     free_of_row(&r, 0);
     free_of_row(&r, 1); /* free memory lies on its left: a search would begin there */
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
     EXPECT_U64_EQ(0, hits(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, takes_the_place_of_what_is_cached_on_its_right)
@@ -167,9 +163,9 @@ MEND_TEST(pool_cache, takes_the_place_of_what_is_cached_on_its_right)
     free_of_row(&r, 1);
     free_of_row(&r, 0); /* begins the run that the other one is a part of now */
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
     EXPECT_U64_EQ(1, hits(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, serves_no_stream_that_a_group_takes)
@@ -179,14 +175,14 @@ MEND_TEST(pool_cache, serves_no_stream_that_a_group_takes)
     ASSERT_TRUE(open_rig(&r));
     EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
     use_for_long(&r, 1);
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
     free_of_row(&r, 1); /* no block of the group */
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_TRUE(alloc(&r, LARGE, r.stream) != r.row[1]); /* what the graph uses is its own */
+    EXPECT_TRUE(alloc(&r, LARGE, r.w.streams[0]) != r.row[1]); /* what the graph uses is its own */
     EXPECT_U64_EQ(0, hits(&r));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.w.streams[0]));
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, serves_one_size_on_one_stream)
@@ -194,7 +190,7 @@ MEND_TEST(pool_cache, serves_one_size_on_one_stream)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     free_of_row(&r, 1);
-    alloc(&r, LARGE - 512, r.stream);
+    alloc(&r, LARGE - 512, r.w.streams[0]);
     EXPECT_U64_EQ(0, hits(&r));
     EXPECT_U64_EQ(0, cached(&r)); /* the search has all of the zone in runs */
     alloc(&r, SMALL, r.other);    /* the pool knows the stream now */
@@ -204,7 +200,7 @@ MEND_TEST(pool_cache, serves_one_size_on_one_stream)
     void *of_other = alloc(&r, LARGE, r.other);
     EXPECT_TRUE(of_other != r.row[0]); /* which the stream still uses */
     EXPECT_U64_EQ(0, hits(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, leaves_alignment_to_the_search)
@@ -214,15 +210,15 @@ MEND_TEST(pool_cache, leaves_alignment_to_the_search)
     ASSERT_TRUE(open_rig(&r));
     free_of_row(&r, 1);
     EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(r.pool, LARGE, (uint64_t)LARGE * 2, r.stream, &pointer));
+                  mend_alloc_aligned(r.pool, LARGE, (uint64_t)LARGE * 2, r.w.streams[0], &pointer));
     EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)pointer % (LARGE * 2));
     EXPECT_U64_EQ(0, hits(&r));
     free_of_row(&r, 0);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_aligned(r.pool, LARGE, 48, r.stream, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(r.pool, LARGE, 64, r.stream, &pointer));
+                  mend_alloc_aligned(r.pool, LARGE, 48, r.w.streams[0], &pointer));
+    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(r.pool, LARGE, 64, r.w.streams[0], &pointer));
     EXPECT_U64_EQ(1, hits(&r)); /* each block is aligned so far */
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, a_cached_block_is_free)
@@ -232,13 +228,13 @@ MEND_TEST(pool_cache, a_cached_block_is_free)
     free_of_row(&r, 1);
     char *pointer = r.row[1];
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer, r.stream));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer + 512, r.stream));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_record_stream(r.pool, pointer, r.stream));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer, r.w.streams[0]));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer + 512, r.w.streams[0]));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_record_stream(r.pool, pointer, r.w.streams[0]));
     EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.pool, pointer, &info));
     EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.pool, pointer + 1, &info));
     EXPECT_U64_EQ(1, cached(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, what_waits_for_more_than_its_stream_is_not_kept)
@@ -252,14 +248,14 @@ MEND_TEST(pool_cache, what_waits_for_more_than_its_stream_is_not_kept)
     EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[2], MEND_NO_STREAM));
     EXPECT_U64_EQ(0, cached(&r));
     EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.stream));
-    void *of_group = alloc(&r, OTHER, r.stream);
-    alloc(&r, LARGE, r.stream);
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, of_group, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
+    void *of_group = alloc(&r, OTHER, r.w.streams[0]);
+    alloc(&r, LARGE, r.w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, of_group, r.w.streams[0]));
     EXPECT_U64_EQ(0, cached(&r));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_U64_EQ(0, hits(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* A block freed on another stream than it was allocated for is that stream's, if the memory waits
@@ -274,7 +270,7 @@ MEND_TEST(pool_cache, belongs_to_the_stream_of_the_free)
     EXPECT_U64_EQ(1, hits(&r));
     free_of_row(&r, 1); /* and behind that one's work, which `stream` does not know of */
     EXPECT_U64_EQ(0, cached(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, is_flushed_by_whoever_makes_room)
@@ -298,35 +294,36 @@ MEND_TEST(pool_cache, is_flushed_by_whoever_makes_room)
             result = mend_forget_stream(r.pool, r.other);
             break;
         case 3:
-            result = mend_group_release(group, r.stream);
+            result = mend_group_release(group, r.w.streams[0]);
             break;
         case 4: /* a request that needs more than is mapped */
-            EXPECT_RESULT(MEND_OK, mend_free(r.pool, alloc(&r, 4 << 20, r.stream), r.stream));
+            EXPECT_RESULT(MEND_OK,
+                          mend_free(r.pool, alloc(&r, 4 << 20, r.w.streams[0]), r.w.streams[0]));
             break;
         default:
-            alloc(&r, OTHER, r.stream);
+            alloc(&r, OTHER, r.w.streams[0]);
         }
         EXPECT_RESULT(MEND_OK, result);
         mend_stats stats = mend_world_stats(&r.w);
         EXPECT_U64_EQ(moment == 4 ? 1 : 0, stats.cached_blocks); /* the large one is kept */
         mend_world_check(&r.w);
-        EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.stream));
+        EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.w.streams[0]));
     }
     EXPECT_U64_EQ(0, hits(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, is_not_flushed_by_whoever_only_looks)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    alloc(&r, SMALL, r.stream);
+    alloc(&r, SMALL, r.w.streams[0]);
     free_of_row(&r, 1);
     EXPECT_RESULT(MEND_OK, mend_audit(r.pool));
     EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.pool));
-    alloc(&r, SMALL, r.stream); /* of the other zone, where there is room */
+    alloc(&r, SMALL, r.w.streams[0]); /* of the other zone, where there is room */
     EXPECT_U64_EQ(1, cached(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* What is cached counts with the free memory behind it, and looking at it leaves it there. */
@@ -336,14 +333,14 @@ MEND_TEST(pool_cache, is_part_of_what_an_explanation_finds_usable)
     mend_explanation after;
     ASSERT_TRUE(open_rig(&r));
     free_of_row(&r, ROW - 1);
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.stream, &after));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.w.streams[0], &after));
     EXPECT_U64_EQ(1, cached(&r));
     mend_trim(r.pool, UINT64_MAX, NULL);
     mend_explanation flushed;
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.stream, &flushed));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.w.streams[0], &flushed));
     EXPECT_U64_EQ(flushed.usable_bytes, after.usable_bytes);
     EXPECT_TRUE(after.usable_bytes >= LARGE);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, holds_so_many_of_a_zone)
@@ -353,13 +350,13 @@ MEND_TEST(pool_cache, holds_so_many_of_a_zone)
     void *blocks[COUNT];
     ASSERT_TRUE(open_rig(&r));
     for (int i = 0; i < COUNT; i++) {
-        blocks[i] = alloc(&r, SMALL, r.stream);
+        blocks[i] = alloc(&r, SMALL, r.w.streams[0]);
     }
     for (int i = 0; i < COUNT - 2; i += 2) {
-        EXPECT_RESULT(MEND_OK, mend_free(r.pool, blocks[i], r.stream));
+        EXPECT_RESULT(MEND_OK, mend_free(r.pool, blocks[i], r.w.streams[0]));
         EXPECT_U64_EQ(i / 2 < MEND_CACHE_SPANS ? (uint64_t)i / 2 + 1 : 1, cached(&r));
     }
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 static void switch_off(mend_pool_config *config)
@@ -378,9 +375,9 @@ MEND_TEST(pool_cache, can_be_switched_off)
     ASSERT_TRUE(open_rig_with(&r, switch_off));
     free_of_row(&r, 1);
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.stream));
+    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.w.streams[0]));
     EXPECT_U64_EQ(0, hits(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_cache, is_off_where_each_free_is_fenced)
@@ -389,7 +386,7 @@ MEND_TEST(pool_cache, is_off_where_each_free_is_fenced)
     ASSERT_TRUE(open_rig_with(&r, let_streams_vanish));
     free_of_row(&r, 1);
     EXPECT_U64_EQ(0, cached(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* The node of a run is promised to each: where there is none the free goes its long way. */
@@ -407,13 +404,13 @@ MEND_TEST(pool_cache, a_free_without_host_memory_is_a_free)
     runs->promised_count += spare;
     mend_test_watch_host_memory(true);
     mend_test_fail_host_memory_after(0, 1000);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_free(r.pool, r.row[3], r.stream));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_free(r.pool, r.row[3], r.w.streams[0]));
     mend_test_heal_host_memory();
     mend_test_watch_host_memory(false);
     runs->promised_count -= spare;
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[3], r.stream)); /* it was as before */
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[3], r.w.streams[0])); /* it was as before */
+    kit_close(&r.w);
 }
 
 /* Not a multiple of a granule. */
@@ -429,15 +426,15 @@ MEND_TEST(pool_cache, a_small_request_is_served_in_its_own_zone)
     void *small = NULL;
     void *again = NULL;
     ASSERT_TRUE(open_rig_with(&r, small_just_below_large));
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.stream, &small));
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.w.streams[0], &small));
     EXPECT_U64_EQ(LARGE, mend_world_stats(&r.w).small_live_bytes);
     free_of_row(&r, 1);
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, small, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, small, r.w.streams[0]));
     EXPECT_U64_EQ(2, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.stream, &again));
+    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.w.streams[0], &again));
     EXPECT_PTR_EQ(small, again);
     EXPECT_U64_EQ(1, hits(&r));
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* Runs that a search would look at before, and that another stream's work holds: so many are passed
@@ -452,21 +449,21 @@ static uint64_t hits_behind(int runs)
         held[i] = alloc(&r, LARGE, r.other);
         alloc(&r, OTHER, r.other);
     }
-    void *block = alloc(&r, LARGE, r.stream);
-    alloc(&r, OTHER, r.stream);
+    void *block = alloc(&r, LARGE, r.w.streams[0]);
+    alloc(&r, OTHER, r.w.streams[0]);
     kit_launch(&r.w, r.other, MEND_SIM_WORK_WRITE, held[0], LARGE, 0, UINT64_C(1) << 40);
     for (int i = 0; i < runs; i++) {
         EXPECT_TRUE((char *)held[i] < (char *)block);
         EXPECT_RESULT(MEND_OK, mend_free(r.pool, held[i], r.other));
     }
-    alloc(&r, OTHER, r.stream); /* a search, which puts all that is cached into runs */
+    alloc(&r, OTHER, r.w.streams[0]); /* a search, which puts all that is cached into runs */
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, block, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_free(r.pool, block, r.w.streams[0]));
     EXPECT_U64_EQ(1, cached(&r));
     uint64_t before = hits(&r);
-    alloc(&r, LARGE, r.stream);
+    alloc(&r, LARGE, r.w.streams[0]);
     uint64_t after = hits(&r);
-    close_rig(&r);
+    kit_close(&r.w);
     return after - before;
 }
 

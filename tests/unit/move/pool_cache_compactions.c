@@ -10,27 +10,20 @@ enum { BLOCKS_OF_CHUNK = 8, CHUNKS = 2, BLOCKS = CHUNKS * BLOCKS_OF_CHUNK };
 
 typedef struct rig {
     mend_world w;
-    mend_stream stream;
     void *blocks[BLOCKS]; /* side by side, in two full chunks */
 } rig;
 
-static void use(rig *r, mend_sim_work_kind kind, int block)
-{
-    kit_launch(&r->w, r->stream, kind, r->blocks[block], BLOCK,
-               (uint64_t)(uintptr_t)r->blocks[block], 0);
-}
-
 static void alloc(rig *r, int block)
 {
-    r->blocks[block] = kit_alloc(&r->w, BLOCK, r->stream);
-    use(r, MEND_SIM_WORK_WRITE, block);
+    r->blocks[block] = kit_alloc(&r->w, BLOCK, r->w.streams[0]);
+    kit_write(&r->w, r->w.streams[0], r->blocks[block], BLOCK);
 }
 
 /* Returns where it was. */
 static void *release(rig *r, int block)
 {
     void *pointer = r->blocks[block];
-    kit_free(&r->w, pointer, r->stream);
+    kit_free(&r->w, pointer, r->w.streams[0]);
     r->blocks[block] = NULL;
     return pointer;
 }
@@ -38,13 +31,13 @@ static void *release(rig *r, int block)
 static bool open_rig(rig *r)
 {
     void *all;
-    *r = (rig){.stream = NULL};
+    *r = (rig){.blocks = {NULL}};
     mend_world_init(&r->w);
-    if (!kit_open(&r->w) || mend_sim_stream_create(r->w.sim, &r->stream) != MEND_OK) {
+    if (!kit_open(&r->w)) {
         return false;
     }
-    all = kit_alloc(&r->w, CHUNKS * CHUNK, r->stream);
-    kit_free(&r->w, all, r->stream);
+    all = kit_alloc(&r->w, CHUNKS * CHUNK, r->w.streams[0]);
+    kit_free(&r->w, all, r->w.streams[0]);
     for (int i = 0; i < BLOCKS; i++) {
         alloc(r, i);
     }
@@ -55,7 +48,7 @@ static void close_rig(rig *r)
 {
     for (int i = 0; i < BLOCKS; i++) {
         if (r->blocks[i] != NULL) {
-            use(r, MEND_SIM_WORK_VERIFY, i);
+            kit_verify(&r->w, r->w.streams[0], r->blocks[i], BLOCK);
             release(r, i);
         }
     }
@@ -130,7 +123,7 @@ MEND_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did
     ASSERT_TRUE(open_rig(&r));
     void *pointer = release(&r, BLOCKS_OF_CHUNK - 1);
     release(&r, BLOCKS_OF_CHUNK);
-    wide = kit_alloc(&r.w, 2 * BLOCK, r.stream);
+    wide = kit_alloc(&r.w, 2 * BLOCK, r.w.streams[0]);
     EXPECT_PTR_EQ(pointer, wide);
     for (int i = BLOCKS_OF_CHUNK + 1; i < BLOCKS; i++) {
         release(&r, i);
@@ -138,12 +131,12 @@ MEND_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did
     EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     EXPECT_U64_EQ(1, mend_world_stats(&r.w).compactions);
     mend_world_check(&r.w);
-    kit_free(&r.w, wide, r.stream);
+    kit_free(&r.w, wide, r.w.streams[0]);
     EXPECT_U64_EQ(1, cached(&r));
     mend_world_check(&r.w);
-    wide = kit_alloc(&r.w, 2 * BLOCK, r.stream);
+    wide = kit_alloc(&r.w, 2 * BLOCK, r.w.streams[0]);
     EXPECT_PTR_EQ(pointer, wide);
-    kit_free(&r.w, wide, r.stream);
+    kit_free(&r.w, wide, r.w.streams[0]);
     close_rig(&r);
 }
 
@@ -167,11 +160,11 @@ MEND_TEST(pool_cache_compactions, nothing_is_cached_while_chunks_are_compacted)
             release(&r, i + 2);
             release(&r, i + 4);
             EXPECT_U64_EQ(0, cached(&r));
-            r.blocks[i + 4] = kit_alloc(&r.w, BLOCK, r.stream);
+            r.blocks[i + 4] = kit_alloc(&r.w, BLOCK, r.w.streams[0]);
         }
         mend_held_end(&held);
         for (int i = 0; is_inside && i < BLOCKS; i += BLOCKS_OF_CHUNK) {
-            use(&r, MEND_SIM_WORK_WRITE, i + 4);
+            kit_write(&r.w, r.w.streams[0], r.blocks[i + 4], BLOCK);
         }
         close_rig(&r);
     }
@@ -216,7 +209,7 @@ MEND_TEST(pool_cache_compactions, what_misses_its_mapping_is_not_usable_behind_a
     EXPECT_U64_EQ(0, cached(&r));
     release(&r, BLOCKS_OF_CHUNK - 2);
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.w.pool, r.stream, &explanation));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.w.pool, r.w.streams[0], &explanation));
     EXPECT_U64_EQ(2 * BLOCK, explanation.usable_bytes);
     EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     close_rig(&r);

@@ -15,11 +15,6 @@ typedef struct rig {
     void *blocks[BLOCKS];
 } rig;
 
-static void use(rig *r, mend_sim_work_kind kind, const void *block)
-{
-    kit_launch(&r->w, NULL, kind, block, BLOCK, (uint64_t)(uintptr_t)block, 0);
-}
-
 static void release(rig *r, int i)
 {
     kit_free(&r->w, r->blocks[i], NULL);
@@ -41,7 +36,7 @@ static bool open_rig_with(rig *r, uint64_t reserve_bytes)
     kit_free(&r->w, all, NULL);
     for (int i = 0; i < BLOCKS; i++) {
         r->blocks[i] = kit_alloc(&r->w, BLOCK, NULL);
-        use(r, MEND_SIM_WORK_WRITE, r->blocks[i]);
+        kit_write(&r->w, NULL, r->blocks[i], BLOCK);
     }
     for (int i = 0; i < BLOCKS; i++) {
         if (i != 1 && i != 5) {
@@ -60,16 +55,11 @@ static void close_rig(rig *r)
 {
     for (int i = 0; i < BLOCKS; i++) {
         if (r->blocks[i] != NULL) {
-            use(r, MEND_SIM_WORK_VERIFY, r->blocks[i]);
+            kit_verify(&r->w, NULL, r->blocks[i], BLOCK);
             release(r, i);
         }
     }
     kit_close(&r->w);
-}
-
-static void fail(rig *r, const char *call, uint64_t after_calls, uint64_t count, int status)
-{
-    kit_fail(&r->w, call, after_calls, count, status);
 }
 
 static int is_unmapped(rig *r, int i)
@@ -98,7 +88,7 @@ MEND_TEST(pool_restore, a_block_that_misses_its_mapping_is_named_and_comes_back)
     for (int i = 0; i < 2; i++) {
         rig r;
         ASSERT_TRUE(open_rig(&r));
-        fail(&r, calls[i], i == 0 ? SCRATCH_MAPS : 1, 1, 999);
+        kit_fail(&r.w, calls[i], i == 0 ? SCRATCH_MAPS : 1, 1, 999);
         mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, &report));
         EXPECT_U64_EQ(0, report.compactions);
@@ -115,7 +105,7 @@ MEND_TEST(pool_restore, a_driver_without_memory_for_mappings_is_asked_again)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    fail(&r, "set_access", 1, UINT64_MAX, 600);
+    kit_fail(&r.w, "set_access", 1, UINT64_MAX, 600);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
     EXPECT_U64_EQ(2, unmapped_blocks(&r));
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
@@ -131,7 +121,7 @@ MEND_TEST(pool_restore, a_passing_lack_is_waited_out)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    fail(&r, "map", SCRATCH_MAPS, 3, 600);
+    kit_fail(&r.w, "map", SCRATCH_MAPS, 3, 600);
     EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, NULL));
     expect_restored(&r);
     close_rig(&r);
@@ -144,7 +134,7 @@ MEND_TEST(pool_restore, other_calls_restore_too)
         rig r;
         void *block = NULL;
         ASSERT_TRUE(open_rig(&r));
-        fail(&r, "map", SCRATCH_MAPS, 1, 999);
+        kit_fail(&r.w, "map", SCRATCH_MAPS, 1, 999);
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
         EXPECT_U64_EQ(1, unmapped_blocks(&r));
         if (i == 0) {
@@ -164,7 +154,7 @@ MEND_TEST(pool_restore, a_block_can_be_freed_while_it_is_unmapped)
     rig r;
     void *block;
     ASSERT_TRUE(open_rig(&r));
-    fail(&r, "map", SCRATCH_MAPS, UINT64_MAX, 999);
+    kit_fail(&r.w, "map", SCRATCH_MAPS, UINT64_MAX, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
     EXPECT_U64_EQ(2, unmapped_blocks(&r));
     void *freed = r.blocks[1];
@@ -197,7 +187,7 @@ MEND_TEST(pool_restore, a_pool_ends_in_peace_with_blocks_that_are_unmapped)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         rig r;
         ASSERT_TRUE(open_rig(&r));
-        fail(&r, rows[i].call, rows[i].after_calls, rows[i].count, 999);
+        kit_fail(&r.w, rows[i].call, rows[i].after_calls, rows[i].count, 999);
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
         EXPECT_U64_EQ(rows[i].unmapped, unmapped_blocks(&r));
         mend_sim_clear_faults(r.w.sim);
@@ -211,8 +201,7 @@ MEND_TEST(pool_restore, a_pool_ends_in_peace_with_a_block_unmapped_beside_others
     enum { ROW = 2 * BLOCKS };
     mend_world w;
     void *row[ROW];
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     row[0] = kit_alloc(&w, 2 * CHUNK, NULL);
     kit_free(&w, row[0], NULL);
     for (int i = 0; i < ROW; i++) {
@@ -233,7 +222,7 @@ MEND_TEST(pool_restore, host_memory_that_fails_is_told_and_tried_again)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    fail(&r, "map", SCRATCH_MAPS, 1, 999);
+    kit_fail(&r.w, "map", SCRATCH_MAPS, 1, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
     mend_slab *runs = &r.w.pool->heap.run_slab;
     size_t withheld = runs->free_count - runs->promised_count;
@@ -263,7 +252,7 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
         uint64_t left_bytes = mend_world_stats(&r.w).address_bytes - CHUNK - PAGE;
         ASSERT_RESULT(MEND_OK, mend_alloc(r.w.pool, left_bytes + 2 * BLOCK, NULL, &rest));
         mend_stats before = mend_world_stats(&r.w);
-        fail(&r, "reserve", 0, UINT64_MAX, statuses[i]);
+        kit_fail(&r.w, "reserve", 0, UINT64_MAX, statuses[i]);
         mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
         EXPECT_RESULT(i == 0 ? MEND_OK : MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, &report));
         EXPECT_INT_EQ(i == 0 ? MEND_DEFRAG_NO_ROOM : 0, report.stop);
@@ -299,7 +288,7 @@ MEND_TEST(pool_restore, before_the_first_unmap_all_is_undone)
             rig r;
             ASSERT_TRUE(open_rig(&r));
             mend_stats before = mend_world_stats(&r.w);
-            fail(&r, rows[i].call, rows[i].after_calls, for_ever ? UINT64_MAX : 1, 999);
+            kit_fail(&r.w, rows[i].call, rows[i].after_calls, for_ever ? UINT64_MAX : 1, 999);
             EXPECT_RESULT(rows[i].result, mend_defrag(r.w.pool, NULL, NULL));
             mend_stats after = mend_world_stats(&r.w);
             EXPECT_U64_EQ(0, unmapped_blocks(&r));
@@ -339,7 +328,7 @@ MEND_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
     ASSERT_TRUE(open_rig(&r));
     EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.w.pool));
     EXPECT_U64_EQ(1, mend_world_stats(&r.w).peak_mappings);
-    fail(&r, "map", SCRATCH_MAPS, UINT64_MAX, 999);
+    kit_fail(&r.w, "map", SCRATCH_MAPS, UINT64_MAX, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
     EXPECT_U64_EQ(0, mend_world_stats(&r.w).mappings);
     EXPECT_U64_EQ(1, mend_world_stats(&r.w).peak_mappings);

@@ -15,17 +15,6 @@ typedef struct rig {
     void *rest;  /* fills what the chunk that is not swapped has left */
 } rig;
 
-static void *take(rig *r, uint64_t size_bytes)
-{
-    void *block = kit_alloc(&r->w, size_bytes, NULL);
-    return block;
-}
-
-static void give(rig *r, void *block)
-{
-    kit_free(&r->w, block, NULL);
-}
-
 static void refuse_maps(rig *r, uint64_t after_calls)
 {
     kit_fail(&r->w, "map", after_calls, UINT64_MAX, 999);
@@ -41,13 +30,13 @@ static bool open_rig(rig *r, side which)
     if (!kit_open(&r->w)) {
         return false;
     }
-    give(r, take(r, 2 * CHUNK));
-    void *before = take(r, CHUNK - PART);
-    r->block = take(r, 2 * PART);
-    void *behind = take(r, CHUNK - PART);
+    kit_free(&r->w, kit_alloc(&r->w, 2 * CHUNK, NULL), NULL);
+    void *before = kit_alloc(&r->w, CHUNK - PART, NULL);
+    r->block = kit_alloc(&r->w, 2 * PART, NULL);
+    void *behind = kit_alloc(&r->w, CHUNK - PART, NULL);
     EXPECT_TRUE((char *)r->block == (char *)before + CHUNK - PART);
     EXPECT_TRUE((char *)behind == (char *)r->block + 2 * PART);
-    give(r, which == COMPACTED_BEFORE ? before : behind);
+    kit_free(&r->w, which == COMPACTED_BEFORE ? before : behind, NULL);
     r->rest = which == COMPACTED_BEFORE ? behind : before;
     refuse_maps(r, 1); /* the first one is of the copy */
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r->w.pool, NULL, NULL));
@@ -67,9 +56,9 @@ static void close_rig(rig *r)
 /* All that lay in these chunks is freed, in either order. */
 static void free_both(rig *r, int block_first)
 {
-    give(r, block_first ? r->block : r->rest);
+    kit_free(&r->w, block_first ? r->block : r->rest, NULL);
     mend_world_check(&r->w);
-    give(r, block_first ? r->rest : r->block);
+    kit_free(&r->w, block_first ? r->rest : r->block, NULL);
     mend_world_check(&r->w);
 }
 
@@ -115,9 +104,9 @@ MEND_TEST(pool_restore_edges, what_lies_outside_of_the_lost_chunk_serves_request
         rig r;
         ASSERT_TRUE(open_rig(&r, (side)i));
         free_both(&r, 0);
-        void *again = take(&r, CHUNK);
+        void *again = kit_alloc(&r.w, CHUNK, NULL);
         mend_world_check(&r.w);
-        give(&r, again);
+        kit_free(&r.w, again, NULL);
         close_rig(&r);
     }
 }
@@ -128,16 +117,16 @@ MEND_TEST(pool_restore_edges, the_parts_are_one_run_again_when_all_is_mapped)
     for (int i = 0; i < SIDES; i++) {
         rig r;
         ASSERT_TRUE(open_rig(&r, (side)i));
-        give(&r, r.block);
+        kit_free(&r.w, r.block, NULL);
         mend_sim_clear_faults(r.w.sim);
         EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
         EXPECT_U64_EQ(0, mend_world_stats(&r.w).unmapped_blocks);
         EXPECT_U64_EQ(1, r.w.pool->heap.zones[MEND_ZONE_LARGE].runs_by_size.count);
-        void *again = take(&r, 2 * PART);
+        void *again = kit_alloc(&r.w, 2 * PART, NULL);
         EXPECT_TRUE(again == r.block);
         mend_world_check(&r.w);
-        give(&r, again);
-        give(&r, r.rest);
+        kit_free(&r.w, again, NULL);
+        kit_free(&r.w, r.rest, NULL);
         close_rig(&r);
     }
 }

@@ -16,7 +16,6 @@ typedef struct rig {
     mend_heap *heap;
     void *blocks[BLOCKS];
     mend_group *group;
-    mend_stream stream;
 } rig;
 
 static bool open_rig_with(rig *r, int front_cache)
@@ -27,12 +26,11 @@ static bool open_rig_with(rig *r, int front_cache)
         return false;
     }
     r->heap = &r->w.pool->heap;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->stream));
     for (int i = 0; i < BLOCKS; i++) {
-        r->blocks[i] = kit_alloc(&r->w, i % 2 ? SMALL : LARGE, i < 4 ? NULL : r->stream);
+        r->blocks[i] = kit_alloc(&r->w, i % 2 ? SMALL : LARGE, i < 4 ? NULL : r->w.streams[0]);
     }
     kit_free(&r->w, r->blocks[0], NULL);
-    kit_free(&r->w, r->blocks[4], r->stream);
+    kit_free(&r->w, r->blocks[4], r->w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_create(r->w.pool, &r->group));
     return mend_world_check(&r->w);
 }
@@ -41,11 +39,6 @@ static bool open_rig_with(rig *r, int front_cache)
 static bool open_rig(rig *r)
 {
     return open_rig_with(r, -1);
-}
-
-static void close_rig(rig *r)
-{
-    kit_close(&r->w);
 }
 
 static void expect_finding_at(int line, const rig *r, const char *words)
@@ -92,7 +85,7 @@ MEND_TEST(observe_audit, finds_spans_and_runs_out_of_order)
     mend_pointer_map_remove(&r.heap->blocks, live->address);
     expect_finding(&r, "live and the pointer map disagree");
     mend_pointer_map_insert(&r.heap->blocks, live->address, live);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit, finds_chunks_that_count_wrongly)
@@ -106,7 +99,7 @@ MEND_TEST(observe_audit, finds_chunks_that_count_wrongly)
     expect_found(&r, &chunks->reserved_bytes, 0, "counts of chunks");
     expect_found(&r, &chunks->empty_bytes, chunks->empty_bytes + 512, "counts of chunks");
     expect_found(&r, &chunks->unmapped_bytes, 512, "counts of chunks");
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit, finds_addresses_of_nobody_or_of_two)
@@ -122,7 +115,7 @@ MEND_TEST(observe_audit, finds_addresses_of_nobody_or_of_two)
     expect_found(&r, &space->taken_bytes, space->taken_bytes + page, "counts of addresses");
     expect_found(&r, &gap->reservation->taken_bytes, page, "counts wrongly what is taken");
     expect_found(&r, &r.heap->retired_bytes, page, "bytes of retired");
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit, finds_waits_without_end)
@@ -137,7 +130,7 @@ MEND_TEST(observe_audit, finds_waits_without_end)
     streams->events_held++;
     expect_finding(&r, "counts of events");
     streams->events_held--;
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit, finds_memory_of_a_group_that_became_idle)
@@ -157,7 +150,7 @@ MEND_TEST(observe_audit, finds_memory_of_a_group_that_became_idle)
     expect_finding(&r, "memory of a group became idle");
     state->open_epoch -= 2;
     state->passed_epoch -= 1;
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit, finds_nodes_that_were_lost_and_sums_that_are_wrong)
@@ -179,7 +172,7 @@ MEND_TEST(observe_audit, finds_nodes_that_were_lost_and_sums_that_are_wrong)
     heap->group_count++;
     expect_finding(&r, "count of groups");
     heap->group_count--;
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
@@ -240,7 +233,7 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     mend_slab_end_promise(&heap->run_slab, 1);
     expect_finding(&r, "promised to nobody");
     heap->run_slab.promised_count++;
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* With free memory on its left, in a run itself, or not free. */
@@ -250,9 +243,9 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     void *behind = NULL;
     ASSERT_TRUE(open_rig_with(&r, 1));
     mend_pool *pool = r.w.pool;
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[5], r.stream));
-    ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, r.stream, &r.blocks[4]));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[4], r.stream));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[5], r.w.streams[0]));
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, r.w.streams[0], &r.blocks[4]));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[4], r.w.streams[0]));
     mend_span *cached = span_of(&r, 4);
     mend_span *left = cached->previous;
     mend_span *right = cached->next;
@@ -271,9 +264,9 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     left->live = true;
     /* In a chunk that misses its mapping, of which the rest is live. */
     uint64_t rest_bytes = run->size_bytes;
-    ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, r.stream, &r.blocks[4]));
-    ASSERT_RESULT(MEND_OK, mend_alloc(pool, rest_bytes, r.stream, &behind));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[4], r.stream));
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, LARGE + SMALL, r.w.streams[0], &r.blocks[4]));
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, rest_bytes, r.w.streams[0], &behind));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r.blocks[4], r.w.streams[0]));
     cached = span_of(&r, 4);
     ASSERT_TRUE(cached->cached && cached->next->live);
     mend_chunk *chunk = cached->chunk;
@@ -282,8 +275,8 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     expect_finding(&r, "can be taken, and is not mapped");
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
     chunk->is_frozen = false;
-    EXPECT_RESULT(MEND_OK, mend_free(pool, behind, r.stream));
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_free(pool, behind, r.w.streams[0]));
+    kit_close(&r.w);
 }
 
 /* A block over the edge of a chunk that misses its mapping was freed and claimed as a whole. */
@@ -293,7 +286,7 @@ MEND_TEST(observe_audit, finds_claims_that_reach_over_their_chunk)
     void *over;
     ASSERT_TRUE(open_rig(&r));
     mend_pool *pool = r.w.pool;
-    ASSERT_RESULT(MEND_OK, mend_alloc(pool, 2 * MEND_MIB, r.stream, &over));
+    ASSERT_RESULT(MEND_OK, mend_alloc(pool, 2 * MEND_MIB, r.w.streams[0], &over));
     mend_span *span = mend_heap_span_at(r.heap, (uint64_t)(uintptr_t)over);
     mend_chunk *chunk = span->chunk;
     ASSERT_TRUE(!mend_span_is_in_one_chunk(span));
@@ -306,6 +299,6 @@ MEND_TEST(observe_audit, finds_claims_that_reach_over_their_chunk)
     mend_pointer_map_insert(&r.heap->blocks, span->address, span);
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
     mend_chunk_thaw(&r.heap->chunks, chunk);
-    EXPECT_RESULT(MEND_OK, mend_free(pool, over, r.stream));
-    close_rig(&r);
+    EXPECT_RESULT(MEND_OK, mend_free(pool, over, r.w.streams[0]));
+    kit_close(&r.w);
 }

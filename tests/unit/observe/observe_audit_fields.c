@@ -18,8 +18,6 @@ typedef struct rig {
     mend_world w;
     mend_heap *heap;
     void *blocks[BLOCKS];
-    mend_stream stream;
-    mend_stream idle;
 } rig;
 
 static bool open_rig(rig *r)
@@ -32,24 +30,18 @@ static bool open_rig(rig *r)
     mend_pool *pool = r->w.pool;
     void *whole = NULL;
     r->heap = &pool->heap;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->idle));
     for (int i = 0; i < BLOCKS; i++) {
-        mend_stream stream = i < 4 ? NULL : i == 5 ? r->idle : r->stream;
+        mend_stream stream = i < 4 ? NULL : i == 5 ? r->w.streams[1] : r->w.streams[0];
         EXPECT_RESULT(MEND_OK, mend_alloc(pool, i % 2 ? SMALL : LARGE, stream, &r->blocks[i]));
     }
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, 3 << 20, NULL, &whole));
     EXPECT_RESULT(MEND_OK, mend_free(pool, whole, NULL));
-    kit_launch(&r->w, r->stream, MEND_SIM_WORK_WRITE, r->blocks[10], LARGE, 0, UINT64_C(1) << 40);
+    kit_launch(&r->w, r->w.streams[0], MEND_SIM_WORK_WRITE, r->blocks[10], LARGE, 0,
+               UINT64_C(1) << 40);
     EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[0], NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[4], r->stream));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[10], r->stream));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[4], r->w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, r->blocks[10], r->w.streams[0]));
     return mend_world_check(&r->w);
-}
-
-static void close_rig(rig *r)
-{
-    kit_close(&r->w);
 }
 
 static void expect_finding(const rig *r, int line, const char *words)
@@ -95,7 +87,7 @@ MEND_TEST(observe_audit_fields, of_spans)
     behind->previous = before;
     EXPECT_FOUND(skipped->previous, NULL, "touch its neighbour");
     behind->previous = skipped;
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 static mend_run *run_of_several_spans(const rig *r)
@@ -142,7 +134,7 @@ MEND_TEST(observe_audit_fields, of_runs)
     mend_tree_insert(&zone->runs_by_size, &stray.by_size);
     expect_finding(&r, __LINE__, "runs, its indices");
     mend_tree_remove(&zone->runs_by_size, &stray.by_size);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit_fields, of_trees)
@@ -161,7 +153,7 @@ MEND_TEST(observe_audit_fields, of_trees)
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
     }
     EXPECT_FOUND(heap->retired.count, 1000, "the tree of retired mappings");
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
@@ -204,7 +196,7 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     retired.waits.first = (mend_stamp){.epoch = 1, .stream = 1000};
     expect_finding(&r, __LINE__, "waits for what never comes");
     mend_tree_remove(&r.heap->retired, &retired.by_address);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit_fields, of_waits_and_streams)
@@ -217,14 +209,14 @@ MEND_TEST(observe_audit_fields, of_waits_and_streams)
     EXPECT_FOUND(freed->waits.first.stream, 1000, "waits for what never comes");
     mend_wait user = {.stamp = {.stream = 1000}};
     EXPECT_FOUND(freed->waits.others, &user, "waits for what never comes");
-    uint32_t index = mend_streams_lookup(streams, r.stream, 0);
+    uint32_t index = mend_streams_lookup(streams, r.w.streams[0], 0);
     ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
     mend_stream_state *state = &streams->items[index];
     freed->waits.first.epoch = state->open_epoch;
     EXPECT_FOUND(state->open, false, "waits for what never comes");
     freed->waits.first.epoch = freed_epoch;
 
-    index = mend_streams_lookup(streams, r.idle, 0);
+    index = mend_streams_lookup(streams, r.w.streams[1], 0);
     ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
     state = &streams->items[index];
     freed->waits.others = &user;
@@ -237,7 +229,7 @@ MEND_TEST(observe_audit_fields, of_waits_and_streams)
     state->fences = &passed;
     EXPECT_FOUND(state->fence_count, 1, "is out of order");
     state->fences = own;
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit_fields, of_users)
@@ -245,15 +237,15 @@ MEND_TEST(observe_audit_fields, of_users)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     mend_streams *streams = &r.heap->streams;
-    mend_stream_state *one = &streams->items[mend_streams_lookup(streams, r.stream, 0)];
-    mend_stream_state *other = &streams->items[mend_streams_lookup(streams, r.idle, 0)];
+    mend_stream_state *one = &streams->items[mend_streams_lookup(streams, r.w.streams[0], 0)];
+    mend_stream_state *other = &streams->items[mend_streams_lookup(streams, r.w.streams[1], 0)];
     const char *finding = "the counts of users of blocks are wrong";
     /* Of a weight that no other has, so that no count hides the other. */
     EXPECT_FOUND(streams->items[MEND_STREAM_UNKNOWN].users, 1, finding);
     one->users++;
     EXPECT_FOUND(other->users, other->users - 1, finding);
     one->users--;
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
@@ -286,5 +278,5 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
     EXPECT_STR_EQ("the counts of live blocks are wrong", finding);
     heap->counters.zone[MEND_ZONE_LARGE].frees += 1;
-    close_rig(&r);
+    kit_close(&r.w);
 }

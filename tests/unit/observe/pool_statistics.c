@@ -121,8 +121,7 @@ MEND_TEST(pool_statistics, reserved_memory_lies_in_zones)
     mend_world w;
     void *small;
     void *large;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     small = kit_alloc(&w, 1000, NULL);
     large = kit_alloc(&w, 3 * MEND_MIB, NULL);
     mend_stats stats = mend_world_stats(&w);
@@ -157,8 +156,7 @@ MEND_TEST(pool_statistics, what_was_undone_was_never_created)
     for (int i = 0; i < 2; i++) {
         mend_world w;
         void *block = NULL;
-        mend_world_init(&w);
-        ASSERT_TRUE(kit_open(&w));
+        ASSERT_TRUE(kit_open_default(&w));
         kit_fail(&w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &block));
         mend_stats stats = mend_world_stats(&w);
@@ -177,8 +175,7 @@ MEND_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
     mend_world w;
     void *block;
     void *other;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     block = kit_alloc(&w, MEND_MIB, NULL);
     kit_free(&w, block, NULL);
     EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, MEND_MIB, MEND_GIB, NULL, &block));

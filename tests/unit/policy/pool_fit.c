@@ -77,8 +77,7 @@ MEND_TEST(pool_fit, near_the_limit_creations_are_exact_with_a_tail_of_their_own)
 MEND_TEST(pool_fit, while_memory_is_ample_creations_are_usual_chunks)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 100 * MEND_KIB, NULL, &pointer));
     EXPECT_U64_EQ(1 * MEND_MIB, mend_world_stats(&w).reserved_bytes);

@@ -5,8 +5,6 @@
 /* A pool that uses all of its 64 MiB, and two streams. */
 typedef struct tight_world {
     mend_world w;
-    mend_stream first;
-    mend_stream second;
     void *blocks[64];
     int count;
 } tight_world;
@@ -18,28 +16,19 @@ static bool open_tight(tight_world *t, uint64_t chunk_bytes, int compact_when_fu
     t->w.pool_config.chunk_bytes = chunk_bytes;
     t->w.pool_config.small_request_bytes = 4 * MEND_KIB;
     t->w.pool_config.compact_when_full = compact_when_full;
-    return kit_open(&t->w) && mend_sim_stream_create(t->w.sim, &t->first) == MEND_OK &&
-           mend_sim_stream_create(t->w.sim, &t->second) == MEND_OK;
-}
-
-static void close_tight(tight_world *t)
-{
-    mend_world_check(&t->w);
-    mend_sim_stream_destroy(t->w.sim, t->first);
-    mend_sim_stream_destroy(t->w.sim, t->second);
-    kit_close(&t->w);
+    return kit_open(&t->w);
 }
 
 static void fill(tight_world *t, uint64_t size_bytes, int count)
 {
     for (; count > 0; count--) {
-        t->blocks[t->count++] = kit_alloc(&t->w, size_bytes, t->first);
+        t->blocks[t->count++] = kit_alloc(&t->w, size_bytes, t->w.streams[0]);
     }
 }
 
 static void give(tight_world *t, int block)
 {
-    kit_free(&t->w, t->blocks[block], t->first);
+    kit_free(&t->w, t->blocks[block], t->w.streams[0]);
 }
 
 MEND_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
@@ -52,10 +41,10 @@ MEND_TEST(pool_remake, a_request_that_is_refused_leaves_the_free_chunks)
     give(&t, 30);
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
-                  mend_alloc(t.w.pool, 3 * MEND_MIB + 64 * MEND_KIB, t.second, &pointer));
+                  mend_alloc(t.w.pool, 3 * MEND_MIB + 64 * MEND_KIB, t.w.streams[1], &pointer));
     EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&t.w).reserved_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&t.w).chunks_remade);
-    close_tight(&t);
+    kit_close(&t.w);
 }
 
 MEND_TEST(pool_remake, the_chunk_that_is_remade_is_none_that_the_request_needs)
@@ -69,12 +58,12 @@ MEND_TEST(pool_remake, the_chunk_that_is_remade_is_none_that_the_request_needs)
     give(&t, 3);
     give(&t, 9);
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 11 * MEND_MIB, t.second, &pointer));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 11 * MEND_MIB, t.w.streams[1], &pointer));
     mend_stats stats = mend_world_stats(&t.w);
     EXPECT_U64_EQ(1, stats.chunks_remade);
     EXPECT_U64_EQ(0, stats.free_partial_bytes);
     EXPECT_U64_EQ(57 * MEND_MIB, stats.reserved_bytes); /* 8 were given back, and 1 was made */
-    close_tight(&t);
+    kit_close(&t.w);
 }
 
 /* The limit lies so far below that room for less than the chunk would not do. */
@@ -85,9 +74,9 @@ MEND_TEST(pool_remake, a_chunk_that_brings_no_room_is_not_given_back)
     fill(&t, MEND_MIB, 64);
     ASSERT_RESULT(MEND_OK, mend_set_limit(t.w.pool, 32 * MEND_MIB));
     give(&t, 10);
-    kit_alloc(&t.w, 512 * MEND_KIB, t.second);
+    kit_alloc(&t.w, 512 * MEND_KIB, t.w.streams[1]);
     EXPECT_U64_EQ(0, mend_world_stats(&t.w).chunks_remade);
-    close_tight(&t);
+    kit_close(&t.w);
 }
 
 /* Above the room that compactions are to have, likewise. */
@@ -97,9 +86,9 @@ MEND_TEST(pool_remake, room_kept_for_compactions_is_none_for_a_remade_chunk)
     ASSERT_TRUE(open_tight(&t, MEND_MIB, 1));
     fill(&t, MEND_MIB, 64);
     give(&t, 10);
-    kit_alloc(&t.w, 512 * MEND_KIB, t.second);
+    kit_alloc(&t.w, 512 * MEND_KIB, t.w.streams[1]);
     EXPECT_U64_EQ(0, mend_world_stats(&t.w).chunks_remade);
-    close_tight(&t);
+    kit_close(&t.w);
 }
 
 /* The run that is grown begins with memory of another stream, which the block does not take. */
@@ -113,22 +102,22 @@ MEND_TEST(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
     fill(&t, 888 * MEND_KIB, 1);
     void *before;
     void *base;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 8 * MEND_KIB, t.second, &before));
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 128 * MEND_KIB, t.first, &base));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 8 * MEND_KIB, t.w.streams[1], &before));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 128 * MEND_KIB, t.w.streams[0], &base));
     ASSERT_TRUE((char *)base == (char *)before + 8 * MEND_KIB);
-    kit_launch(&t.w, t.second, MEND_SIM_WORK_WRITE, before, 8 * MEND_KIB, 1, 1000000);
-    kit_free(&t.w, before, t.second);
-    kit_free(&t.w, base, t.first);
+    kit_launch(&t.w, t.w.streams[1], MEND_SIM_WORK_WRITE, before, 8 * MEND_KIB, 1, 1000000);
+    kit_free(&t.w, before, t.w.streams[1]);
+    kit_free(&t.w, base, t.w.streams[0]);
     void *grown;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 512 * MEND_KIB, t.first, &grown));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 512 * MEND_KIB, t.w.streams[0], &grown));
     EXPECT_PTR_EQ(base, grown);
-    kit_free(&t.w, grown, t.first);
+    kit_free(&t.w, grown, t.w.streams[0]);
     void *again;
-    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 512 * MEND_KIB, t.first, &again));
+    ASSERT_RESULT(MEND_OK, mend_alloc(t.w.pool, 512 * MEND_KIB, t.w.streams[0], &again));
     EXPECT_PTR_EQ(grown, again); /* memory freed in the order of the stream is ready for it */
     EXPECT_U64_EQ(0, mend_world_stats(&t.w).stream_waits);
     mend_sim_advance(t.w.sim, 2000000);
-    close_tight(&t);
+    kit_close(&t.w);
 }
 
 /* It would end the windows in which is seen what is in use. */
@@ -140,11 +129,12 @@ MEND_TEST(pool_remake, what_no_limit_allows_is_not_asked_for)
     void *pointer;
     give(&t, 10);
     for (int i = 0; i < 3; i++) {
-        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(t.w.pool, MEND_GIB, t.second, &pointer));
+        EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                      mend_alloc(t.w.pool, MEND_GIB, t.w.streams[1], &pointer));
     }
-    pointer = kit_alloc(&t.w, 512 * MEND_KIB, t.second);
+    pointer = kit_alloc(&t.w, 512 * MEND_KIB, t.w.streams[1]);
     EXPECT_U64_EQ(1, mend_world_stats(&t.w).chunks_remade);
-    close_tight(&t);
+    kit_close(&t.w);
 }
 
 typedef struct request {
@@ -170,14 +160,14 @@ MEND_TEST(pool_remake, while_another_makes_room_a_whole_chunk_is_broken_at_once)
     for (int i = 10; i < 20; i += 2) {
         give(&t, i);
     }
-    request slow = {&t.w, 2 * MEND_MIB, t.first, MEND_OK, NULL};
+    request slow = {&t.w, 2 * MEND_MIB, t.w.streams[0], MEND_OK, NULL};
     mend_held held;
     ASSERT_TRUE(mend_held_begin(&held, t.w.sim, 1, allocate, &slow));
-    request fast = {&t.w, 512 * MEND_KIB, t.first, MEND_OK, NULL};
+    request fast = {&t.w, 512 * MEND_KIB, t.w.streams[0], MEND_OK, NULL};
     allocate(&fast);
     EXPECT_RESULT(MEND_OK, fast.result);
     EXPECT_U64_EQ(60, mend_world_stats(&t.w).live_blocks); /* the slow one has none yet */
     mend_held_end(&held);
     EXPECT_RESULT(MEND_OK, slow.result);
-    close_tight(&t);
+    kit_close(&t.w);
 }

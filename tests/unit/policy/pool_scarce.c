@@ -15,16 +15,10 @@ typedef struct growth {
     uint64_t chunks;
 } growth;
 
-static void *take(mend_world *w, uint64_t bytes)
-{
-    void *pointer = kit_alloc(w, bytes, NULL);
-    return pointer;
-}
-
 static growth grow_by(mend_world *w, uint64_t bytes)
 {
     mend_stats before = mend_world_stats(w);
-    take(w, bytes);
+    kit_alloc(w, bytes, NULL);
     mend_stats after = mend_world_stats(w);
     return (growth){after.reserved_bytes - before.reserved_bytes, after.chunks - before.chunks};
 }
@@ -43,13 +37,8 @@ static bool open_with(mend_world *w, uint64_t live_bytes)
     if (!kit_open(w)) {
         return false;
     }
-    take(w, live_bytes);
+    kit_alloc(w, live_bytes, NULL);
     return !mend_test_has_failed();
-}
-
-static void close_whole(mend_world *w)
-{
-    kit_close(w);
 }
 
 MEND_TEST(pool_scarce, ample_memory_is_shared_in_usual_chunks_below_half_of_one)
@@ -57,7 +46,7 @@ MEND_TEST(pool_scarce, ample_memory_is_shared_in_usual_chunks_below_half_of_one)
     mend_world w;
     ASSERT_TRUE(open_with(&w, 1 * MEND_MIB));
     expect_growth(&w, 512 * MEND_KIB - 1024, 1 * MEND_MIB, 1);
-    close_whole(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_on)
@@ -66,7 +55,7 @@ MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_o
     ASSERT_TRUE(open_with(&w, MOST_OF_LOW_PRESSURE - 2 * MEND_MIB));
     expect_growth(&w, 512 * MEND_KIB, 512 * MEND_KIB, 1);
     expect_growth(&w, 1024 * MEND_KIB + 1024, 1088 * MEND_KIB, 2); /* no tail apart */
-    close_whole(&w);
+    kit_close(&w);
 }
 
 /* Several share a chunk of 128 MiB; what one request lacks is made in larger ones: fewer calls. */
@@ -80,7 +69,7 @@ MEND_TEST(pool_scarce, on_a_large_device_ample_memory_is_made_in_chunks_of_256_m
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 64 * MEND_MIB - PAGE, 128 * MEND_MIB, 1);
     expect_growth(&w, 700 * MEND_MIB + PAGE, 636 * MEND_MIB, 3); /* behind what the first left */
-    close_whole(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
@@ -89,14 +78,14 @@ MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
     mend_world_init(&w);
     w.pool_config.low_pressure_percent = 50;
     ASSERT_TRUE(kit_open(&w));
-    take(&w, TENTH_OF_ALL);
+    kit_alloc(&w, TENTH_OF_ALL, NULL);
     expect_growth(&w, 3 * PAGE - 1024, 1 * MEND_MIB, 1);
-    close_whole(&w);
+    kit_close(&w);
     mend_world_init(&w);
     w.pool_config.low_pressure_percent = 100;
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 24 * PAGE + 1024, 25 * PAGE, 3);
-    close_whole(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_scarce, the_last_page_is_a_chunk_of_its_own)
@@ -104,10 +93,10 @@ MEND_TEST(pool_scarce, the_last_page_is_a_chunk_of_its_own)
     mend_world w;
     ASSERT_TRUE(open_with(&w, TENTH_OF_ALL));
     expect_growth(&w, 3 * PAGE - 1024, 3 * PAGE, 2);
-    close_whole(&w);
+    kit_close(&w);
     ASSERT_TRUE(open_with(&w, TENTH_OF_ALL));
     expect_growth(&w, 24 * PAGE + 1024, 25 * PAGE, 3); /* a usual one, eight pages, and one */
-    close_whole(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_scarce, whole_pages_have_no_tail)
@@ -117,7 +106,7 @@ MEND_TEST(pool_scarce, whole_pages_have_no_tail)
     expect_growth(&w, 24 * PAGE, 24 * PAGE, 2);
     expect_growth(&w, 3 * PAGE, 3 * PAGE, 1);
     expect_growth(&w, PAGE - 1024, PAGE, 1);
-    close_whole(&w);
+    kit_close(&w);
 }
 
 /* A page of 64 KiB would be next to nothing of 1 GiB: 256 KiB are the smallest that is created. */
@@ -129,10 +118,10 @@ MEND_TEST(pool_scarce, pages_grow_with_the_limit)
     w.pool_config.low_pressure_percent = 100;
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 3 * PAGE, 4 * PAGE, 1);
-    close_whole(&w);
+    kit_close(&w);
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 13 * PAGE, 16 * PAGE, 2);
-    close_whole(&w);
+    kit_close(&w);
 }
 
 /* ---- a block that closes a page -----------------------------------------------------------------
@@ -146,7 +135,7 @@ static bool open_page(mend_world *w, uint64_t parts, uint64_t *end)
         return false;
     }
     uint64_t bytes = 10 * PAGE + PAGE_PARTS(parts);
-    *end = (uint64_t)(uintptr_t)take(w, bytes) + bytes;
+    *end = (uint64_t)(uintptr_t)kit_alloc(w, bytes, NULL) + bytes;
     return !mend_test_has_failed();
 }
 
@@ -161,7 +150,7 @@ static uint64_t open_another(mend_world *w, uint64_t parts)
 
 static uint64_t address_of(mend_world *w, uint64_t bytes)
 {
-    return (uint64_t)(uintptr_t)take(w, bytes);
+    return (uint64_t)(uintptr_t)kit_alloc(w, bytes, NULL);
 }
 
 MEND_TEST(pool_scarce, a_block_that_ends_with_a_page_begins_in_an_open_one)
@@ -175,7 +164,7 @@ MEND_TEST(pool_scarce, a_block_that_ends_with_a_page_begins_in_an_open_one)
     EXPECT_U64_EQ(3 * PAGE, after.reserved_bytes - before.reserved_bytes);
     EXPECT_U64_EQ(before.placed_by_extension + 1, after.placed_by_extension);
     EXPECT_U64_EQ(PAGE_PARTS(3), after.free_partial_bytes);
-    close_whole(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_scarce, small_blocks_use_the_gap)
@@ -186,7 +175,7 @@ MEND_TEST(pool_scarce, small_blocks_use_the_gap)
     EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
     EXPECT_U64_EQ(end, address_of(&w, PAGE_PARTS(3)));
     EXPECT_U64_EQ(0, mend_world_stats(&w).free_bytes);
-    close_whole(&w);
+    kit_close(&w);
 }
 
 /* From a quarter of a page on it is too much: the block begins at once, and leaves a page open. */
@@ -196,7 +185,7 @@ MEND_TEST(pool_scarce, a_gap_is_less_than_a_quarter_of_a_page)
     uint64_t end;
     ASSERT_TRUE(open_page(&w, 8, &end));
     EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(4)));
-    close_whole(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_scarce, the_smallest_gap_is_chosen)
@@ -206,7 +195,7 @@ MEND_TEST(pool_scarce, the_smallest_gap_is_chosen)
     ASSERT_TRUE(open_page(&w, 8, &end));
     EXPECT_TRUE(open_another(&w, 7) != end);
     EXPECT_U64_EQ(end + PAGE_PARTS(1), address_of(&w, 3 * PAGE + PAGE_PARTS(7)));
-    close_whole(&w);
+    kit_close(&w);
 }
 
 /* Where an alignment does not let a block begin behind the gap, it begins before. */
@@ -219,16 +208,15 @@ MEND_TEST(pool_scarce, a_block_behind_a_gap_is_aligned)
     ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 3 * PAGE + PAGE_PARTS(7), PAGE_PARTS(4), NULL,
                                               &pointer));
     EXPECT_U64_EQ(end, (uint64_t)(uintptr_t)pointer);
-    close_whole(&w);
+    kit_close(&w);
 }
 
 MEND_TEST(pool_scarce, while_memory_is_ample_no_gap_is_left)
 {
     mend_world w;
     uint64_t bytes = 10 * PAGE + PAGE_PARTS(8);
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     uint64_t end = address_of(&w, bytes) + bytes;
     EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
-    close_whole(&w);
+    kit_close(&w);
 }

@@ -13,22 +13,11 @@ typedef struct rig {
     char *row[ROW];
 } rig;
 
-static void *allocate(rig *r, uint64_t size_bytes)
-{
-    void *pointer = kit_alloc(&r->w, size_bytes, NULL);
-    return pointer;
-}
-
-static void release(rig *r, void *pointer)
-{
-    kit_free(&r->w, pointer, NULL);
-}
-
 static void fill_row(rig *r, int count)
 {
-    release(r, allocate(r, (uint64_t)count * MEND_MIB));
+    kit_free(&r->w, kit_alloc(&r->w, (uint64_t)count * MEND_MIB, NULL), NULL);
     for (int i = 0; i < count; i++) {
-        r->row[i] = allocate(r, MEND_MIB);
+        r->row[i] = kit_alloc(&r->w, MEND_MIB, NULL);
     }
 }
 
@@ -43,11 +32,6 @@ static bool open_rig(rig *r, uint64_t memory_bytes)
     return !mend_test_has_failed();
 }
 
-static void close_rig(rig *r)
-{
-    kit_close(&r->w);
-}
-
 /* What one request does. */
 typedef struct effort {
     uint64_t created_bytes;
@@ -58,7 +42,7 @@ typedef struct effort {
 static effort effort_of(rig *r, uint64_t size_bytes)
 {
     mend_stats before = mend_world_stats(&r->w);
-    allocate(r, size_bytes);
+    kit_alloc(&r->w, size_bytes, NULL);
     mend_stats after = mend_world_stats(&r->w);
     return (effort){after.reserved_bytes - before.reserved_bytes,
                     after.chunks_moved - before.chunks_moved,
@@ -80,7 +64,7 @@ static const effort moves_two = {.moved = 2};
 static void free_apart(rig *r, int first, int count)
 {
     for (int i = first; i < first + 3 * count; i += 3) {
-        release(r, r->row[i]);
+        kit_free(&r->w, r->row[i], NULL);
     }
 }
 
@@ -91,7 +75,7 @@ MEND_TEST(pool_spare, a_little_is_created_rather_than_moved)
     free_apart(&r, 1, 4);
     expect_effort(&r, REQUEST_BYTES, creates_all);
     expect_effort(&r, REQUEST_BYTES, moves_two); /* 53 MiB would be more than 4 % too much */
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_spare, a_request_that_fails_makes_nothing_cheaper)
@@ -105,7 +89,7 @@ MEND_TEST(pool_spare, a_request_that_fails_makes_nothing_cheaper)
                   mend_alloc(r.w.pool, UINT64_C(1) << 60, NULL, &pointer));
     expect_effort(&r, REQUEST_BYTES, creates_all);
     expect_effort(&r, REQUEST_BYTES, moves_two);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* Two moves are worth 64 MiB here. */
@@ -118,7 +102,7 @@ MEND_TEST(pool_spare, more_is_created_once_moves_have_paid_for_it)
     free_apart(&r, 21, 4);
     expect_effort(&r, 3 * MEND_MIB, (effort){.created_bytes = 5 * MEND_MIB / 2, .spared = 1});
     expect_effort(&r, REQUEST_BYTES, moves_two);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_spare, near_the_limit_chunks_are_moved)
@@ -127,17 +111,17 @@ MEND_TEST(pool_spare, near_the_limit_chunks_are_moved)
     ASSERT_TRUE(open_rig(&r, ROW * MEND_MIB + 2 * MEND_MIB));
     free_apart(&r, 1, 4);
     expect_effort(&r, REQUEST_BYTES, moves_two);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_spare, what_needs_no_move_creates_nothing)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
-    release(&r, r.row[7]);
-    release(&r, r.row[8]);
+    kit_free(&r.w, r.row[7], NULL);
+    kit_free(&r.w, r.row[8], NULL);
     expect_effort(&r, REQUEST_BYTES, (effort){0});
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* Whoever lets a neighbour have the device is not asked for each request. */
@@ -152,7 +136,7 @@ MEND_TEST(pool_spare, without_memory_on_the_device_chunks_are_moved)
     EXPECT_RESULT(MEND_OK, mend_sim_fail(r.w.sim, &fault));
     expect_effort(&r, REQUEST_BYTES, moves_two);
     expect_effort(&r, REQUEST_BYTES, (effort){.moved = 1}); /* behind what the other left */
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 MEND_TEST(pool_spare, what_lived_before_a_trim_lets_nothing_be_created)
@@ -160,13 +144,13 @@ MEND_TEST(pool_spare, what_lived_before_a_trim_lets_nothing_be_created)
     rig r;
     ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
     for (int i = 0; i < ROW; i++) {
-        release(&r, r.row[i]);
+        kit_free(&r.w, r.row[i], NULL);
     }
     EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
     fill_row(&r, 10);
     free_apart(&r, 1, 3);
     expect_effort(&r, REQUEST_BYTES, moves_two);
-    close_rig(&r);
+    kit_close(&r.w);
 }
 
 /* Of a run of three and three alone the latter go, and one from the end of the run. */
@@ -175,10 +159,10 @@ MEND_TEST(pool_spare, moves_leave_the_larger_runs_whole)
     rig r;
     ASSERT_TRUE(open_rig(&r, 1 * MEND_GIB));
     for (int i = 5; i < 8; i++) {
-        release(&r, r.row[i]);
+        kit_free(&r.w, r.row[i], NULL);
     }
     free_apart(&r, 21, 3);
     expect_effort(&r, 4 * MEND_MIB, (effort){.moved = 4});
-    EXPECT_PTR_EQ(r.row[5], allocate(&r, 2 * MEND_MIB));
-    close_rig(&r);
+    EXPECT_PTR_EQ(r.row[5], kit_alloc(&r.w, 2 * MEND_MIB, NULL));
+    kit_close(&r.w);
 }

@@ -29,11 +29,6 @@ static void configure(mend_pool_config *config)
     config->limit_bytes = LIMIT_PAGES * PAGE;
 }
 
-static mend_stats stats_of(full_program *f)
-{
-    return mend_world_stats(&f->w);
-}
-
 static bool open_filled(full_program *f)
 {
     if (!kit_open_with(&f->w, 2 * LIMIT_PAGES * PAGE, configure)) {
@@ -44,8 +39,8 @@ static bool open_filled(full_program *f)
     for (int i = 0; i < BLOCKS; i++) {
         f->blocks[i] = kit_alloc(&f->w, pages_of[i] * PAGE, f->owner);
     }
-    EXPECT_U64_EQ(LIMIT_PAGES * PAGE, stats_of(f).reserved_bytes);
-    EXPECT_U64_EQ(BLOCKS, stats_of(f).chunks);
+    EXPECT_U64_EQ(LIMIT_PAGES * PAGE, mend_world_stats(&f->w).reserved_bytes);
+    EXPECT_U64_EQ(BLOCKS, mend_world_stats(&f->w).chunks);
     return !mend_test_has_failed();
 }
 
@@ -71,7 +66,7 @@ static void *request(full_program *f, uint64_t pages)
 
 static void expect_whole_pages(full_program *f, uint64_t pages)
 {
-    EXPECT_U64_EQ(pages * PAGE, stats_of(f).free_empty_bytes);
+    EXPECT_U64_EQ(pages * PAGE, mend_world_stats(&f->w).free_empty_bytes);
 }
 
 /* ---- not broken ---------------------------------------------------------------------------------
@@ -86,9 +81,9 @@ MEND_TEST(pool_tight, a_block_is_made_of_chunks_of_the_right_size)
     release(&f, LEAST);
     request(&f, 48);
     expect_whole_pages(&f, 64);
-    EXPECT_U64_EQ(1, stats_of(&f).chunks_moved); /* behind the other */
-    EXPECT_U64_EQ(BLOCKS, stats_of(&f).chunks_created);
-    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_moved); /* behind the other */
+    EXPECT_U64_EQ(BLOCKS, mend_world_stats(&f.w).chunks_created);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
 }
 
@@ -102,7 +97,7 @@ MEND_TEST(pool_tight, while_memory_is_scarce_a_chunk_is_broken)
     release(&f, LEAST);
     request(&f, 48);
     expect_whole_pages(&f, 48);
-    EXPECT_U64_EQ(0, stats_of(&f).chunks_moved);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_moved);
     kit_close(&f.w);
 }
 
@@ -136,8 +131,8 @@ MEND_TEST(pool_tight, a_chunk_is_created_where_there_is_room)
     release(&f, LARGE);
     request(&f, 40);
     expect_whole_pages(&f, 64);
-    EXPECT_U64_EQ(BLOCKS + 1, stats_of(&f).chunks_created);
-    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(BLOCKS + 1, mend_world_stats(&f.w).chunks_created);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
 }
 
@@ -162,7 +157,7 @@ MEND_TEST(pool_tight, a_full_moment_is_forgotten)
     pass_window(&f);
     request(&f, 48);
     expect_whole_pages(&f, 48);
-    EXPECT_U64_EQ(0, stats_of(&f).chunks_moved);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_moved);
     kit_close(&f.w);
 }
 
@@ -173,7 +168,7 @@ MEND_TEST(pool_tight, a_chunk_too_large_by_a_page_is_right)
     ASSERT_TRUE(open_tight(&f));
     release(&f, LARGE);
     EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 63));
-    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
 }
 
@@ -183,8 +178,8 @@ MEND_TEST(pool_tight, a_chunk_too_large_by_two_pages_is_remade)
     ASSERT_TRUE(open_tight(&f));
     release(&f, LARGE);
     request(&f, 62);
-    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 2) * PAGE, stats_of(&f).reserved_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 2) * PAGE, mend_world_stats(&f.w).reserved_bytes);
     kit_close(&f.w);
 }
 
@@ -197,14 +192,14 @@ MEND_TEST(pool_tight, a_chunk_that_is_too_large_is_remade)
     ASSERT_TRUE(open_tight(&f));
     release(&f, LARGE);
     request(&f, 16);
-    mend_stats stats = stats_of(&f);
+    mend_stats stats = mend_world_stats(&f.w);
     EXPECT_U64_EQ(1, stats.chunks_remade);
     EXPECT_U64_EQ(1, stats.chunks_released);
     EXPECT_U64_EQ(BLOCKS + 1, stats.chunks_created);
     EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, stats.reserved_bytes);
     EXPECT_U64_EQ(0, stats.free_bytes);
     request(&f, 48); /* what is left of the limit can still be had */
-    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
 }
 
@@ -216,8 +211,8 @@ MEND_TEST(pool_tight, the_smallest_chunk_that_gives_room_is_remade)
     release(&f, MIDDLE);
     request(&f, 40);
     expect_whole_pages(&f, 64);
-    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 8) * PAGE, stats_of(&f).reserved_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 8) * PAGE, mend_world_stats(&f.w).reserved_bytes);
     kit_close(&f.w);
 }
 
@@ -229,9 +224,9 @@ MEND_TEST(pool_tight, what_the_block_will_be_made_of_is_not_given_back)
     release(&f, LARGE);
     release(&f, LEAST);
     request(&f, 24);
-    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 64 + 8) * PAGE, stats_of(&f).reserved_bytes);
-    EXPECT_U64_EQ(0, stats_of(&f).free_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 64 + 8) * PAGE, mend_world_stats(&f.w).reserved_bytes);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).free_bytes);
     kit_close(&f.w);
 }
 
@@ -242,8 +237,8 @@ MEND_TEST(pool_tight, what_the_stream_freed_itself_is_remade)
     ASSERT_TRUE(open_tight(&f));
     kit_free(&f.w, f.blocks[LARGE], f.asking);
     request(&f, 16);
-    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, stats_of(&f).reserved_bytes);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, mend_world_stats(&f.w).reserved_bytes);
     kit_close(&f.w);
 }
 
@@ -255,8 +250,8 @@ MEND_TEST(pool_tight, a_chunk_in_flight_is_broken_behind_a_wait)
     release(&f, LARGE);
     EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 16));
     expect_whole_pages(&f, 0);
-    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
-    EXPECT_U64_EQ(1, stats_of(&f).stream_waits);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).stream_waits);
     kit_close(&f.w);
 }
 
@@ -270,13 +265,13 @@ MEND_TEST(pool_tight, nothing_is_remade_beside_a_capture)
     kit_begin_capture(&f.w, captured);
     void *broken = request(&f, 16);
     EXPECT_PTR_EQ(f.blocks[LARGE], broken);
-    EXPECT_U64_EQ(0, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     mend_sim_graph_destroy(f.w.sim, kit_end_capture(&f.w, captured));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, captured));
     kit_free(&f.w, broken, f.owner);
     request(&f, 16);
-    EXPECT_U64_EQ(1, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
 }
 
@@ -302,7 +297,7 @@ static void expect_another_way(const refusal *told)
     release(&f, LARGE);
     plant(&f, told, 1);
     EXPECT_TRUE(request(&f, 16) != NULL);
-    EXPECT_INT_EQ(told->is_remade, stats_of(&f).chunks_remade);
+    EXPECT_INT_EQ(told->is_remade, mend_world_stats(&f.w).chunks_remade);
     mend_world_check(&f.w);
     kit_close(&f.w);
 }
@@ -328,11 +323,12 @@ static void expect_nothing_lost(const refusal *told, mend_result expected)
     void *pointer = NULL;
     ASSERT_TRUE(open_tight(&f));
     release(&f, LARGE);
-    uint64_t live_bytes = stats_of(&f).live_bytes;
+    uint64_t live_bytes = mend_world_stats(&f.w).live_bytes;
     plant(&f, told, UINT64_MAX);
     EXPECT_RESULT(expected, mend_alloc(f.w.pool, 16 * PAGE, f.asking, &pointer));
-    EXPECT_U64_EQ(live_bytes + (expected == MEND_OK ? 16 * PAGE : 0), stats_of(&f).live_bytes);
-    EXPECT_INT_EQ(told->is_remade, stats_of(&f).chunks_remade);
+    EXPECT_U64_EQ(live_bytes + (expected == MEND_OK ? 16 * PAGE : 0),
+                  mend_world_stats(&f.w).live_bytes);
+    EXPECT_INT_EQ(told->is_remade, mend_world_stats(&f.w).chunks_remade);
     mend_sim_clear_faults(f.w.sim);
     mend_world_check(&f.w);
     request(&f, expected == MEND_OK ? 48 : 64);
@@ -354,7 +350,7 @@ enum { ROUNDS = 300, MANY = 40 };
 
 static uint64_t wholly_free_and_room(full_program *f)
 {
-    mend_stats stats = stats_of(f);
+    mend_stats stats = mend_world_stats(&f->w);
     return stats.free_empty_bytes + mend_align_down(stats.limit_bytes - stats.reserved_bytes, PAGE);
 }
 
@@ -386,6 +382,6 @@ MEND_TEST(pool_tight, all_that_is_wholly_free_can_be_had_in_one)
             kit_free(&f.w, all, stream);
         }
     }
-    EXPECT_TRUE(mend_test_has_failed() || stats_of(&f).chunks_remade > 0);
+    EXPECT_TRUE(mend_test_has_failed() || mend_world_stats(&f.w).chunks_remade > 0);
     kit_close(&f.w);
 }

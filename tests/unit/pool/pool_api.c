@@ -3,12 +3,6 @@
 
 #include "tests/support/kit.h"
 
-static bool open_world(mend_world *w)
-{
-    mend_world_init(w);
-    return kit_open(w);
-}
-
 static void *at(void *pointer, int64_t offset)
 {
     return (char *)pointer + offset;
@@ -26,7 +20,7 @@ static void expect_message(const char *part)
 MEND_TEST(pool_api, create_refuses_bad_configs)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     mend_pool_config config = w.pool_config;
     mend_pool *pool = w.pool;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, NULL));
@@ -51,7 +45,7 @@ MEND_TEST(pool_api, create_refuses_bad_configs)
 MEND_TEST(pool_api, a_pool_takes_no_memory_before_it_is_asked)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
     EXPECT_U64_EQ(0, mend_world_ledger(&w).chunks);
     EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
@@ -61,7 +55,7 @@ MEND_TEST(pool_api, a_pool_takes_no_memory_before_it_is_asked)
 MEND_TEST(pool_api, alloc_rounds_to_the_granule_and_counts)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *first;
     void *second;
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 1, NULL, &first));
@@ -91,8 +85,7 @@ MEND_TEST(pool_api, alloc_rounds_to_the_granule_and_counts)
 MEND_TEST(pool_api, alignments_are_kept)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *kept[20];
     for (int shift = 0; shift < 20; shift++) {
         uint64_t alignment = UINT64_C(1) << (shift + 2);
@@ -108,7 +101,7 @@ MEND_TEST(pool_api, alignments_are_kept)
 MEND_TEST(pool_api, absurd_sizes_are_refused)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer = &w;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(w.pool, 0, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(w.pool, UINT64_MAX, NULL, &pointer));
@@ -128,7 +121,7 @@ MEND_TEST(pool_api, absurd_sizes_are_refused)
 MEND_TEST(pool_api, wrong_pointers_have_their_own_errors)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
     int on_the_stack;
     kit_free(&w, NULL, NULL);
@@ -148,7 +141,7 @@ MEND_TEST(pool_api, wrong_pointers_have_their_own_errors)
 MEND_TEST(pool_api, free_chunks_join_into_any_request)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     /* Every other block of one chunk each is freed: 30 MiB lie free, and no hole is above 1 MiB. */
     void *blocks[60];
     for (int i = 0; i < 60; i++) {
@@ -169,7 +162,7 @@ MEND_TEST(pool_api, free_chunks_join_into_any_request)
 MEND_TEST(pool_api, steady_state_calls_no_driver)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     uint64_t calls_after_first_round = 0;
     for (int round = 0; round < 4; round++) {
         void *blocks[8];
@@ -190,7 +183,7 @@ MEND_TEST(pool_api, steady_state_calls_no_driver)
 MEND_TEST(pool_api, trim_gives_back_what_is_idle)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *kept;
     void *freed;
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, NULL, &kept));
@@ -216,7 +209,7 @@ MEND_TEST(pool_api, trim_gives_back_what_is_idle)
 MEND_TEST(pool_api, a_lower_limit_trims_and_refuses_growth)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *kept;
     void *freed;
     void *more;
@@ -235,7 +228,7 @@ MEND_TEST(pool_api, a_lower_limit_trims_and_refuses_growth)
 MEND_TEST(pool_api, memory_taken_by_another_process_is_an_error_and_no_more)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     mend_sim_set_foreign_bytes(w.sim, 0, 60 * MEND_MIB);
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &pointer));
@@ -248,7 +241,7 @@ MEND_TEST(pool_api, memory_taken_by_another_process_is_an_error_and_no_more)
 MEND_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &pointer));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
@@ -266,7 +259,7 @@ MEND_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees)
 MEND_TEST(pool_api, a_hopeless_request_waits_for_nothing)
 {
     mend_world w;
-    ASSERT_TRUE(open_world(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     mend_stream streams[2];
     void *blocks[2];
     for (int i = 0; i < 2; i++) {

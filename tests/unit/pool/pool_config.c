@@ -53,8 +53,7 @@ MEND_TEST(pool_config, a_bad_environment_is_refused_in_words)
         const char *words;
     } rows[] = {{"limit:5MB", "5MB"}, {"lmit:5MiB", "lmit"}, {"audit:3", "audit"}, {",", ""}};
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_pool *pool = NULL;
         mend_error error = MEND_ERROR_INIT;
@@ -92,8 +91,7 @@ static void expect_no_pool(const mend_pool_config *config, const char *words)
 MEND_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w)); /* a device of 64 MiB */
+    ASSERT_TRUE(kit_open_default(&w)); /* a device of 64 MiB */
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(w.sim);
     config.limit_percent = 25;
@@ -120,8 +118,7 @@ MEND_TEST(pool_config, a_limit_may_be_a_part_of_the_device)
 MEND_TEST(pool_config, a_limit_below_a_page_is_refused)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(w.sim);
     uint64_t page_bytes = w.sim_config.page_bytes;
@@ -139,8 +136,7 @@ MEND_TEST(pool_config, a_limit_below_a_page_is_refused)
 MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *live;
     void *freed;
     void *pointer;
@@ -172,8 +168,7 @@ MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
 MEND_TEST(pool_config, trim_keeps_what_it_is_told_to)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
     uint64_t released = 7;
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 6 * MEND_MIB, NULL, &pointer));
@@ -240,8 +235,7 @@ MEND_TEST(pool_config, a_limit_set_meanwhile_holds_from_the_next_request_on)
 MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
     mend_heap *heap = &w.pool->heap;

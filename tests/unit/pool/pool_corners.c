@@ -6,22 +6,10 @@
 #include "tests/support/host_memory.h"
 #include "tests/support/kit.h"
 
-static void fail_calls(mend_world *w, const char *call, uint64_t after_calls, uint64_t count)
-{
-    kit_fail(w, call, after_calls, count, 999);
-}
-
-/* A passing lack of memory in disguise. */
-static void answer_not_ready(mend_world *w, const char *call, uint64_t count)
-{
-    kit_fail(w, call, 0, count, 600);
-}
-
 MEND_TEST(pool_corners, absurd_sizes_in_a_config_are_refused)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     mend_pool *pool = NULL;
     mend_pool_config config = w.pool_config;
     config.chunk_bytes = UINT64_MAX;
@@ -54,11 +42,10 @@ MEND_TEST(pool_corners, the_largest_sizes_of_a_config_work)
 MEND_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
-    fail_calls(&w, "set_access", 0, 1);
-    fail_calls(&w, "unmap", 0, 1);
+    kit_fail(&w, "set_access", 0, 1, 999);
+    kit_fail(&w, "unmap", 0, 1, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
     mend_world_check(&w);
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
@@ -71,12 +58,11 @@ MEND_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
 MEND_TEST(pool_corners, peaks_know_what_a_failed_call_left_behind)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
-    fail_calls(&w, "set_access", 0, 1);
-    fail_calls(&w, "unmap", 0, 1);
-    fail_calls(&w, "release", 0, UINT64_MAX);
+    kit_fail(&w, "set_access", 0, 1, 999);
+    kit_fail(&w, "unmap", 0, 1, 999);
+    kit_fail(&w, "release", 0, UINT64_MAX, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
     mend_stats stats = mend_world_stats(&w);
     EXPECT_TRUE(stats.reserved_bytes > 0);
@@ -134,8 +120,8 @@ MEND_TEST(pool_corners, trim_leaves_what_is_in_flight_without_a_word)
     mend_world_check(&w);
     mend_sim_advance(w.sim, 1000);
     /* The first stream's event is asked three times, and only the second stream's answers. */
-    fail_calls(&w, "event_query", 0, 1);
-    fail_calls(&w, "event_query", 1, 2);
+    kit_fail(&w, "event_query", 0, 1, 999);
+    kit_fail(&w, "event_query", 1, 2, 999);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
     EXPECT_U64_EQ(0, released);
     mend_world_check(&w);
@@ -183,8 +169,7 @@ MEND_TEST(pool_corners, a_steady_state_on_two_streams_holds_few_events)
 MEND_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 1000, NULL, &pointer));
 
@@ -236,13 +221,12 @@ MEND_TEST(pool_corners, a_lost_context_is_told_from_a_refusal)
 MEND_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *pointer;
-    answer_not_ready(&w, "map", 3);
-    answer_not_ready(&w, "set_access", 3);
+    kit_fail(&w, "map", 0, 3, 600);
+    kit_fail(&w, "set_access", 0, 3, 600);
     pointer = kit_alloc(&w, 3 * MEND_MIB, NULL);
-    answer_not_ready(&w, "set_access", UINT64_MAX);
+    kit_fail(&w, "set_access", 0, UINT64_MAX, 600);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
     mend_sim_clear_faults(w.sim);
     kit_close(&w);
@@ -252,12 +236,11 @@ MEND_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
 MEND_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
-    answer_not_ready(&w, "set_access", 1);
+    ASSERT_TRUE(kit_open_default(&w));
+    kit_fail(&w, "set_access", 0, 1, 600);
     kit_alloc(&w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(1000000, mend_sim_now_ns(w.sim));
-    answer_not_ready(&w, "map", 3);
+    kit_fail(&w, "map", 0, 3, 600);
     kit_alloc(&w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(8000000, mend_sim_now_ns(w.sim));
     kit_close(&w);
@@ -266,10 +249,9 @@ MEND_TEST(pool_corners, the_pauses_before_it_is_asked_again_grow)
 MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *blocks[3];
-    fail_calls(&w, "set_access", 0, 1);
+    kit_fail(&w, "set_access", 0, 1, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &blocks[0]));
     EXPECT_U64_EQ(0, mend_world_stats(&w).chunks_created);
     EXPECT_U64_EQ(0, mend_world_stats(&w).chunks_released);
@@ -295,22 +277,15 @@ MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
     kit_close(&w);
 }
 
-/* Uses a block until `finish_ns`. */
-static void use_until(mend_world *w, mend_stream stream, void *pointer, uint64_t finish_ns)
-{
-    kit_launch(w, stream, MEND_SIM_WORK_TOUCH, pointer, 512, 0, finish_ns);
-}
-
 MEND_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
 {
     mend_world w;
     mend_stream busy;
     void *pointer;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &busy));
     pointer = kit_alloc(&w, MEND_MIB, busy);
-    use_until(&w, busy, pointer, 1000);
+    kit_launch(&w, busy, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
     kit_free(&w, pointer, busy);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 65 * MEND_MIB, NULL, &pointer));
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
@@ -322,10 +297,9 @@ MEND_TEST(pool_corners, destroy_waits_for_work_in_flight)
 {
     mend_world w;
     void *pointer;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     pointer = kit_alloc(&w, MEND_MIB, NULL);
-    use_until(&w, NULL, pointer, 1000);
+    kit_launch(&w, NULL, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
     EXPECT_TRUE(mend_sim_now_ns(w.sim) >= 1000);
     mend_sim_advance(w.sim, 1000);
@@ -338,8 +312,7 @@ MEND_TEST(pool_corners, a_pool_of_another_process_is_refused)
     mend_world w;
     void *pointer = NULL;
     mend_stats stats = MEND_STATS_INIT;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     w.pool->generation++; /* as if it had been inherited through fork */
     EXPECT_RESULT(MEND_ERROR_FORKED, mend_alloc(w.pool, 512, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_FORKED, mend_free(w.pool, &stats, NULL));
@@ -356,8 +329,7 @@ MEND_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
     mend_world w;
     mend_stream captured;
     mend_capture_mode mode = MEND_CAPTURE_MODE_THREAD_LOCAL;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     const mend_driver *driver = mend_sim_driver(w.sim);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->exchange_capture_mode(driver, &mode));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &captured));
@@ -374,8 +346,7 @@ MEND_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so)
 {
     mend_world w;
     void *pointer = NULL;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, MEND_MIB, NULL, &pointer));
     ASSERT_RESULT(MEND_OK, mend_free(w.pool, pointer, NULL));
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
@@ -393,8 +364,7 @@ MEND_TEST(pool_corners, the_end_of_a_lost_pool_gives_back_what_is_taken)
 {
     enum { LOST = 700, BOTH_TRIES = 2 };
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     kit_alloc(&w, MEND_MIB, NULL);
     kit_fail(&w, "context_synchronize", 0, BOTH_TRIES, LOST);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(w.pool));

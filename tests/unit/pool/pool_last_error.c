@@ -22,23 +22,17 @@ static void expect_error_from_before(void)
     EXPECT_STR_EQ("an error from before", error.message);
 }
 
-static void fail(mend_world *w, const char *call, uint64_t after_calls, uint64_t count)
-{
-    kit_fail(w, call, after_calls, count, MEND_DRIVER_UNKNOWN);
-}
-
 MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
 {
     static const char *const calls[] = {"event_record", "context_push"};
     for (int i = 0; i < 2; i++) {
         mend_world w;
-        mend_world_init(&w);
-        ASSERT_TRUE(kit_open(&w));
+        ASSERT_TRUE(kit_open_default(&w));
         void *other = kit_alloc(&w, 512, w.streams[1]);
         void *large = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
         uint64_t failures = mend_world_stats(&w).driver_failures;
         leave_error();
-        fail(&w, calls[i], 0, 1);
+        kit_fail(&w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
         kit_free(&w, large, w.streams[0]);
         expect_error_from_before();
         EXPECT_U64_EQ(failures + 1, mend_world_stats(&w).driver_failures);
@@ -61,7 +55,7 @@ static void leave_unmapped(mend_world *w, void *blocks[8])
             kit_free(w, blocks[i], NULL);
         }
     }
-    fail(w, "map", 2, UINT64_MAX); /* the scratch mappings go well */
+    kit_fail(w, "map", 2, UINT64_MAX, MEND_DRIVER_UNKNOWN); /* the scratch mappings go well */
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(w->pool, NULL, NULL));
     EXPECT_U64_EQ(2, mend_world_stats(w).unmapped_blocks);
 }
@@ -113,7 +107,8 @@ MEND_TEST(pool_last_error, a_trim_whose_unmap_is_refused_leaves_it)
     mend_world w;
     void *block;
     ASSERT_TRUE(open_with_retired(&w, &block));
-    fail(&w, "unmap", 0, 2); /* before and after free chunks are withdrawn */
+    kit_fail(&w, "unmap", 0, 2,
+             MEND_DRIVER_UNKNOWN); /* before and after free chunks are withdrawn */
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
     expect_error_from_before();
     EXPECT_U64_EQ(2, mend_world_stats(&w).driver_failures);
@@ -131,7 +126,7 @@ MEND_TEST(pool_last_error, a_trim_that_does_not_hear_of_captures_leaves_it)
         mend_world w;
         void *block;
         ASSERT_TRUE(open_with_retired(&w, &block));
-        fail(&w, "stream_get_info", at, 1);
+        kit_fail(&w, "stream_get_info", at, 1, MEND_DRIVER_UNKNOWN);
         if (mend_trim(w.pool, UINT64_MAX, NULL) == MEND_OK) {
             expect_error_from_before();
             worked_around += mend_world_stats(&w).driver_failures > 0;
@@ -146,8 +141,7 @@ MEND_TEST(pool_last_error, a_free_after_the_drivers_end_leaves_it)
     mend_world w;
     mend_stream stream;
     void *block;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &stream));
     block = kit_alloc(&w, 512, NULL);
     mend_sim_stop(w.sim);
@@ -174,7 +168,7 @@ MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_l
         ASSERT_TRUE(kit_open(&w));
         mend_mutex *locks[] = {&w.pool->heap.grow, &w.pool->heap.state};
         kit_free(&w, kit_alloc(&w, 512, w.streams[0]), w.streams[0]);
-        fail(&w, "stream_get_info", at, 1);
+        kit_fail(&w, "stream_get_info", at, 1, MEND_DRIVER_UNKNOWN);
         mend_test_begin_call(&call);
         mend_result result = mend_alloc(w.pool, MEND_MIB, w.streams[0], &block);
         mend_sim_clear_faults(w.sim);

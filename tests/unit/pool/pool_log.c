@@ -94,8 +94,7 @@ MEND_TEST(pool_log, tells_of_a_limit_below_what_is_held)
 MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
 {
     mend_world w;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     void *blocks[5];
     static const uint64_t sizes[] = {MEND_MIB, 5 * MEND_MIB, 512, 3 * MEND_MIB, 2 * MEND_MIB};
     for (int i = 0; i < 5; i++) {

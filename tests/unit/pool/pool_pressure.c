@@ -88,11 +88,6 @@ static mend_result allocate(scene *s, uint64_t size_bytes)
     return mend_alloc(s->w.pool, size_bytes, NULL, &pointer);
 }
 
-static void close_scene(scene *s)
-{
-    kit_close(&s->w);
-}
-
 MEND_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
 {
     scene s;
@@ -114,7 +109,7 @@ MEND_TEST(pool_pressure, callbacks_are_asked_in_order_until_room_is_found)
     EXPECT_U64_EQ(3, mend_world_stats(&s.w).pressure_calls);
     EXPECT_U64_EQ(0, mend_world_stats(&s.w).out_of_memory);
     EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_pressure, what_was_worked_around_is_no_last_error)
@@ -128,7 +123,7 @@ MEND_TEST(pool_pressure, what_was_worked_around_is_no_last_error)
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_STR_EQ("mend_trim: pool is NULL", error.message);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_pressure, a_callback_that_frees_nothing_is_asked_once_whatever_it_says)
@@ -142,7 +137,7 @@ MEND_TEST(pool_pressure, a_callback_that_frees_nothing_is_asked_once_whatever_it
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
     EXPECT_STR_EQ("ab", s.calls);
     EXPECT_U64_EQ(1, mend_world_stats(&s.w).out_of_memory);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_pressure, what_a_callback_freed_without_a_word_is_found_at_the_end)
@@ -155,7 +150,7 @@ MEND_TEST(pool_pressure, what_a_callback_freed_without_a_word_is_found_at_the_en
     EXPECT_RESULT(MEND_OK, add(&b));
     EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
     EXPECT_STR_EQ("ab", s.calls);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_pressure, nobody_is_asked_while_there_is_room)
@@ -168,7 +163,7 @@ MEND_TEST(pool_pressure, nobody_is_asked_while_there_is_room)
     EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, allocate(&s, 0));
     EXPECT_STR_EQ("", s.calls);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 static void run_out_again(helper *h)
@@ -191,7 +186,7 @@ MEND_TEST(pool_pressure, an_allocation_in_a_callback_calls_none)
     EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
     EXPECT_RESULT(MEND_OK, s.inner);
     EXPECT_STR_EQ("ab", s.calls);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 static void trim_and_audit(helper *h)
@@ -217,7 +212,7 @@ MEND_TEST(pool_pressure, a_callback_may_trim_or_raise_the_limit)
     EXPECT_RESULT(MEND_OK, add(&b));
     EXPECT_RESULT(MEND_OK, allocate(&s, 3 * MEND_MIB));
     EXPECT_STR_EQ("ab", s.calls);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 static void remove_itself(helper *h)
@@ -255,7 +250,7 @@ MEND_TEST(pool_pressure, a_callback_may_remove_itself)
         EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
     }
     EXPECT_STR_EQ("abb", s.calls);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_pressure, a_callback_may_remove_those_before_and_behind_it)
@@ -274,7 +269,7 @@ MEND_TEST(pool_pressure, a_callback_may_remove_those_before_and_behind_it)
     EXPECT_STR_EQ("abd", s.calls);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(&a));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, drop(&c));
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_pressure, one_that_is_added_in_a_callback_is_asked_from_the_next_time_on)
@@ -288,7 +283,7 @@ MEND_TEST(pool_pressure, one_that_is_added_in_a_callback_is_asked_from_the_next_
     a.also = NULL;
     EXPECT_RESULT(MEND_OK, allocate(&s, MEND_MIB));
     EXPECT_STR_EQ("aab", s.calls);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 MEND_TEST(pool_pressure, one_that_adds_itself_anew_does_not_go_round_for_ever)
@@ -300,7 +295,7 @@ MEND_TEST(pool_pressure, one_that_adds_itself_anew_does_not_go_round_for_ever)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(&s, MEND_MIB));
     EXPECT_STR_EQ("aa", s.calls);
-    close_scene(&s);
+    kit_close(&s.w);
 }
 
 static void break_the_context(helper *h)

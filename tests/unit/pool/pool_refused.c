@@ -96,8 +96,7 @@ MEND_TEST(pool_refused, groups_and_callbacks_need_host_memory)
 {
     mend_world w;
     mend_group *group = NULL;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     mend_test_fail_host_memory_after(0, UINT64_MAX);
     mend_test_watch_host_memory(true);
     mend_result of_group = mend_group_create(w.pool, &group);

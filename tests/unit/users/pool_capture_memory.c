@@ -4,11 +4,6 @@
 
 static const uint64_t block_bytes = 3 * MEND_MIB;
 
-static bool open_small(mend_world *w)
-{
-    return kit_open_with(w, 8 * MEND_MIB, NULL);
-}
-
 /* Which calls on the block the capture sees. */
 typedef struct order {
     int alloc_inside;
@@ -60,7 +55,7 @@ MEND_TEST(pool_capture_memory, nobody_gets_what_a_graph_uses_before_it_is_destro
 {
     for (int i = 0; i < ORDERS; i++) {
         mend_world w;
-        ASSERT_TRUE(open_small(&w));
+        ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
         mend_sim_graph *graph = capture_use(&w, &orders[i]);
         EXPECT_U64_EQ(1, mend_world_stats(&w).captures);
         EXPECT_U64_EQ(0, mend_world_stats(&w).groups);
@@ -78,7 +73,7 @@ MEND_TEST(pool_capture_memory, nobody_gets_what_a_graph_uses_before_it_is_destro
  * whoever needs the memory waits for. */
 static bool open_in_flight(mend_world *w)
 {
-    if (!open_small(w)) {
+    if (!kit_open_with(w, 8 * MEND_MIB, NULL)) {
         return false;
     }
     mend_sim_graph *graph = capture_use(w, &orders[0]);
@@ -116,7 +111,7 @@ MEND_TEST(pool_capture_memory, a_trim_that_waits_and_a_defragmentation_wait_for_
 MEND_TEST(pool_capture_memory, earlier_work_of_the_stream_is_waited_for_too)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 100000);
     kit_begin_capture(&w, w.streams[0]);
@@ -133,7 +128,7 @@ MEND_TEST(pool_capture_memory, each_capture_has_its_own)
     mend_world w;
     void *blocks[2];
     mend_sim_graph *graphs[2];
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     for (int i = 0; i < 2; i++) {
         kit_begin_capture(&w, w.streams[0]);
         blocks[i] = kit_alloc(&w, block_bytes, w.streams[0]);
@@ -186,7 +181,7 @@ MEND_TEST(pool_capture_memory, the_front_cache_serves_no_capture)
 MEND_TEST(pool_capture_memory, a_block_may_outlive_its_graph)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_begin_capture(&w, w.streams[0]);
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 10);
@@ -203,7 +198,7 @@ MEND_TEST(pool_capture_memory, a_block_may_outlive_its_graph)
 MEND_TEST(pool_capture_memory, a_spoilt_capture_gives_back_all)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_begin_capture(&w, w.streams[0]);
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 10);
@@ -221,7 +216,7 @@ MEND_TEST(pool_capture_memory, without_an_answer_of_the_driver_nothing_is_done)
     static const char *const calls[] = {"stream_get_capture", "capture_keep"};
     for (int i = 0; i < 2; i++) {
         mend_world w;
-        ASSERT_TRUE(open_small(&w));
+        ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
         void *none = NULL;
         void *block = kit_alloc(&w, block_bytes, w.streams[0]);
         kit_begin_capture(&w, w.streams[0]);
@@ -247,8 +242,7 @@ MEND_TEST(pool_capture_memory, a_graph_may_outlive_the_pool)
     mend_world w;
     mend_stream stream = NULL;
     mend_sim_graph *graph = NULL;
-    mend_world_init(&w);
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_default(&w));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &stream));
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, stream, MEND_SIM_CAPTURE_GLOBAL));
     kit_alloc(&w, block_bytes, stream);

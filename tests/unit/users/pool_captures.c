@@ -8,11 +8,6 @@
 /* So little that no fence is recorded at its free: the pool records one when somebody needs it. */
 static const uint64_t block_bytes = 3 * MEND_MIB;
 
-static bool open_small(mend_world *w)
-{
-    return kit_open_with(w, 8 * MEND_MIB, NULL);
-}
-
 /* Frees a block whose work lasts for a while. */
 static void leave_in_flight(mend_world *w, mend_stream stream, mend_stream freed_on)
 {
@@ -44,7 +39,7 @@ static void end_whole(mend_world *w, mend_stream stream, void *block)
 MEND_TEST(pool_captures, running_out_of_memory_in_one_does_not_spoil_it)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
     leave_in_flight(&w, w.streams[0], w.streams[0]);
     mend_group *group = kit_begin_group(&w, w.streams[0]);
@@ -65,7 +60,7 @@ MEND_TEST(pool_captures, running_out_of_memory_in_one_does_not_spoil_it)
 static void a_group_tells(mend_stream (*begun)(const mend_world *))
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 4 * MEND_MIB + 768 * MEND_KIB, w.streams[1]); /* and all that is left */
     get_known(&w, w.streams[0]);
     leave_in_flight(&w, w.streams[1], MEND_NO_STREAM);
@@ -103,7 +98,7 @@ MEND_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 {
     mend_world w;
     mend_stream blocking = NULL;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create_blocking(w.sim, &blocking));
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
     leave_in_flight(&w, w.streams[1], MEND_NO_STREAM);
@@ -120,7 +115,7 @@ MEND_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 MEND_TEST(pool_captures, unmapping_idle_memory_harms_none)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     void *kept = kit_alloc(&w, 512, w.streams[0]);
     leave_in_flight(&w, w.streams[1], w.streams[1]);
     mend_sim_advance(w.sim, 10000);
@@ -171,7 +166,7 @@ MEND_TEST(pool_captures, nothing_mapped_goes_while_one_is_known)
 MEND_TEST(pool_captures, that_failed_leave_a_group_that_can_be_released)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_begin_capture(&w, w.streams[0]);
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
@@ -194,7 +189,7 @@ MEND_TEST(pool_captures, that_failed_leave_a_group_that_can_be_released)
 MEND_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_graph)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
@@ -215,7 +210,7 @@ MEND_TEST(pool_captures, two_may_share_a_group)
 {
     mend_world w;
     mend_sim_graph *graphs[2];
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     void *first = NULL;
     for (int i = 0; i < 2; i++) {
@@ -244,7 +239,7 @@ MEND_TEST(pool_captures, the_legacy_stream_is_left_alone_beside_a_blocking_one)
 {
     mend_world w;
     mend_stream blocking = NULL;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create_blocking(w.sim, &blocking));
     kit_alloc(&w, 3 * MEND_MIB, w.streams[2]);
     leave_in_flight(&w, NULL, NULL);
@@ -304,7 +299,7 @@ MEND_TEST(pool_captures, in_the_global_mode_do_not_keep_other_threads_from_makin
 MEND_TEST(pool_captures, a_pool_is_not_destroyed_under_one)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_begin_capture(&w, w.streams[0]);
     void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);

@@ -84,11 +84,6 @@ static void expect_waits(scene *s, uint64_t on_device, uint64_t on_host)
     EXPECT_U64_EQ(on_host, mend_world_stats(&s->w).host_waits);
 }
 
-static void fail(scene *s, const char *call, uint64_t after_calls)
-{
-    kit_fail(&s->w, call, after_calls, 0, MEND_DRIVER_UNKNOWN);
-}
-
 static void may_vanish(mend_pool_config *config)
 {
     config->streams_may_vanish = 1;
@@ -200,7 +195,7 @@ MEND_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle)
     void *block = NULL;
     ASSERT_TRUE(open_scene(&s, NULL));
     kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
-    fail(&s, "context_synchronize", 1);
+    kit_fail(&s.w, "context_synchronize", 1, 0, MEND_DRIVER_UNKNOWN);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(s.w.pool, block_bytes, s.w.streams[0], &block));
     expect_waits(&s, 0, 2); /* for the event there, and for the own context */
     take_over(&s);
@@ -345,7 +340,7 @@ MEND_TEST(pool_foreign, a_stream_that_cannot_be_told_is_an_error)
         ASSERT_TRUE(open_scene(&s, NULL));
         void *block = kit_alloc(&s.w, block_bytes, s.w.streams[0]);
         uint64_t open = mend_world_ledger(&s.w).contexts_open;
-        fail(&s, faults[i].call, faults[i].after_calls);
+        kit_fail(&s.w, faults[i].call, faults[i].after_calls, 0, MEND_DRIVER_UNKNOWN);
         EXPECT_RESULT(MEND_ERROR_DRIVER, mend_record_stream(s.w.pool, block, s.foreign));
         EXPECT_U64_EQ(open, mend_world_ledger(&s.w).contexts_open);
         mend_world_check(&s.w);
@@ -363,7 +358,7 @@ static void use_with_fault(const char *call, uint64_t after_calls,
     void *block = NULL;
     ASSERT_TRUE(open_scene(&s, configure));
     void *used = use_there(&s);
-    fail(&s, call, after_calls);
+    kit_fail(&s.w, call, after_calls, 0, MEND_DRIVER_UNKNOWN);
     if (mend_free(s.w.pool, used, s.w.streams[0]) != MEND_OK) {
         kit_free(&s.w, used, s.w.streams[0]);
     }

@@ -4,11 +4,6 @@
 /* Of a device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-static bool open_small(mend_world *w)
-{
-    return kit_open_with(w, 8 * MEND_MIB, NULL);
-}
-
 static void without_stream_waits(mend_pool_config *config)
 {
     config->allow_stream_waits = -1;
@@ -30,7 +25,7 @@ static mend_sim_graph *capture_block(mend_world *w, mend_stream stream, mend_gro
 MEND_TEST(pool_groups, memory_freed_on_a_stream_of_the_group_is_used_again_there)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_begin_capture(&w, w.streams[0]);
     void *first = kit_alloc(&w, block_bytes, w.streams[0]);
@@ -54,7 +49,7 @@ MEND_TEST(pool_groups, memory_freed_on_a_stream_of_the_group_is_used_again_there
 MEND_TEST(pool_groups, another_stream_of_the_group_does_not_get_it)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, MEND_EVERY_STREAM);
     kit_begin_capture(&w, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w.sim, w.streams[1], w.streams[0]));
@@ -101,7 +96,7 @@ MEND_TEST(pool_groups, nobody_else_gets_it)
 MEND_TEST(pool_groups, what_a_stream_freed_outside_is_not_ready_inside)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     const uint64_t size = 3 * MEND_MIB; /* too little for a fence at its free */
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
     void *block = kit_alloc(&w, size, w.streams[0]);
@@ -121,7 +116,7 @@ MEND_TEST(pool_groups, what_a_stream_freed_outside_is_not_ready_inside)
 static void live_at_the_end_is_freed_on(mend_stream (*freed_on)(const mend_world *))
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 3 * MEND_MIB, w.streams[1]);
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_begin_capture(&w, w.streams[0]);
@@ -169,7 +164,7 @@ MEND_TEST(pool_groups, a_block_freed_after_the_capture_stays_with_the_group)
 MEND_TEST(pool_groups, a_block_that_outlives_its_group_waits_for_the_launches)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_begin_capture(&w, w.streams[0]);
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
@@ -191,7 +186,7 @@ MEND_TEST(pool_groups, a_block_that_outlives_its_group_waits_for_the_launches)
 MEND_TEST(pool_groups, old_mappings_stay_until_the_release)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_begin_capture(&w, w.streams[0]);
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
@@ -247,7 +242,7 @@ MEND_TEST(pool_groups, released_memory_waits_for_the_launches_before)
 MEND_TEST(pool_groups, released_without_a_stream_it_waits_for_the_context)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_group *group;
     mend_sim_graph *graph = capture_block(&w, w.streams[0], &group);
     kit_launch_graph(&w, graph, w.streams[1]);
@@ -260,18 +255,12 @@ MEND_TEST(pool_groups, released_without_a_stream_it_waits_for_the_context)
     kit_close(&w);
 }
 
-/* A device of one chunk of the small zone. */
-static bool open_tiny(mend_world *w)
-{
-    return kit_open_with(w, 256 * MEND_KIB, NULL);
-}
-
 /* The only stream the pool knows is that of the group, whose memory lies before all that is idle.
  */
 MEND_TEST(pool_groups, idle_memory_behind_that_of_a_group_is_for_everybody)
 {
     mend_world w;
-    ASSERT_TRUE(open_tiny(&w));
+    ASSERT_TRUE(kit_open_with(&w, 256 * MEND_KIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_free(&w, kit_alloc(&w, 8192, w.streams[0]), w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
@@ -289,7 +278,7 @@ MEND_TEST(pool_groups, many_holes_of_a_group_do_not_hide_what_is_idle)
     enum { HOLES = 40 };
     mend_world w;
     void *holes[HOLES];
-    ASSERT_TRUE(open_tiny(&w));
+    ASSERT_TRUE(kit_open_with(&w, 256 * MEND_KIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     for (int i = 0; i < HOLES; i++) {
         holes[i] = kit_alloc(&w, 4096, w.streams[0]);

@@ -21,12 +21,6 @@ static void knows_all_and_waits_for_none(mend_pool_config *config)
     config->allow_stream_waits = -1;
 }
 
-/* A device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
-static bool open_small(mend_world *w, void (*configure)(mend_pool_config *))
-{
-    return kit_open_with(w, 8 * MEND_MIB, configure);
-}
-
 /* Ends a stream of the program, and puts a new one in its place, with the same handle. */
 static void vanish(mend_world *w, int number)
 {
@@ -62,7 +56,7 @@ static void expect_waits(mend_world *w, uint64_t on_device, uint64_t on_host)
 MEND_TEST(pool_vanish, memory_of_a_stream_that_ended_waits_for_its_fence)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     use_and_free(&w, w.streams[0], w.streams[0]);
     vanish(&w, 0);
     take_over(&w, w.streams[0]);
@@ -73,7 +67,7 @@ MEND_TEST(pool_vanish, memory_of_a_stream_that_ended_waits_for_its_fence)
 MEND_TEST(pool_vanish, nobody_asks_about_a_stream_that_ended)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     use_and_free(&w, w.streams[0], w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, w.streams[0]));
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
@@ -87,7 +81,7 @@ MEND_TEST(pool_vanish, nobody_asks_about_a_stream_that_ended)
 MEND_TEST(pool_vanish, so_does_memory_that_it_was_declared_to_use)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     void *block = kit_alloc(&w, block_bytes, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, w.streams[0]));
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
@@ -103,7 +97,7 @@ MEND_TEST(pool_vanish, so_does_memory_that_it_was_declared_to_use)
 MEND_TEST(pool_vanish, a_declared_user_that_ended_before_the_free_is_not_forgotten)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     void *block = kit_alloc(&w, block_bytes, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, w.streams[0]));
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
@@ -120,7 +114,7 @@ MEND_TEST(pool_vanish, a_declared_user_that_ended_before_the_free_is_not_forgott
 MEND_TEST(pool_vanish, a_fence_that_the_driver_refused_is_made_up_for)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
     kit_fail(&w, "event_record", 0, 0, 999);
@@ -136,7 +130,7 @@ MEND_TEST(pool_vanish, a_fence_that_the_driver_refused_is_made_up_for)
 static void freed_in_a_capture(bool named_again, bool vanishes)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
     kit_begin_capture(&w, w.streams[0]);
@@ -169,7 +163,7 @@ MEND_TEST(pool_vanish, memory_freed_in_a_capture_comes_back_when_the_stream_is_n
 MEND_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     kit_begin_capture(&w, w.streams[0]);
     void *block = use_and_free(&w, w.streams[0], w.streams[0]);
@@ -197,7 +191,7 @@ MEND_TEST(pool_vanish, handles_may_mean_another_stream_at_any_time)
     void *blocks[SLOTS] = {NULL};
     int owners[SLOTS] = {0};
     mend_test_random_init(&random, mend_test_seed());
-    ASSERT_TRUE(open_small(&w, may_vanish));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         int number = (int)mend_test_random_below(&random, MEND_WORLD_STREAMS);
         int slot = (int)mend_test_random_below(&random, SLOTS);
@@ -244,7 +238,8 @@ MEND_TEST(pool_vanish, whoever_tells_of_every_stream_waits_for_those_alone)
 {
     for (int waits = 0; waits < 2; waits++) {
         mend_world w;
-        ASSERT_TRUE(open_small(&w, waits ? knows_all : knows_all_and_waits_for_none));
+        ASSERT_TRUE(
+            kit_open_with(&w, 8 * MEND_MIB, waits ? knows_all : knows_all_and_waits_for_none));
         void *block = kit_alloc(&w, block_bytes, w.streams[0]);
         kit_alloc(&w, 512, w.streams[1]);
         EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w.sim, w.streams[1], w.streams[0]));
@@ -262,7 +257,7 @@ MEND_TEST(pool_vanish, whoever_tells_of_every_stream_waits_for_those_alone)
 MEND_TEST(pool_vanish, a_forgotten_stream_is_one_of_every_stream)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, knows_all));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, knows_all));
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[0]));
@@ -275,7 +270,7 @@ MEND_TEST(pool_vanish, a_forgotten_stream_is_one_of_every_stream)
 MEND_TEST(pool_vanish, others_wait_for_the_whole_context)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, NULL));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     uint64_t end_ns = occupy_a_stranger(&w);
     use_and_free(&w, w.streams[0], MEND_NO_STREAM);
     take_over(&w, w.streams[0]);
@@ -288,7 +283,7 @@ MEND_TEST(pool_vanish, others_wait_for_the_whole_context)
 MEND_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, knows_all));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, knows_all));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     use_and_free(&w, w.streams[0], MEND_NO_STREAM);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
@@ -320,7 +315,7 @@ static void threads_end(void *(*body)(void *), uint64_t on_device, uint64_t on_h
     enum { THREADS = 4 };
     mend_world w;
     pthread_t threads[THREADS];
-    ASSERT_TRUE(open_small(&w, NULL));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     for (int i = 0; i < THREADS; i++) {
         ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, body, &w));
     }
@@ -349,7 +344,7 @@ MEND_TEST(pool_vanish, per_thread_streams_that_were_forgotten_do_not)
 MEND_TEST(pool_vanish, a_free_waits_for_what_is_open_on_a_forgotten_stream)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, knows_all));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, knows_all));
     void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);
     kit_use(&w, w.streams[0], block, MEND_MIB, 1000);
     vanish(&w, 0);
