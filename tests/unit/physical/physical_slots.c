@@ -3,15 +3,14 @@
 
 #include <pthread.h>
 
-#include "mend/mend_sim.h"
 #include "pool/pool.h"
-#include "tests/support/test.h"
-#include "tests/support/world.h"
+#include "tests/support/kit.h"
+#include "tests/unit/physical/stream_rig.h"
 
 enum { STREAMS = 2000, BETWEEN_TRIMS = 40, MOST_SLOTS = 300, BLOCK_BYTES = 4096 };
 
 typedef struct turn {
-    mend_world *world;
+    mend_world *w;
     bool leaves_its_block; /* which the main thread frees */
     void *block;
 } turn;
@@ -19,7 +18,7 @@ typedef struct turn {
 static void *take_turn(void *context)
 {
     turn *t = context;
-    mend_pool *pool = t->world->pool;
+    mend_pool *pool = t->w->pool;
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, BLOCK_BYTES, MEND_STREAM_PER_THREAD, &t->block));
     if (!t->leaves_its_block) {
         EXPECT_RESULT(MEND_OK, mend_free(pool, t->block, MEND_STREAM_PER_THREAD));
@@ -29,26 +28,25 @@ static void *take_turn(void *context)
 
 static void take_turns(bool vanish, bool leave_blocks)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.pool_config.streams_may_vanish = vanish;
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    w.pool_config.streams_may_vanish = vanish;
+    ASSERT_TRUE(kit_open(&w));
     for (int i = 0; i < STREAMS; i++) {
-        turn t = {.world = &world, .leaves_its_block = leave_blocks};
+        turn t = {.w = &w, .leaves_its_block = leave_blocks};
         pthread_t thread;
         ASSERT_INT_EQ(0, pthread_create(&thread, NULL, take_turn, &t));
         ASSERT_INT_EQ(0, pthread_join(thread, NULL));
         if (leave_blocks) {
-            EXPECT_RESULT(MEND_OK, mend_free(world.pool, t.block, NULL));
+            kit_free(&w, t.block, NULL);
         }
         if (i % BETWEEN_TRIMS == 0) {
-            EXPECT_RESULT(MEND_OK, mend_trim_wait(world.pool, 0, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
         }
     }
-    EXPECT_TRUE(mend_world_stats(&world).streams < MOST_SLOTS);
-    EXPECT_TRUE(world.pool->heap.streams.count < MOST_SLOTS);
-    mend_world_check(&world);
-    mend_world_close(&world);
+    EXPECT_TRUE(mend_world_stats(&w).streams < MOST_SLOTS);
+    EXPECT_TRUE(w.pool->heap.streams.count < MOST_SLOTS);
+    kit_close(&w);
 }
 
 MEND_TEST(physical_slots, threads_that_ended_cost_nothing)
@@ -69,79 +67,39 @@ MEND_TEST(physical_slots, threads_that_only_allocated_cost_nothing)
 
 MEND_TEST(physical_slots, streams_destroyed_without_a_word_cost_nothing)
 {
-    mend_world world;
-    mend_world_init(&world);
-    world.pool_config.streams_may_vanish = 1;
-    ASSERT_TRUE(mend_world_open(&world));
+    mend_world w;
+    mend_world_init(&w);
+    w.pool_config.streams_may_vanish = 1;
+    ASSERT_TRUE(kit_open(&w));
     static mend_stream streams[STREAMS];
     for (int i = 0; i < STREAMS; i++) { /* all at once, so that no handle is used again */
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world.sim, &streams[i]));
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &streams[i]));
     }
     for (int i = 0; i < STREAMS; i++) {
-        void *block = NULL;
-        EXPECT_RESULT(MEND_OK, mend_alloc(world.pool, BLOCK_BYTES, streams[i], &block));
-        EXPECT_RESULT(MEND_OK, mend_free(world.pool, block, streams[i]));
-        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(world.sim, streams[i]));
+        void *block = kit_alloc(&w, BLOCK_BYTES, streams[i]);
+        kit_free(&w, block, streams[i]);
+        EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, streams[i]));
         if (i % BETWEEN_TRIMS == 0) {
-            EXPECT_RESULT(MEND_OK, mend_trim_wait(world.pool, 0, NULL));
+            EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
         }
     }
-    EXPECT_TRUE(world.pool->heap.streams.count < MOST_SLOTS);
-    mend_world_close(&world);
+    EXPECT_TRUE(w.pool->heap.streams.count < MOST_SLOTS);
+    kit_close(&w);
 }
 
 /* ---- one by one ---------------------------------------------------------------------------------
  */
 
-typedef struct rig {
-    mend_sim *sim;
-    const mend_driver *driver;
-    mend_device_info info;
-    mend_streams streams;
-} rig;
-
-static bool open_rig(rig *r, bool verify)
-{
-    *r = (rig){0};
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    if (mend_sim_create(&config, &r->sim) != MEND_OK) {
-        return false;
-    }
-    r->driver = mend_sim_driver(r->sim);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->device_open(r->driver, 0, &r->info));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_push(r->driver, r->info.context));
-    EXPECT_RESULT(MEND_OK, mend_streams_init(&r->streams, r->driver, r->info.context));
-    r->streams.verify = verify;
-    return true;
-}
-
-static void close_rig(rig *r)
-{
-    mend_driver_call call;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams, &call));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_pop(r->driver));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->device_close(r->driver, 0));
-    EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
-    mend_sim_destroy(r->sim);
-}
-
-static uint32_t find(rig *r, mend_stream handle, uint32_t group)
-{
-    uint32_t index = MEND_STREAM_UNKNOWN;
-    EXPECT_RESULT(MEND_OK, mend_streams_find(&r->streams, handle, group, &index));
-    return index;
-}
-
 MEND_TEST(physical_slots, each_stream_is_found_in_its_slot_among_many)
 {
     enum { MANY = 500 };
-    rig r;
+    stream_rig r;
     static mend_stream handles[MANY];
     static uint32_t slots[MANY];
-    ASSERT_TRUE(open_rig(&r, false));
+    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
     for (uint32_t i = 0; i < MANY; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handles[i]));
-        slots[i] = find(&r, handles[i], i % 3);
+        slots[i] = stream_rig_find(&r, handles[i], i % 3);
     }
     for (uint32_t i = 0; i < MANY; i++) {
         EXPECT_U64_EQ(slots[i], mend_streams_lookup_other(&r.streams, handles[i], i % 3));
@@ -156,22 +114,21 @@ MEND_TEST(physical_slots, each_stream_is_found_in_its_slot_among_many)
                       mend_streams_lookup_other(&r.streams, handles[i], i % 3));
     }
     for (uint32_t i = 0; i < MANY; i++) {
-        slots[i] = find(&r, handles[i], i % 3);
+        slots[i] = stream_rig_find(&r, handles[i], i % 3);
     }
     for (uint32_t i = 0; i < MANY; i++) {
         EXPECT_U64_EQ(slots[i], mend_streams_lookup_other(&r.streams, handles[i], i % 3));
     }
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* What keeps a slot where slots are collected; a stream that is not kept is met again. */
 MEND_TEST(physical_slots, one_that_is_of_use_is_kept)
 {
-    rig r;
-    mend_stream handle;
-    ASSERT_TRUE(open_rig(&r, true));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r.sim, &handle));
-    uint32_t slot = find(&r, handle, 0);
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
+    mend_stream handle = r.handles[0];
+    uint32_t slot = stream_rig_find(&r, handle, 0);
     mend_stream_state *state = &r.streams.items[slot];
     mend_slots_collect(&r.streams); /* it was found since the last time, which was never */
 #define EXPECT_KEPT(field, value)                                                                  \
@@ -195,9 +152,9 @@ MEND_TEST(physical_slots, one_that_is_of_use_is_kept)
     r.streams.verify = true;
     mend_slots_collect(&r.streams);
     EXPECT_FALSE(state->known);
-    EXPECT_U64_EQ(slot, find(&r, handle, 0));
+    EXPECT_U64_EQ(slot, stream_rig_find(&r, handle, 0));
     EXPECT_TRUE(state->known);
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------
@@ -205,23 +162,23 @@ MEND_TEST(physical_slots, one_that_is_of_use_is_kept)
 
 static void *find_own(void *context)
 {
-    rig *r = context;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_push(r->driver, r->info.context));
-    EXPECT_U64_EQ(2, find(r, MEND_STREAM_PER_THREAD, 0));
-    EXPECT_U64_EQ(2, find(r, MEND_STREAM_PER_THREAD, 0));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_pop(r->driver));
+    stream_rig *r = context;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_push(r->device, r->info.context));
+    EXPECT_U64_EQ(2, stream_rig_find(r, MEND_STREAM_PER_THREAD, 0));
+    EXPECT_U64_EQ(2, stream_rig_find(r, MEND_STREAM_PER_THREAD, 0));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_pop(r->device));
     return NULL;
 }
 
 MEND_TEST(physical_slots, each_thread_has_its_own)
 {
-    rig r;
+    stream_rig r;
     pthread_t thread;
-    ASSERT_TRUE(open_rig(&r, true));
-    EXPECT_U64_EQ(1, find(&r, MEND_STREAM_PER_THREAD, 0));
+    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
+    EXPECT_U64_EQ(1, stream_rig_find(&r, MEND_STREAM_PER_THREAD, 0));
     ASSERT_INT_EQ(0, pthread_create(&thread, NULL, find_own, &r));
     ASSERT_INT_EQ(0, pthread_join(thread, NULL));
-    EXPECT_U64_EQ(1, find(&r, MEND_STREAM_PER_THREAD, 0));
+    EXPECT_U64_EQ(1, stream_rig_find(&r, MEND_STREAM_PER_THREAD, 0));
     EXPECT_TRUE(r.streams.items[1].thread != r.streams.items[2].thread);
-    close_rig(&r);
+    stream_rig_close(&r);
 }

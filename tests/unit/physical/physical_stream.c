@@ -2,72 +2,30 @@
 #include "base/error.h"
 #include "physical/stream.h"
 
-#include "mend/mend_sim.h"
 #include "physical/capture.h"
 #include "tests/support/test.h"
+#include "tests/unit/physical/stream_rig.h"
 
-typedef struct rig {
-    mend_sim *sim;
-    const mend_driver *driver;
-    mend_device_info info;
-    mend_streams streams;
-    mend_stream handle;
-} rig;
-
-static bool open_rig(rig *r, bool verify)
+static void begin(stream_rig *r)
 {
-    *r = (rig){0};
-    mend_sim_config config = MEND_SIM_CONFIG_INIT;
-    config.device_count = 2;
-    if (mend_sim_create(&config, &r->sim) != MEND_OK) {
-        return false;
-    }
-    r->driver = mend_sim_driver(r->sim);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->device_open(r->driver, 0, &r->info));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_push(r->driver, r->info.context));
-    EXPECT_RESULT(MEND_OK, mend_streams_init(&r->streams, r->driver, r->info.context));
-    r->streams.verify = verify;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handle));
-    return true;
+    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r->sim, r->handles[0], MEND_SIM_CAPTURE_GLOBAL));
 }
 
-static void close_rig(rig *r)
+static void end(stream_rig *r)
 {
-    mend_driver_call refused;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r->streams, &refused));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_pop(r->driver));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->device_close(r->driver, 0));
-    EXPECT_STR_EQ("", mend_sim_first_violation(r->sim));
-    mend_sim_destroy(r->sim);
-}
-
-static uint32_t find(rig *r, uint32_t group)
-{
-    uint32_t index = 0;
-    EXPECT_RESULT(MEND_OK, mend_streams_find(&r->streams, r->handle, group, &index));
-    return index;
-}
-
-static void begin(rig *r)
-{
-    EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r->sim, r->handle, MEND_SIM_CAPTURE_GLOBAL));
-}
-
-static void end(rig *r)
-{
-    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r->sim, r->handle, NULL));
+    EXPECT_RESULT(MEND_OK, mend_sim_end_capture(r->sim, r->handles[0], NULL));
 }
 
 /* The program ends the stream, and makes another: the handle is the same. */
-static void vanish(rig *r)
+static void vanish(stream_rig *r)
 {
-    mend_stream former = r->handle;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(r->sim, r->handle));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handle));
-    EXPECT_PTR_EQ(former, r->handle);
+    mend_stream former = r->handles[0];
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(r->sim, r->handles[0]));
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handles[0]));
+    EXPECT_PTR_EQ(former, r->handles[0]);
 }
 
-static mend_reach reach_of(rig *r, uint32_t stream)
+static mend_reach reach_of(stream_rig *r, uint32_t stream)
 {
     mend_reach reach = MEND_REACH_GONE;
     EXPECT_RESULT(MEND_OK, mend_streams_reach(&r->streams, stream, &reach));
@@ -76,46 +34,46 @@ static mend_reach reach_of(rig *r, uint32_t stream)
 
 MEND_TEST(physical_stream, one_met_in_a_capture_is_learned_after_it)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, false));
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
     begin(&r);
-    uint32_t stream = find(&r, 0);
+    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
     const mend_stream_state *state = &r.streams.items[stream];
     EXPECT_U64_EQ(0, state->id);
     EXPECT_PTR_EQ(NULL, state->context);
     EXPECT_INT_EQ(MEND_REACH_CAPTURED, reach_of(&r, stream));
-    EXPECT_U64_EQ(stream, find(&r, 0));
+    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
     end(&r);
     EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(&r, stream));
     EXPECT_TRUE(state->id != 0);
     EXPECT_PTR_EQ(r.info.context, state->context);
-    EXPECT_U64_EQ(stream, find(&r, 0));
-    close_rig(&r);
+    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
+    stream_rig_close(&r);
 }
 
 /* Another stream may have its handle by then. */
 MEND_TEST(physical_stream, one_met_in_a_capture_is_not_learned_by_its_handle)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, true));
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
     begin(&r);
-    uint32_t stream = find(&r, 0);
+    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
     end(&r);
     vanish(&r);
     EXPECT_INT_EQ(MEND_REACH_GONE, reach_of(&r, stream));
     EXPECT_U64_EQ(0, r.streams.items[stream].id);
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 /* A stream of the second device, which stays open. */
-static mend_stream create_foreign(rig *r, mend_context *context)
+static mend_stream create_foreign(stream_rig *r, mend_context *context)
 {
     mend_device_info other = {0};
     mend_stream foreign = NULL;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->device_open(r->driver, 1, &other));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_push(r->driver, other.context));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->stream_create(r->driver, &foreign));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r->driver->context_pop(r->driver));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->device_open(r->device, 1, &other));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_push(r->device, other.context));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->stream_create(r->device, &foreign));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r->device->context_pop(r->device));
     *context = other.context;
     return foreign;
 }
@@ -123,10 +81,10 @@ static mend_stream create_foreign(rig *r, mend_context *context)
 /* Its context is known from then on, and waited for. */
 MEND_TEST(physical_stream, one_met_in_a_capture_may_be_of_another_device)
 {
-    rig r;
+    stream_rig r;
     uint32_t stream = 0;
     mend_context context = NULL;
-    ASSERT_TRUE(open_rig(&r, false));
+    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
     mend_stream foreign = create_foreign(&r, &context);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(r.sim, foreign, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_RESULT(MEND_OK, mend_streams_find(&r.streams, foreign, 0, &stream));
@@ -135,8 +93,8 @@ MEND_TEST(physical_stream, one_met_in_a_capture_may_be_of_another_device)
     EXPECT_INT_EQ(MEND_REACH_OPEN, reach_of(&r, stream));
     EXPECT_PTR_EQ(context, r.streams.items[stream].context);
     EXPECT_U64_EQ(2, r.streams.foreign_devices);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->device_close(r.driver, 1));
-    close_rig(&r);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->device_close(r.device, 1));
+    stream_rig_close(&r);
 }
 
 /* The rig's device, where one call answers otherwise. */
@@ -160,13 +118,13 @@ static mend_status tell_no_home(const mend_driver *driver, mend_stream stream,
     return status;
 }
 
-static mend_driver override(rig *r)
+static mend_driver override(stream_rig *r)
 {
-    device_of_rig = r->driver;
-    return *r->driver;
+    device_of_rig = r->device;
+    return *r->device;
 }
 
-static uint64_t contexts_open(const rig *r)
+static uint64_t contexts_open(const stream_rig *r)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
     EXPECT_RESULT(MEND_OK, mend_sim_get_ledger(r->sim, &ledger));
@@ -176,10 +134,10 @@ static uint64_t contexts_open(const rig *r)
 /* A program may make contexts of its own beside a device's primary one. */
 MEND_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused)
 {
-    rig r;
+    stream_rig r;
     uint32_t stream = 0;
     mend_context context = NULL;
-    ASSERT_TRUE(open_rig(&r, false));
+    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
     mend_stream foreign = create_foreign(&r, &context);
     mend_driver driver = override(&r);
     driver.device_open = open_another_context;
@@ -188,24 +146,24 @@ MEND_TEST(physical_stream, one_of_a_context_that_is_not_primary_is_refused)
                   mend_publish(mend_streams_find(&r.streams, foreign, 0, &stream)));
     EXPECT_U64_EQ(0, r.streams.foreign_devices);
     EXPECT_U64_EQ(2, contexts_open(&r));
-    driver.device_open = r.driver->device_open;
+    driver.device_open = r.device->device_open;
     r.streams.context = (mend_context)&r; /* nor is one of the pool's own device served */
     EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
-                  mend_publish(mend_streams_find(&r.streams, r.handle, 0, &stream)));
+                  mend_publish(mend_streams_find(&r.streams, r.handles[0], 0, &stream)));
     r.streams.context = r.info.context;
     EXPECT_U64_EQ(0, r.streams.foreign_devices);
     EXPECT_U64_EQ(2, contexts_open(&r));
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->device_close(r.driver, 1));
-    close_rig(&r);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->device_close(r.device, 1));
+    stream_rig_close(&r);
 }
 
 /* Nobody knows the primary context of a device that Mend has not opened. */
 MEND_TEST(physical_stream, one_of_a_green_context_of_another_device_is_served)
 {
-    rig r;
+    stream_rig r;
     uint32_t stream = 0;
     mend_context context = NULL;
-    ASSERT_TRUE(open_rig(&r, false));
+    ASSERT_TRUE(stream_rig_open_unmet(&r, false));
     mend_stream foreign = create_foreign(&r, &context);
     mend_driver driver = override(&r);
     driver.stream_get_info = tell_no_home;
@@ -213,79 +171,79 @@ MEND_TEST(physical_stream, one_of_a_green_context_of_another_device_is_served)
     EXPECT_RESULT(MEND_OK, mend_streams_find(&r.streams, foreign, 0, &stream));
     EXPECT_PTR_EQ(context, r.streams.foreign[1]);
     EXPECT_U64_EQ(3, contexts_open(&r)); /* as the pool holds it */
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.driver->device_close(r.driver, 1));
-    close_rig(&r);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.device->device_close(r.device, 1));
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_stream, a_handle_in_one_capture_is_one_stream)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, true));
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
     begin(&r);
-    uint32_t stream = find(&r, 0);
-    EXPECT_U64_EQ(stream, find(&r, 0));
-    uint32_t in_group = find(&r, 7);
+    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
+    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
+    uint32_t in_group = stream_rig_find(&r, r.handles[0], 7);
     EXPECT_TRUE(stream != in_group);
-    EXPECT_U64_EQ(in_group, find(&r, 7));
-    EXPECT_U64_EQ(stream, find(&r, 0));
+    EXPECT_U64_EQ(in_group, stream_rig_find(&r, r.handles[0], 7));
+    EXPECT_U64_EQ(stream, stream_rig_find(&r, r.handles[0], 0));
     end(&r);
-    close_rig(&r);
+    stream_rig_close(&r);
 }
 
 MEND_TEST(physical_stream, a_handle_in_another_capture_may_be_another_stream)
 {
     for (int vanishes = 0; vanishes < 2; vanishes++) {
-        rig r;
-        ASSERT_TRUE(open_rig(&r, true));
+        stream_rig r;
+        ASSERT_TRUE(stream_rig_open_unmet(&r, true));
         begin(&r);
-        uint32_t first = find(&r, 0);
+        uint32_t first = stream_rig_find(&r, r.handles[0], 0);
         end(&r);
         if (vanishes) {
             vanish(&r);
         }
         begin(&r);
-        EXPECT_TRUE(first != find(&r, 0));
+        EXPECT_TRUE(first != stream_rig_find(&r, r.handles[0], 0));
         EXPECT_FALSE(r.streams.items[first].known);
         EXPECT_TRUE(r.streams.items[first].open); /* kept until the context was waited for */
         end(&r);
-        close_rig(&r);
+        stream_rig_close(&r);
     }
 }
 
 MEND_TEST(physical_stream, one_known_before_a_capture_is_told_from_the_one_that_is_captured)
 {
     for (int vanishes = 0; vanishes < 2; vanishes++) {
-        rig r;
-        ASSERT_TRUE(open_rig(&r, true));
-        uint32_t before = find(&r, 0);
+        stream_rig r;
+        ASSERT_TRUE(stream_rig_open_unmet(&r, true));
+        uint32_t before = stream_rig_find(&r, r.handles[0], 0);
         if (vanishes) {
             vanish(&r);
         }
         begin(&r);
-        uint32_t captured = find(&r, 0);
+        uint32_t captured = stream_rig_find(&r, r.handles[0], 0);
         EXPECT_TRUE(before != captured);
         EXPECT_TRUE(r.streams.items[before].known);
         end(&r);
-        uint32_t after = find(&r, 0);
+        uint32_t after = stream_rig_find(&r, r.handles[0], 0);
         EXPECT_INT_EQ(!vanishes, after == before);
         EXPECT_INT_EQ(!vanishes, r.streams.items[captured].is_double);
         EXPECT_INT_EQ(!vanishes, r.streams.items[captured].known);
         EXPECT_TRUE(after != captured);
-        close_rig(&r);
+        stream_rig_close(&r);
     }
 }
 
 /* The end of a stream takes its slots of groups along, also those made in captures. */
 MEND_TEST(physical_stream, one_that_ends_leaves_the_groups_it_was_captured_for)
 {
-    rig r;
-    ASSERT_TRUE(open_rig(&r, true));
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open_unmet(&r, true));
     begin(&r);
-    uint32_t in_group = find(&r, 7);
+    uint32_t in_group = stream_rig_find(&r, r.handles[0], 7);
     end(&r);
-    uint32_t stream = find(&r, 0);
-    mend_streams_leave_groups(&r.streams, r.handle, r.streams.items[stream].id);
+    uint32_t stream = stream_rig_find(&r, r.handles[0], 0);
+    mend_streams_leave_groups(&r.streams, r.handles[0], r.streams.items[stream].id);
     EXPECT_FALSE(r.streams.items[in_group].known);
     EXPECT_FALSE(r.streams.items[in_group].seen_captured);
-    close_rig(&r);
+    stream_rig_close(&r);
 }

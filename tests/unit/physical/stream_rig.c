@@ -4,15 +4,16 @@
 
 uint32_t stream_rig_find(stream_rig *r, mend_stream handle, uint32_t group)
 {
-    uint32_t index = 0;
+    uint32_t index = MEND_STREAM_UNKNOWN;
     EXPECT_RESULT(MEND_OK, mend_streams_find(&r->streams, handle, group, &index));
     return index;
 }
 
-bool stream_rig_open(stream_rig *r)
+static bool open_on(stream_rig *r, int devices)
 {
     *r = (stream_rig){0};
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.device_count = devices;
     if (mend_sim_create(&config, &r->sim) != MEND_OK) {
         return false;
     }
@@ -24,9 +25,24 @@ bool stream_rig_open(stream_rig *r)
     for (int i = 0; i < 2; i++) {
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->sim, &r->handles[i]));
     }
+    return true;
+}
+
+bool stream_rig_open(stream_rig *r)
+{
+    if (!open_on(r, 1)) {
+        return false;
+    }
     r->first = stream_rig_find(r, r->handles[0], 0);
     r->second = stream_rig_find(r, r->handles[1], 0);
     return true;
+}
+
+bool stream_rig_open_unmet(stream_rig *r, bool verify)
+{
+    bool is_open = open_on(r, 2);
+    r->streams.verify = verify;
+    return is_open;
 }
 
 void stream_rig_close(stream_rig *r)

@@ -1,7 +1,7 @@
 /* For tests of streams and fences: a simulated device, the books of its streams, and two of them.
  */
-#ifndef MEND_TESTS_UNIT_STREAM_RIG_H
-#define MEND_TESTS_UNIT_STREAM_RIG_H
+#ifndef MEND_TESTS_UNIT_PHYSICAL_STREAM_RIG_H
+#define MEND_TESTS_UNIT_PHYSICAL_STREAM_RIG_H
 
 #include "mend/mend_sim.h"
 #include "physical/fence.h"
@@ -15,11 +15,15 @@ typedef struct stream_rig {
     mend_device_info info;
     mend_streams streams;
     mend_stream handles[2];
-    uint32_t first;
+    uint32_t first; /* their slots, where the books have met them */
     uint32_t second;
 } stream_rig;
 
 bool stream_rig_open(stream_rig *r);
+
+/* The same on the first of two devices, and the books have not met the streams yet. `verify`:
+ * handles may come back for other streams. */
+bool stream_rig_open_unmet(stream_rig *r, bool verify);
 
 /* Nothing broke a rule of the driver. */
 void stream_rig_close(stream_rig *r);
