@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "probe/questions.h"
 #include "probe/range.h"
 
 /* Two places for one chunk, a counter of words that differ, and two streams. */

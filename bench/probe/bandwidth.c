@@ -3,6 +3,7 @@
  * one chunk, in chunks of 128, 20 and 2 MiB, and in chunks of 2 MiB that lie shuffled. Streaming,
  * reading, and reading at random, which is where small pages would show.
  */
+#include "probe/questions.h"
 #include "probe/range.h"
 
 typedef struct layout {

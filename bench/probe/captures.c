@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "probe/capture_calls.h"
+#include "probe/questions.h"
 
 static const char *const modes[] = {"global", "thread-local", "relaxed"};
 enum { MODE_COUNT = 3 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "probe/probe.h"
+#include "probe/questions.h"
 
 static const struct {
     const char *name;

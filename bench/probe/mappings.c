@@ -11,6 +11,7 @@
 
 #include "lab/measure/lists.h"
 #include "lab/measure/measure.h"
+#include "probe/questions.h"
 #include "probe/range.h"
 
 /* X(step, its name): each is measured by call. */

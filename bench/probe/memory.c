@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "probe/questions.h"
 #include "probe/range.h"
 
 /* ---- all there is ---------------------------------------------------------------------------- */

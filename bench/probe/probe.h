@@ -45,15 +45,6 @@ typedef struct probe {
     unsigned problems;      /* wrong bytes, and calls that failed where none may */
 } probe;
 
-/* Each is told to stop by probe_is_over, prints for people and records for programs. */
-void probe_captures(probe *p);
-void probe_mappings(probe *p);
-void probe_storm(probe *p);
-void probe_memory(probe *p);
-void probe_queue(probe *p);
-void probe_aliases(probe *p);
-void probe_bandwidth(probe *p);
-
 /* The device with its context current. False, told on standard error, where there is none. */
 bool probe_open(probe *p);
 void probe_close(probe *p);

@@ -2,6 +2,7 @@
  * A stream whose queue is full: after how many launches one blocks, and whether recording an event
  * and making a stream wait block there as well, and for how long.
  */
+#include "probe/questions.h"
 #include "probe/range.h"
 
 enum { MOST_LAUNCHES = 16384 };

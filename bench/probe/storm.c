@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "probe/questions.h"
 #include "probe/range.h"
 
 /* The storm: a thread that maps, gives access to and unmaps `count` pages at once. */

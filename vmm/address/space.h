@@ -6,7 +6,7 @@
  * Zones lie apart while there are addresses enough: each has reservations of its own, with room to
  * grow between its segments. Where the driver has no more, a gap is anybody's: the smallest that
  * holds the request, wherever it lies, and reservations of what is needed and no more. So no zone
- * keeps addresses that another needs. Invariants, checked by observe/audit.c:
+ * keeps addresses that another needs. Invariants, which the audit checks:
  *  - each byte of a reservation but its last page is in a gap, or taken: by a chunk that is mapped
  *    there, or by a mapping that retires;
  *  - a reservation counts what is taken in it. One with nothing taken may be given back.

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "base/process.h"
+#include "base/thread.h"
 
 #ifdef NDEBUG
 

@@ -11,7 +11,6 @@
 #define LOG_MUTEX_INITIALIZER     MEND_MUTEX_INITIALIZER(MEND_RANK_LOG)
 #define PROCESS_MUTEX_INITIALIZER MEND_MUTEX_INITIALIZER(MEND_RANK_PROCESS)
 
-_Atomic uint64_t mend_process_generation_now = 1;
 static atomic_bool is_prepared;
 
 static mend_mutex log_mutex = LOG_MUTEX_INITIALIZER;
@@ -29,16 +28,6 @@ static uint64_t last_number;
 
 static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
-typedef struct thread_state {
-    uint64_t generation; /* of the process in which the rest was written */
-    mend_thread_error error;
-    mend_thread_error failure;
-    unsigned held_ranks;
-} thread_state;
-
-static _Thread_local thread_state this_thread;
-static _Thread_local unsigned pressing_depth;
-
 /* ---- fork -------------------------------------------------------------------------------------
  */
 
@@ -49,7 +38,7 @@ static _Thread_local unsigned pressing_depth;
  */
 static void start_anew(void)
 {
-    atomic_fetch_add_explicit(&mend_process_generation_now, 1, memory_order_relaxed);
+    mend_process_next_generation();
     log_mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     log_sink = NULL;
     log_context = NULL;
@@ -149,50 +138,6 @@ void mend_process_drop_pool(int device, const mend_pool *pool)
         atomic_store(&devices.device[device].pool, NULL);
     }
     mend_mutex_unlock(&devices.mutex);
-}
-
-/* ---- threads ----------------------------------------------------------------------------------
- */
-
-/* Put back on the first use in a child of fork rather than in start_anew: a thread's first touch of
- * its variables may allocate. */
-static thread_state *state_of_this_thread(void)
-{
-    uint64_t now = mend_process_generation();
-    if (this_thread.generation != now) {
-        this_thread = (thread_state){.generation = now};
-    }
-    return &this_thread;
-}
-
-mend_thread_error *mend_process_error(void)
-{
-    return &state_of_this_thread()->error;
-}
-
-mend_thread_error *mend_process_failure(void)
-{
-    return &state_of_this_thread()->failure;
-}
-
-uint64_t mend_process_thread_number(void)
-{
-    static atomic_uint_fast64_t last_thread;
-    static _Thread_local uint64_t number;
-    if (number == 0) {
-        number = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
-    }
-    return number;
-}
-
-unsigned *mend_process_held_ranks(void)
-{
-    return &state_of_this_thread()->held_ranks;
-}
-
-unsigned *mend_process_callback_depth(void)
-{
-    return &pressing_depth;
 }
 
 /* ---- log and driver ---------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 /*
- * All state that belongs to the process or to a thread rather than to a pool: the log's sink, each
- * thread's last error and lock ranks, the CUDA driver once it is loaded, who is a member of the
- * process (the pools), what it has one of for each device, the environment. Nothing else in the
- * library has a variable of static lifetime that changes, or reads the environment.
+ * All state that belongs to the process rather than to a pool: the log's sink, the CUDA driver once
+ * it is loaded, who is a member of the process (the pools), what it has one of for each device, the
+ * environment; thread.h has what belongs to a thread. Nothing else in the library has a variable of
+ * static lifetime that changes, or reads the environment.
  *
  * A child of fork starts anew: without members, log sink, driver and last errors, and with locks
  * that nobody holds, whatever other threads of the parent were doing at the fork. What it inherits
@@ -13,9 +13,11 @@
 
 #include <stdatomic.h>
 
+#include "base/generation.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
+#include "base/thread.h"
 #include "mend/mend.h"
 
 /* ---- fork -------------------------------------------------------------------------------------
@@ -27,17 +29,6 @@
  * (the thread's last error is not set; call again). Thread-safe; cheap once it has succeeded.
  */
 mend_result mend_process_prepare(void);
-
-/*
- * A number, never 0, that a process shares with none of its ancestors. What was made under another
- * one was inherited through fork and may not be touched, not even its locks, which a thread that
- * the child does not have may hold. No system call, no lock.
- */
-extern _Atomic uint64_t mend_process_generation_now __attribute__((visibility("hidden")));
-static inline uint64_t mend_process_generation(void)
-{
-    return atomic_load_explicit(&mend_process_generation_now, memory_order_relaxed);
-}
 
 /* ---- members ----------------------------------------------------------------------------------
  */
@@ -98,36 +89,6 @@ mend_process_devices *mend_process_get_devices(void);
 
 /* A pool ends: where it was the default pool of its device there is none now. */
 void mend_process_drop_pool(int device, const mend_pool *pool);
-
-/* ---- threads ----------------------------------------------------------------------------------
- */
-
-enum { MEND_MESSAGE_BYTES = 768 };
-
-typedef struct mend_thread_error {
-    mend_result result;
-    int driver_status;
-    const char *driver_name; /* static; NULL when none */
-    const char *driver_call; /* static; NULL when none */
-    char message[MEND_MESSAGE_BYTES];
-    mend_shortfall shortfall; /* struct_size 0: none */
-} mend_thread_error;
-
-/* The last failure that a call of this thread answered with in this process; and the one noted
- * last, by a call that may work around it (base/error.h). */
-mend_thread_error *mend_process_error(void);
-mend_thread_error *mend_process_failure(void);
-
-/* The calling thread's number, from 1, which no other thread of the process ever has. */
-uint64_t mend_process_thread_number(void);
-
-/* How many locks of each rank the calling thread holds, four bits a rank; none in a child of fork.
- * Debug builds only. */
-unsigned *mend_process_held_ranks(void);
-
-/* How many pressure callbacks the calling thread is inside of. A child of fork is inside of them as
- * the thread was that forked. */
-unsigned *mend_process_callback_depth(void);
 
 /* ---- log and driver ---------------------------------------------------------------------------
  */

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 #define RANGE_BY_ADDRESS(node) MEND_CONTAINER_OF(node, mend_sim_range, by_address)
 #define RANGE_BY_SIZE(node)    MEND_CONTAINER_OF(node, mend_sim_range, by_size)

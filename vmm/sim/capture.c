@@ -2,7 +2,7 @@
  * Capture: while a stream is captured its work is recorded instead of run. It begins on one stream,
  * spreads to those that wait for its events, and ends where it began.
  */
-#include "sim/capture.h"
+#include "sim/captures.h"
 
 #include <inttypes.h>
 

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 
 /* ---- calls unsafe beside a capture -------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/scrub.h"
 

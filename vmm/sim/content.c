@@ -10,7 +10,7 @@
 
 #include "base/align.h"
 #include "sim/content.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 /* Without content, addresses are numbers from here on. */
 #define INVENTED_BASE (UINT64_C(1) << 40)

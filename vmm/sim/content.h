@@ -3,7 +3,7 @@
 #ifndef MEND_SIM_CONTENT_H
 #define MEND_SIM_CONTENT_H
 
-#include "sim/sim.h"
+#include "sim/state.h"
 
 mend_status mend_sim_content_open(mend_sim *sim);
 void mend_sim_content_close(mend_sim *sim);

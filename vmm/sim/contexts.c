@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/align.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 /* The primary context of device 0, the next is that of device 1. */
 #define CONTEXT_BASE  ((uintptr_t)0xC000)

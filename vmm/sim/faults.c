@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/struct_size.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 /* What gives back and never fails: no fault answers for it, and it is not counted. */
 bool mend_sim_call_can_fail(mend_driver_call call)

@@ -1,6 +1,6 @@
 /* Graphs: work recorded in a capture, and queued again as often as somebody launches it. */
 #include "base/align.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 
 #define NODE_OF(at) MEND_CONTAINER_OF(at, mend_sim_node, link)
 

@@ -1,7 +1,7 @@
 /* Handles: numbers that stand for objects. The one given back last is the next to be given out. */
 #include <stdlib.h>
 
-#include "sim/sim.h"
+#include "sim/state.h"
 
 enum { FIRST_CAPACITY = 64, HANDLE_STEP = 64 };
 

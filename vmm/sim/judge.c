@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 static const char *kind_name(mend_sim_item_kind kind)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 
 /* In sim->keepers. */
 typedef struct keeper {

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 #include "sim/content.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 #define MAPPING_OF(node) MEND_CONTAINER_OF(node, mend_sim_mapping, by_address)
 

@@ -2,9 +2,9 @@
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 #include "sim/content.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 /* Any size the address space could hold; keeps roundings from overflowing. */
 #define MOST_PLAIN_BYTES (UINT64_C(1) << 60)

@@ -3,7 +3,7 @@
 #ifndef MEND_SIM_SCRUB_H
 #define MEND_SIM_SCRUB_H
 
-#include "sim/sim.h"
+#include "sim/state.h"
 
 /* Where its price stands among those of calls: it is none. */
 enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/align.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 /* What an exported descriptor says. */
 typedef struct share_token {

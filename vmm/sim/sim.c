@@ -1,6 +1,6 @@
 /* A simulated device as its user holds it: made, asked, told, destroyed. */
-#include "sim/sim.h"
 #include "sim/content.h"
+#include "sim/state.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "base/align.h"
 #include "base/struct_size.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 
 #define DEFAULT_MEMORY_BYTES  (80 * MEND_GIB)
 #define DEFAULT_PAGE_BYTES    (2 * MEND_MIB)

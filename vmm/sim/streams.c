@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
-#include "sim/sim.h"
+#include "sim/captures.h"
+#include "sim/state.h"
 
 mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_stream_kind kind)
 {

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
-#include "sim/sim.h"
+#include "sim/captures.h"
+#include "sim/state.h"
 
 /* The body of a table function: `work` gives the status unless the call is answered before. */
 #define CALL(member, size, work)                                                                   \

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/align.h"
-#include "sim/capture.h"
+#include "sim/captures.h"
 #include "sim/content.h"
-#include "sim/sim.h"
+#include "sim/state.h"
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
 

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sim/sim.h"
+#include "sim/state.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 #define CONTENT_TEST(name)                                                                         \

@@ -6,10 +6,10 @@
  *
  * What may not be done while streams are captured stands in capture_rules.c.
  */
-#ifndef MEND_SIM_CAPTURE_H
-#define MEND_SIM_CAPTURE_H
+#ifndef MEND_SIM_CAPTURES_H
+#define MEND_SIM_CAPTURES_H
 
-#include "sim/sim.h"
+#include "sim/state.h"
 
 struct mend_sim_node {
     mend_list link;          /* of the graph, in the order of recording */

@@ -6,8 +6,8 @@
  * items: letting the clock run means taking the items that are due, in order, judging each and
  * carrying it out (work.c). Whatever breaks a rule of the driver goes through mend_sim_refuse.
  */
-#ifndef MEND_SIM_SIM_H
-#define MEND_SIM_SIM_H
+#ifndef MEND_SIM_STATE_H
+#define MEND_SIM_STATE_H
 
 #include <stdatomic.h>
 
@@ -69,7 +69,7 @@ typedef struct mend_sim_mapping {
 
 /* ---- streams and work ----------------------------------------------------------------------- */
 
-typedef struct mend_sim_capture mend_sim_capture; /* capture.h */
+typedef struct mend_sim_capture mend_sim_capture; /* captures.h */
 typedef struct mend_sim_node mend_sim_node;
 
 /* The legacy stream takes turns with all streams of its context but the non-blocking ones. */

@@ -1,0 +1,16 @@
+/* The questions that mend-probe asks, one file a question. */
+#ifndef MEND_BENCH_PROBE_QUESTIONS_H
+#define MEND_BENCH_PROBE_QUESTIONS_H
+
+#include "probe/probe.h"
+
+/* Each is told to stop by probe_is_over, prints for people and records for programs. */
+void probe_captures(probe *p);
+void probe_mappings(probe *p);
+void probe_storm(probe *p);
+void probe_memory(probe *p);
+void probe_queue(probe *p);
+void probe_aliases(probe *p);
+void probe_bandwidth(probe *p);
+
+#endif

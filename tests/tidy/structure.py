@@ -1,0 +1,199 @@
+"""What files may know of each other, read from the whole tree at once. A file is known by its stem:
+x.c and x.h are one.
+
+ - no ring: no file includes, through others, what includes it;
+ - one face: what x.h declares is defined in x.c; a header without a source of its own may be the
+   face of several files of its folder; public headers are open to the library;
+ - no view of what is above: nothing in a room names a file or a function of a room it may not
+   include, in comments neither.
+
+A debt is an exemption that is written down; one that is not needed any more is a finding.
+"""
+import re
+
+SOURCES = ("vmm/", "lab/", "api/", "bench/")
+PUBLIC = "api/include/"
+INCLUDE_FOLDERS = ("vmm/", "", "api/", "api/include/", "bench/")
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
+PARAMETERS = r"\((?:[^;{}()]|\([^()]*\))*\)"
+NO_FUNCTION = r"^(?!static\b|typedef\b|return\b|else\b|#|\s)"
+DEFINITION = re.compile(NO_FUNCTION + r"[^\n;{}]*?\b(\w+)" + PARAMETERS + r"\s*\n\{", re.M)
+DECLARATION = re.compile(NO_FUNCTION + r"[^\n;{}=]*?\b(\w+)" + PARAMETERS
+                         + r"\s*(?:__attribute__\(\(.*?\)\))?;", re.M)
+CITED_FILE = re.compile(r"\b((?:lab/)?[a-z_]+)/\w+\.[ch]\b")
+
+
+def stem_of(path):
+    return re.sub(r"\.\w+$", "", path)
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+class Tree:
+    """The C files of the rooms: {path: text}, and {path: text without comments}."""
+
+    def __init__(self, texts, code_of, room_of, rooms):
+        self.texts = {path: text for path, text in texts.items()
+                      if path.startswith(SOURCES) and path.endswith((".c", ".h", ".cpp"))}
+        self.codes = {path: code_of(text) for path, text in self.texts.items()}
+        self.room_of = room_of
+        self.rooms = rooms
+        self.definers = {name: path for path, code in self.codes.items() if path.endswith(".c")
+                         for name in DEFINITION.findall(code)}
+
+    def included(self, name):
+        return next((folder + name for folder in INCLUDE_FOLDERS if folder + name in self.texts),
+                    None)
+
+    def includes(self, path):
+        """Paths that a file includes, with the lines where it does."""
+        for match in INCLUDE.finditer(self.texts[path]):
+            target = self.included(match.group(1))
+            if target:
+                yield target, line_of(self.texts[path], match.start(1))
+
+
+def rings(edges):
+    """The strongly connected parts of {node: successors}, by Tarjan, each of two nodes or more."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for successor in sorted(edges.get(node, ())):
+            if successor not in order:
+                visit(successor)
+            if successor in stack:
+                low[node] = min(low[node], low[successor])
+        if low[node] == order[node]:
+            ring = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            if len(ring) > 1:
+                found.append(sorted(ring))
+
+    for node in sorted(edges):
+        if node not in order:
+            visit(node)
+    return found
+
+
+def check_rings(tree):
+    edges, where = {}, {}
+    for path in tree.texts:
+        for target, line in tree.includes(path):
+            a, b = stem_of(path), stem_of(target)
+            if a != b:
+                edges.setdefault(a, set()).add(b)
+                where.setdefault((a, b), (path, line))
+    for ring in rings(edges):
+        first = min(where[a, b] for a in ring for b in edges.get(a, ()) if b in ring)
+        yield *first, ring[0], "a ring of files: " + ", ".join(ring)
+
+
+def check_faces(tree):
+    for path, code in tree.codes.items():
+        if not path.endswith(".h") or path.startswith(PUBLIC):
+            continue
+        folder, own = path.rpartition("/")[0], stem_of(path) + ".c"
+        for match in DECLARATION.finditer(code):
+            definer = tree.definers.get(match.group(1))
+            if definer is None or definer == own:
+                continue
+            if own in tree.texts or definer.rpartition("/")[0] != folder:
+                yield path, line_of(code, match.start(1)), stem_of(path), \
+                    f"declares {match.group(1)}, which is defined in {definer}"
+
+
+def check_upper_rooms(tree):
+    public = {name for path, code in tree.codes.items() if path.startswith(PUBLIC)
+              for name in DECLARATION.findall(code)}
+    for path, text in tree.texts.items():
+        room = tree.room_of(path)
+        if room is None or path.startswith(PUBLIC):
+            continue
+        text = INCLUDE.sub("", text)
+        for match in CITED_FILE.finditer(text):
+            if match.group(1) in tree.rooms and match.group(1) not in tree.rooms[room]:
+                yield path, line_of(text, match.start()), stem_of(path), \
+                    f"{room} names {match.group(0)}, of a room above it"
+        for match in re.finditer(r"\bmend_\w+", text):
+            definer = tree.definers.get(match.group(0))
+            above = tree.room_of(definer) if definer else None
+            if above and above not in tree.rooms[room] and match.group(0) not in public:
+                yield path, line_of(text, match.start()), stem_of(path), \
+                    f"{room} names {match.group(0)} of {definer}, of a room above it"
+
+
+# Rule, {path: text}, what it must flag: (path, line).
+SAMPLES = [
+    (check_rings, {"vmm/base/a.c": '#include "base/b.h"\n', "vmm/base/a.h": "",
+                   "vmm/base/b.h": '\n#include "base/a.h"\n'}, [("vmm/base/a.c", 1)]),
+    (check_rings, {"vmm/base/a.h": '#include "base/b.h"\n', "vmm/base/b.c": '#include "base/c.h"\n',
+                   "vmm/base/b.h": "", "lab/replay/a.h": '#include "base/a.h"\n',
+                   "vmm/base/c.h": '\n\n#include "base/a.h"\n'}, [("vmm/base/a.h", 1)]),
+    (check_rings, {"vmm/base/a.c": '#include "base/a.h"\n#include "base/b.h"\n',
+                   "vmm/base/a.h": "", "vmm/base/b.h": '#include "base/c.h"\n',
+                   "vmm/base/c.h": '#include "mend/mend.h"\n', "api/include/mend/mend.h": ""}, []),
+    (check_rings, {"lab/replay/a.h": '#include "lab/trace/b.h"\n',
+                   "lab/trace/b.h": '#include "lab/replay/a.h"\n'}, [("lab/replay/a.h", 1)]),
+    (check_faces, {"vmm/base/a.h": "\nint mend_a(void);\nint mend_b(int x,\n    int (*f)(int));\n",
+                   "vmm/base/a.c": "int mend_a(void)\n{\n}\n",
+                   "vmm/base/b.c": "int mend_b(int x, int (*f)(int))\n{\n}\n"},
+     [("vmm/base/a.h", 3)]),
+    (check_faces, {"vmm/base/face.h": "int mend_a(void);\nint mend_b(void);\n",
+                   "vmm/base/a.c": "int mend_a(void)\n{\n}\n",
+                   "vmm/driver/b.c": "int mend_b(void)\n{\n}\n"}, [("vmm/base/face.h", 2)]),
+    (check_faces, {"api/include/mend/mend.h": "MEND_API int mend_a(void);\n",
+                   "vmm/base/a.c": "int mend_a(void)\n{\n}\nstatic int mend_b(void)\n{\n}\n",
+                   "vmm/base/b.h": "static inline int mend_b(void);\n", "vmm/base/b.c": ""}, []),
+    (check_upper_rooms, {"vmm/base/a.h": "\n/* driver/b.c knows. */\n"}, [("vmm/base/a.h", 2)]),
+    (check_upper_rooms, {"vmm/base/a.h": "/* mend_b knows; mend_c is for all. */\n",
+                         "vmm/driver/b.c": "int mend_b(void)\n{\n}\nint mend_c(void)\n{\n}\n",
+                         "api/include/mend/mend.h": "MEND_API int mend_c(void);\n"},
+     [("vmm/base/a.h", 1)]),
+    (check_upper_rooms, {"vmm/driver/a.h": '#include "base/b.h"\n/* base/b.h, x/c.h: mend_b */\n',
+                         "vmm/base/b.c": "int mend_b(void)\n{\n}\n"}, []),
+]
+
+RULES = [check_rings, check_faces, check_upper_rooms]
+
+
+def samples_that_failed(code_of, room_of, rooms):
+    failed = 0
+    for rule, texts, expected in SAMPLES:
+        found = [finding[:2] for finding in rule(Tree(texts, code_of, room_of, rooms))]
+        if found != expected:
+            print(f"{rule.__name__} flags {found}, not {expected}, of\n{texts}")
+            failed += 1
+    unproven = [r.__name__ for r in RULES if not any(s[0] is r and s[2] for s in SAMPLES)]
+    if unproven:
+        print("rules without a sample they flag:", ", ".join(unproven))
+    debts = {"check_faces": ["vmm/base/a"], "check_rings": ["vmm/base/z"]}
+    kept = list(with_debts([("check_faces", "p", 1, "vmm/base/a", "x"),
+                            ("check_faces", "q", 2, "vmm/base/b", "y")], debts))
+    if kept != [("q", 2, "y"), ("vmm/base/z", 0, "is exempt from check_rings for nothing")]:
+        print("exemptions are not kept:", kept)
+        failed += 1
+    return failed + len(unproven)
+
+
+def with_debts(findings, exempt):
+    """The findings that are no written-down debt, and the debts that are none any more."""
+    used = set()
+    for rule, path, line, stem, message in findings:
+        if stem in exempt.get(rule, ()):
+            used.add((rule, stem))
+        else:
+            yield path, line, message
+    for rule, stems in exempt.items():
+        for stem in stems:
+            if (rule, stem) not in used:
+                yield stem, 0, f"is exempt from {rule} for nothing"
+
+
+def findings_in(tree, exempt):
+    return with_debts([(rule.__name__, *finding) for rule in RULES for finding in rule(tree)],
+                      exempt)

@@ -1,0 +1,3 @@
+#include "base/generation.h"
+
+_Atomic uint64_t mend_process_generation_now = 1;

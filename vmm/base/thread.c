@@ -1,0 +1,56 @@
+#include "base/thread.h"
+
+#include <stdatomic.h>
+
+#include "base/generation.h"
+
+typedef struct thread_state {
+    uint64_t generation; /* of the process in which the rest was written */
+    mend_thread_error error;
+    mend_thread_error failure;
+    unsigned held_ranks;
+} thread_state;
+
+static _Thread_local thread_state this_thread;
+static _Thread_local unsigned pressing_depth;
+
+/* Put back on the first use in a child of fork rather than when it starts: a thread's first touch
+ * of its variables may allocate. */
+static thread_state *state_of_this_thread(void)
+{
+    uint64_t now = mend_process_generation();
+    if (this_thread.generation != now) {
+        this_thread = (thread_state){.generation = now};
+    }
+    return &this_thread;
+}
+
+mend_thread_error *mend_process_error(void)
+{
+    return &state_of_this_thread()->error;
+}
+
+mend_thread_error *mend_process_failure(void)
+{
+    return &state_of_this_thread()->failure;
+}
+
+uint64_t mend_process_thread_number(void)
+{
+    static atomic_uint_fast64_t last_thread;
+    static _Thread_local uint64_t number;
+    if (number == 0) {
+        number = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
+    }
+    return number;
+}
+
+unsigned *mend_process_held_ranks(void)
+{
+    return &state_of_this_thread()->held_ranks;
+}
+
+unsigned *mend_process_callback_depth(void)
+{
+    return &pressing_depth;
+}
