@@ -39,6 +39,7 @@ MUTANTS = [
         "        if False:\n            raise",
         "core",
     ),
+    ("_structures.py", '"size_t": ctypes.c_size_t', '"size_t": ctypes.c_int', "structures"),
     ("torch/_refusals.py", "    _switch_benchmark_off(torch)\n", "    pass\n", "torch"),
     ("torch/_refusals.py", "    storage._share_cuda_ = share\n", "", "torch"),
     (

@@ -11,7 +11,7 @@ import functools
 import operator
 import re
 
-from . import _library
+from . import _library, _structures
 from ._errors import check
 
 # MEND_NO_STREAM: no stream is known after which the block is idle.
@@ -119,39 +119,19 @@ def pool(device: object) -> ctypes.c_void_p:
     return found
 
 
-@functools.cache
-def _stats_type() -> type[ctypes.Structure]:
-    names = _library.rows_of("MEND_STATS")
-    fields = [("struct_size", ctypes.c_size_t), *((name, _u64) for name in names)]
-    return type("mend_stats", (ctypes.Structure,), {"_fields_": fields})
-
-
 def stats(device: object = 0) -> dict[str, int]:
     """The figures of the device's default pool, by the names of mend_stats (docs/api.md)."""
-    figures = _stats_type()()
-    figures.struct_size = ctypes.sizeof(figures)
+    figures = _structures.made("mend_stats")
     check(function("mend_get_stats")(pool(device), ctypes.byref(figures)))
-    return {name: getattr(figures, name) for name, _ in figures._fields_[1:]}
-
-
-class _Room(ctypes.Structure):
-    """mend_room of mend.h."""
-
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("now_bytes", _u64),
-        ("after_waiting_bytes", _u64),
-        ("group_bytes", _u64),
-        ("device_free_bytes", _u64),
-    ]
+    return _structures.figures_of(figures)
 
 
 def room(device: object = 0, stream: int = 0) -> dict[str, int]:
     """How much could be had of the device's default pool on a stream, by the names of mend_room
     (docs/api.md)."""
-    answer = _Room(ctypes.sizeof(_Room))
+    answer = _structures.made("mend_room")
     check(function("mend_get_room")(pool(device), stream, ctypes.byref(answer)))
-    return {name: getattr(answer, name) for name, _ in answer._fields_[1:]}
+    return _structures.figures_of(answer)
 
 
 def reset_peak_stats(device: object = 0) -> None:

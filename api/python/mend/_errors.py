@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from . import _library
+from . import _library, _structures
 
 OK = 0
 OUT_OF_MEMORY = 2
@@ -40,19 +40,6 @@ class OutOfMemoryError(Error, MemoryError):
 Error.__module__ = OutOfMemoryError.__module__ = "mend"
 
 
-class _LastError(ctypes.Structure):
-    """mend_error of mend.h."""
-
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("result", ctypes.c_int),
-        ("driver_status", ctypes.c_int),
-        ("driver_name", ctypes.c_char_p),
-        ("driver_call", ctypes.c_char_p),
-        ("message", ctypes.c_char_p),
-    ]
-
-
 def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
 
@@ -62,7 +49,7 @@ def error_of(result: int) -> Error:
     library = _library.load("mend")
     library.mend_result_name.restype = ctypes.c_char_p
     name = _text(library.mend_result_name(result))
-    last = _LastError(ctypes.sizeof(_LastError))
+    last = _structures.made("mend_error")
     library.mend_last_error(ctypes.byref(last))
     kind = OutOfMemoryError if result == OUT_OF_MEMORY else Error
     if last.result != result:  # an allocator of somebody else's answered, without a word

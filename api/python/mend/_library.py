@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import threading
 from pathlib import Path
 
@@ -56,14 +55,5 @@ def address_of(library: ctypes.CDLL, function: str) -> int:
 
 
 def header(name: str) -> str:
-    """The text of a header of the library that is shipped: it names what structs hold."""
+    """The text of a header of the library that is shipped."""
     return (HEADERS / "mend" / name).read_text(encoding="utf-8")
-
-
-def rows_of(table: str) -> list[str]:
-    """The first words of the rows of an X(...) table of the headers, in order."""
-    for name in ("mend.h", "mend_stats.h"):
-        definition = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*)", header(name))
-        if definition is not None:
-            return re.findall(r"\bX\((\w+)", definition.group(1))
-    raise ImportError(f"mend: the headers have no table {table}")

@@ -11,75 +11,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import re
 
-from . import _devices, _library
+from . import _devices, _library, _structures
 from ._devices import amount_of
 from ._errors import DRIVER_ERROR, Error, check
 
-_int, _u64, _size, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+_u64, _pointer = ctypes.c_uint64, ctypes.c_void_p
 
 TOUCH, WRITE, VERIFY = 0, 1, 2
-
-
-class _SimConfig(ctypes.Structure):
-    """The first fields of mend_sim_config, which is all the library needs to see."""
-
-    _fields_ = [
-        ("struct_size", _size),
-        ("memory_bytes", _u64),
-        ("page_bytes", _u64),
-        ("device_count", _int),
-        ("content", _int),
-    ]
-
-
-class _PoolConfig(ctypes.Structure):
-    """The first fields of mend_pool_config."""
-
-    _fields_ = [
-        ("struct_size", _size),
-        ("device", _int),
-        ("allow_stream_waits", _int),
-        ("driver", _pointer),
-        ("limit_bytes", _u64),
-    ]
-
-
-class _Work(ctypes.Structure):
-    """mend_sim_work."""
-
-    _fields_ = [
-        ("kind", _int),
-        ("address", _u64),
-        ("size_bytes", _u64),
-        ("tag", _u64),
-        ("finish_ns", _u64),
-    ]
-
-
-class _Fault(ctypes.Structure):
-    """mend_sim_fault."""
-
-    _fields_ = [
-        ("struct_size", _size),
-        ("call", ctypes.c_char_p),
-        ("status", _int),
-        ("after_calls", _u64),
-        ("count", _u64),
-        ("above_bytes", _u64),
-        ("until_release", _int),
-        ("sticky", _int),
-    ]
-
-
-@functools.cache
-def _ledger_type() -> type[ctypes.Structure]:
-    text = _library.header("mend_sim.h")
-    body = re.search(r"typedef struct mend_sim_ledger \{(.*?)\} mend_sim_ledger;", text, re.S)
-    names = re.findall(r"uint64_t (\w+);", body.group(1)) if body else []
-    fields = [("struct_size", _size), *((name, _u64) for name in names)]
-    return type("mend_sim_ledger", (ctypes.Structure,), {"_fields_": fields})
 
 
 @functools.cache
@@ -120,8 +59,9 @@ class SimulatedDevice:
             raise Error(f"mend_sim_{name} answered {result}", result)
 
     def _stand_beneath_default_pools(self) -> None:
-        config = _PoolConfig(ctypes.sizeof(_PoolConfig))
-        config.driver = self._library.mend_sim_driver(self._sim)
+        config = _structures.made(
+            "mend_pool_config", driver=self._library.mend_sim_driver(self._sim)
+        )
         check(_devices.function("mend_set_default_config")(-1, ctypes.byref(config)))
 
     def __enter__(self) -> SimulatedDevice:
@@ -165,7 +105,14 @@ class SimulatedDevice:
         """Queues work on a stream that uses a range of memory until the virtual clock shows
         `finish_ns`. It is judged when it ends: the range must be mapped then. WRITE writes `tag`
         at that time, and VERIFY counts as content_errors what differs from it."""
-        work = _Work(kind, address, size, tag, finish_ns)
+        work = _structures.made(
+            "mend_sim_work",
+            kind=kind,
+            address=address,
+            size_bytes=size,
+            tag=tag,
+            finish_ns=finish_ns,
+        )
         self._call("launch", self._sim, _pointer(stream), ctypes.byref(work))
 
     def advance(self, duration_ns: int) -> None:
@@ -175,7 +122,13 @@ class SimulatedDevice:
 
     def fail(self, call: str, count: int = 1, above_bytes: int = 0, status: int = 0) -> None:
         """Makes the next calls of the driver named `call` ("create", "map", ...) fail."""
-        fault = _Fault(ctypes.sizeof(_Fault), call.encode(), status, 0, count, above_bytes, 0, 0)
+        fault = _structures.made(
+            "mend_sim_fault",
+            call=call.encode(),
+            status=status,
+            count=count,
+            above_bytes=above_bytes,
+        )
         self._call("fail", self._sim, ctypes.byref(fault))
 
     def clear_faults(self) -> None:
@@ -184,10 +137,9 @@ class SimulatedDevice:
 
     def ledger(self) -> dict[str, int]:
         """What the device has lent and seen, by the names of mend_sim_ledger."""
-        ledger = _ledger_type()()
-        ledger.struct_size = ctypes.sizeof(ledger)
+        ledger = _structures.made("mend_sim_ledger")
         self._call("get_ledger", self._sim, ctypes.byref(ledger))
-        return {name: getattr(ledger, name) for name, _ in ledger._fields_[1:]}
+        return _structures.figures_of(ledger)
 
     @property
     def violations(self) -> int:
@@ -200,12 +152,13 @@ class SimulatedDevice:
         return (self._open().mend_sim_first_violation(self._sim) or b"").decode()
 
 
-def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> _SimConfig:
-    config = _SimConfig(ctypes.sizeof(_SimConfig))
-    config.memory_bytes = amount_of("memory_bytes", memory_bytes, least=1)
-    config.device_count = amount_of("device_count", device_count, least=1)
-    config.content = int(has_bytes)
-    return config
+def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> ctypes.Structure:
+    return _structures.made(
+        "mend_sim_config",
+        memory_bytes=amount_of("memory_bytes", memory_bytes, least=1),
+        device_count=amount_of("device_count", device_count, least=1),
+        content=int(has_bytes),
+    )
 
 
 def simulate(

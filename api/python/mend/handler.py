@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import ctypes
 
-from . import _library
+from . import _library, _structures
 from ._errors import check
 
 
 class DeviceHandler(ctypes.Structure):
     """mend_device_handler of mend.h: an exact copy of those libraries' own struct."""
 
-    _fields_ = [
-        ("ctx", ctypes.c_void_p),
-        ("alloc", ctypes.c_void_p),
-        ("free", ctypes.c_void_p),
-        ("name", ctypes.c_char * 64),
-    ]
+    _fields_ = _structures.fields_of("mend_device_handler")
 
     @property
     def pointer(self) -> int:

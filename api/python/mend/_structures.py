@@ -1,0 +1,109 @@
+"""The structs and tables of the headers that are shipped: what a struct holds is said there alone.
+
+A new figure of the library, or a new field of a config, is there without a change here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+
+from . import _library
+
+_PLAIN = {
+    "int": ctypes.c_int,
+    "size_t": ctypes.c_size_t,
+    "uint64_t": ctypes.c_uint64,
+    "const char *": ctypes.c_char_p,
+}
+_MEMBER = re.compile(r"(?P<type>[\w ]*\w(?: \*+| ))(?P<name>\w+)(?:\[(?P<count>\d+)\])?")
+_FUNCTION = re.compile(r"[\w *]+\(\*(?P<name>\w+)\)\(.*\)", re.S)
+
+
+@functools.cache
+def _headers() -> str:
+    """All headers, without comments."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(_library.HEADERS.glob("mend/*.h"))]
+    return re.sub(r"/\*.*?\*/", " ", "\n".join(texts), flags=re.S)
+
+
+@functools.cache
+def rows_of(table: str) -> list[str]:
+    """The first words of the rows of an X(...) table, in order."""
+    definition = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*)", _headers())
+    if definition is None:
+        raise ImportError(f"mend: the headers have no table {table}")
+    return re.findall(r"\bX\((\w+)", definition.group(1))
+
+
+def _expanded(body: str) -> str:
+    """The members of a struct, with those that a table stands for written out."""
+
+    def members(match: re.Match) -> str:
+        member = match.group("member")
+        return "".join(
+            re.sub(rf"\b{match.group('field')}\b", row, member) for row in rows_of(match["table"])
+        )
+
+    return re.sub(
+        r"#define X\((?P<field>\w+)[^)]*\) (?P<member>.*;)\n\s*(?P<table>\w+)\(X\)\n#undef X",
+        members,
+        body,
+    )
+
+
+def _type_of(name: str) -> type:
+    """The type that the headers call so."""
+    if name in _PLAIN:
+        return _PLAIN[name]
+    word = re.escape(name.removeprefix("const "))
+    if re.search(rf"typedef enum {word} \{{", _headers()):
+        return ctypes.c_int
+    if re.search(rf"typedef struct {word} \{{", _headers()):
+        return structure(name)
+    if name.endswith("*") or re.search(rf"typedef [^;{{}}]*(\*{word};|\(\*{word}\)\()", _headers()):
+        return ctypes.c_void_p
+    raise ImportError(f"mend: the headers do not say what {name} is")
+
+
+def fields_of(name: str) -> list[tuple[str, type]]:
+    """The members of a struct, as ctypes wants them."""
+    found = re.search(rf"typedef struct {name} \{{(.*?)\n\}} {name};", _headers(), re.S)
+    if found is None:
+        raise ImportError(f"mend: the headers have no struct {name}")
+    fields = []
+    for text in _expanded(found.group(1)).split(";")[:-1]:
+        declaration = " ".join(text.split())
+        function = _FUNCTION.fullmatch(declaration)
+        member = _MEMBER.fullmatch(declaration)
+        if function:
+            fields.append((function["name"], ctypes.c_void_p))
+        elif member and member["count"]:
+            kind = ctypes.c_char if member["type"].strip() == "char" else _type_of(member["type"])
+            fields.append((member["name"], kind * int(member["count"])))
+        elif member:
+            fields.append((member["name"], _type_of(member["type"].strip())))
+        else:
+            raise ImportError(f"mend: in {name} the headers have {declaration}")
+    return fields
+
+
+@functools.cache
+def structure(name: str) -> type[ctypes.Structure]:
+    """The struct of that name."""
+    return type(name, (ctypes.Structure,), {"_fields_": fields_of(name)})
+
+
+def made(name: str, **values: object) -> ctypes.Structure:
+    """A struct with these values, zeros else, and its size where it has one."""
+    kind = structure(name)
+    if "struct_size" in (field for field, _ in fields_of(name)):
+        values["struct_size"] = ctypes.sizeof(kind)
+    return kind(**values)
+
+
+def figures_of(answer: ctypes.Structure) -> dict[str, int]:
+    """What a struct of figures holds, by their names."""
+    names = (field[0] for field in answer._fields_)
+    return {name: getattr(answer, name) for name in names if name != "struct_size"}

@@ -1,0 +1,82 @@
+"""The structs that Python reads from the headers are those that a compiler makes of them."""
+
+import ctypes
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from mend import _library, _structures
+
+
+def names():
+    """All structs that the headers define."""
+    return re.findall(r"typedef struct (\w+) \{", _structures._headers())
+
+
+def said_by_compiler(structs):
+    """{name: (size, {member: (offset, size)})}"""
+    lines = ["#include <cstddef>", "#include <cstdio>"]
+    lines += [f'#include "{path}"' for path in sorted(_library.HEADERS.glob("mend/*.h"))]
+    lines.append("int main() {")
+    for name, members in structs.items():
+        lines.append(f'std::printf("{name} . %zu 0\\n", sizeof({name}));')
+        lines += [
+            f'std::printf("{name} {member} %zu %zu\\n", offsetof({name}, {member}),'
+            f" sizeof((({name} *)nullptr)->{member}));"
+            for member in members
+        ]
+    lines.append("}")
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder, "layout.cpp"), Path(folder, "layout")
+        source.write_text("\n".join(lines), encoding="utf-8")
+        include = f"-I{_library.HEADERS}"
+        subprocess.run([os.environ["CXX"], include, str(source), "-o", str(program)], check=True)
+        output = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+    answer = {}
+    for line in output.splitlines():
+        name, member, first, second = line.split()
+        size, members = answer.setdefault(name, (int(first), {}))
+        if member != ".":
+            members[member] = (int(first), int(second))
+    return answer
+
+
+class Structures(unittest.TestCase):
+    def test_they_are_laid_out_as_the_compiler_does(self):
+        mine = {}
+        for name in names():
+            kind = _structures.structure(name)
+            members = [member for member, _ in _structures.fields_of(name)]
+            mine[name] = (
+                ctypes.sizeof(kind),
+                {m: (getattr(kind, m).offset, getattr(kind, m).size) for m in members},
+            )
+        self.assertLessEqual({"mend_sim_config", "mend_stats", "mend_device_handler"}, set(mine))
+        self.assertEqual(mine, said_by_compiler({name: mine[name][1] for name in mine}))
+
+    def test_no_member_is_missing(self):
+        self.assertEqual(
+            [name for name, _ in _structures.fields_of("mend_sim_fault")],
+            "struct_size call status after_calls count above_bytes until_release sticky".split(),
+        )
+        self.assertIn("peak_live_bytes", dict(_structures.fields_of("mend_stats")))
+
+    def test_a_size_is_filled_in(self):
+        made = _structures.made("mend_room", now_bytes=7)
+        self.assertEqual(made.struct_size, ctypes.sizeof(made))
+        self.assertEqual(made.now_bytes, 7)
+        self.assertEqual(_structures.figures_of(made)["now_bytes"], 7)
+        self.assertNotIn("struct_size", _structures.figures_of(made))
+
+    def test_what_the_headers_do_not_have_is_refused(self):
+        with self.assertRaises(ImportError):
+            _structures.structure("mend_nothing")
+        with self.assertRaises(ImportError):
+            _structures.rows_of("MEND_NOTHING")
+
+
+if __name__ == "__main__":
+    unittest.main()
