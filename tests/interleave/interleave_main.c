@@ -8,12 +8,10 @@
  * Exit status 0: nothing was found; 1: something was, or it crashed; 2: bad usage.
  */
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "tests/interleave/exhaustive.h"
 #include "tests/interleave/scenes.h"
-#include "tests/support/arguments.h"
+#include "tests/support/search.h"
 
 typedef struct options {
     uint64_t seconds;
@@ -27,37 +25,15 @@ typedef struct options {
 
 static bool read_options(int argc, char **argv, options *o)
 {
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool is_fine = true;
-        if (strcmp(argv[i], "--trace") == 0) {
-            o->trace = true;
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            is_fine = mend_test_read_number(value, &o->seconds) && ++i;
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            is_fine = mend_test_read_number(value, &o->seed) && ++i;
-            o->has_seed = is_fine;
-        } else if (strcmp(argv[i], "--scene") == 0) {
-            o->scene = value != NULL ? scene_by_name(value) : -1;
-            is_fine = o->scene >= 0 && ++i;
-        } else if (strcmp(argv[i], "--all-schedules") == 0) {
-            is_fine = mend_test_read_number(value, &o->preemptions) && ++i;
-            o->all = is_fine;
-        } else {
-            is_fine = false;
-        }
-        if (!is_fine) {
-            return false;
-        }
-    }
-    return o->all || o->seconds > 0 || (o->has_seed && o->scene >= 0);
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    const mend_test_option known[] = {
+        {.name = "--trace", .given = &o->trace},
+        {.name = "--seconds", .number = &o->seconds},
+        {.name = "--seed", .number = &o->seed, .given = &o->has_seed},
+        {.name = "--scene", .index = &o->scene, .find = scene_by_name},
+        {.name = "--all-schedules", .number = &o->preemptions, .given = &o->all},
+    };
+    return mend_test_read_options(argc, argv, known, sizeof(known) / sizeof(known[0])) &&
+           (o->all || o->seconds > 0 || (o->has_seed && o->scene >= 0));
 }
 
 typedef struct tally {
@@ -83,11 +59,11 @@ static int run_for(const options *o)
 {
     static program_outcome outcome;
     tally t = {0};
-    uint64_t seed = o->has_seed ? o->seed : (uint64_t)time(NULL) << 24;
+    uint64_t seed = mend_test_first_seed(o->has_seed, o->seed);
     printf("seeds from %llu on\n", (unsigned long long)seed);
     fflush(stdout);
-    double begin_s = now_s();
-    while (now_s() - begin_s < (double)o->seconds) {
+    double begin_s = mend_test_now_s();
+    while (mend_test_now_s() - begin_s < (double)o->seconds) {
         for (int i = 0; i < scene_count(); i++) {
             if (o->scene < 0 || o->scene == i) {
                 scene_run(i, seed, NULL, &outcome);
@@ -96,7 +72,7 @@ static int run_for(const options *o)
         }
         seed++;
     }
-    double passed_s = now_s() - begin_s;
+    double passed_s = mend_test_now_s() - begin_s;
     printf("%llu schedules, %.0f a second; %llu points, %llu switches; %llu allocations, %llu "
            "refused; %llu findings\n",
            (unsigned long long)t.schedules, (double)t.schedules / passed_s,

@@ -3,12 +3,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/mutex.h"
 #include "tests/interleave/exhaustive.h"
 #include "tests/interleave/scenes.h"
+#include "tests/support/search.h"
 #include "tests/support/test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -56,8 +56,8 @@ FIXED_SEEDS_OF(compactions)
 
 MEND_TEST(interleave, fresh_seeds)
 {
-    time_t begin = time(NULL);
-    for (uint64_t seed = (uint64_t)begin << 24; time(NULL) - begin < FRESH_SECONDS; seed++) {
+    double end_s = mend_test_now_s() + FRESH_SECONDS;
+    for (uint64_t seed = mend_test_first_seed(false, 0); mend_test_now_s() < end_s; seed++) {
         for (int scene = 0; scene < scene_count() && !mend_test_has_failed(); scene++) {
             expect_no_finding(scene, seed);
         }

@@ -2,11 +2,11 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "tests/sim/generator.h"
 #include "tests/sim/shrink.h"
 #include "tests/sim/soak.h"
+#include "tests/support/search.h"
 #include "tests/support/test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -37,7 +37,7 @@ MEND_TEST(simulation, fixed_seeds)
 
 MEND_TEST(simulation, fresh_seeds)
 {
-    expect_no_findings(&(soak_plan){.first_seed = (uint64_t)time(NULL) << 24,
+    expect_no_findings(&(soak_plan){.first_seed = mend_test_first_seed(false, 0),
                                     .seconds = FRESH_SECONDS,
                                     .jobs = JOBS,
                                     .steps = SOAK_STEPS});

@@ -1,7 +1,7 @@
 #include "tests/sim/small_worlds.h"
+#include "tests/support/search.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 typedef struct small_world {
     const char *name;
@@ -173,23 +173,17 @@ static uint64_t run(const small_world *world, uint32_t sequence, size_t length,
     return hash;
 }
 
-static bool is_late(const struct timespec *begin, uint32_t seconds)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return seconds != 0 && now.tv_sec - begin->tv_sec >= (time_t)seconds;
-}
-
-/* All sequences one letter longer than those given. False when the search ends here. */
+/* All sequences one letter longer than those given. False when the search ends here; `end_s` 0: by
+ * no clock. */
 static bool deepen(const small_world *world, size_t length, const sequences *shorter,
-                   sequences *longer, hash_set *states, uint32_t seconds,
-                   const struct timespec *begin, small_world_report *report)
+                   sequences *longer, hash_set *states, double end_s, small_world_report *report)
 {
     for (size_t i = 0; i < shorter->count; i++) {
         for (uint32_t letter = 0; letter < SMALL_WORLD_LETTERS; letter++) {
             uint32_t sequence = shorter->items[i] | letter << (3 * length);
             uint64_t hash = run(world, sequence, length + 1, report);
-            if (report->outcome.verdict != TRIAL_HOLDS || is_late(begin, seconds)) {
+            if (report->outcome.verdict != TRIAL_HOLDS ||
+                (end_s != 0 && mend_test_now_s() >= end_s)) {
                 return false;
             }
             if (add_state(states, hash) && !append(longer, sequence)) {
@@ -205,14 +199,12 @@ void small_world_search(int number, int depth, uint32_t seconds, small_world_rep
     const small_world *world = &worlds[number];
     hash_set states = {0};
     sequences frontier = {0};
-    struct timespec begin;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    double end_s = seconds != 0 ? mend_test_now_s() + seconds : 0;
     *report = (small_world_report){0};
     bool goes_on = append(&frontier, 0) && add_state(&states, run(world, 0, 0, report));
     for (int length = 0; length < depth && goes_on; length++) {
         sequences longer = {0};
-        goes_on =
-            deepen(world, (size_t)length, &frontier, &longer, &states, seconds, &begin, report);
+        goes_on = deepen(world, (size_t)length, &frontier, &longer, &states, end_s, report);
         free(frontier.items);
         frontier = longer;
         report->depth += goes_on;

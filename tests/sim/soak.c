@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/sim/generator.h"
 #include "tests/sim/shrink.h"
+#include "tests/support/search.h"
 
 /* A trial takes milliseconds, under a sanitizer a second. */
 enum { LONGEST_TRIAL_S = 60 };
@@ -20,13 +20,6 @@ typedef struct worker {
     uint64_t steps_of_seed;
     pid_t process; /* 0: none */
 } worker;
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static void add_tally(trial_tally *sum, const trial_tally *part)
 {
@@ -66,7 +59,7 @@ static void run_seed(worker *w, const soak_plan *plan)
 static bool has_more(const worker *w, const soak_plan *plan, double end_s)
 {
     bool in_range = plan->seeds == 0 || w->next_seed - plan->first_seed < plan->seeds;
-    return in_range && (plan->seconds == 0 || now_s() < end_s);
+    return in_range && (plan->seconds == 0 || mend_test_now_s() < end_s);
 }
 
 static void start(worker *w, const soak_plan *plan, double end_s)
@@ -136,7 +129,7 @@ bool soak_run(const soak_plan *plan, soak_report *report)
     if (workers == MAP_FAILED) {
         return false;
     }
-    double end_s = now_s() + plan->seconds;
+    double end_s = mend_test_now_s() + plan->seconds;
     for (uint32_t i = 0; i < jobs; i++) {
         workers[i].next_seed = plan->first_seed + i;
         start(&workers[i], &own, end_s);

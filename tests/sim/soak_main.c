@@ -9,14 +9,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/sim/generator.h"
 #include "tests/sim/shrink.h"
 #include "tests/sim/small_worlds.h"
 #include "tests/sim/soak.h"
-#include "tests/support/arguments.h"
+#include "tests/support/search.h"
 
 typedef struct options {
     uint64_t seconds;
@@ -31,34 +30,17 @@ typedef struct options {
 
 static bool read_options(int argc, char **argv, options *o)
 {
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool is_fine = true;
-        if (strcmp(argv[i], "--verbose") == 0) {
-            o->verbose = true;
-        } else if (strcmp(argv[i], "--small-worlds") == 0) {
-            o->small_worlds = true;
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            is_fine = mend_test_read_number(value, &o->seconds) && o->seconds <= UINT32_MAX && ++i;
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            is_fine = mend_test_read_number(value, &o->seed) && ++i;
-            o->has_seed = is_fine;
-        } else if (strcmp(argv[i], "--steps") == 0) {
-            is_fine =
-                mend_test_read_number(value, &o->steps) && o->steps <= TRIAL_MOST_STEPS && ++i;
-        } else if (strcmp(argv[i], "--depth") == 0) {
-            is_fine =
-                mend_test_read_number(value, &o->depth) && o->depth <= SMALL_WORLD_DEEPEST && ++i;
-        } else if (strcmp(argv[i], "--jobs") == 0) {
-            is_fine = mend_test_read_number(value, &o->jobs) && o->jobs > 0 && ++i;
-        } else {
-            is_fine = false;
-        }
-        if (!is_fine) {
-            return false;
-        }
-    }
-    return o->seconds > 0 || o->has_seed || o->small_worlds;
+    const mend_test_option known[] = {
+        {.name = "--verbose", .given = &o->verbose},
+        {.name = "--small-worlds", .given = &o->small_worlds},
+        {.name = "--seconds", .number = &o->seconds, .most = UINT32_MAX},
+        {.name = "--seed", .number = &o->seed, .given = &o->has_seed},
+        {.name = "--steps", .number = &o->steps, .most = TRIAL_MOST_STEPS},
+        {.name = "--depth", .number = &o->depth, .most = SMALL_WORLD_DEEPEST},
+        {.name = "--jobs", .number = &o->jobs},
+    };
+    return mend_test_read_options(argc, argv, known, sizeof(known) / sizeof(known[0])) &&
+           o->jobs > 0 && (o->seconds > 0 || o->has_seed || o->small_worlds);
 }
 
 static int replay(const options *o)
@@ -86,7 +68,7 @@ static int replay(const options *o)
 static int soak(const options *o)
 {
     static soak_report report;
-    soak_plan plan = {.first_seed = o->has_seed ? o->seed : (uint64_t)time(NULL) << 24,
+    soak_plan plan = {.first_seed = mend_test_first_seed(o->has_seed, o->seed),
                       .seconds = (uint32_t)o->seconds,
                       .jobs = (uint32_t)o->jobs,
                       .steps = (uint32_t)o->steps};
