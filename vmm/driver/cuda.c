@@ -92,15 +92,6 @@ static mend_status cuda_address_free(const mend_driver *driver, uint64_t address
     return mend_cuda_functions(driver)->cuMemAddressFree(address, size_bytes);
 }
 
-mend_cu_chunk_properties mend_cuda_chunk_properties(const mend_chunk_properties *properties)
-{
-    mend_cu_chunk_properties result = {.type = MEND_CU_ALLOCATION_PINNED,
-                                       .share_types = properties->share_types,
-                                       .location = {MEND_CU_LOCATION_DEVICE, properties->device},
-                                       .flags.rdma = properties->rdma ? 1 : 0};
-    return result;
-}
-
 static mend_status cuda_create(const mend_driver *driver, uint64_t size_bytes,
                                const mend_chunk_properties *properties, mend_chunk_handle *handle)
 {

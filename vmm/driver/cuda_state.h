@@ -46,7 +46,15 @@ static inline const mend_cu_functions *mend_cuda_functions(const mend_driver *dr
 mend_result mend_cuda_load(mend_cu_functions *functions);
 
 /* The structure in which the driver takes how a chunk is created. */
-mend_cu_chunk_properties mend_cuda_chunk_properties(const mend_chunk_properties *properties);
+static inline mend_cu_chunk_properties
+mend_cuda_chunk_properties(const mend_chunk_properties *properties)
+{
+    mend_cu_chunk_properties result = {.type = MEND_CU_ALLOCATION_PINNED,
+                                       .share_types = properties->share_types,
+                                       .location = {MEND_CU_LOCATION_DEVICE, properties->device},
+                                       .flags.rdma = properties->rdma ? 1 : 0};
+    return result;
+}
 
 /* Members of the table with files of their own. */
 mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info);

@@ -79,9 +79,9 @@ mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mod
 
 /* ---- keepers.c ------------------------------------------------------------------------------ */
 
-mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id);
-mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
-                                  void *context);
+/* `ended` is called when the graph is no more. OUT_OF_MEMORY. */
+mend_status mend_sim_keepers_add(mend_sim *sim, const mend_sim_graph *graph,
+                                 mend_capture_ended ended, void *context);
 
 /* The graph is destroyed: its keepers hear when its launches are done. */
 void mend_sim_keepers_lose_graph(mend_sim *sim, const mend_sim_graph *graph);
@@ -107,5 +107,11 @@ bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint6
 
 /* Whether all work recorded so far comes before, or is, `tip`. */
 bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip);
+
+/* ---- capture_calls.c ------------------------------------------------------------------------ */
+
+mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id);
+mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
+                                  void *context);
 
 #endif

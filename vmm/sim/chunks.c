@@ -9,12 +9,6 @@
 /* Handles are numbers that never come back, so that a stale one is always noticed. */
 enum { HANDLE_STEP = 512 };
 
-uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
-{
-    const mend_sim_device *of = &sim->devices[device];
-    return sim->config.memory_bytes - of->charged_bytes - of->foreign_bytes;
-}
-
 mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_bytes, bool plain)
 {
     uint64_t unit = plain ? MEND_SIM_PLAIN_BLOCK_BYTES : sim->config.page_bytes;

@@ -119,14 +119,6 @@ mend_status mend_sim_out_of_order(const mend_sim *sim, mend_driver_call call)
     return works_when_broken(call) ? MEND_DRIVER_OK : sim->broken;
 }
 
-void mend_sim_stop(mend_sim *sim)
-{
-    mend_mutex_lock(&sim->mutex);
-    sim->stopped = true;
-    mend_sim_items_clear(sim);
-    mend_mutex_unlock(&sim->mutex);
-}
-
 void mend_sim_faults_released(mend_sim *sim)
 {
     mend_sim_standing_fault **at = &sim->faults;

@@ -84,32 +84,6 @@ static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
     return status;
 }
 
-static bool overlaps(uint64_t address, uint64_t size, uint64_t other, uint64_t other_size)
-{
-    return size > 0 && other_size > 0 && address < other + other_size && other < address + size;
-}
-
-/* The first granule that ends behind `address` begins before the end of the range. */
-static bool granules_touch(const mend_sim_item *item, uint64_t address, uint64_t size)
-{
-    uint64_t first_end = item->address + item->granule_bytes;
-    uint64_t skipped = 0;
-    if (item->stride_bytes > 0 && first_end <= address) {
-        skipped = (address - first_end) / item->stride_bytes + 1;
-    }
-    return skipped < item->granule_count && overlaps(item->address + skipped * item->stride_bytes,
-                                                     item->granule_bytes, address, size);
-}
-
-bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size)
-{
-    bool in_source =
-        item->source != 0 && overlaps(item->source, item->granule_bytes, address, size);
-    bool in_count = item->kind == MEND_SIM_ITEM_VERIFY_WORDS &&
-                    overlaps(item->mismatches, sizeof(uint64_t), address, size);
-    return in_source || in_count || granules_touch(item, address, size);
-}
-
 mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
 {
     if (item->kind == MEND_SIM_ITEM_SPIN || item->kind == MEND_SIM_ITEM_ASYNC_FREE) {

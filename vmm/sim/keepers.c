@@ -26,34 +26,14 @@ static void hear(keeper *k)
     free(k);
 }
 
-mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id)
+mend_status mend_sim_keepers_add(mend_sim *sim, const mend_sim_graph *graph,
+                                 mend_capture_ended ended, void *context)
 {
-    mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
-    if (status == MEND_DRIVER_OK) {
-        bool is_active = mend_sim_capture_state(stream->capture) == MEND_CAPTURE_ACTIVE;
-        *id = is_active ? stream->capture->id : 0;
-    }
-    return status;
-}
-
-mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
-                                  void *context)
-{
-    mend_sim_stream *stream = NULL;
-    mend_status status = mend_sim_stream_find(sim, handle, &stream);
-    if (status != MEND_DRIVER_OK) {
-        return status;
-    }
-    if (mend_sim_capture_state(stream->capture) != MEND_CAPTURE_ACTIVE) {
-        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
-                               "capture_keep: the stream is not being captured");
-    }
     keeper *k = malloc(sizeof(*k));
     if (k == NULL) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    *k = (keeper){.graph = stream->capture->graph, .ended = ended, .context = context};
+    *k = (keeper){.graph = graph, .ended = ended, .context = context};
     mend_list_append(&sim->keepers, &k->link);
     return MEND_DRIVER_OK;
 }

@@ -276,3 +276,13 @@ mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_b
     sim->bill_mappings *= (uint64_t)device_count; /* each has page tables of its own */
     return MEND_DRIVER_OK;
 }
+
+void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping)
+{
+    mend_sim_range *range = mapping->range;
+    sim->ledger.plain_allocations--;
+    sim->ledger.plain_bytes -= mapping->chunk->charged_bytes;
+    (void)mend_sim_content_unmap(sim, mapping->address, mapping->size_bytes);
+    mend_sim_mapping_remove(sim, mapping);
+    mend_sim_range_give(sim, range);
+}

@@ -42,16 +42,6 @@ static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim
     return MEND_DRIVER_OK;
 }
 
-void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping)
-{
-    mend_sim_range *range = mapping->range;
-    sim->ledger.plain_allocations--;
-    sim->ledger.plain_bytes -= mapping->chunk->charged_bytes;
-    (void)mend_sim_content_unmap(sim, mapping->address, mapping->size_bytes);
-    mend_sim_mapping_remove(sim, mapping);
-    mend_sim_range_give(sim, range);
-}
-
 /* The allocation that starts at the address and is not being freed; NULL: none. */
 static mend_sim_mapping *find(const mend_sim *sim, uint64_t address)
 {

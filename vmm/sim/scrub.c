@@ -2,6 +2,12 @@
 
 #include "base/align.h"
 
+uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
+{
+    const mend_sim_device *of = &sim->devices[device];
+    return sim->config.memory_bytes - of->charged_bytes - of->foreign_bytes;
+}
+
 /* What was cleaned since it was accounted for last. */
 static void settle(mend_sim *sim, mend_sim_device *of)
 {

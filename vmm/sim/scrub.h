@@ -8,6 +8,9 @@
 /* Where its price stands among those of calls: it is none. */
 enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT };
 
+/* What the device has free. */
+uint64_t mend_sim_free_bytes(const mend_sim *sim, int device);
+
 /* Memory comes back to a device. */
 void mend_sim_scrub_given(mend_sim *sim, int device, uint64_t bytes);
 

@@ -12,6 +12,7 @@
 #include "base/align.h"
 #include "base/struct_size.h"
 #include "sim/captures.h"
+#include "sim/table.h"
 
 #define DEFAULT_MEMORY_BYTES  (80 * MEND_GIB)
 #define DEFAULT_PAGE_BYTES    (2 * MEND_MIB)
@@ -144,62 +145,6 @@ void mend_sim_destroy(mend_sim *sim)
 const mend_driver *mend_sim_driver(mend_sim *sim)
 {
     return &sim->table;
-}
-
-mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *format, ...)
-{
-    char explanation[MEND_SIM_EXPLANATION_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(explanation, sizeof(explanation), format, arguments);
-    va_end(arguments);
-    if (sim->ledger.violations++ == 0) {
-        memcpy(sim->first_violation, explanation, sizeof(explanation));
-    }
-    if (sim->config.on_violation != NULL) {
-        sim->config.on_violation(sim->config.violation_context, explanation);
-    }
-    return status;
-}
-
-mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
-{
-    mend_mutex_lock(&sim->mutex);
-    mend_sim_shares_sweep(sim);
-    sim->call = call;
-    sim->bill_bytes = size_bytes;
-    sim->bill_mappings = 0;
-    sim->bill_scrub_ns = 0;
-    bool can_fail = mend_sim_call_can_fail(call);
-    sim->fallible_calls += can_fail;
-    mend_status status = mend_sim_out_of_order(sim, call);
-    if (status == MEND_DRIVER_OK && can_fail) {
-        status = mend_sim_fault_answer(sim, call, size_bytes);
-    }
-    return status;
-}
-
-mend_status mend_sim_call_end(mend_sim *sim, mend_status status)
-{
-    bool not_ready_yet = status == MEND_DRIVER_NOT_READY && sim->call == MEND_CALL_event_query;
-    mend_sim_charge(sim, status == MEND_DRIVER_OK || not_ready_yet);
-    mend_mutex_unlock(&sim->mutex);
-    return status;
-}
-
-uint64_t mend_sim_now_ns(mend_sim *sim)
-{
-    mend_mutex_lock(&sim->mutex);
-    uint64_t now_ns = sim->now_ns;
-    mend_mutex_unlock(&sim->mutex);
-    return now_ns;
-}
-
-void mend_sim_advance(mend_sim *sim, uint64_t duration_ns)
-{
-    mend_mutex_lock(&sim->mutex);
-    mend_sim_run_until(sim, sim->now_ns + duration_ns);
-    mend_mutex_unlock(&sim->mutex);
 }
 
 static mend_result make_stream(mend_sim *sim, int context, mend_sim_stream_kind kind,

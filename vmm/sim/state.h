@@ -242,7 +242,7 @@ struct mend_sim {
     char first_violation[MEND_SIM_EXPLANATION_BYTES];
 };
 
-/* ---- sim.c ---------------------------------------------------------------------------------- */
+/* ---- violation.c, call.c -------------------------------------------------------------------- */
 
 /* Records a violation, explained in words, and returns `status`. */
 __attribute__((format(printf, 3, 4))) mend_status mend_sim_refuse(mend_sim *sim, mend_status status,
@@ -283,8 +283,6 @@ mend_status mend_sim_reserve(mend_sim *sim, uint64_t size_bytes, uint64_t alignm
 mend_status mend_sim_address_free(mend_sim *sim, uint64_t address, uint64_t size_bytes);
 
 /* ---- chunks.c ------------------------------------------------------------------------------- */
-
-uint64_t mend_sim_free_bytes(const mend_sim *sim, int device);
 
 /* Takes memory from the device; NULL: not enough, or malloc failed. The caller adds what holds it.
  */
@@ -332,6 +330,9 @@ mend_status mend_sim_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes)
 mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
                                 const int *devices, int device_count);
 
+/* Takes away what plain_alloc or async_alloc made. */
+void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping);
+
 /* ---- plain.c -------------------------------------------------------------------------------- */
 
 mend_status mend_sim_plain_alloc(mend_sim *sim, uint64_t size_bytes, uint64_t *address);
@@ -339,7 +340,6 @@ mend_status mend_sim_plain_free(mend_sim *sim, uint64_t address);
 mend_status mend_sim_async_alloc(mend_sim *sim, uint64_t size_bytes, mend_stream handle,
                                  uint64_t *address);
 mend_status mend_sim_async_free(mend_sim *sim, uint64_t address, mend_stream handle);
-void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping);
 
 /* ---- contexts.c ----------------------------------------------------------------------------- */
 
@@ -370,7 +370,12 @@ mend_status mend_sim_context_pop(mend_sim *sim);
 
 /* NULL: malloc failed. */
 mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_stream_kind kind);
-bool mend_sim_stream_is_blocking(const mend_sim_stream *stream);
+
+/* It takes turns with the legacy stream. */
+static inline bool mend_sim_stream_is_blocking(const mend_sim_stream *stream)
+{
+    return stream->kind == MEND_SIM_STREAM_PER_THREAD || stream->kind == MEND_SIM_STREAM_BLOCKING;
+}
 
 /* NULL, the legacy stream's handle, or that of the stream each thread has. */
 bool mend_sim_stream_is_default(mend_stream handle);
@@ -416,15 +421,24 @@ mend_status mend_sim_event_query(mend_sim *sim, mend_event handle);
 mend_status mend_sim_event_wait_host(mend_sim *sim, mend_event handle);
 mend_status mend_sim_event_drop(mend_sim *sim, mend_event handle);
 
-/* ---- work.c --------------------------------------------------------------------------------- */
+/* ---- items.c, clock.c ----------------------------------------------------------------------- */
 
 void mend_sim_items_init(mend_sim *sim);
 void mend_sim_items_clear(mend_sim *sim);
+void mend_sim_item_drop(mend_sim *sim, mend_sim_item *item);
 
 /* Adds work of item->device with a known completion time. The caller reserved an item in the slab,
  * and lets the clock run for what is due already. */
 void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_sim_item *item,
                        uint64_t start_ns, uint64_t complete_ns);
+
+/* The item reads or writes something of the range. */
+bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size);
+
+/* Lets the clock run to `until_ns` (or stand, if it is later already): what is due completes. */
+void mend_sim_run_until(mend_sim *sim, uint64_t until_ns);
+
+/* ---- user.c, work.c ------------------------------------------------------------------------- */
 
 /* The stream of a handle as the functions of mend_sim.h take it: a default stream is that of the
  * current context, or of device 0 where none is current. */
@@ -440,9 +454,6 @@ mend_result mend_sim_result_for_user(const mend_sim *sim, mend_status status);
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                            uint64_t duration_ns, uint64_t finish_ns);
 
-/* Lets the clock run to `until_ns` (or stand, if it is later already): what is due completes. */
-void mend_sim_run_until(mend_sim *sim, uint64_t until_ns);
-
 mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend_kernel *kernel);
 mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, uint64_t size_bytes,
                           mend_stream handle);
@@ -453,9 +464,6 @@ mend_status mend_sim_fill(mend_sim *sim, uint64_t address, uint8_t value, uint64
 
 /* Judges what an item touches as it completes. ILLEGAL_ADDRESS, with an explanation. */
 mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item);
-
-/* The item reads or writes something of the range. */
-bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size);
 
 /* ---- prices.c, faults.c --------------------------------------------------------------------- */
 
@@ -479,16 +487,5 @@ void mend_sim_faults_drop_all(mend_sim *sim);
 
 /* The table's member of this number ("set_access"). */
 const char *mend_sim_call_member(mend_driver_call call);
-
-/* ---- watch.c -------------------------------------------------------------------------------- */
-
-/* Tells the observer that a call begins, and returns who is to hear of its end. Without the lock.
- */
-mend_sim_watch mend_sim_watch_begin(mend_sim *sim, mend_driver_call call);
-void mend_sim_watch_end(const mend_sim_watch *watch, mend_driver_call call);
-
-/* ---- table.c -------------------------------------------------------------------------------- */
-
-void mend_sim_table_fill(mend_sim *sim);
 
 #endif

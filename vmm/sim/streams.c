@@ -34,11 +34,6 @@ mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_strea
     return stream;
 }
 
-bool mend_sim_stream_is_blocking(const mend_sim_stream *stream)
-{
-    return stream->kind == MEND_SIM_STREAM_PER_THREAD || stream->kind == MEND_SIM_STREAM_BLOCKING;
-}
-
 bool mend_sim_stream_is_default(mend_stream handle)
 {
     return handle == NULL || handle == MEND_STREAM_LEGACY || handle == MEND_STREAM_PER_THREAD;

@@ -3,7 +3,10 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
+#include "sim/scrub.h"
 #include "sim/state.h"
+#include "sim/table.h"
+#include "sim/watch.h"
 
 /* The body of a table function: `work` gives the status unless the call is answered before. */
 #define CALL(member, size, work)                                                                   \

@@ -2,6 +2,7 @@
  * The observer of calls: a test that stops a thread in the middle of a driver call, or writes down
  * the order of calls, hears of them here, while no lock of the device is held.
  */
+#include "sim/watch.h"
 #include "sim/state.h"
 
 void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer observer, void *context)

@@ -8,83 +8,6 @@
 #include "sim/content.h"
 #include "sim/state.h"
 
-#define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
-
-static int compare_completions(const mend_tree_node *a, const mend_tree_node *b)
-{
-    const mend_sim_item *left = ITEM_OF(a);
-    const mend_sim_item *right = ITEM_OF(b);
-    if (left->complete_ns != right->complete_ns) {
-        return left->complete_ns < right->complete_ns ? -1 : 1;
-    }
-    return (left->sequence > right->sequence) - (left->sequence < right->sequence);
-}
-
-void mend_sim_items_init(mend_sim *sim)
-{
-    mend_tree_init(&sim->items, compare_completions);
-}
-
-static void drop_item(mend_sim *sim, mend_sim_item *item)
-{
-    mend_tree_remove(&sim->items, &item->by_completion);
-    free(item->staged);
-    mend_slab_give(&sim->item_slab, item);
-    sim->ledger.pending_work--;
-}
-
-void mend_sim_items_clear(mend_sim *sim)
-{
-    for (mend_tree_node *node = mend_tree_first(&sim->items); node != NULL;
-         node = mend_tree_first(&sim->items)) {
-        drop_item(sim, ITEM_OF(node));
-    }
-}
-
-static void complete(mend_sim *sim, mend_sim_item *item)
-{
-    mend_status status = mend_sim_judge(sim, item);
-    if (status != MEND_DRIVER_OK) {
-        sim->broken = status;
-    } else if (item->kind == MEND_SIM_ITEM_ASYNC_FREE) {
-        mend_sim_plain_drop(sim, mend_sim_mapping_at(sim, item->value));
-    } else {
-        mend_sim_content_run(sim, item);
-    }
-    drop_item(sim, item);
-}
-
-void mend_sim_run_until(mend_sim *sim, uint64_t until_ns)
-{
-    uint64_t until = mend_max_u64(until_ns, sim->now_ns);
-    mend_tree_node *node = mend_tree_first(&sim->items);
-    while (node != NULL && ITEM_OF(node)->complete_ns <= until && sim->broken == MEND_DRIVER_OK) {
-        sim->now_ns = mend_max_u64(sim->now_ns, ITEM_OF(node)->complete_ns);
-        complete(sim, ITEM_OF(node));
-        node = mend_tree_first(&sim->items);
-    }
-    sim->now_ns = until;
-    if (sim->broken != MEND_DRIVER_OK) {
-        mend_sim_items_clear(sim);
-    }
-    if (!mend_list_is_empty(&sim->keepers)) {
-        mend_sim_keepers_run(sim);
-    }
-}
-
-void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_sim_item *item,
-                       uint64_t start_ns, uint64_t complete_ns)
-{
-    mend_sim_item *queued = mend_slab_take(&sim->item_slab);
-    *queued = *item;
-    queued->stream_id = stream->id;
-    queued->sequence = ++sim->sequence;
-    queued->start_ns = start_ns;
-    queued->complete_ns = complete_ns;
-    mend_tree_insert(&sim->items, &queued->by_completion);
-    sim->ledger.pending_work++;
-}
-
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                            uint64_t duration_ns, uint64_t finish_ns)
 {
@@ -165,32 +88,6 @@ mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend
         .mismatches = kernel->mismatches,
     };
     return mend_sim_queue(sim, stream, &item, kernel->duration_ns, 0);
-}
-
-mend_status mend_sim_stream_find_for_user(mend_sim *sim, mend_stream handle,
-                                          mend_sim_stream **stream)
-{
-    mend_sim_thread *thread = mend_sim_thread_get(sim);
-    if (thread == NULL) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    if (thread->depth == 0 && mend_sim_stream_is_default(handle)) {
-        mend_status status = mend_sim_stream_find_default(sim, thread, 0, handle, stream);
-        return status == MEND_DRIVER_OK ? mend_sim_capture_admits_legacy(sim, *stream) : status;
-    }
-    return mend_sim_stream_find_for_use(sim, handle, stream);
-}
-
-mend_result mend_sim_result_for_user(const mend_sim *sim, mend_status status)
-{
-    if (status == MEND_DRIVER_OK) {
-        return MEND_OK;
-    }
-    if (mend_sim_out_of_order(sim, MEND_CALL_launch) != MEND_DRIVER_OK) {
-        return MEND_ERROR_DEVICE_LOST;
-    }
-    return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_HOST_MEMORY
-                                               : MEND_ERROR_INVALID_ARGUMENT;
 }
 
 mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work)

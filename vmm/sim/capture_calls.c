@@ -1,0 +1,160 @@
+/* Captures as programs make them, begun, joined and ended, and what the table is asked about them.
+ */
+#include "base/align.h"
+#include "sim/captures.h"
+
+/* ---- from its beginning to its end -------------------------------------------------------- */
+
+static mend_result begin(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture_mode mode)
+{
+    mend_sim_thread *thread = mend_sim_thread_get(sim);
+    if (thread == NULL || !mend_slab_reserve(&sim->capture_slab, 1)) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    mend_sim_graph *graph = mend_sim_graph_make(sim);
+    if (graph == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    mend_sim_capture *capture = mend_slab_take(&sim->capture_slab);
+    capture->id = ++sim->last_capture_id;
+    capture->thread = thread->number;
+    capture->mode = mode;
+    capture->origin = stream;
+    capture->graph = graph;
+    mend_list_append(&sim->captures, &capture->link);
+    stream->capture = capture;
+    stream->tip = NULL;
+    return MEND_OK;
+}
+
+/* A stream that can be captured, or NULL: one that was created, or the calling thread's own. */
+static mend_sim_stream *find(mend_sim *sim, mend_stream handle)
+{
+    mend_sim_stream *stream = NULL;
+    if (handle != MEND_STREAM_PER_THREAD) {
+        return mend_sim_handles_find(&sim->stream_handles, (uintptr_t)handle);
+    }
+    return mend_sim_stream_find_for_user(sim, handle, &stream) == MEND_DRIVER_OK ? stream : NULL;
+}
+
+mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream handle, mend_sim_capture_mode mode)
+{
+    if (sim == NULL || (unsigned)mode > MEND_SIM_CAPTURE_RELAXED) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_stream *stream = find(sim, handle);
+    bool possible = stream != NULL && stream->capture == NULL;
+    mend_result result = possible ? begin(sim, stream, mode) : MEND_ERROR_INVALID_ARGUMENT;
+    mend_mutex_unlock(&sim->mutex);
+    return result;
+}
+
+/* Lets the capture's streams go, and gives what was recorded: NULL where that is of no use. */
+static mend_sim_graph *end(mend_sim *sim, mend_sim_capture *capture)
+{
+    mend_sim_graph *graph = capture->graph;
+    bool whole = !capture->spoilt && mend_sim_graph_is_joined(graph, capture->origin->tip);
+    for (mend_list *at = sim->streams.next; at != &sim->streams; at = at->next) {
+        mend_sim_stream *stream = MEND_CONTAINER_OF(at, mend_sim_stream, link);
+        if (stream->capture == capture) {
+            stream->capture = NULL;
+            stream->tip = NULL;
+        }
+    }
+    mend_list_remove(&capture->link);
+    mend_slab_give(&sim->capture_slab, capture);
+    if (!whole) {
+        mend_sim_graph_drop(sim, graph);
+    }
+    return whole ? graph : NULL;
+}
+
+/* A capture that is not relaxed is ended by the thread that began it. */
+static bool may_end(mend_sim *sim, const mend_sim_stream *stream)
+{
+    const mend_sim_capture *capture = stream != NULL ? stream->capture : NULL;
+    if (capture == NULL || capture->origin != stream) {
+        return false;
+    }
+    const mend_sim_thread *thread = mend_sim_thread_get(sim);
+    return capture->mode == MEND_SIM_CAPTURE_RELAXED ||
+           (thread != NULL && thread->number == capture->thread);
+}
+
+mend_result mend_sim_end_capture(mend_sim *sim, mend_stream handle, mend_sim_graph **graph)
+{
+    if (sim == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_result result = MEND_ERROR_INVALID_ARGUMENT;
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_stream *stream = find(sim, handle);
+    if (may_end(sim, stream)) {
+        mend_sim_graph *recorded = end(sim, stream->capture);
+        result = recorded != NULL ? MEND_OK : MEND_ERROR_DRIVER;
+        if (graph != NULL) {
+            *graph = recorded;
+        } else if (recorded != NULL) {
+            mend_sim_graph_drop(sim, recorded);
+        }
+    }
+    mend_mutex_unlock(&sim->mutex);
+    return result;
+}
+
+/* ---- joined and asked --------------------------------------------------------------------- */
+
+mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, mend_stream other)
+{
+    if (sim == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_sim_stream *waiting = NULL;
+    mend_sim_stream *awaited = NULL;
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_stream_wait;
+    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_stream_wait);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find_for_user(sim, stream, &waiting);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find_for_user(sim, other, &awaited);
+    }
+    if (status == MEND_DRIVER_OK) {
+        mend_sim_event event = {0};
+        status = mend_sim_event_mark(sim, &event, awaited);
+        if (status == MEND_DRIVER_OK) {
+            status = mend_sim_stream_wait_mark(sim, waiting, &event);
+        }
+    }
+    mend_result result = mend_sim_result_for_user(sim, status);
+    mend_mutex_unlock(&sim->mutex);
+    return result;
+}
+
+mend_status mend_sim_stream_capture(mend_sim *sim, mend_stream handle, uint64_t *id)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status == MEND_DRIVER_OK) {
+        bool is_active = mend_sim_capture_state(stream->capture) == MEND_CAPTURE_ACTIVE;
+        *id = is_active ? stream->capture->id : 0;
+    }
+    return status;
+}
+
+mend_status mend_sim_capture_keep(mend_sim *sim, mend_stream handle, mend_capture_ended ended,
+                                  void *context)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_stream_find(sim, handle, &stream);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (mend_sim_capture_state(stream->capture) != MEND_CAPTURE_ACTIVE) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "capture_keep: the stream is not being captured");
+    }
+    return mend_sim_keepers_add(sim, stream->capture->graph, ended, context);
+}

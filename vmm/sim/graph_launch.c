@@ -1,0 +1,74 @@
+/* Graphs, launched: what they recorded is queued again, as often as the program asks for it. */
+#include "base/align.h"
+#include "sim/captures.h"
+
+#define NODE_OF(at) MEND_CONTAINER_OF(at, mend_sim_node, link)
+
+/* The caller reserved the items. */
+static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, mend_sim_graph *graph,
+                        uint64_t finish_ns)
+{
+    const uint64_t start_ns = mend_max_u64(sim->now_ns, mend_sim_stream_tail(sim, stream));
+    for (mend_list *at = graph->nodes.next; at != &graph->nodes; at = at->next) {
+        mend_sim_node *node = NODE_OF(at);
+        uint64_t ready_ns = start_ns;
+        for (int i = 0; i < 2; i++) {
+            if (node->after[i] != NULL) {
+                ready_ns = mend_max_u64(ready_ns, node->after[i]->complete_ns);
+            }
+        }
+        node->complete_ns = ready_ns;
+        if (node->is_work) {
+            node->complete_ns = mend_max_u64(ready_ns + node->duration_ns, finish_ns);
+            mend_sim_item_add(sim, stream, &node->item, ready_ns, node->complete_ns);
+        }
+        mend_sim_stream_extend(sim, stream, node->complete_ns);
+        graph->idle_ns = mend_max_u64(graph->idle_ns, node->complete_ns);
+    }
+}
+
+static mend_status launch(mend_sim *sim, mend_stream handle, mend_sim_graph *graph,
+                          uint64_t finish_ns)
+{
+    mend_sim_stream *stream = NULL;
+    mend_status status = mend_sim_out_of_order(sim, MEND_CALL_launch);
+    if (status == MEND_DRIVER_OK) {
+        status = mend_sim_stream_find_for_user(sim, handle, &stream);
+    }
+    if (status == MEND_DRIVER_OK && stream->capture != NULL) {
+        status = MEND_DRIVER_NOT_SUPPORTED;
+    }
+    if (status == MEND_DRIVER_OK && !mend_slab_reserve(&sim->item_slab, graph->work_count)) {
+        status = MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    queue_nodes(sim, stream, graph, finish_ns);
+    mend_sim_run_until(sim, sim->now_ns);
+    return sim->broken;
+}
+
+mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph, mend_stream stream,
+                                  uint64_t finish_ns)
+{
+    if (sim == NULL || graph == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    sim->call = MEND_CALL_launch;
+    mend_status status = launch(sim, stream, graph, finish_ns);
+    mend_result result = mend_sim_result_for_user(sim, status);
+    mend_mutex_unlock(&sim->mutex);
+    return result;
+}
+
+void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph)
+{
+    if (sim == NULL || graph == NULL) {
+        return;
+    }
+    mend_mutex_lock(&sim->mutex);
+    mend_sim_graph_drop(sim, graph);
+    mend_mutex_unlock(&sim->mutex);
+}

@@ -1,0 +1,77 @@
+/* Items: pieces of queued work, in the order of their completion. */
+#include <stdlib.h>
+
+#include "base/align.h"
+#include "sim/state.h"
+
+#define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
+
+static int compare_completions(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_sim_item *left = ITEM_OF(a);
+    const mend_sim_item *right = ITEM_OF(b);
+    if (left->complete_ns != right->complete_ns) {
+        return left->complete_ns < right->complete_ns ? -1 : 1;
+    }
+    return (left->sequence > right->sequence) - (left->sequence < right->sequence);
+}
+
+void mend_sim_items_init(mend_sim *sim)
+{
+    mend_tree_init(&sim->items, compare_completions);
+}
+
+void mend_sim_item_drop(mend_sim *sim, mend_sim_item *item)
+{
+    mend_tree_remove(&sim->items, &item->by_completion);
+    free(item->staged);
+    mend_slab_give(&sim->item_slab, item);
+    sim->ledger.pending_work--;
+}
+
+void mend_sim_items_clear(mend_sim *sim)
+{
+    for (mend_tree_node *node = mend_tree_first(&sim->items); node != NULL;
+         node = mend_tree_first(&sim->items)) {
+        mend_sim_item_drop(sim, ITEM_OF(node));
+    }
+}
+
+void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_sim_item *item,
+                       uint64_t start_ns, uint64_t complete_ns)
+{
+    mend_sim_item *queued = mend_slab_take(&sim->item_slab);
+    *queued = *item;
+    queued->stream_id = stream->id;
+    queued->sequence = ++sim->sequence;
+    queued->start_ns = start_ns;
+    queued->complete_ns = complete_ns;
+    mend_tree_insert(&sim->items, &queued->by_completion);
+    sim->ledger.pending_work++;
+}
+
+static bool overlaps(uint64_t address, uint64_t size, uint64_t other, uint64_t other_size)
+{
+    return size > 0 && other_size > 0 && address < other + other_size && other < address + size;
+}
+
+/* The first granule that ends behind `address` begins before the end of the range. */
+static bool granules_touch(const mend_sim_item *item, uint64_t address, uint64_t size)
+{
+    uint64_t first_end = item->address + item->granule_bytes;
+    uint64_t skipped = 0;
+    if (item->stride_bytes > 0 && first_end <= address) {
+        skipped = (address - first_end) / item->stride_bytes + 1;
+    }
+    return skipped < item->granule_count && overlaps(item->address + skipped * item->stride_bytes,
+                                                     item->granule_bytes, address, size);
+}
+
+bool mend_sim_item_touches(const mend_sim_item *item, uint64_t address, uint64_t size)
+{
+    bool in_source =
+        item->source != 0 && overlaps(item->source, item->granule_bytes, address, size);
+    bool in_count = item->kind == MEND_SIM_ITEM_VERIFY_WORDS &&
+                    overlaps(item->mismatches, sizeof(uint64_t), address, size);
+    return in_source || in_count || granules_touch(item, address, size);
+}

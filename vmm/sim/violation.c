@@ -1,0 +1,22 @@
+/* A violation: a rule of the driver that a call or its work has broken, told in words. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/state.h"
+
+mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *format, ...)
+{
+    char explanation[MEND_SIM_EXPLANATION_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(explanation, sizeof(explanation), format, arguments);
+    va_end(arguments);
+    if (sim->ledger.violations++ == 0) {
+        memcpy(sim->first_violation, explanation, sizeof(explanation));
+    }
+    if (sim->config.on_violation != NULL) {
+        sim->config.on_violation(sim->config.violation_context, explanation);
+    }
+    return status;
+}
