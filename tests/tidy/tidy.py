@@ -39,9 +39,10 @@ EXEMPT = {
                     "vmm/pool/callbacks"],
     "check_faces": ["vmm/heap/heap", "vmm/layout/cache", "vmm/layout/layout",
                     "vmm/physical/fence", "vmm/pool/pool", "vmm/users/users"],
-    "check_upper_rooms": ["vmm/layout/cache", "vmm/layout/layout", "vmm/layout/state",
-                          "vmm/move/access", "vmm/move/trim", "vmm/physical/capture",
-                          "vmm/physical/chunk", "vmm/physical/stream", "vmm/policy/victims"],
+    "check_upper_rooms": ["vmm/ladder/ladder", "vmm/layout/cache", "vmm/layout/layout",
+                          "vmm/layout/state", "vmm/move/access", "vmm/move/trim",
+                          "vmm/physical/capture", "vmm/physical/chunk", "vmm/physical/stream",
+                          "vmm/policy/victims"],
 }
 
 BANNED_CALLS = re.compile(
