@@ -30,6 +30,7 @@ OF_ITS_OWN = {
     "libmend": {
         "to find libcuda.so.1 and its functions": "dlopen dlclose dlsym dlerror",
         "the driver's clock": "clock_gettime",
+        "the order in which chunks are picked": "qsort bsearch",
         "lines of the log, to standard error and only where a config or MEND_CONF asks for them":
             "write",
         "the driver's pause, before what is not ready is asked again": "nanosleep",

@@ -20,11 +20,25 @@ static const mend_plan_rules ways[] = {
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
-/* The planner is asked, and nothing is carried out. Behind waits of the device only the runs that
- * fit best are looked at, as by a request. */
-static bool finds_place(mend_heap *heap, const mend_request *request)
+typedef struct question {
+    mend_heap *heap;
+    bool lacks_host_memory; /* to answer it */
+} question;
+
+static bool finds_plan(question *q, const mend_request *request, mend_plan_rules rules)
 {
     mend_plan plan;
+    bool is_found = mend_plan_find(q->heap, request, rules, &plan);
+    q->lacks_host_memory = q->lacks_host_memory || plan.lacks_host_memory;
+    mend_plan_clear(&plan);
+    return is_found;
+}
+
+/* The planner is asked, and nothing is carried out. Behind waits of the device only the runs that
+ * fit best are looked at, as by a request. */
+static bool finds_place(question *q, const mend_request *request)
+{
+    mend_heap *heap = q->heap;
     bool looks_anywhere = !request->behind_wait || heap->streams.looks_ahead;
     for (int zone = request->zone; zone < MEND_ZONE_COUNT; zone++) {
         mend_fit fit = looks_anywhere ? mend_fit_find_anywhere(heap, request, zone)
@@ -35,32 +49,34 @@ static bool finds_place(mend_heap *heap, const mend_request *request)
     }
     for (int i = 0; i < WAYS; i++) {
         bool is_open = request->zone == MEND_ZONE_LARGE || !ways[i].may_extend;
-        if (is_open && mend_plan_find(heap, request, ways[i], &plan)) {
+        bool is_found = is_open && finds_plan(q, request, ways[i]);
+        if (is_found) {
             return true;
         }
     }
     return false;
 }
 
-static bool would_succeed(mend_heap *heap, const mend_request *asking, uint64_t size_bytes)
+static bool would_succeed(question *q, const mend_request *asking, uint64_t size_bytes)
 {
     mend_request request = *asking;
     request.size_bytes = size_bytes;
     request.requested_bytes = size_bytes;
     request.may_break = true;
     request.zone =
-        size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
-    request.behind_wait = heap->streams.looks_ahead;
-    if (finds_place(heap, &request)) {
+        size_bytes <= q->heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    request.behind_wait = q->heap->streams.looks_ahead;
+    if (finds_place(q, &request)) {
         return true;
     }
     request.behind_wait = asking->behind_wait;
-    return request.behind_wait && finds_place(heap, &request);
+    return request.behind_wait && finds_place(q, &request);
 }
 
 /* By halving: a request of the answer finds a place, and one of a granule more does not. */
-static uint64_t largest(mend_heap *heap, const mend_request *asking)
+static uint64_t largest(question *q, const mend_request *asking)
 {
+    const mend_heap *heap = q->heap;
     uint64_t free_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes;
     uint64_t most_bytes =
         mend_min_u64(free_bytes + mend_budget_room_bytes(heap), MEND_LARGEST_REQUEST_BYTES);
@@ -68,7 +84,7 @@ static uint64_t largest(mend_heap *heap, const mend_request *asking)
     uint64_t refused = most_bytes / MEND_GRANULE_BYTES + 1;
     while (refused - found > 1) {
         uint64_t middle = found + (refused - found) / 2;
-        if (would_succeed(heap, asking, middle * MEND_GRANULE_BYTES)) {
+        if (would_succeed(q, asking, middle * MEND_GRANULE_BYTES)) {
             found = middle;
         } else {
             refused = middle;
@@ -79,24 +95,32 @@ static uint64_t largest(mend_heap *heap, const mend_request *asking)
 
 /* What asking would leave behind is put back: the policy of later requests does not depend on who
  * has asked. */
-static void fill(mend_heap *heap, const mend_request *asking, bool is_captured, mend_room *room)
+static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
+                        mend_room *room)
 {
+    question q = {heap, false};
+    mend_room found = *room;
     mend_shortage shortage = heap->shortage;
     mend_attainable attainable = heap->attainable;
     mend_attainable_learn(heap);
-    room->device_free_bytes = heap->shortage.device_free_bytes;
+    found.device_free_bytes = heap->shortage.device_free_bytes;
     bool served_any = heap->streams.serves_any;
     heap->streams.serves_any = served_any || asking->stream == MEND_STREAM_UNKNOWN;
-    room->group_bytes = mend_ladder_group_bytes(heap);
-    room->now_bytes = largest(heap, asking);
+    found.group_bytes = mend_ladder_group_bytes(heap);
+    found.now_bytes = largest(&q, asking);
     heap->streams.looks_ahead = !is_captured;
     mend_request waiting = *asking;
     waiting.behind_wait = true;
-    room->after_waiting_bytes = mend_max_u64(largest(heap, &waiting), room->now_bytes);
+    found.after_waiting_bytes = mend_max_u64(largest(&q, &waiting), found.now_bytes);
     heap->streams.looks_ahead = false;
     heap->streams.serves_any = served_any;
     heap->shortage = shortage;
     heap->attainable = attainable;
+    if (q.lacks_host_memory) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a plan");
+    }
+    *room = found;
+    return MEND_OK;
 }
 
 static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
@@ -110,7 +134,7 @@ static mend_result look(mend_heap *heap, mend_request *asking, mend_room *room)
         result = mend_streams_find_capture(&heap->streams, asking->stream, &is_captured);
     }
     if (result == MEND_OK) {
-        fill(heap, asking, is_captured, room);
+        result = fill(heap, asking, is_captured, room);
     }
     return result;
 }

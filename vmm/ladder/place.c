@@ -83,12 +83,29 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 /* ---- by a plan ----------------------------------------------------------------------------------
  */
 
+/* Carries a plan out that was found, and ends it. */
+static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
+                              mend_plan *plan, mend_span **span)
+{
+    mend_outcome outcome = MEND_NOTHING;
+    if (plan->refused_bytes != 0) {
+        mend_budget_note_lack(heap, plan->refused_bytes);
+    }
+    if (is_found) {
+        outcome = mend_grow(heap, request, plan, span);
+    } else if (plan->lacks_host_memory) {
+        outcome = no_host_memory();
+    }
+    mend_plan_clear(plan);
+    return outcome;
+}
+
 static mend_outcome try_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                              mend_span **span)
 {
     mend_plan plan;
-    return mend_plan_find(heap, request, rules, &plan) ? mend_grow(heap, request, &plan, span)
-                                                       : MEND_NOTHING;
+    bool is_found = mend_plan_find(heap, request, rules, &plan);
+    return carry_out(heap, request, is_found, &plan, span);
 }
 
 /* Creation is unavoidable: behind a run, or elsewhere when that creates less. */
@@ -97,20 +114,18 @@ static mend_outcome create_least(mend_heap *heap, const mend_request *request, m
     mend_plan extended;
     mend_plan elsewhere;
     bool can_extend = mend_plan_find(heap, request, extend_and_create, &extended);
-    uint64_t extended_bytes = extended.create_bytes;
     bool can_elsewhere = mend_plan_find(heap, request, create_elsewhere, &elsewhere);
-    if (!can_extend && !can_elsewhere) {
-        return MEND_NOTHING;
-    }
-    if (can_elsewhere && (!can_extend || elsewhere.create_bytes < extended_bytes)) {
-        return mend_grow(heap, request, &elsewhere, span);
-    }
-    return try_plan(heap, request, extend_and_create, span); /* the second plan reused the links */
+    bool extends =
+        can_extend && (!can_elsewhere || elsewhere.create_bytes >= extended.create_bytes);
+    mend_plan *least = extends ? &extended : &elsewhere;
+    mend_plan_clear(extends ? &elsewhere : &extended);
+    return carry_out(heap, request, can_extend || can_elsewhere, least, span);
 }
 
 /* What to create instead of moving chunks, where that is worth it. */
 static bool plan_to_avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *plan)
 {
+    *plan = (mend_plan){0};
     return mend_headroom_allows(heap, 0) &&
            mend_plan_find(heap, request, create_without_moves, plan) &&
            mend_headroom_allows(heap, plan->create_bytes);
@@ -121,7 +136,7 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
                                           mend_plan *plan, mend_span **span)
 {
     mend_shortage before = heap->shortage;
-    mend_outcome outcome = mend_grow(heap, request, plan, span);
+    mend_outcome outcome = carry_out(heap, request, true, plan, span);
     if (outcome == MEND_PLACED) {
         mend_headroom_note_creation(heap);
         heap->counters.moves_avoided++;
@@ -139,14 +154,15 @@ static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *reques
     mend_plan moves;
     mend_plan instead;
     mend_headroom_note_request(heap, request->size_bytes);
-    if (!mend_plan_find(heap, request, use_what_is_free, &moves)) {
-        return MEND_NOTHING;
+    bool is_found = mend_plan_find(heap, request, use_what_is_free, &moves);
+    bool has_moves = is_found && moves.moved_count > 0;
+    if (!has_moves || !plan_to_avoid_moves(heap, request, &instead)) {
+        if (has_moves) {
+            mend_plan_clear(&instead);
+        }
+        return carry_out(heap, request, is_found, &moves, span);
     }
-    mend_shortage before = heap->shortage;
-    if (moves.moved_count == 0 || !plan_to_avoid_moves(heap, request, &instead)) {
-        heap->shortage = before;
-        return mend_grow(heap, request, &moves, span); /* whose links the other leaves alone */
-    }
+    mend_plan_clear(&moves); /* others may use its chunks while the driver creates */
     mend_outcome outcome = create_to_avoid_moves(heap, request, &instead, span);
     return outcome == MEND_NOTHING ? try_plan(heap, request, use_what_is_free, span) : outcome;
 }
@@ -171,18 +187,16 @@ static mend_outcome use_small_chunk(mend_heap *heap, const mend_request *request
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL);
     uint64_t largest =
         mend_max_u64(usual, mend_align_up(request->size_bytes, heap->device.granularity_bytes));
-    return mend_plan_find_small(heap, request, largest, &plan)
-               ? mend_grow(heap, request, &plan, span)
-               : MEND_NOTHING;
+    bool is_found = mend_plan_find_small(heap, request, largest, &plan);
+    return carry_out(heap, request, is_found, &plan, span);
 }
 
 static mend_outcome create_small(mend_heap *heap, const mend_request *request,
                                  mend_plan_rules rules, mend_span **span)
 {
     mend_plan plan;
-    return mend_plan_create_only(heap, request, rules, &plan)
-               ? mend_grow(heap, request, &plan, span)
-               : MEND_NOTHING;
+    bool is_found = mend_plan_create_only(heap, request, rules, &plan);
+    return carry_out(heap, request, is_found, &plan, span);
 }
 
 /* The ways of a small request: a small chunk that is empty, a new one, any run of the large zone,
@@ -223,14 +237,17 @@ static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request,
 static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_plan plan;
-    bool remade;
-    if (mend_plan_find(heap, request, extend_and_create_exactly, &plan)) {
-        return MEND_NOTHING;
+    bool remade = false;
+    mend_result result = MEND_OK;
+    bool is_found = mend_plan_find(heap, request, extend_and_create_exactly, &plan);
+    if (!is_found && !plan.lacks_host_memory) {
+        result = mend_trim_one(heap, request->stream, &plan, &remade);
     }
-    mend_result result = mend_trim_one(heap, request->stream, plan.lacking_bytes, &remade);
+    bool lacks_host_memory = plan.lacks_host_memory;
+    mend_plan_clear(&plan);
     heap->counters.chunks_remade += remade ? 1 : 0;
-    if (result != MEND_OK) {
-        return MEND_FAILED;
+    if (result != MEND_OK || lacks_host_memory) {
+        return result != MEND_OK ? MEND_FAILED : no_host_memory();
     }
     return remade ? place_by_rules(heap, request, span) : MEND_NOTHING;
 }

@@ -45,7 +45,7 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
     mend_wait_env room = mend_heap_wait_env(heap);
     if (run->first == run->last) { /* almost always */
         mend_waits_settle(room, &run->first->waits);
-        return mend_waits_are_ready(room, &run->first->waits, stream, behind_wait);
+        return mend_waits_are_ready(room.streams, &run->first->waits, stream, behind_wait);
     }
     mend_layout_tidy(heap, run);
     for (mend_span *span = run->first;; span = span->next) {
@@ -53,7 +53,7 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
             return true;
         }
         if (mend_span_end(span) > address &&
-            !mend_waits_are_ready(room, &span->waits, stream, behind_wait)) {
+            !mend_waits_are_ready(room.streams, &span->waits, stream, behind_wait)) {
             return false;
         }
         if (span == run->last) {

@@ -223,8 +223,7 @@ typedef struct mend_heap {
     uint64_t retired_bytes;
     mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
     bool unmap_lacked_nodes;   /* it left mappings for want of host memory */
-    uint64_t plan_number;
-    bool spends_last_room; /* the room kept for compactions may be used, see move/compact.h */
+    bool spends_last_room;     /* the room kept for compactions may be used, see move/compact.h */
     mend_allowed allowed;
     mend_attainable attainable;
     mend_usage_peaks usage_peaks;

@@ -15,7 +15,7 @@
 #include "move/steps.h"
 #include "move/trim.h"
 
-typedef struct swap {
+typedef struct compaction {
     mend_compact_pass *pass;
     mend_heap *heap;
     mend_chunk *chunk;
@@ -28,14 +28,14 @@ typedef struct swap {
     size_t reservations_before;
     uint64_t scratch; /* where the new chunks are filled, one behind the other */
     uint64_t mapped_bytes;
-} swap;
+} compaction;
 
 static mend_result no_host_memory(void)
 {
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a compaction");
 }
 
-static mend_result failed(swap *s, mend_driver_call call, mend_status status)
+static mend_result failed(compaction *s, mend_driver_call call, mend_status status)
 {
     return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(s->heap, call, status);
 }
@@ -51,14 +51,26 @@ static uint64_t room_under_limit(const mend_heap *heap)
 /* ---- before the driver is asked ---------------------------------------------------------------
  */
 
-/* An empty chunk of just this size that is idle and not taken for another cluster. */
-static mend_chunk *find_fitting(mend_heap *heap, uint64_t size_bytes)
+static bool is_taken(const compaction *s, size_t cluster_count, const mend_chunk *chunk)
 {
+    for (size_t i = 0; i < cluster_count; i++) {
+        if (s->clusters[i].chunk == chunk) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An empty chunk of just the size of a cluster that is idle and not taken for one before. */
+static mend_chunk *find_fitting(compaction *s, size_t cluster)
+{
+    mend_heap *heap = s->heap;
+    uint64_t size_bytes = s->clusters[cluster].size_bytes;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
         mend_run *run =
             at->address != 0 ? mend_layout_run_at(&heap->zones[at->zone], at->address) : NULL;
-        if (at->picked != heap->plan_number &&
+        if (!is_taken(s, cluster, at) &&
             (run == NULL || mend_layout_is_ready(heap, run, at->address, size_bytes,
                                                  MEND_STREAM_UNKNOWN, false))) {
             return at;
@@ -68,24 +80,18 @@ static mend_chunk *find_fitting(mend_heap *heap, uint64_t size_bytes)
 }
 
 /* Gives each cluster a chunk that fits, if there is one. Returns the bytes to create. */
-static uint64_t pick_chunks(swap *s)
+static uint64_t pick_chunks(compaction *s)
 {
     uint64_t missing_bytes = 0;
-    s->heap->plan_number++;
     for (size_t i = 0; i < s->size.clusters; i++) {
-        mend_cluster *cluster = &s->clusters[i];
-        cluster->chunk = find_fitting(s->heap, cluster->size_bytes);
-        if (cluster->chunk != NULL) {
-            cluster->chunk->picked = s->heap->plan_number;
-        } else {
-            missing_bytes += cluster->size_bytes;
-        }
+        s->clusters[i].chunk = find_fitting(s, i);
+        missing_bytes += s->clusters[i].chunk == NULL ? s->clusters[i].size_bytes : 0;
     }
     return missing_bytes;
 }
 
 /* Looks at the chunk's clusters as they are now. */
-static mend_result measure(swap *s)
+static mend_result measure(compaction *s)
 {
     mend_heap *heap = s->heap;
     free(s->clusters);
@@ -99,7 +105,7 @@ static mend_result measure(swap *s)
 }
 
 /* The clusters can be created, if need be after empty chunks were given back. */
-static mend_result plan(swap *s)
+static mend_result plan(compaction *s)
 {
     mend_heap *heap = s->heap;
     mend_result result = measure(s);
@@ -127,7 +133,7 @@ static mend_result plan(swap *s)
 
 /* Free memory is claimed in pieces: a free span is cut at the ends of clusters; each piece, and
  * each block that is freed meanwhile, may end as a run. */
-static bool reserve_nodes(swap *s)
+static bool reserve_nodes(compaction *s)
 {
     mend_heap *heap = s->heap;
     size_t clusters = s->size.clusters;
@@ -145,7 +151,7 @@ static bool reserve_nodes(swap *s)
  */
 
 /* The next end of a cluster behind the address; *next is the first cluster that may have it. */
-static uint64_t next_cut(const swap *s, uint64_t address, size_t *next)
+static uint64_t next_cut(const compaction *s, uint64_t address, size_t *next)
 {
     for (; *next < s->size.clusters; (*next)++) {
         const mend_cluster *cluster = &s->clusters[*next];
@@ -159,7 +165,7 @@ static uint64_t next_cut(const swap *s, uint64_t address, size_t *next)
     return s->chunk->address + s->chunk->size_bytes;
 }
 
-static void hold(swap *s)
+static void freeze(compaction *s)
 {
     mend_heap *heap = s->heap;
     uint64_t end = s->chunk->address + s->chunk->size_bytes;
@@ -188,7 +194,7 @@ static void hold(swap *s)
 /* ---- what can fail ----------------------------------------------------------------------------
  */
 
-static mend_result create_chunks(swap *s)
+static mend_result create_chunks(compaction *s)
 {
     for (size_t i = 0; i < s->size.clusters; i++) {
         mend_cluster *cluster = &s->clusters[i];
@@ -210,7 +216,7 @@ static mend_result create_chunks(swap *s)
 }
 
 /* Makes the new chunks usable at a scratch address. */
-static mend_result map_scratch(swap *s)
+static mend_result map_scratch(compaction *s)
 {
     mend_status status =
         mend_space_place(&s->heap->space, s->chunk->zone, s->size.used_bytes, 0, &s->scratch);
@@ -231,7 +237,7 @@ static mend_result map_scratch(swap *s)
     return failed(s, MEND_CALL_set_access, status);
 }
 
-static mend_result copy(swap *s)
+static mend_result copy(compaction *s)
 {
     const mend_driver *driver = s->heap->driver;
     uint64_t scratch = s->scratch;
@@ -250,7 +256,7 @@ static mend_result copy(swap *s)
     return failed(s, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
 }
 
-static mend_result unmap_chunk(swap *s)
+static mend_result unmap_chunk(compaction *s)
 {
     const mend_driver *driver = s->heap->driver;
     mend_status status = driver->unmap(driver, s->chunk->address, s->chunk->size_bytes);
@@ -263,7 +269,7 @@ static mend_result unmap_chunk(swap *s)
 
 /* Gives the scratch addresses back. Mappings that the driver will not undo go with a later flush.
  */
-static void leave_scratch(swap *s)
+static void leave_scratch(compaction *s)
 {
     mend_heap *heap = s->heap;
     uint64_t address = s->scratch;
@@ -285,7 +291,7 @@ static void leave_scratch(swap *s)
 }
 
 /* Takes back every step done. What the driver will not take back stays, accounted. */
-static void undo(swap *s)
+static void undo(compaction *s)
 {
     mend_heap *heap = s->heap;
     for (size_t i = 0; i < s->size.clusters; i++) {
@@ -308,7 +314,7 @@ static void undo(swap *s)
 
 /* The bytes of live blocks in a cluster, whose chunk its spans now begin in; its pieces stay
  * claimed. Holes before it are cut out. */
-static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
+static mend_span *pass_cluster(compaction *s, mend_span *span, mend_cluster *cluster,
                                uint64_t *live_bytes)
 {
     uint64_t end = cluster->address + cluster->size_bytes;
@@ -335,7 +341,7 @@ static mend_span *pass_cluster(swap *s, mend_span *span, mend_cluster *cluster,
 }
 
 /* In the books the new chunks take the place of the old one, which is empty now. */
-static void exchange(swap *s)
+static void exchange(compaction *s)
 {
     mend_heap *heap = s->heap;
     mend_chunks *chunks = &heap->chunks;
@@ -371,7 +377,7 @@ static void exchange(swap *s)
 }
 
 /* The new chunks get their mappings. */
-static mend_result restore(swap *s)
+static mend_result restore(compaction *s)
 {
     mend_heap *heap = s->heap;
     mend_status first_status = MEND_DRIVER_OK;
@@ -392,12 +398,12 @@ static mend_result restore(swap *s)
                                           : mend_remap_failed(heap, first_call, first_status);
 }
 
-static mend_result perform(swap *s)
+static mend_result perform(compaction *s)
 {
     if (!reserve_nodes(s)) {
         return no_host_memory();
     }
-    hold(s);
+    freeze(s);
     mend_result result = create_chunks(s);
     if (result == MEND_OK) {
         result = map_scratch(s);
@@ -420,7 +426,7 @@ static mend_result perform(swap *s)
 mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)
 {
     mend_heap *heap = pass->heap;
-    swap s = {.pass = pass, .heap = heap, .chunk = chunk, .zone = &heap->zones[chunk->zone]};
+    compaction s = {.pass = pass, .heap = heap, .chunk = chunk, .zone = &heap->zones[chunk->zone]};
     s.reservations_before = heap->space.reservation_count;
     mend_result result = plan(&s);
     if (result == MEND_OK) {

@@ -15,10 +15,10 @@ typedef struct transaction {
     mend_layout_promise nodes; /* of the layout, its own until the end */
     bool has_nodes;
     mend_span *base; /* claimed of the run, as one span; NULL: nothing, or not claimed yet */
-    bool has_picked; /* the picked chunks are claimed */
     mend_zone *zone;
     int zone_number;
-    mend_chunk *chunks;  /* picked ones, then created ones, linked by next_picked */
+    mend_chunk *chunks;  /* claimed ones, then created ones, linked by next_claimed */
+    mend_chunk **tail;   /* of that list */
     mend_chunk *created; /* the first created one */
     size_t reservations_before;
     uint64_t address; /* where the first chunk goes */
@@ -37,7 +37,7 @@ static bool reserve_nodes(transaction *t)
 {
     mend_heap *heap = t->heap;
     size_t created = mend_plan_create_count(t->plan);
-    size_t chunks = t->plan->picked_count + created;
+    size_t chunks = t->plan->picks.count + created;
     t->has_nodes = mend_layout_promise_nodes(heap, chunks, &t->nodes);
     return t->has_nodes && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created) &&
@@ -55,7 +55,8 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
         result =
             mend_layout_make_ready(heap, base, start, mend_run_end(base) - start, request->stream);
     }
-    for (mend_chunk *at = t->plan->picked; at != NULL && result == MEND_OK; at = at->next_picked) {
+    for (size_t i = 0; i < t->plan->picks.count && result == MEND_OK; i++) {
+        const mend_chunk *at = t->plan->picks.chunks[i];
         if (at->address != 0) {
             mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
             result =
@@ -63,6 +64,13 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
         }
     }
     return result;
+}
+
+static void enter(transaction *t, mend_chunk *chunk)
+{
+    chunk->next_claimed = NULL;
+    *t->tail = chunk;
+    t->tail = &chunk->next_claimed;
 }
 
 /* Takes what the plan uses out of everybody's reach, before the driver is called. */
@@ -77,14 +85,15 @@ static void claim(transaction *t)
             t->base = mend_layout_claim_part(heap, base, start, t->address - start);
         }
     }
-    for (mend_chunk *at = t->plan->picked; at != NULL; at = at->next_picked) {
+    for (size_t i = 0; i < t->plan->picks.count; i++) {
+        mend_chunk *at = t->plan->picks.chunks[i];
         uint64_t address = at->address;
         if (address != 0) {
             mend_layout_detach(heap, at, &at->claimed_waits);
             at->claimed_address = address;
         }
+        enter(t, at);
     }
-    t->has_picked = true;
 }
 
 /* Gives the base back to its place. */
@@ -100,8 +109,7 @@ static void end_claim_of_base(transaction *t)
 static void end_claim(transaction *t)
 {
     end_claim_of_base(t);
-    mend_chunk *at = t->has_picked ? t->plan->picked : NULL;
-    for (; at != NULL && at != t->created; at = at->next_picked) {
+    for (mend_chunk *at = t->chunks; at != NULL && at != t->created; at = at->next_claimed) {
         uint64_t address = at->claimed_address;
         if (address != 0) {
             at->claimed_address = 0;
@@ -112,10 +120,6 @@ static void end_claim(transaction *t)
 
 static mend_result create_chunks(transaction *t)
 {
-    mend_chunk **tail = &t->chunks;
-    while (*tail != NULL) {
-        tail = &(*tail)->next_picked;
-    }
     uint64_t left_bytes = t->plan->create_bytes;
     while (left_bytes > 0) {
         uint64_t size_bytes = mend_plan_next_chunk(t->plan, left_bytes);
@@ -128,8 +132,7 @@ static mend_result create_chunks(transaction *t)
             }
             return result;
         }
-        *tail = chunk;
-        tail = &chunk->next_picked;
+        enter(t, chunk);
         t->created = t->created != NULL ? t->created : chunk;
         left_bytes -= size_bytes;
     }
@@ -193,7 +196,7 @@ static mend_result choose_address(transaction *t, const mend_request *request)
 static mend_result map_chunks(transaction *t)
 {
     mend_heap *heap = t->heap;
-    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
+    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
         mend_status status = mend_step_map(heap, t->address + t->mapped_bytes, at);
         if (status != MEND_DRIVER_OK) {
             return mend_driver_refused(heap, MEND_CALL_map, status);
@@ -211,7 +214,7 @@ static void retire_mapped(transaction *t)
     uint64_t address = t->address;
     uint64_t end = t->address + t->mapped_bytes;
     mend_space_take(&t->heap->space, t->address, t->mapped_bytes);
-    for (mend_chunk *at = t->chunks; address < end; at = at->next_picked) {
+    for (mend_chunk *at = t->chunks; address < end; at = at->next_claimed) {
         mend_waits idle = {0};
         mend_retire_mapping(t->heap, at, address, &idle);
         address += at->size_bytes;
@@ -221,7 +224,7 @@ static void retire_mapped(transaction *t)
 static void release_created(transaction *t)
 {
     for (mend_chunk *at = t->created; at != NULL;) {
-        mend_chunk *next = at->next_picked;
+        mend_chunk *next = at->next_claimed;
         mend_step_undo_create(t->heap, at);
         at = next;
     }
@@ -260,7 +263,7 @@ static void commit(transaction *t)
     uint64_t address = t->address;
     mend_space_take(&t->heap->space, address, t->total_bytes);
     end_claim_of_base(t);
-    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_picked) {
+    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
         mend_waits waits = {0};
         if (at->claimed_address != 0) {
             mend_waits_add_all(room, &waits, &at->claimed_waits);
@@ -304,15 +307,15 @@ static mend_span *take_block(const transaction *t, const mend_request *request, 
     return mend_layout_take(heap, run, address, request->size_bytes);
 }
 
-mend_outcome mend_grow(mend_heap *heap, const mend_request *request, mend_plan *plan,
+mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
                        mend_span **span)
 {
     transaction t = {.heap = heap,
                      .plan = plan,
                      .zone = &heap->zones[request->zone],
                      .zone_number = request->zone,
-                     .chunks = plan->picked,
                      .total_bytes = plan->picked_bytes + plan->create_bytes};
+    t.tail = &t.chunks;
     t.reservations_before = heap->space.reservation_count;
     mend_outcome outcome = mend_outcome_of(perform(&t, request));
     if (outcome == MEND_PLACED) {

@@ -54,7 +54,7 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
 }
 
 /* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
- * are listed by next_picked. False when malloc fails. */
+ * are listed by next_claimed. False when malloc fails. */
 static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap,
                             mend_chunk **withdrawn)
 {
@@ -69,7 +69,7 @@ static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap
                 return false;
             }
             withdraw(heap, at);
-            at->next_picked = *withdrawn;
+            at->next_claimed = *withdrawn;
             *withdrawn = at;
             reserved_bytes -= at->size_bytes;
         }
@@ -99,7 +99,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     *released_bytes = 0;
     while (withdrawn != NULL) {
-        mend_chunk *next = withdrawn->next_picked;
+        mend_chunk *next = withdrawn->next_claimed;
         uint64_t size_bytes = withdrawn->size_bytes;
         mend_retired *left = mend_retire_holds(heap, withdrawn->handle);
         if (left == NULL) {
@@ -118,17 +118,17 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* Of those that the last plan would not use; NULL where there is none. */
-static mend_chunk *smallest_idle(mend_heap *heap, uint64_t least_bytes, bool may_unmap)
+/* Of those that the plan would not use; NULL where there is none. */
+static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
-    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, least_bytes, 0);
-    while (at != NULL && (at->picked == heap->plan_number || !can_withdraw(heap, at, may_unmap))) {
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, plan->lacking_bytes, 0);
+    while (at != NULL && (mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap))) {
         at = mend_chunk_empty_next(at);
     }
     return at;
 }
 
-mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes, bool *released)
+mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released)
 {
     *released = false;
     bool is_captured = false;
@@ -138,12 +138,12 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes
     }
     mend_chunk *chunk = NULL;
     if (result == MEND_OK && mend_layout_reserve(heap, 1) && mend_retire_reserve(heap, 1)) {
-        chunk = smallest_idle(heap, least_bytes, !is_captured);
+        chunk = smallest_idle(heap, plan, !is_captured);
     }
     if (chunk != NULL) {
         uint64_t released_bytes;
         withdraw(heap, chunk);
-        chunk->next_picked = NULL;
+        chunk->next_claimed = NULL;
         result = release_chunks(heap, chunk, &released_bytes);
         *released = released_bytes > 0;
     }

@@ -2,15 +2,15 @@
 #ifndef MEND_MOVE_TRIM_H
 #define MEND_MOVE_TRIM_H
 
-#include "layout/state.h"
+#include "policy/plan.h"
 
 /* As mend_ladder_trim, inside an open driver scope. */
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* Gives back the smallest empty, idle chunk of at least so many bytes that the last plan
- * would not use. False where there is none, or it could not be given back: it stays, as free
- * memory. Reaches the driver; fails only when the context is lost. */
-mend_result mend_trim_one(mend_heap *heap, uint32_t asking, uint64_t least_bytes, bool *released);
+/* Gives back the smallest empty, idle chunk of at least what the plan lacks that the plan would not
+ * use. False where there is none, or it could not be given back: it stays, as free memory. Reaches
+ * the driver; fails only when the context is lost. */
+mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
 
 /* Addresses are short: unmaps empty chunks that are idle, which stay as memory that can be
  * mapped anywhere, and gives empty reservations back. True when that has freed any addresses.

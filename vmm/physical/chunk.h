@@ -32,10 +32,9 @@ typedef struct mend_chunk {
     uint64_t address;    /* where it is mapped; 0: nowhere */
     uint64_t live_bytes; /* bytes of live blocks in it */
     uint64_t number;     /* order of creation */
-    uint64_t picked;     /* the plan that chose it last */
-    uint64_t run_bytes;  /* of the run it lay in when a plan looked last */
-    struct mend_chunk *next_picked;
-    int zone; /* of its address */
+    int zone;            /* of its address */
+
+    struct mend_chunk *next_claimed; /* in the list of the transaction that works with it */
 
     /* Claimed by a transaction: still mapped here, in no layout, idle after the waits. */
     uint64_t claimed_address; /* 0: not claimed */

@@ -49,17 +49,18 @@ bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
     return waits->first.epoch == 0;
 }
 
-static bool stamp_is_ready(mend_wait_env room, mend_stamp stamp, uint32_t stream, bool behind_wait)
+static bool stamp_is_ready(const mend_streams *streams, mend_stamp stamp, uint32_t stream,
+                           bool behind_wait)
 {
-    return stamp.epoch == 0 || mend_stamp_is_ready(room.streams, stamp, stream) ||
-           (behind_wait && mend_stamp_can_be_awaited(room.streams, stamp));
+    return stamp.epoch == 0 || mend_stamp_is_ready(streams, stamp, stream) ||
+           (behind_wait && mend_stamp_can_be_awaited(streams, stamp));
 }
 
-bool mend_waits_others_are_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream,
-                                 bool behind_wait)
+bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *waits,
+                                 uint32_t stream, bool behind_wait)
 {
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
-        if (!stamp_is_ready(room, at->stamp, stream, behind_wait)) {
+        if (!stamp_is_ready(streams, at->stamp, stream, behind_wait)) {
             return false;
         }
     }

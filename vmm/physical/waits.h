@@ -62,16 +62,16 @@ static inline bool mend_waits_settle(mend_wait_env room, mend_waits *waits)
 }
 
 /* All stamps are ready for `stream`, or (behind_wait) can be made so by a wait on the device. */
-bool mend_waits_others_are_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream,
-                                 bool behind_wait);
-static inline bool mend_waits_are_ready(mend_wait_env room, const mend_waits *waits,
+bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *waits,
+                                 uint32_t stream, bool behind_wait);
+static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_waits *waits,
                                         uint32_t stream, bool behind_wait)
 {
     mend_stamp first = waits->first;
-    bool is_ready = first.epoch == 0 || mend_stamp_is_ready(room.streams, first, stream) ||
-                    (behind_wait && mend_stamp_can_be_awaited(room.streams, first));
-    return is_ready &&
-           (waits->others == NULL || mend_waits_others_are_ready(room, waits, stream, behind_wait));
+    bool is_ready = first.epoch == 0 || mend_stamp_is_ready(streams, first, stream) ||
+                    (behind_wait && mend_stamp_can_be_awaited(streams, first));
+    return is_ready && (waits->others == NULL ||
+                        mend_waits_others_are_ready(streams, waits, stream, behind_wait));
 }
 
 /* What keeps free memory from a stream: bits, several at once. */

@@ -116,14 +116,11 @@ void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
     shortage->refused_bytes = is_least ? create_bytes : shortage->refused_bytes;
 }
 
-void mend_budget_note_shortage(mend_heap *heap, uint64_t create_bytes)
+bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes)
 {
     uint64_t reserved = heap->chunks.reserved_bytes;
     uint64_t limit = heap->config.limit_bytes;
-    if (limit < reserved || create_bytes > limit - reserved || !is_below_limit(heap)) {
-        return;
-    }
-    mend_budget_note_lack(heap, create_bytes);
+    return limit >= reserved && create_bytes <= limit - reserved && is_below_limit(heap);
 }
 
 /* ---- sizes of chunks and pages ----------------------------------------------------------------

@@ -48,9 +48,9 @@ static inline uint64_t mend_budget_limit(const mend_heap *heap)
  */
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes);
 
-/* A plan wants to create so many bytes and has no room for them: noted as refused by the device
- * where the limit would allow them. */
-void mend_budget_note_shortage(mend_heap *heap, uint64_t create_bytes);
+/* There is no room to create so many bytes, though the limit would allow them: the device is known
+ * to have less. */
+bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_bytes);
 
 /* Room under the limit that requests leave alone where compactions are made for them, so that there
  * is memory to copy to; the last search before out of memory may have it. */

@@ -124,7 +124,8 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
     mend_layout_tidy(heap, run);
     for (const mend_span *span = run->first;; span = span->next) {
         uint64_t end = mend_span_end(span);
-        if (!mend_waits_are_ready(room, &span->waits, request->stream, request->behind_wait)) {
+        if (!mend_waits_are_ready(room.streams, &span->waits, request->stream,
+                                  request->behind_wait)) {
             start = end;
         }
         *address = mend_align_up(start, request->alignment_bytes);

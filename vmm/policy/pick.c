@@ -1,5 +1,7 @@
 #include "policy/pick.h"
 
+#include <stdlib.h>
+
 #include "policy/budget.h"
 
 static bool is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)
@@ -12,35 +14,45 @@ static bool is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_reques
                                 request->behind_wait);
 }
 
-/* Not chosen by this plan, and not a part of its base (which is marked as chosen). */
-static bool is_open(const mend_heap *heap, const mend_chunk *chunk)
+/* ---- the list of a plan -------------------------------------------------------------------------
+ */
+
+enum { FIRST_CAPACITY = 16 };
+
+/* In one allocation: the picks in order, and room for the same, sorted. */
+static bool reserve(mend_picks *picks)
 {
-    return chunk->picked != heap->plan_number;
+    if (picks->count < picks->capacity) {
+        return true;
+    }
+    size_t capacity = picks->capacity == 0 ? FIRST_CAPACITY : 2 * picks->capacity;
+    mend_chunk **chunks = realloc(picks->chunks, 2 * capacity * sizeof(mend_chunk *));
+    if (chunks == NULL) {
+        return false;
+    }
+    picks->chunks = chunks;
+    picks->capacity = capacity;
+    picks->sorted_count = 0; /* lies elsewhere now */
+    return true;
 }
 
-/* What the plan has, and where the next chunk is linked to it. */
-typedef struct pick_list {
-    mend_plan *plan;
-    mend_chunk **tail;
-} pick_list;
-
-static void pick(mend_heap *heap, pick_list *list, mend_chunk *chunk)
+static void pick(mend_plan *plan, mend_chunk *chunk)
 {
-    chunk->picked = heap->plan_number;
-    chunk->next_picked = NULL;
-    *list->tail = chunk;
-    list->tail = &chunk->next_picked;
-    list->plan->picked_count++;
-    list->plan->picked_bytes += chunk->size_bytes;
-    list->plan->moved_count += chunk->address != 0 ? 1 : 0;
+    if (!reserve(&plan->picks)) {
+        plan->lacks_host_memory = true;
+        return;
+    }
+    plan->picks.chunks[plan->picks.count++] = chunk;
+    plan->picked_bytes += chunk->size_bytes;
+    plan->moved_count += chunk->address != 0 ? 1 : 0;
 }
 
-static bool try_pick(mend_heap *heap, const mend_request *request, pick_list *list,
+static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *plan,
                      mend_chunk *chunk)
 {
-    bool picks = is_open(heap, chunk) && is_ready(heap, chunk, request);
+    bool picks = !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
     if (picks) {
-        pick(heap, list, chunk);
+        pick(plan, chunk);
     }
     return picks;
 }
@@ -48,99 +60,88 @@ static bool try_pick(mend_heap *heap, const mend_request *request, pick_list *li
 /* ---- in which order chunks of one size are taken ------------------------------------------------
  */
 
+/* A chunk of the size, and the run it lies in. */
+typedef struct candidate {
+    mend_chunk *chunk;
+    uint64_t run_bytes; /* 0: mapped nowhere */
+} candidate;
+
+static int ascending(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 /* Of the smallest run first, whose addresses serve no large request; and from its end, so that the
  * rest stays in one piece and can grow. */
-static bool goes_before(const mend_chunk *a, const mend_chunk *b)
+static int compare_candidates(const void *first, const void *second)
 {
-    return a->run_bytes != b->run_bytes ? a->run_bytes < b->run_bytes : a->address > b->address;
-}
-
-static mend_chunk *merged(mend_chunk *a, mend_chunk *b)
-{
-    mend_chunk *first = NULL;
-    mend_chunk **tail = &first;
-    while (a != NULL && b != NULL) {
-        mend_chunk **from = goes_before(a, b) ? &a : &b;
-        *tail = *from;
-        tail = &(*tail)->next_picked;
-        *from = *tail;
+    const candidate *a = first;
+    const candidate *b = second;
+    if (a->run_bytes != b->run_bytes) {
+        return ascending(a->run_bytes, b->run_bytes);
     }
-    *tail = a != NULL ? a : b;
-    return first;
+    return a->chunk->address != b->chunk->address ? ascending(b->chunk->address, a->chunk->address)
+                                                  : ascending(b->chunk->number, a->chunk->number);
 }
 
-/* The first `count` of a list, sorted; *rest is what comes behind. */
-static mend_chunk *sorted(mend_chunk *list, size_t count, mend_chunk **rest)
+static size_t count_size(const mend_heap *heap, uint64_t size_bytes)
 {
-    if (count <= 1) {
-        *rest = list != NULL ? list->next_picked : NULL;
-        if (list != NULL) {
-            list->next_picked = NULL;
-        }
-        return list;
-    }
-    mend_chunk *half;
-    mend_chunk *a = sorted(list, count / 2, &half);
-    mend_chunk *b = sorted(half, count - count / 2, rest);
-    return merged(a, b);
-}
-
-/* The chunks of one size that are open to the plan, in the order above. */
-static mend_chunk *chunks_by_run(mend_heap *heap, uint64_t size_bytes)
-{
-    mend_chunk *list = NULL;
-    mend_chunk **tail = &list;
     size_t count = 0;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
-        if (is_open(heap, at)) {
-            mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
-            at->run_bytes = run != NULL ? run->size_bytes : 0; /* mapped nowhere: no run */
-            *tail = at;
-            tail = &at->next_picked;
-            count++;
-        }
+        count++;
     }
-    *tail = NULL;
-    return sorted(list, count, &at);
+    return count;
 }
 
-static void pick_by_run(mend_heap *heap, const mend_request *request, pick_list *list,
-                        uint64_t size_bytes, uint64_t *need_bytes)
+static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                            uint64_t size_bytes, uint64_t need_bytes)
 {
-    mend_chunk *at = chunks_by_run(heap, size_bytes);
-    while (at != NULL && size_bytes <= *need_bytes) {
-        mend_chunk *next = at->next_picked;
-        *need_bytes -= try_pick(heap, request, list, at) ? size_bytes : 0;
-        at = next;
+    size_t count = count_size(heap, size_bytes);
+    candidate *candidates = calloc(count, sizeof(*candidates));
+    if (candidates == NULL) {
+        plan->lacks_host_memory = true;
+        return need_bytes;
     }
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
+    for (size_t i = 0; i < count; i++, at = mend_chunk_empty_next(at)) {
+        const mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
+        candidates[i] = (candidate){at, run != NULL ? run->size_bytes : 0};
+    }
+    qsort(candidates, count, sizeof(*candidates), compare_candidates);
+    for (size_t i = 0; i < count && size_bytes <= need_bytes; i++) {
+        need_bytes -= try_pick(heap, request, plan, candidates[i].chunk) ? size_bytes : 0;
+    }
+    free(candidates);
+    return need_bytes;
 }
 
-static void pick_oldest(mend_heap *heap, const mend_request *request, pick_list *list,
-                        uint64_t size_bytes, uint64_t *need_bytes)
+static uint64_t pick_oldest(mend_heap *heap, const mend_request *request, mend_plan *plan,
+                            uint64_t size_bytes, uint64_t need_bytes)
 {
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
-    for (; at != NULL && at->size_bytes == size_bytes && size_bytes <= *need_bytes;
+    for (; at != NULL && at->size_bytes == size_bytes && size_bytes <= need_bytes;
          at = mend_chunk_empty_next(at)) {
-        *need_bytes -= try_pick(heap, request, list, at) ? size_bytes : 0;
+        need_bytes -= try_pick(heap, request, plan, at) ? size_bytes : 0;
     }
+    return need_bytes;
 }
 
 /* ---- for a need ---------------------------------------------------------------------------------
  */
 
 /* The smallest chunk that covers what is left of the need, and does not waste too much. */
-static bool pick_cover(mend_heap *heap, const mend_request *request, pick_list *list,
+static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *plan,
                        uint64_t need_bytes)
 {
     uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
     mend_chunk *cover = mend_chunk_empty_at_least(&heap->chunks, need_bytes, 0);
-    while (cover != NULL && !(is_open(heap, cover) && is_ready(heap, cover, request))) {
+    while (cover != NULL && (mend_plan_uses(plan, cover) || !is_ready(heap, cover, request))) {
         cover = mend_chunk_empty_next(cover);
     }
     bool covers = cover != NULL && cover->size_bytes - need_bytes <= allowed_bytes;
     if (covers) {
-        pick(heap, list, cover);
+        pick(plan, cover);
     }
     return covers;
 }
@@ -148,7 +149,6 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, pick_list *
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes)
 {
-    pick_list list = {plan, &plan->picked};
     bool keeps_runs = mend_budget_is_roomy(heap);
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
     while (need_bytes > 0 && largest != NULL) {
@@ -157,23 +157,19 @@ uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_pla
             largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
             continue;
         }
-        if (keeps_runs) {
-            pick_by_run(heap, request, &list, size_bytes, &need_bytes);
-        } else {
-            pick_oldest(heap, request, &list, size_bytes, &need_bytes);
-        }
+        need_bytes = keeps_runs ? pick_by_run(heap, request, plan, size_bytes, need_bytes)
+                                : pick_oldest(heap, request, plan, size_bytes, need_bytes);
         largest = mend_chunk_empty_at_most(&heap->chunks, size_bytes - 1, UINT64_MAX);
     }
-    return need_bytes == 0 || pick_cover(heap, request, &list, need_bytes) ? 0 : need_bytes;
+    return need_bytes == 0 || pick_cover(heap, request, plan, need_bytes) ? 0 : need_bytes;
 }
 
 bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
                    uint64_t largest_bytes)
 {
-    pick_list list = {plan, &plan->picked};
     mend_chunk *chunk = mend_chunk_empty_at_least(&heap->chunks, request->size_bytes, 0);
     while (chunk != NULL && chunk->size_bytes <= largest_bytes) {
-        if (try_pick(heap, request, &list, chunk)) {
+        if (try_pick(heap, request, plan, chunk)) {
             return true;
         }
         chunk = mend_chunk_empty_next(chunk);

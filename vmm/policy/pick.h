@@ -1,15 +1,13 @@
-/*
- * Picking: which empty chunks a plan takes from where they are mapped. Changes nothing but
- * the plan, and the marks by which a plan knows its chunks.
- */
+/* Picking: which empty chunks a plan takes from where they are mapped. Changes nothing but the
+ * plan. Needs memory of the host; the plan says when there was none. */
 #ifndef MEND_POLICY_PICK_H
 #define MEND_POLICY_PICK_H
 
 #include "policy/plan.h"
 
-/* Adds chunks for `need_bytes` that the request's stream may use and that the plan has not: the
- * largest not above the need first, then the smallest that covers the rest. Returns what is still
- * missing. */
+/* Adds chunks for `need_bytes` that the request's stream may use and that lie outside the plan's
+ * base: the largest not above the need first, then the smallest that covers the rest. Once for each
+ * plan. Returns what is still missing. */
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes);
 

@@ -1,6 +1,8 @@
 #include "policy/plan.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "policy/budget.h"
 #include "policy/pick.h"
@@ -11,11 +13,17 @@ enum { BASE_TRIES = 16, CLOSING_TRIES = 64 };
 /* Of a page that a block closes, this part may stay free between it and its neighbour. */
 enum { GAPS_OF_PAGE = 4 };
 
+static void note_refused(mend_plan *plan, uint64_t create_bytes)
+{
+    bool is_least = plan->refused_bytes == 0 || create_bytes < plan->refused_bytes;
+    plan->refused_bytes = create_bytes != 0 && is_least ? create_bytes : plan->refused_bytes;
+}
+
 /*
  * Decides what to create for the missing bytes; false when the limit has no room for them.
  *
- * While memory is ample, smaller requests share usual chunks: few calls. Otherwise exactly what a
- * request lacks is created. Where memory is scarce, in chunks of half that size (unless a size was
+ * While pressure is low, smaller requests share usual chunks: few calls. Otherwise exactly what a
+ * request lacks is created. While pressure is high, in chunks of half that size (unless a size was
  * configured), and the last page is a chunk apart: the next block begins in that small chunk, and
  * no block keeps its neighbour's large one from being empty.
  */
@@ -30,8 +38,8 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     uint64_t exact = mend_align_up(missing_bytes, page);
     uint64_t usual = mend_budget_usual_chunk(heap, request->zone);
     if (!rules.may_create || exact > room) {
-        if (rules.may_create) {
-            mend_budget_note_shortage(heap, exact);
+        if (rules.may_create && mend_budget_lacks_device_memory(heap, exact)) {
+            note_refused(plan, exact);
         }
         plan->lacking_bytes = rules.may_create ? mend_budget_lacking_bytes(heap, exact) : 0;
         return false;
@@ -52,27 +60,28 @@ static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_ru
 {
     uint64_t missing =
         rules.may_move ? mend_pick_chunks(heap, request, plan, need_bytes) : need_bytes;
-    return missing == 0 || plan_creation(heap, request, rules, missing, plan);
+    bool is_filled = missing == 0 || plan_creation(heap, request, rules, missing, plan);
+    return is_filled && !plan->lacks_host_memory;
 }
 
-/* Marks the empty chunks inside a run, so that they are not moved out of their own base. */
-static void mark_chunks_of(mend_heap *heap, const mend_run *run)
+/* `to` becomes the plan that `from` was, and knows what either was refused. */
+static void take_over(mend_plan *to, mend_plan *from)
 {
-    mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
-    while (chunk != NULL && chunk->address < mend_run_end(run)) {
-        chunk->picked = heap->plan_number;
-        chunk = mend_chunk_next(chunk);
-    }
+    note_refused(from, to->refused_bytes);
+    from->lacks_host_memory = from->lacks_host_memory || to->lacks_host_memory;
+    mend_plan_clear(to);
+    *to = *from;
+    *from = (mend_plan){0};
 }
 
 /* A place in a free run from which a block would grow behind it. */
-typedef struct base_place {
+typedef struct base_candidate {
     mend_run *run; /* NULL: none */
     uint64_t start;
     uint64_t need_bytes; /* behind the run */
-} base_place;
+} base_candidate;
 
-static bool can_grow(mend_heap *heap, const mend_request *request, const base_place *place)
+static bool can_grow(mend_heap *heap, const mend_request *request, const base_candidate *place)
 {
     const mend_space *space = &heap->space;
     uint64_t end = mend_run_end(place->run);
@@ -82,11 +91,12 @@ static bool can_grow(mend_heap *heap, const mend_request *request, const base_pl
 }
 
 /* The largest run below the request that is ready and has unmapped addresses enough behind it. */
-static base_place find_base(mend_heap *heap, const mend_request *request, mend_run *run, int *tries)
+static base_candidate find_base(mend_heap *heap, const mend_request *request, mend_run *run,
+                                int *tries)
 {
     for (; run != NULL && *tries > 0; run = mend_layout_growing_smaller(run)) {
         (*tries)--;
-        base_place place = {run, mend_align_up(run->address, request->alignment_bytes), 0};
+        base_candidate place = {run, mend_align_up(run->address, request->alignment_bytes), 0};
         uint64_t end = mend_run_end(run);
         if (place.start < end && end - place.start < request->size_bytes) {
             place.need_bytes = request->size_bytes - (end - place.start);
@@ -95,21 +105,22 @@ static base_place find_base(mend_heap *heap, const mend_request *request, mend_r
             }
         }
     }
-    return (base_place){0};
+    return (base_candidate){0};
 }
 
 /* The run that begins nearest before the place from which the block would end where a page ends:
  * then it shares one page with a neighbour, not two, and no page stays open behind it. What lies
  * before it of the run stays free, for small blocks. */
-static base_place find_closing_base(mend_heap *heap, const mend_request *request)
+static base_candidate find_closing_base(mend_heap *heap, const mend_request *request)
 {
     uint64_t page = mend_budget_page(heap, request);
     uint64_t least_gap = page / GAPS_OF_PAGE;
-    base_place best = {0};
+    base_candidate best = {0};
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
     for (int tries = 0; run != NULL && tries < CLOSING_TRIES; tries++) {
         uint64_t gap = (run->size_bytes - request->size_bytes % page) % page;
-        base_place place = {run, run->address + gap, request->size_bytes - (run->size_bytes - gap)};
+        base_candidate place = {run, run->address + gap,
+                                request->size_bytes - (run->size_bytes - gap)};
         bool is_closer = run->size_bytes > request->size_bytes % page && gap < least_gap &&
                          mend_align_up(place.start, request->alignment_bytes) == place.start;
         if (is_closer && can_grow(heap, request, &place)) {
@@ -124,13 +135,16 @@ static base_place find_closing_base(mend_heap *heap, const mend_request *request
 typedef enum growth { GROWTH_FITS, GROWTH_LACKS_ADDRESSES, GROWTH_LACKS_MEMORY } growth;
 
 static growth plan_growth(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                          const base_place *place, mend_plan *plan)
+                          const base_candidate *place, mend_plan *plan)
 {
     const mend_space *space = &heap->space;
-    *plan = (mend_plan){.base = place->run, .start = place->start};
-    heap->plan_number++;
-    mark_chunks_of(heap, place->run);
-    if (!fill_plan(heap, request, rules, place->need_bytes, plan)) {
+    mend_plan grown = {.base = place->run,
+                       .base_address = place->run->address,
+                       .base_bytes = place->run->size_bytes,
+                       .start = place->start};
+    bool is_filled = fill_plan(heap, request, rules, place->need_bytes, &grown);
+    take_over(plan, &grown);
+    if (!is_filled) {
         return GROWTH_LACKS_MEMORY;
     }
     return plan->picked_bytes + plan->create_bytes <=
@@ -142,46 +156,44 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
 /* Of runs below the request the first from which a block can grow; false when memory is missing, or
  * no run has room for the chunks at hand.
  *
- * The largest comes first, and it mostly needs the least memory. Not always: empty chunks
- * serve as well from elsewhere, while what is free of a partly used one only serves where it is. So
- * where creation is exact, for there is nothing to spare, the others are tried too; the plan that
- * lacks least is left in *plan, with its choice marked. */
+ * The largest comes first, and it mostly needs the least memory. Not always: empty chunks serve as
+ * well from elsewhere, while what is free of a partly used one only serves where it is. So where
+ * creation is exact, for there is nothing to spare, the others are tried too; then *plan is the one
+ * that lacks least. */
 static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
                                  mend_plan_rules rules, mend_plan *plan)
 {
-    base_place least = {0};
-    uint64_t least_bytes = UINT64_MAX;
+    mend_plan least = {.lacking_bytes = UINT64_MAX};
     int tries = BASE_TRIES;
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
-    base_place place = find_base(heap, request, run, &tries);
-    for (; place.run != NULL; place = find_base(heap, request, run, &tries)) {
-        growth found = plan_growth(heap, request, rules, &place, plan);
-        if (found == GROWTH_FITS) {
-            return true;
-        }
+    base_candidate place = find_base(heap, request, run, &tries);
+    growth found = GROWTH_LACKS_ADDRESSES;
+    while (place.run != NULL && found != GROWTH_FITS) {
+        found = plan_growth(heap, request, rules, &place, plan);
         if (found == GROWTH_LACKS_MEMORY && !rules.exact) {
-            return false;
+            break;
         }
-        if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least_bytes) {
-            least = place;
-            least_bytes = plan->lacking_bytes;
+        if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least.lacking_bytes) {
+            take_over(&least, plan);
         }
         run = mend_layout_growing_smaller(place.run);
+        place = find_base(heap, request, run, &tries);
     }
-    if (least.run != NULL) {
-        plan_growth(heap, request, rules, &least, plan);
+    if (found != GROWTH_FITS && least.base != NULL) {
+        take_over(plan, &least);
     }
-    return false;
+    note_refused(plan, least.refused_bytes);
+    mend_plan_clear(&least);
+    return found == GROWTH_FITS;
 }
 
 /* Plans to grow a run. */
 static bool plan_extension(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan)
 {
-    *plan = (mend_plan){0};
     assert(request->zone == MEND_ZONE_LARGE); /* small ones begin in a chunk of their own */
     if (mend_budget_pressure(heap) != MEND_PRESSURE_LOW) {
-        base_place closing = find_closing_base(heap, request);
+        base_candidate closing = find_closing_base(heap, request);
         if (closing.run != NULL &&
             plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS) {
             return true;
@@ -193,18 +205,20 @@ static bool plan_extension(mend_heap *heap, const mend_request *request, mend_pl
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan)
 {
-    uint64_t lacking_behind_run = 0;
-    if (rules.may_extend) {
-        if (plan_extension(heap, request, rules, plan)) {
-            return true;
-        }
-        lacking_behind_run = plan->lacking_bytes;
-    }
     *plan = (mend_plan){0};
-    heap->plan_number++;
-    bool found = fill_plan(heap, request, rules, request->size_bytes, plan);
-    if (!found && lacking_behind_run != 0 && lacking_behind_run < plan->lacking_bytes) {
-        plan_extension(heap, request, rules, plan); /* once more, so that its choice is marked */
+    if (rules.may_extend && plan_extension(heap, request, rules, plan)) {
+        return true;
+    }
+    mend_plan elsewhere = {0};
+    bool found = fill_plan(heap, request, rules, request->size_bytes, &elsewhere);
+    bool extension_lacks_less =
+        plan->lacking_bytes != 0 && plan->lacking_bytes < elsewhere.lacking_bytes;
+    if (found || !extension_lacks_less) {
+        take_over(plan, &elsewhere);
+    } else {
+        note_refused(plan, elsewhere.refused_bytes);
+        plan->lacks_host_memory = plan->lacks_host_memory || elsewhere.lacks_host_memory;
+        mend_plan_clear(&elsewhere);
     }
     return found;
 }
@@ -213,8 +227,7 @@ bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t
                           mend_plan *plan)
 {
     *plan = (mend_plan){0};
-    heap->plan_number++;
-    return mend_pick_one(heap, request, plan, largest_bytes);
+    return mend_pick_one(heap, request, plan, largest_bytes) && !plan->lacks_host_memory;
 }
 
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
@@ -222,6 +235,39 @@ bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_pl
 {
     *plan = (mend_plan){0};
     return plan_creation(heap, request, rules, request->size_bytes, plan);
+}
+
+void mend_plan_clear(mend_plan *plan)
+{
+    free(plan->picks.chunks);
+    *plan = (mend_plan){0};
+}
+
+/* Of pointers to chunks: in the order of the sets of empty chunks. */
+static int compare_chunks(const void *first, const void *second)
+{
+    const mend_chunk *a = *(mend_chunk *const *)first;
+    const mend_chunk *b = *(mend_chunk *const *)second;
+    if (a->size_bytes != b->size_bytes) {
+        return a->size_bytes < b->size_bytes ? -1 : 1;
+    }
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+/* The second half of the list has the same chunks sorted, once they were asked for. */
+bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk)
+{
+    mend_picks *picks = &plan->picks;
+    if (mend_plan_is_in_base(plan, chunk) || picks->count == 0) {
+        return mend_plan_is_in_base(plan, chunk);
+    }
+    mend_chunk **sorted = picks->chunks + picks->capacity;
+    if (picks->sorted_count != picks->count) {
+        memcpy(sorted, picks->chunks, picks->count * sizeof(*sorted));
+        qsort(sorted, picks->count, sizeof(*sorted), compare_chunks);
+        picks->sorted_count = picks->count;
+    }
+    return bsearch(&chunk, sorted, picks->count, sizeof(*sorted), compare_chunks) != NULL;
 }
 
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes)

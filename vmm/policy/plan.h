@@ -1,24 +1,37 @@
 /*
- * Planning: which free run to extend, which empty chunks to map behind it, what to create.
- * Pure: nothing is changed and no driver is called, so plans can be compared and thrown away.
+ * Planning: which free run to extend, which empty chunks to map behind it, what to create. A plan
+ * is a value: it owns the list of its chunks, the heap is not changed and no driver is called, so
+ * that several plans can be held, compared and thrown away. It is true as long as `state` is held.
  */
 #ifndef MEND_POLICY_PLAN_H
 #define MEND_POLICY_PLAN_H
 
 #include "layout/layout.h"
 
+/* Chunks in the order in which they are mapped. */
+typedef struct mend_picks {
+    mend_chunk **chunks;
+    size_t count;
+    size_t capacity;
+    size_t sorted_count; /* that are found by mend_plan_uses */
+} mend_picks;
+
 typedef struct mend_plan {
-    mend_run *base;     /* the run to extend; NULL: a place of its own */
-    uint64_t start;     /* with a base: where in it the block begins */
-    mend_chunk *picked; /* chunks to move, in order, linked by next_picked */
-    size_t picked_count;
-    size_t moved_count; /* of these, mapped somewhere */
+    mend_run *base; /* the run to extend; NULL: a new address */
+    uint64_t base_address;
+    uint64_t base_bytes;
+    uint64_t start; /* with a base: where in it the block begins */
+    mend_picks picks;
+    size_t moved_count; /* picked chunks that are mapped somewhere */
     uint64_t picked_bytes;
     uint64_t create_bytes;      /* to be created behind them */
     uint64_t create_unit_bytes; /* in chunks of this size; the last may be smaller */
     uint64_t create_tail_bytes; /* of these, the last bytes, in a chunk of their own */
     uint64_t lacking_bytes;     /* no plan: what must be given back first, for the limit's sake; 0:
                                    that was not the reason */
+    uint64_t refused_bytes;     /* least creation that the limit would allow, and the device has no
+                                   memory for; 0: none */
+    bool lacks_host_memory;     /* no plan: malloc failed */
 } mend_plan;
 
 /* What a plan may do. */
@@ -29,18 +42,30 @@ typedef struct mend_plan_rules {
     bool exact;      /* create no more than what is missing */
 } mend_plan_rules;
 
-/* Finds a plan for the request in its zone; false when there is none by these rules. Then it is the
- * one that lacks least, and the chunks it would use have its number, heap->plan_number. */
+/* Finds a plan for the request in its zone; false when there is none by these rules, or malloc
+ * fails. Then *plan is the one that lacks least. mend_plan_clear ends it, whatever was found. */
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 
-/* For a small request: one empty chunk that holds it and is not above `largest_bytes`. */
+/* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
                           mend_plan *plan);
 
-/* A new chunk alone, as the limit allows. */
+/* The same: a new chunk alone, as the limit allows. */
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan);
+
+/* Frees the host memory of a plan, which is empty then. Nothing for one that is empty. */
+void mend_plan_clear(mend_plan *plan);
+
+/* The chunk lies in the plan's base. */
+static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk *chunk)
+{
+    return chunk->address != 0 && chunk->address - plan->base_address < plan->base_bytes;
+}
+
+/* The plan would use the chunk: it picked it, or extends the run it lies in. */
+bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
 
 /* The size of the next chunk to create, when `left_bytes` of create_bytes are left; and how many
  * there are in all. */

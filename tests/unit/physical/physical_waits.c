@@ -56,11 +56,11 @@ MEND_TEST(physical_waits, keep_the_later_stamp_of_each_stream)
     r.states[1].passed_epoch = 6; /* the first stamp goes, the other takes its place */
     EXPECT_FALSE(mend_waits_settle(r.room, &waits));
     EXPECT_U64_EQ(0, r.nodes.used_count);
-    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 1, false));
-    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 2, false));
+    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 1, false));
+    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, 2, false));
     r.states[2].passed_epoch = 9;
     EXPECT_TRUE(mend_waits_settle(r.room, &waits));
-    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, MEND_STREAM_UNKNOWN, false));
+    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, MEND_STREAM_UNKNOWN, false));
     close_rig(&r);
 }
 
@@ -69,20 +69,20 @@ MEND_TEST(physical_waits, every_stamp_must_be_ready)
     rig r;
     open_rig(&r);
     mend_waits waits = waits_of(&r, (mend_stamp){5, 1}, (mend_stamp){OPEN_EPOCH, 2});
-    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 1, false));
-    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 2, false));
+    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 1, false));
+    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 2, false));
     /* An epoch with a fence can be waited for, an open one has none yet. */
     mend_fence first_fence = {.epoch = 6};
     r.states[1].fences = &first_fence;
     r.states[1].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 2, true));
-    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 3, true));
+    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, 2, true));
+    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 3, true));
     mend_fence second_fence = {.epoch = OPEN_EPOCH};
     r.states[2].fences = &second_fence;
     r.states[2].fence_count = 1;
-    EXPECT_TRUE(mend_waits_are_ready(r.room, &waits, 3, true));
+    EXPECT_TRUE(mend_waits_are_ready(r.room.streams, &waits, 3, true));
     mend_waits_add(r.room, &waits, (mend_stamp){1, MEND_STREAM_UNKNOWN});
-    EXPECT_FALSE(mend_waits_are_ready(r.room, &waits, 3, true));
+    EXPECT_FALSE(mend_waits_are_ready(r.room.streams, &waits, 3, true));
     mend_waits_clear(r.room, &waits);
     close_rig(&r);
 }
