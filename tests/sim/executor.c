@@ -51,9 +51,7 @@ static bool pool_must_know(const trial *t, int pool, const trial_stream *stream)
     for (int i = 0; pool == 0 && i < TRIAL_GROUPS; i++) {
         const trial_group *group = &t->groups[i];
         bool is_begun = group->group != NULL && group->begun;
-        /* One hidden behind another group watches a new stream of its handle no more. */
-        must_know |= is_begun && group->takes == stream->handle && !stream->is_new &&
-                     trial_group_taking(t, stream->handle) == i;
+        must_know |= is_begun && group->takes == stream->handle && !stream->is_new;
         every |= is_begun && group->takes == MEND_EVERY_STREAM;
     }
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count && !must_know; i++) {

@@ -307,6 +307,25 @@ MEND_TEST(regression, the_failure_of_a_peer_pool_is_not_the_error_of_the_call)
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
+/* Two groups took a stream that was forgotten and used again: the one begun last alone watched it,
+ * and had ended when it was captured. */
+MEND_TEST(regression, all_groups_of_a_stream_watch_it_when_it_is_used_again)
+{
+    static const operation ops[] = {
+        {.kind = OP_GROUP_CREATE, .slot = 2},
+        {.kind = OP_GROUP_CREATE},
+        {.kind = OP_GROUP_BEGIN, .slot = 2},
+        {.kind = OP_GROUP_BEGIN},
+        {.kind = OP_FORGET},
+        {.kind = OP_ALLOC},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_GROUP_END},
+        {.kind = OP_DEFRAG},
+    };
+    trial_config config = trial_config_default;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
 /* A request of a captured stream lacked addresses: the host waited for the context, and spoilt the
  * capture. */
 MEND_TEST(regression, a_captured_stream_that_lacks_addresses_waits_for_no_context)

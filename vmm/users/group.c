@@ -43,6 +43,17 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
     return owner == number;
 }
 
+void mend_group_watch_again(mend_heap *heap, mend_stream stream)
+{
+    const mend_list *end = &heap->groups;
+    for (mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
+        mend_group *group = GROUP_OF(at);
+        if (takes(group, stream) && mend_list_is_empty(&group->watch.link)) {
+            mend_list_append(&heap->streams.watches, &group->watch.link);
+        }
+    }
+}
+
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun)
 {
     mend_list_remove(&group->link);
@@ -52,19 +63,9 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
     group->watch.handle = stream;
     if (is_begun) {
         mend_list_insert_after(&heap->groups, &group->link);
-        mend_list_append(&heap->streams.watches, &group->watch.link);
+        mend_group_watch_again(heap, stream);
     } else {
         mend_list_append(&heap->groups, &group->link);
-    }
-}
-
-void mend_group_watch_again(mend_heap *heap, uint32_t number)
-{
-    for (const mend_list *at = heap->groups.next; at != &heap->groups; at = at->next) {
-        mend_group *group = GROUP_OF(at);
-        if (group->number == number && group->is_begun && mend_list_is_empty(&group->watch.link)) {
-            mend_list_append(&heap->streams.watches, &group->watch.link);
-        }
     }
 }
 

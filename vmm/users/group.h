@@ -38,8 +38,9 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
 /* Takes the group off the list. Its memory has gone, or goes with the heap. */
 void mend_group_drop(mend_heap *heap, mend_group *group);
 
-/* A stream the group takes is in use: it is watched, also where one of its handle was forgotten. */
-void mend_group_watch_again(mend_heap *heap, uint32_t number);
+/* The stream is in use: all begun groups that take it watch it, also those whose watch ended when a
+ * stream of its handle was forgotten. */
+void mend_group_watch_again(mend_heap *heap, mend_stream stream);
 
 /* Gives the group's memory back, idle after what precedes this point of `stream` (MEND_NO_STREAM:
  * after a wait for the context). The caller drops it then. Both locks; reaches the driver.

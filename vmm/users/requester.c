@@ -3,12 +3,12 @@
 #include "users/capture_group.h"
 #include "users/users.h"
 
-/* A group that takes a stream watches it from now on. */
+/* The groups that take a stream watch it from now on. */
 static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t group, uint32_t *index)
 {
     mend_result result = mend_users_find_stream(heap, stream, group, index);
     if (result == MEND_OK && group != 0) {
-        mend_group_watch_again(heap, group);
+        mend_group_watch_again(heap, stream);
     }
     return result;
 }

@@ -93,6 +93,44 @@ MEND_TEST(pool_captures, the_context_is_not_waited_for_while_a_group_is_begun_fo
     a_group_tells(every_stream);
 }
 
+static mend_group *allocate_in_inner_group(mend_world *w)
+{
+    mend_group *inner = kit_begin_group(w, w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, w->streams[0]));
+    kit_alloc(w, 512, w->streams[0]);
+    return inner;
+}
+
+static mend_group *begin_inner_group(mend_world *w)
+{
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, w->streams[0]));
+    return kit_begin_group(w, w->streams[0]);
+}
+
+/* What names the stream again names it for the outer group as well. */
+static void an_outer_group_tells(mend_group *(*name_again)(mend_world *))
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    mend_group *outer = kit_begin_group(&w, w.streams[0]);
+    mend_group *inner = name_again(&w);
+    kit_alloc(&w, 4 * MEND_MIB, w.streams[1]);
+    leave_in_flight(&w, w.streams[1], MEND_NO_STREAM);
+    EXPECT_RESULT(MEND_OK, mend_group_end(inner));
+    kit_begin_capture(&w, w.streams[0]);
+    kit_expect_none(&w, block_bytes, w.streams[1], "");
+    EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
+    end_whole(&w, w.streams[0], NULL);
+    EXPECT_RESULT(MEND_OK, mend_group_end(outer));
+    kit_close(&w);
+}
+
+MEND_TEST(pool_captures, an_outer_group_watches_a_stream_that_was_forgotten_and_is_used_again)
+{
+    an_outer_group_tells(allocate_in_inner_group);
+    an_outer_group_tells(begin_inner_group);
+}
+
 /* The legacy stream tells of blocking streams, which the pool need not know. */
 MEND_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
 {
