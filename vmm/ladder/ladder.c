@@ -13,6 +13,7 @@
 #include "move/scope.h"
 #include "move/trim.h"
 #include "physical/fence.h"
+#include "physical/record.h"
 #include "policy/budget.h"
 #include "users/capture_group.h"
 #include "users/requester.h"

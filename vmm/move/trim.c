@@ -11,6 +11,7 @@
 #include "move/retire.h"
 #include "move/scope.h"
 #include "physical/fence.h"
+#include "physical/record.h"
 #include "policy/headroom.h"
 
 static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unmap)

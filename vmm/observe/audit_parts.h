@@ -12,6 +12,7 @@
 typedef struct mend_audit_walk {
     const mend_heap *heap;
     char *finding;
+    size_t finding_bytes;
     struct {
         uint64_t blocks;
         uint64_t bytes;
@@ -28,6 +29,9 @@ typedef struct mend_audit_walk {
 /* Writes the finding. False. */
 __attribute__((format(printf, 2, 3))) bool mend_audit_broken(const mend_audit_walk *a,
                                                              const char *format, ...);
+
+/* Streams, and that each counts its users: after all waits have been met (audit_streams.c). */
+bool mend_audit_streams(const mend_audit_walk *a);
 
 /* What is at the address waits for nothing that never comes; counts the nodes. */
 bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t address);

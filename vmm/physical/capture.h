@@ -6,7 +6,7 @@
  * No driver tells of all captures. The pool learns of those of
  *  - blocking streams, the per-thread streams included: the legacy stream of their device is out of
  *    use then;
- *  - streams that are watched: those of groups which are begun (users/group.h);
+ *  - streams that are watched: those of groups which are begun;
  *  - the stream for which a call is made, streams on which something is left to wait for, and those
  *    which were captured when they were last asked. Others may have been destroyed: the driver must
  *    not be asked about them, nor of any but the one a call names where streams end without a word.

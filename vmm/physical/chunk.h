@@ -40,8 +40,8 @@ typedef struct mend_chunk {
     uint64_t claimed_address; /* 0: not claimed */
     mend_waits claimed_waits;
 
-    /* Held by a compaction (move/compact.h): never in `empty`, whatever lives in it. Longer than
-     * the compaction only while the driver refuses what is missing at the address. */
+    /* Held by a compaction: never in `empty`, whatever lives in it. Longer than the compaction
+     * only while the driver refuses what is missing at the address. */
     bool is_frozen;
     mend_chunk_missing missing;
 } mend_chunk;

@@ -6,6 +6,7 @@
 #include "base/align.h"
 #include "base/error.h"
 #include "physical/foreign.h"
+#include "physical/record.h"
 #include "physical/slots.h"
 
 static mend_result no_host_memory(void)

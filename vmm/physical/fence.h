@@ -1,6 +1,6 @@
 /*
- * Fences: events recorded behind what was freed, and the waits for them, of streams on the device
- * and of the host. Events are recorded only when somebody needs to know.
+ * Fences: the waits for events recorded behind what was freed (physical/record.h), of streams on
+ * the device and of the host.
  *
  * While a stream is captured (physical/capture.h) nothing is recorded on it or waited for there,
  * and the context is not waited for: what was freed on it stays where it is until the capture has
@@ -15,22 +15,6 @@
 #define MEND_PHYSICAL_FENCE_H
 
 #include "physical/capture.h"
-
-/* Keeps an event to be used again, or destroys it: that of a green context. */
-void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context);
-
-/* Records the event of the open epoch, if anything is stamped with it. Does nothing for a stream
- * out of reach, or of a group: its memory waits for the context, or for the group's release.
- * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
-mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream);
-
-/* The same for a stream that nobody has just named: not where streams end without a word. */
-mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream);
-
-/* Records events on `recorder` that stand for the epochs of a group, all of which are open. Errors
- * as close_epoch; MEND_ERROR_CAPTURING, MEND_ERROR_UNKNOWN_STREAM: `recorder` is out of reach. On
- * failure nothing changed. */
-mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder);
 
 /* Asks the oldest events whether they have passed. True when any has. */
 bool mend_streams_poll(mend_streams *streams);
@@ -69,9 +53,6 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking);
 /* Records what is pending and gives up the handle. Errors as close_epoch, MEND_ERROR_CAPTURING:
  * nothing changed then. Before the stream may be destroyed, its calls are awaited. */
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream);
-
-/* A call that names the stream, counted in its `calls`, has ended. */
-void mend_streams_end_call(mend_streams *streams, uint32_t stream);
 
 /* Waits for calls of other threads that name the stream; lets go of `lock`, the pool's, meanwhile.
  */

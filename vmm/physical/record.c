@@ -1,11 +1,9 @@
-/*
- * The first half of fence.h: events, taken and kept, and recorded behind what was freed. The record
- * is made without the pool's lock; record_event says what holds meanwhile.
- */
+#include "physical/record.h"
+
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "physical/fence.h"
+#include "physical/capture.h"
 #include "physical/slots.h"
 
 static mend_result no_host_memory(void)

@@ -41,15 +41,15 @@ typedef struct mend_fence {
 
 typedef struct mend_stream_state {
     mend_stream handle;
-    uint64_t thread;     /* whose own stream it is, by its number; 0: not a per-thread stream */
-    uint64_t id;         /* unique for ever, unlike the handle; 0: not known yet, for the stream
-                            was captured whenever it was asked */
-    uint64_t capture_id; /* id 0: the capture in which it was met */
-    bool is_double;      /* an older slot stands for the same stream */
-    uint64_t freed_by;   /* number of the last free of a block that it used, by heap/block.c */
-    uint32_t freed_next; /* the next stream that used that block; or UNKNOWN */
-    uint64_t users; /* nodes of live blocks that name it, see layout/state.h: it stays so long */
-    bool has_ended; /* forgotten, or its group was released: nothing is stamped any more */
+    uint64_t thread;        /* whose own stream it is, by its number; 0: not a per-thread stream */
+    uint64_t id;            /* unique for ever, unlike the handle; 0: not known yet, for the stream
+                               was captured whenever it was asked */
+    uint64_t capture_id;    /* id 0: the capture in which it was met */
+    bool is_double;         /* an older slot stands for the same stream */
+    uint64_t freed_by;      /* number of the last free of a block that it used */
+    uint32_t freed_next;    /* the next stream that used that block; or UNKNOWN */
+    uint64_t users;         /* nodes of live blocks that name it: it stays so long */
+    bool has_ended;         /* forgotten, or its group was released: nothing is stamped any more */
     mend_context context;   /* its own, of the events recorded on it; known with the id */
     uint32_t group;         /* the group it belongs to, MEND_GROUP_OF_CAPTURE added for one that a
                                capture made; 0: none */

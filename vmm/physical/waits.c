@@ -1,6 +1,7 @@
 #include "physical/waits.h"
 
 #include "physical/fence.h"
+#include "physical/record.h"
 
 static void keep_later(mend_stamp *stamp, mend_stamp other)
 {

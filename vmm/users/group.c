@@ -1,7 +1,7 @@
 #include "users/group.h"
 
 #include "move/scope.h"
-#include "physical/fence.h"
+#include "physical/record.h"
 #include "users/users.h"
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)

@@ -1,7 +1,7 @@
 #include "users/users.h"
 
 #include "move/scope.h"
-#include "physical/fence.h"
+#include "physical/record.h"
 #include "physical/slots.h"
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)

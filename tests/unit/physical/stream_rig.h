@@ -5,6 +5,7 @@
 
 #include "mend/mend_sim.h"
 #include "physical/fence.h"
+#include "physical/record.h"
 
 enum { SHORT_NS = 100, LONG_NS = 1000 };
 

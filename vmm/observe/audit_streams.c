@@ -1,0 +1,96 @@
+/* The audit of streams: their fences, and what waits for them. And how a finding is made. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "observe/audit_parts.h"
+
+bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(a->finding, a->finding_bytes, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* Work that is not known to be done has a fence, or belongs to what is still open. A user declared
+ * for a live block has no epoch yet, and is known but where streams end without a word. */
+static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_be_user)
+{
+    const mend_streams *streams = &a->heap->streams;
+    if (stamp.stream >= streams->count) {
+        return false;
+    }
+    const mend_stream_state *state = &streams->items[stamp.stream];
+    if (stamp.epoch == 0) {
+        return !may_be_user || state->known || state->group != 0 || state->has_ended ||
+               streams->verify;
+    }
+    return mend_stamp_has_passed(streams, stamp) || mend_stamp_has_fence(streams, stamp) ||
+           state->recordings > 0 || (stamp.epoch <= state->open_epoch && state->open);
+}
+
+/* What a user adds to a sum over all: sums over other users differ. */
+static uint64_t mark_of(uint32_t stream)
+{
+    uint64_t mark = (stream + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    return (mark ^ (mark >> 29)) * UINT64_C(0xBF58476D1CE4E5B9);
+}
+
+bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t address)
+{
+    bool are_right = stamp_is_right(a, waits->first, false);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        are_right = are_right && stamp_is_right(a, at->stamp, true);
+        a->wait_nodes++;
+        a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
+    }
+    return are_right ||
+           mend_audit_broken(a, "0x%llx waits for what never comes", MEND_AUDIT_HEX(address));
+}
+
+/* Fences stand in order, behind what has passed and before the open epoch; those of a group are
+ * recorded when it is released. */
+static bool streams_are_right(const mend_audit_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    uint64_t events = streams->idle_event_count;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        const mend_stream_state *state = &streams->items[i];
+        uint64_t epoch = state->passed_epoch;
+        for (size_t k = 0; k < state->fence_count; k++) {
+            if (state->fences[k].epoch <= epoch) {
+                return mend_audit_broken(a, "stream %u: the fence of epoch %llu is out of order", i,
+                                         MEND_AUDIT_HEX(state->fences[k].epoch));
+            }
+            epoch = state->fences[k].epoch;
+        }
+        if (state->open_epoch <= epoch || state->awaited_epoch != 0) {
+            return mend_audit_broken(a, "stream %u: epoch %llu is open and has a fence", i,
+                                     MEND_AUDIT_HEX(epoch));
+        }
+        bool nothing_passed = state->fence_count == 0 && state->passed_epoch < state->first_epoch;
+        if (state->group != 0 && !nothing_passed) {
+            return mend_audit_broken(a, "stream %u: memory of a group became idle", i);
+        }
+        events += state->fence_count + state->recordings;
+    }
+    return events == streams->events_held || mend_audit_broken(a, "the counts of events are wrong");
+}
+
+/* Each stream counts the nodes that name it as a user, and nothing else does. */
+static bool users_are_right(const mend_audit_walk *a)
+{
+    const mend_streams *streams = &a->heap->streams;
+    uint64_t marks = 0;
+    for (uint32_t i = 0; i < streams->count; i++) {
+        marks += streams->items[i].users * mark_of(i);
+    }
+    return marks == a->user_marks ||
+           mend_audit_broken(a, "the counts of users of blocks are wrong");
+}
+
+bool mend_audit_streams(const mend_audit_walk *a)
+{
+    return streams_are_right(a) && users_are_right(a);
+}
