@@ -226,17 +226,12 @@ static void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* The streams that stand for a use of a block: of a group or outside all, as the order says; where
- * a capture records the use also the stream itself, whose earlier work may use the block still. */
-typedef struct block_users {
-    uint32_t first;
-    uint32_t second; /* MEND_STREAM_UNKNOWN: none */
-} block_users;
-
 /* What a capture records uses the block at every launch of its graph, whoever it belongs to; a
  * group that is begun outside of a capture has to do with its own blocks alone. */
-__attribute__((noinline)) static mend_result
-find_users_of_group(mend_heap *heap, const mend_span *span, mend_order order, block_users *users)
+__attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap,
+                                                                 const mend_span *span,
+                                                                 mend_order order,
+                                                                 mend_block_users *users)
 {
     uint32_t group;
     mend_result result = mend_requester_find_group(heap, order, &group);
@@ -253,7 +248,7 @@ find_users_of_group(mend_heap *heap, const mend_span *span, mend_order order, bl
 
 /* Sets the users, UNKNOWN so far. Almost always no group can have to do with it. */
 static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
-                                     block_users *users)
+                                     mend_block_users *users)
 {
     if (order.stream == MEND_NO_STREAM) {
         return MEND_OK;
@@ -267,20 +262,20 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
  * its stream, and the context covers the work; at the end of the process, which the driver has
  * heard of, no work will ever use the block again. */
 static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
-                                   block_users *users)
+                                   mend_block_users *users)
 {
     mend_result result = find_users(heap, span, order, users);
     bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
     bool is_over =
         result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED;
     if (is_spoilt || is_over) {
-        *users = (block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+        *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
         return MEND_OK;
     }
     return result;
 }
 
-static mend_result free_into_runs(mend_heap *heap, mend_span *span, block_users users)
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     if (!mend_layout_reserve(heap, 0)) {
         return no_host_memory();
@@ -303,29 +298,15 @@ static mend_result free_into_runs(mend_heap *heap, mend_span *span, block_users 
     return MEND_OK;
 }
 
-mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on)
+mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
+                                    mend_span **span, mend_block_users *users)
 {
-    return free_into_runs(heap, span, (block_users){freed_on, MEND_STREAM_UNKNOWN});
-}
-
-mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_order order)
-{
-    mend_span *span;
-    block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
-    mend_result result = find_block(heap, address, &span);
+    *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    mend_result result = find_block(heap, address, span);
     if (result == MEND_OK) {
-        result = find_last_users(heap, span, order, &users);
+        result = find_last_users(heap, *span, order, users);
     }
-    if (result == MEND_OK) {
-        result = find_block(heap, address, &span);
-    }
-    if (result != MEND_OK) {
-        return result;
-    }
-    bool is_ordered =
-        users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].group == 0;
-    return is_ordered ? mend_cache_free(heap, span, users.first)
-                      : free_into_runs(heap, span, users);
+    return result == MEND_OK ? find_block(heap, address, span) : result; /* `state` was let go of */
 }
 
 /* A user of a live block, which is stamped when the block is freed. Idempotent. */
@@ -349,7 +330,7 @@ static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order)
 {
     mend_span *span;
-    block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
         result = find_users(heap, span, order, &users);

@@ -9,12 +9,20 @@
 
 #include "layout/state.h"
 
-/* A free by whatever is not usual: errors of pointers and streams, streams that must be found,
- * groups. Errors as mend_free. */
-mend_result mend_block_free(mend_heap *heap, uint64_t address, mend_order order);
+/* The streams that stand for a use of a block: of a group or outside all, as the order says; where
+ * a capture records the use also the stream itself, whose earlier work may use the block still. */
+typedef struct mend_block_users {
+    uint32_t first;
+    uint32_t second; /* MEND_STREAM_UNKNOWN: none */
+} mend_block_users;
+
+/* The block at an address, and whose use of it ends with a free in this order. May let go of
+ * `state`. Errors as mend_free. */
+mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
+                                    mend_span **span, mend_block_users *users);
 
 /* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: it is live still. */
-mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, uint32_t freed_on);
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users);
 
 /* Other streams may soon ask for what is freed on one. */
 static inline bool mend_block_wants_early_fence(const mend_heap *heap)

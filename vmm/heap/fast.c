@@ -139,7 +139,8 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
 static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     if (!keep(heap, span, freed_on)) {
-        return mend_block_free_into_runs(heap, span, freed_on);
+        return mend_block_free_into_runs(heap, span,
+                                         (mend_block_users){freed_on, MEND_STREAM_UNKNOWN});
     }
     mend_block_count_free(heap, span);
     if (mend_block_wants_early_fence(heap)) {
@@ -148,9 +149,20 @@ static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t 
     return MEND_OK;
 }
 
-mend_result mend_cache_free(mend_heap *heap, mend_span *span, uint32_t freed_on)
+/* What is not usual: errors of pointers and streams, streams that must be found, groups. */
+__attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64_t address,
+                                                         mend_order order)
 {
-    return free_block(heap, span, freed_on);
+    mend_span *span;
+    mend_block_users users;
+    mend_result result = mend_block_find_to_free(heap, address, order, &span, &users);
+    if (result != MEND_OK) {
+        return result;
+    }
+    bool is_ordered =
+        users.first != MEND_STREAM_UNKNOWN && heap->streams.items[users.first].group == 0;
+    return is_ordered ? free_block(heap, span, users.first)
+                      : mend_block_free_into_runs(heap, span, users);
 }
 
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
@@ -159,5 +171,5 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
     bool is_usual = span != NULL && span->live && order.capture == 0;
     uint32_t freed_on = is_usual ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
-                                           : mend_block_free(heap, address, order);
+                                           : free_slowly(heap, address, order);
 }

@@ -10,7 +10,7 @@
 #include "physical/capture.h"
 #include "policy/budget.h"
 #include "policy/fit.h"
-#include "policy/plan.h"
+#include "policy/planner.h"
 
 /* The ways of a request that need no more than what it lacks: what they refuse all others do. */
 static const mend_plan_rules ways[] = {

@@ -2,12 +2,14 @@
 
 #include "base/error.h"
 #include "layout/cache.h"
+#include "layout/ready.h"
 #include "move/grow.h"
 #include "move/outcome.h"
 #include "move/trim.h"
 #include "policy/budget.h"
 #include "policy/fit.h"
 #include "policy/headroom.h"
+#include "policy/planner.h"
 
 /* Small requests may live in fragments of the large zone up to this size. */
 #define LENT_RUN_BYTES (2 * MEND_MIB)

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "layout/layout.h"
+#include "layout/ready.h"
 
 /* So many runs that are not ready for the stream are passed over. */
 enum { LOOKS = 8 };

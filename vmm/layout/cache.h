@@ -26,10 +26,6 @@
 
 #include "layout/state.h"
 
-/* Frees a block in the order of a stream outside all groups: into the cache, or where it cannot be
- * kept into runs. MEND_ERROR_OUT_OF_HOST_MEMORY: it is live still. */
-mend_result mend_cache_free(mend_heap *heap, mend_span *span, uint32_t freed_on);
-
 /* Puts all cached spans of a zone back into runs; those beside a span that is going to be free. */
 void mend_cache_flush(mend_heap *heap, int zone);
 void mend_cache_flush_beside(mend_heap *heap, const mend_span *span);

@@ -40,17 +40,6 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
                        mend_span_end(MEND_CONTAINER_OF(b, mend_span, by_end)));
 }
 
-static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
-{
-    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes < *(const uint64_t *)size_bytes;
-}
-
-/* The search on every call's way. */
-mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
-{
-    return RUN_OF(mend_tree_first_from(&zone->runs_by_size, &size_bytes, is_smaller), by_size);
-}
-
 void mend_layout_init_zone(mend_zone *zone)
 {
     mend_tree_init(&zone->runs_by_address, compare_by_address);

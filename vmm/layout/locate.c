@@ -3,7 +3,7 @@
  * other address is found from what lies near it: the steps grow with the spans of one chunk and
  * with the chunks that one block covers, never with the blocks of the pool.
  */
-#include "layout/layout.h"
+#include "layout/locate.h"
 
 #define CHUNK_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, by_address) : NULL)
 
@@ -132,4 +132,48 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
     }
     const mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], address);
     return run != NULL ? walk_forward(run->first, address) : find_beside_runs(heap, chunk, address);
+}
+
+mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk)
+{
+    mend_run *run = mend_layout_run_from(&heap->zones[chunk->zone], chunk->address);
+    mend_span *span = run->first;
+    while (mend_span_end(span) <= chunk->address) {
+        span = span->next;
+    }
+    while (span->address > chunk->address) {
+        span = span->previous;
+    }
+    return span;
+}
+
+static bool is_frozen(const mend_chunk *chunk)
+{
+    return chunk->is_frozen;
+}
+
+static bool misses_anything(const mend_chunk *chunk)
+{
+    return chunk->missing != MEND_MISSING_NOTHING;
+}
+
+/* The first chunk under the span that is so; NULL when none is. */
+static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span,
+                                    bool (*is_so)(const mend_chunk *))
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, span->address);
+    while (chunk != NULL && chunk->address < mend_span_end(span) && !is_so(chunk)) {
+        chunk = mend_chunk_next(chunk);
+    }
+    return chunk != NULL && chunk->address < mend_span_end(span) ? chunk : NULL;
+}
+
+const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span)
+{
+    return find_under(heap, span, is_frozen);
+}
+
+bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)
+{
+    return heap->chunks.missing_count > 0 && find_under(heap, span, misses_anything) != NULL;
 }

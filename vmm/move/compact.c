@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "layout/ready.h"
 #include "move/attainable.h"
 #include "move/remap.h"
 #include "move/retire.h"

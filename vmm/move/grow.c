@@ -1,6 +1,7 @@
 #include "move/grow.h"
 
 #include "base/error.h"
+#include "layout/ready.h"
 #include "move/attainable.h"
 #include "move/outcome.h"
 #include "move/retire.h"

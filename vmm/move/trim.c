@@ -5,7 +5,7 @@
 #include "move/trim.h"
 
 #include "base/error.h"
-#include "layout/layout.h"
+#include "layout/ready.h"
 #include "move/attainable.h"
 #include "move/remap.h"
 #include "move/retire.h"

@@ -1,5 +1,6 @@
 #include "policy/fit.h"
 
+#include "layout/ready.h"
 #include "policy/budget.h"
 #include "policy/plan.h"
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "layout/ready.h"
 #include "policy/budget.h"
 
 static bool is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)

@@ -1,7 +1,7 @@
 /*
- * Planning: which free run to extend, which empty chunks to map behind it, what to create. A plan
- * is a value: it owns the list of its chunks, the heap is not changed and no driver is called, so
- * that several plans can be held, compared and thrown away. It is true as long as `state` is held.
+ * A plan: which free run to extend, which empty chunks to map behind it, what to create. It is a
+ * value: it owns the list of its chunks, so that several plans can be held, compared and thrown
+ * away. It is true as long as `state` is held.
  */
 #ifndef MEND_POLICY_PLAN_H
 #define MEND_POLICY_PLAN_H
@@ -33,27 +33,6 @@ typedef struct mend_plan {
                                    memory for; 0: none */
     bool lacks_host_memory;     /* no plan: malloc failed */
 } mend_plan;
-
-/* What a plan may do. */
-typedef struct mend_plan_rules {
-    bool may_extend; /* use a base */
-    bool may_create; /* create what is missing */
-    bool may_move;   /* use empty chunks from anywhere */
-    bool exact;      /* create no more than what is missing */
-} mend_plan_rules;
-
-/* Finds a plan for the request in its zone; false when there is none by these rules, or malloc
- * fails. Then *plan is the one that lacks least. mend_plan_clear ends it, whatever was found. */
-bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                    mend_plan *plan);
-
-/* The same for a small request: one empty chunk that holds it and is not above `largest_bytes`. */
-bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
-                          mend_plan *plan);
-
-/* The same: a new chunk alone, as the limit allows. */
-bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                           mend_plan *plan);
 
 /* Frees the host memory of a plan, which is empty then. Nothing for one that is empty. */
 void mend_plan_clear(mend_plan *plan);

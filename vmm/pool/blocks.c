@@ -6,8 +6,9 @@
 #include "base/struct_size.h"
 #include "base/words.h"
 #include "layout/layout.h"
+#include "pool/callbacks.h"
 #include "pool/pool.h"
-#include "users/users.h"
+#include "users/forget.h"
 
 static bool is_no_stream(mend_stream stream)
 {

@@ -6,44 +6,8 @@
 #ifndef MEND_POOL_CALLBACKS_H
 #define MEND_POOL_CALLBACKS_H
 
-#include <pthread.h>
-
-#include "base/list.h"
-#include "base/mutex.h"
 #include "ladder/ladder.h"
-#include "mend/mend.h"
-
-/* One thread's way through the callbacks, on its stack. */
-typedef struct mend_callback_round {
-    mend_list link;
-    uint64_t number;
-} mend_callback_round;
-
-/* One run of a callback, on the stack of the thread that calls it. */
-typedef struct mend_callback_run {
-    mend_list link;
-    pthread_t thread;
-} mend_callback_run;
-
-typedef struct mend_callback_entry {
-    mend_list link;
-    mend_pressure_callback callback;
-    void *context;
-    uint64_t number; /* grows with every entry that is added */
-    mend_list runs;  /* under way; the entry stays in the list until there are none */
-    bool is_removed; /* not to be called any more */
-} mend_callback_entry;
-
-/* Guarded by the `state` lock of the pool's heap. */
-typedef struct mend_pressure {
-    mend_list entries;      /* in the order they were added */
-    mend_list rounds;       /* under way, in the order they began */
-    mend_condition changed; /* a run or a round ended */
-    uint64_t last_entry;
-    uint64_t last_round;
-    uint64_t calls;
-    uint64_t peer_pool_trims;
-} mend_pressure;
+#include "pool/pressure.h"
 
 void mend_callbacks_init(mend_pressure *pressure);
 void mend_callbacks_destroy(mend_pressure *pressure);

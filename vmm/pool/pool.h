@@ -10,7 +10,7 @@
 #include "mend/mend.h"
 #include "observe/audit.h"
 #include "observe/explain.h"
-#include "pool/callbacks.h"
+#include "pool/pressure.h"
 
 struct mend_pool {
     mend_heap heap; /* with the locks of the pool */

@@ -1,4 +1,5 @@
-/* Streams that end: the program tells of it, and the pool asks about them no more. */
+#include "users/forget.h"
+
 #include "base/error.h"
 #include "move/scope.h"
 #include "physical/capture.h"

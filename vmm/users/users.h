@@ -24,7 +24,4 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
  * is not, the context is waited for. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
-/* As mend_forget_stream. Both locks are held. */
-mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream);
-
 #endif

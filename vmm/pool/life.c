@@ -1,6 +1,7 @@
 /* The life of a pool: its configuration, creation and destruction. */
-#include "pool/pool.h"
 #include "observe/remains.h"
+#include "pool/callbacks.h"
+#include "pool/pool.h"
 
 #include <stdlib.h>
 #include <string.h>

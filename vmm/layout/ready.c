@@ -1,0 +1,47 @@
+#include "layout/ready.h"
+
+bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
+                          uint32_t stream, bool behind_wait)
+{
+    if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
+        return true;
+    }
+    mend_wait_env room = mend_heap_wait_env(heap);
+    if (run->first == run->last) { /* almost always */
+        mend_waits_settle(room, &run->first->waits);
+        return mend_waits_are_ready(room.streams, &run->first->waits, stream, behind_wait);
+    }
+    mend_layout_tidy(heap, run);
+    for (mend_span *span = run->first;; span = span->next) {
+        if (span->address >= address + size_bytes) {
+            return true;
+        }
+        if (mend_span_end(span) > address &&
+            !mend_waits_are_ready(room.streams, &span->waits, stream, behind_wait)) {
+            return false;
+        }
+        if (span == run->last) {
+            return true;
+        }
+    }
+}
+
+mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
+                                   uint64_t size_bytes, uint32_t stream)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    for (mend_span *span = run->first;; span = span->next) {
+        if (span->address >= address + size_bytes) {
+            return MEND_OK;
+        }
+        if (mend_span_end(span) > address) {
+            mend_result result = mend_waits_make_ready(room, &span->waits, stream);
+            if (result != MEND_OK) {
+                return result;
+            }
+        }
+        if (span == run->last) {
+            return MEND_OK;
+        }
+    }
+}

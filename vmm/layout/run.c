@@ -1,0 +1,47 @@
+#include "layout/run.h"
+
+#define RUN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
+
+static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
+{
+    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes < *(const uint64_t *)size_bytes;
+}
+
+/* The search on every call's way. */
+mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
+{
+    return RUN_OF(mend_tree_first_from(&zone->runs_by_size, &size_bytes, is_smaller), by_size);
+}
+
+mend_run *mend_layout_run_larger(const mend_run *run)
+{
+    return RUN_OF(mend_tree_next(&run->by_size), by_size);
+}
+
+mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
+{
+    mend_run key = {.size_bytes = size_bytes};
+    return RUN_OF(mend_tree_at_or_before(&zone->runs_by_growth, &key.by_growth), by_growth);
+}
+
+mend_run *mend_layout_growing_smaller(const mend_run *run)
+{
+    return RUN_OF(mend_tree_previous(&run->by_growth), by_growth);
+}
+
+mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address)
+{
+    mend_run key = {.address = address};
+    mend_run *run =
+        RUN_OF(mend_tree_at_or_before(&zone->runs_by_address, &key.by_address), by_address);
+    return run != NULL && address - run->address < run->size_bytes ? run : NULL;
+}
+
+mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address)
+{
+    mend_run key = {.address = address};
+    mend_run *run = mend_layout_run_at(zone, address);
+    return run != NULL
+               ? run
+               : RUN_OF(mend_tree_at_or_after(&zone->runs_by_address, &key.by_address), by_address);
+}

@@ -1,0 +1,237 @@
+#include "policy/planner.h"
+
+#include <assert.h>
+
+#include "layout/ready.h"
+#include "policy/budget.h"
+#include "policy/pick.h"
+
+/* How many runs are tried as a base before a fresh place is taken. */
+enum { BASE_TRIES = 16, CLOSING_TRIES = 64 };
+
+/* Of a page that a block closes, this part may stay free between it and its neighbour. */
+enum { GAPS_OF_PAGE = 4 };
+
+static void note_refused(mend_plan *plan, uint64_t create_bytes)
+{
+    bool is_least = plan->refused_bytes == 0 || create_bytes < plan->refused_bytes;
+    plan->refused_bytes = create_bytes != 0 && is_least ? create_bytes : plan->refused_bytes;
+}
+
+/*
+ * Decides what to create for the missing bytes; false when the limit has no room for them.
+ *
+ * While pressure is low, smaller requests share usual chunks: few calls. Otherwise exactly what a
+ * request lacks is created. While pressure is high, in chunks of half that size (unless a size was
+ * configured), and the last page is a chunk apart: the next block begins in that small chunk, and
+ * no block keeps its neighbour's large one from being empty.
+ */
+static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                          uint64_t missing_bytes, mend_plan *plan)
+{
+    uint64_t room = mend_budget_room_bytes(heap);
+    uint64_t page = mend_budget_page(heap, request);
+    if (rules.exact || mend_align_up(missing_bytes, page) > room) {
+        page = heap->device.granularity_bytes;
+    }
+    uint64_t exact = mend_align_up(missing_bytes, page);
+    uint64_t usual = mend_budget_usual_chunk(heap, request->zone);
+    if (!rules.may_create || exact > room) {
+        if (rules.may_create && mend_budget_lacks_device_memory(heap, exact)) {
+            note_refused(plan, exact);
+        }
+        plan->lacking_bytes = rules.may_create ? mend_budget_lacking_bytes(heap, exact) : 0;
+        return false;
+    }
+    bool is_small = request->zone == MEND_ZONE_SMALL;
+    bool is_pressed = !is_small && mend_budget_pressure(heap) != MEND_PRESSURE_LOW;
+    bool shares = is_small || (!is_pressed && request->size_bytes < usual / 2);
+    bool rounded_up = shares && !rules.exact && exact < usual && usual <= room;
+    plan->create_bytes = rounded_up ? usual : exact;
+    plan->create_unit_bytes = is_small ? usual : mend_budget_lone_chunk(heap);
+    plan->create_tail_bytes = is_pressed && exact > page && missing_bytes % page != 0 ? page : 0;
+    return true;
+}
+
+/* Chooses chunks and creations for the bytes missing behind a base, or for all. */
+static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                      uint64_t need_bytes, mend_plan *plan)
+{
+    uint64_t missing =
+        rules.may_move ? mend_pick_chunks(heap, request, plan, need_bytes) : need_bytes;
+    bool is_filled = missing == 0 || plan_creation(heap, request, rules, missing, plan);
+    return is_filled && !plan->lacks_host_memory;
+}
+
+/* `to` becomes the plan that `from` was, and knows what either was refused. */
+static void take_over(mend_plan *to, mend_plan *from)
+{
+    note_refused(from, to->refused_bytes);
+    from->lacks_host_memory = from->lacks_host_memory || to->lacks_host_memory;
+    mend_plan_clear(to);
+    *to = *from;
+    *from = (mend_plan){0};
+}
+
+/* A place in a free run from which a block would grow behind it. */
+typedef struct base_candidate {
+    mend_run *run; /* NULL: none */
+    uint64_t start;
+    uint64_t need_bytes; /* behind the run */
+} base_candidate;
+
+static bool can_grow(mend_heap *heap, const mend_request *request, const base_candidate *place)
+{
+    const mend_space *space = &heap->space;
+    uint64_t end = mend_run_end(place->run);
+    return mend_space_room_at(space, end) >= place->need_bytes &&
+           mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
+                                request->behind_wait);
+}
+
+/* The largest run below the request that is ready and has unmapped addresses enough behind it. */
+static base_candidate find_base(mend_heap *heap, const mend_request *request, mend_run *run,
+                                int *tries)
+{
+    for (; run != NULL && *tries > 0; run = mend_layout_growing_smaller(run)) {
+        (*tries)--;
+        base_candidate place = {run, mend_align_up(run->address, request->alignment_bytes), 0};
+        uint64_t end = mend_run_end(run);
+        if (place.start < end && end - place.start < request->size_bytes) {
+            place.need_bytes = request->size_bytes - (end - place.start);
+            if (can_grow(heap, request, &place)) {
+                return place;
+            }
+        }
+    }
+    return (base_candidate){0};
+}
+
+/* The run that begins nearest before the place from which the block would end where a page ends:
+ * then it shares one page with a neighbour, not two, and no page stays open behind it. What lies
+ * before it of the run stays free, for small blocks. */
+static base_candidate find_closing_base(mend_heap *heap, const mend_request *request)
+{
+    uint64_t page = mend_budget_page(heap, request);
+    uint64_t least_gap = page / GAPS_OF_PAGE;
+    base_candidate best = {0};
+    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
+    for (int tries = 0; run != NULL && tries < CLOSING_TRIES; tries++) {
+        uint64_t gap = (run->size_bytes - request->size_bytes % page) % page;
+        base_candidate place = {run, run->address + gap,
+                                request->size_bytes - (run->size_bytes - gap)};
+        bool is_closer = run->size_bytes > request->size_bytes % page && gap < least_gap &&
+                         mend_align_up(place.start, request->alignment_bytes) == place.start;
+        if (is_closer && can_grow(heap, request, &place)) {
+            best = place;
+            least_gap = gap;
+        }
+        run = mend_layout_growing_smaller(run);
+    }
+    return best;
+}
+
+typedef enum growth { GROWTH_FITS, GROWTH_LACKS_ADDRESSES, GROWTH_LACKS_MEMORY } growth;
+
+static growth plan_growth(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                          const base_candidate *place, mend_plan *plan)
+{
+    const mend_space *space = &heap->space;
+    mend_plan grown = {.base = place->run,
+                       .base_address = place->run->address,
+                       .base_bytes = place->run->size_bytes,
+                       .start = place->start};
+    bool is_filled = fill_plan(heap, request, rules, place->need_bytes, &grown);
+    take_over(plan, &grown);
+    if (!is_filled) {
+        return GROWTH_LACKS_MEMORY;
+    }
+    return plan->picked_bytes + plan->create_bytes <=
+                   mend_space_room_at(space, mend_run_end(place->run))
+               ? GROWTH_FITS
+               : GROWTH_LACKS_ADDRESSES;
+}
+
+/* Of runs below the request the first from which a block can grow; false when memory is missing, or
+ * no run has room for the chunks at hand.
+ *
+ * The largest comes first, and it mostly needs the least memory. Not always: empty chunks serve as
+ * well from elsewhere, while what is free of a partly used one only serves where it is. So where
+ * creation is exact, for there is nothing to spare, the others are tried too; then *plan is the one
+ * that lacks least. */
+static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
+                                 mend_plan_rules rules, mend_plan *plan)
+{
+    mend_plan least = {.lacking_bytes = UINT64_MAX};
+    int tries = BASE_TRIES;
+    mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
+    base_candidate place = find_base(heap, request, run, &tries);
+    growth found = GROWTH_LACKS_ADDRESSES;
+    while (place.run != NULL && found != GROWTH_FITS) {
+        found = plan_growth(heap, request, rules, &place, plan);
+        if (found == GROWTH_LACKS_MEMORY && !rules.exact) {
+            break;
+        }
+        if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least.lacking_bytes) {
+            take_over(&least, plan);
+        }
+        run = mend_layout_growing_smaller(place.run);
+        place = find_base(heap, request, run, &tries);
+    }
+    if (found != GROWTH_FITS && least.base != NULL) {
+        take_over(plan, &least);
+    }
+    note_refused(plan, least.refused_bytes);
+    mend_plan_clear(&least);
+    return found == GROWTH_FITS;
+}
+
+/* Plans to grow a run. */
+static bool plan_extension(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                           mend_plan *plan)
+{
+    assert(request->zone == MEND_ZONE_LARGE); /* small ones begin in a chunk of their own */
+    if (mend_budget_pressure(heap) != MEND_PRESSURE_LOW) {
+        base_candidate closing = find_closing_base(heap, request);
+        if (closing.run != NULL &&
+            plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS) {
+            return true;
+        }
+    }
+    return plan_growing_smaller(heap, request, rules, plan);
+}
+
+bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                    mend_plan *plan)
+{
+    *plan = (mend_plan){0};
+    if (rules.may_extend && plan_extension(heap, request, rules, plan)) {
+        return true;
+    }
+    mend_plan elsewhere = {0};
+    bool found = fill_plan(heap, request, rules, request->size_bytes, &elsewhere);
+    bool extension_lacks_less =
+        plan->lacking_bytes != 0 && plan->lacking_bytes < elsewhere.lacking_bytes;
+    if (found || !extension_lacks_less) {
+        take_over(plan, &elsewhere);
+    } else {
+        note_refused(plan, elsewhere.refused_bytes);
+        plan->lacks_host_memory = plan->lacks_host_memory || elsewhere.lacks_host_memory;
+        mend_plan_clear(&elsewhere);
+    }
+    return found;
+}
+
+bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
+                          mend_plan *plan)
+{
+    *plan = (mend_plan){0};
+    return mend_pick_one(heap, request, plan, largest_bytes) && !plan->lacks_host_memory;
+}
+
+bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                           mend_plan *plan)
+{
+    *plan = (mend_plan){0};
+    return plan_creation(heap, request, rules, request->size_bytes, plan);
+}
