@@ -43,6 +43,14 @@ bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_
     return open_on(w, 1, memory_bytes, configure);
 }
 
+bool kit_open_allowing(mend_world *w, uint64_t memory_bytes, int stream_waits)
+{
+    mend_world_init(w);
+    w->sim_config.memory_bytes = memory_bytes;
+    w->pool_config.allow_stream_waits = stream_waits;
+    return kit_open(w);
+}
+
 bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
                              void (*configure)(mend_pool_config *))
 {

@@ -31,7 +31,11 @@ bool kit_open_streams(mend_world *w);
 /* All of it: a world of so much memory. `configure` may be NULL. */
 bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_pool_config *));
 
-/* The same with a second device, which may use the pool's memory. */
+/* The same, where streams may be made to wait for others (1), may not (-1), or as by default (0).
+ */
+bool kit_open_allowing(mend_world *w, uint64_t memory_bytes, int stream_waits);
+
+/* The same as kit_open_with, and a second device, which may use the pool's memory. */
 bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
                              void (*configure)(mend_pool_config *));
 

@@ -5,18 +5,10 @@
 /* A device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
 enum { BLOCK_BYTES = 5 << 20 };
 
-static bool open_small(mend_world *w, int allow_stream_waits)
-{
-    mend_world_init(w);
-    w->sim_config.memory_bytes = 8 * MEND_MIB;
-    w->pool_config.allow_stream_waits = allow_stream_waits;
-    return kit_open(w);
-}
-
 MEND_TEST(pool_streams, the_same_stream_reuses_at_once)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);
@@ -29,7 +21,7 @@ MEND_TEST(pool_streams, the_same_stream_reuses_at_once)
 MEND_TEST(pool_streams, another_stream_waits_on_the_device)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);
@@ -45,7 +37,7 @@ MEND_TEST(pool_streams, another_stream_waits_on_the_device)
 MEND_TEST(pool_streams, without_stream_waits_the_host_waits_at_the_end_of_the_ladder)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, -1));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, -1));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);
@@ -60,7 +52,7 @@ MEND_TEST(pool_streams, without_stream_waits_the_host_waits_at_the_end_of_the_la
 MEND_TEST(pool_streams, a_passed_fence_needs_no_wait)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);
@@ -74,7 +66,7 @@ MEND_TEST(pool_streams, a_passed_fence_needs_no_wait)
 MEND_TEST(pool_streams, a_recorded_user_holds_the_block)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, -1));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, -1));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_write(&w, w.streams[0], block, BLOCK_BYTES);
     EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, w.streams[1]));
@@ -94,7 +86,7 @@ MEND_TEST(pool_streams, a_recorded_user_holds_the_block)
 MEND_TEST(pool_streams, memory_freed_without_a_stream_waits_for_the_context)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
     kit_free(&w, block, MEND_NO_STREAM);
@@ -108,7 +100,7 @@ MEND_TEST(pool_streams, memory_freed_without_a_stream_waits_for_the_context)
 MEND_TEST(pool_streams, a_forgotten_stream_still_protects_its_memory)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, w.streams[1]));
     kit_use(&w, w.streams[1], block, BLOCK_BYTES, 1000);
@@ -130,7 +122,7 @@ MEND_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
 {
     mend_world w;
     mend_stream third;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, w.streams[1]));
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[1]));
@@ -151,7 +143,7 @@ MEND_TEST(pool_streams, a_stream_in_the_slot_of_a_forgotten_one_is_waited_for)
 {
     mend_world w;
     mend_stream third;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_alloc(&w, 512, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[1]));
@@ -171,7 +163,7 @@ MEND_TEST(pool_streams, a_stream_in_the_slot_of_a_forgotten_one_is_waited_for)
 MEND_TEST(pool_streams, a_forgotten_stream_is_learnt_anew)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[0]));
     EXPECT_U64_EQ(0, mend_world_stats(&w).streams);
@@ -183,7 +175,7 @@ MEND_TEST(pool_streams, a_forgotten_stream_is_learnt_anew)
 MEND_TEST(pool_streams, the_two_names_of_the_legacy_stream_are_one)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, -1));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, -1));
     void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
     kit_use(&w, NULL, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, (mend_stream)(uintptr_t)1);
@@ -196,7 +188,7 @@ MEND_TEST(pool_streams, the_two_names_of_the_legacy_stream_are_one)
 MEND_TEST(pool_streams, a_stream_the_driver_does_not_know_is_refused)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     uint64_t violations = mend_world_ledger(&w).violations;
     void *pointer = NULL;
     int no_stream;
@@ -222,7 +214,7 @@ MEND_TEST(pool_streams, a_stream_the_driver_does_not_know_is_refused)
 MEND_TEST(pool_streams, a_moved_chunk_is_unmapped_only_after_its_fence)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);

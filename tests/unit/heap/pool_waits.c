@@ -7,21 +7,12 @@
 
 enum { BLOCK_BYTES = 5 << 20 };
 
-/* A device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
-static bool open_small(mend_world *w, int allow_stream_waits)
-{
-    mend_world_init(w);
-    w->sim_config.memory_bytes = 8 * MEND_MIB;
-    w->pool_config.allow_stream_waits = allow_stream_waits;
-    return kit_open(w);
-}
-
 /* The second owner never touches the block, and frees it on a stream that knows nothing of the
  * first owner's work. */
 MEND_TEST(pool_waits, a_block_never_used_still_waits_for_its_former_owner)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream first = w.streams[0];
     mend_stream second = w.streams[1];
     void *block = kit_alloc(&w, BLOCK_BYTES, first);
@@ -37,7 +28,7 @@ MEND_TEST(pool_waits, a_block_never_used_still_waits_for_its_former_owner)
 MEND_TEST(pool_waits, a_wait_of_the_stream_it_was_allocated_for_is_not_that_of_another)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);
@@ -72,7 +63,7 @@ static void run_in_thread(void *(*body)(void *), worker *by)
 static void per_thread_memory_crosses(int allow_stream_waits, mend_stream stream)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, allow_stream_waits));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, allow_stream_waits));
     worker by = {.w = &w};
     run_in_thread(use_per_thread_and_free, &by);
     void *block = kit_alloc(&w, BLOCK_BYTES, stream);
@@ -99,7 +90,7 @@ static void *use_on_per_thread(void *context)
 MEND_TEST(pool_waits, a_per_thread_user_holds_the_block_that_another_thread_frees)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     worker by = {.w = &w, .block = kit_alloc(&w, BLOCK_BYTES, NULL)};
     run_in_thread(use_on_per_thread, &by);
     kit_free(&w, by.block, NULL);
@@ -111,7 +102,7 @@ MEND_TEST(pool_waits, a_per_thread_user_holds_the_block_that_another_thread_free
 MEND_TEST(pool_waits, trim_waits_for_the_per_thread_stream_of_another_thread)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     worker by = {.w = &w};
     run_in_thread(use_per_thread_and_free, &by);
     uint64_t released = 77;
@@ -133,7 +124,7 @@ static void *forget_per_thread(void *context)
 MEND_TEST(pool_waits, a_forgotten_per_thread_stream_needs_no_wait_for_the_context)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     worker by = {.w = &w};
     run_in_thread(forget_per_thread, &by);
     void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
@@ -147,7 +138,7 @@ MEND_TEST(pool_waits, a_forgotten_per_thread_stream_needs_no_wait_for_the_contex
 MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream captured = w.streams[0];
     mend_stream other = w.streams[1];
     void *block = kit_alloc(&w, BLOCK_BYTES, captured);
@@ -168,7 +159,7 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
 MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream captured = w.streams[0];
     mend_stream other = w.streams[1];
     void *block = kit_alloc(&w, BLOCK_BYTES, other);
@@ -187,7 +178,7 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
 MEND_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memory)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream gone = NULL;
     mend_stream later = NULL;
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &gone));
@@ -209,7 +200,7 @@ MEND_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memor
 MEND_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
 {
     mend_world w;
-    ASSERT_TRUE(open_small(&w, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream stream = w.streams[2];
     void *block = kit_alloc(&w, BLOCK_BYTES, stream);
     kit_use(&w, stream, block, BLOCK_BYTES, 1000);
@@ -246,7 +237,7 @@ MEND_TEST(pool_waits, whoever_waits_has_host_memory_for_its_block_afterwards)
 {
     for (int blocks = 0; blocks < 70; blocks++) {
         mend_world w;
-        ASSERT_TRUE(open_small(&w, -1));
+        ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, -1));
         mend_stream first = w.streams[0];
         intruder others = {&w, w.streams[1], blocks};
         kit_alloc(&w, 512, others.stream);

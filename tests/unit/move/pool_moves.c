@@ -1,15 +1,6 @@
 /* Chunks that move: what waits for streams goes on waiting, at the new place as at the old. */
 #include "tests/support/kit.h"
 
-/* Chunks of 1 MiB on a device of `memory_bytes`, and two streams. */
-static bool open_with(mend_world *w, uint64_t memory_bytes, int allow_stream_waits)
-{
-    mend_world_init(w);
-    w->sim_config.memory_bytes = memory_bytes;
-    w->pool_config.allow_stream_waits = allow_stream_waits;
-    return kit_open(w);
-}
-
 /* Blocks of one chunk each, side by side. */
 static void allocate_row(mend_world *w, mend_stream stream, void **blocks, uint64_t count)
 {
@@ -31,7 +22,7 @@ MEND_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user)
 {
     mend_world w;
     void *row[4];
-    ASSERT_TRUE(open_with(&w, 16 * MEND_MIB, -1));
+    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, -1));
     allocate_row(&w, w.streams[0], row, 4);
     for (int i = 0; i < 4; i += 2) {
         kit_use(&w, w.streams[0], row[i], MEND_MIB, 1000);
@@ -48,7 +39,7 @@ MEND_TEST(pool_moves, joined_memory_waits_for_the_later_of_two_uses)
 {
     mend_world w;
     void *row[2];
-    ASSERT_TRUE(open_with(&w, 16 * MEND_MIB, -1));
+    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, -1));
     allocate_row(&w, w.streams[0], row, 2);
     kit_use(&w, w.streams[0], row[1], MEND_MIB, 500);
     kit_free(&w, row[1], w.streams[0]);
@@ -65,7 +56,7 @@ MEND_TEST(pool_moves, of_two_old_mappings_side_by_side_only_the_idle_one_is_unma
 {
     mend_world w;
     void *row[3];
-    ASSERT_TRUE(open_with(&w, 4 * MEND_MIB, 1));
+    ASSERT_TRUE(kit_open_allowing(&w, 4 * MEND_MIB, 1));
     allocate_row(&w, w.streams[0], row, 3);
     kit_use(&w, w.streams[0], row[0], MEND_MIB, 500);
     kit_free(&w, row[0], w.streams[0]);
@@ -84,7 +75,7 @@ MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
 {
     for (int allow_stream_waits = -1; allow_stream_waits <= 1; allow_stream_waits += 2) {
         mend_world w;
-        ASSERT_TRUE(open_with(&w, 4 * MEND_MIB, allow_stream_waits));
+        ASSERT_TRUE(kit_open_allowing(&w, 4 * MEND_MIB, allow_stream_waits));
         void *block = kit_alloc(&w, 3 * MEND_MIB, w.streams[0]);
         kit_use(&w, w.streams[0], block, 3 * MEND_MIB, 1000);
         kit_free(&w, block, w.streams[0]);
@@ -98,7 +89,7 @@ MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
 MEND_TEST(pool_moves, a_run_can_grow_where_a_chunk_behind_it_has_left)
 {
     mend_world w;
-    ASSERT_TRUE(open_with(&w, 16 * MEND_MIB, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, 0));
     kit_free(&w, kit_alloc(&w, 3 * MEND_MIB, w.streams[0]), w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 2 * MEND_MIB, NULL));
     mend_world_check(&w);
@@ -112,7 +103,7 @@ MEND_TEST(pool_moves, a_plan_that_fails_gives_back_what_it_had_claimed)
     mend_world w;
     void *pointer;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    ASSERT_TRUE(open_with(&w, 16 * MEND_MIB, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, 0));
     kit_free(&w, kit_alloc(&w, 3 * MEND_MIB, w.streams[0]), w.streams[0]);
     fault.call = "create";
     fault.status = 999;
@@ -129,7 +120,7 @@ MEND_TEST(pool_moves, a_plan_that_fails_gives_back_the_addresses_it_had_reserved
     mend_world w;
     void *pointer;
     mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    ASSERT_TRUE(open_with(&w, 16 * MEND_MIB, 0));
+    ASSERT_TRUE(kit_open_allowing(&w, 16 * MEND_MIB, 0));
     fault.call = "map";
     fault.status = 999;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
