@@ -127,13 +127,10 @@ static void plant_fault(scene *s)
 static mend_slab *slab_to_dry(const scene *s)
 {
     mend_heap *heap = &s->run.world.pool->heap;
-    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {&heap->span_slab,
-                                                  &heap->run_slab,
-                                                  &heap->wait_slab,
-                                                  &heap->retired_slab,
-                                                  &heap->chunks.slab,
-                                                  &heap->space.gap_slab,
-                                                  &heap->space.reservation_slab};
+    mend_slab *const slabs[SCENARIO_DRY_SLABS] = {
+        &heap->nodes.spans,           &heap->nodes.runs,  &heap->nodes.waits,
+        &heap->retire.nodes,          &heap->chunks.slab, &heap->space.gap_slab,
+        &heap->space.reservation_slab};
     return slabs[s->fault->dry - 1];
 }
 

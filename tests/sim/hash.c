@@ -89,7 +89,7 @@ static void mix_chunks(hasher *h, const mend_heap *heap)
         mix(h, chunk->size_bytes);
         mix(h, chunk->live_bytes * 4 + (uint64_t)chunk->missing);
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
          at = mend_tree_next(at)) {
         const mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
         mix_address(h, retired->address);
@@ -136,8 +136,8 @@ static void mix_pool(hasher *h, const mend_heap *heap)
     mix_chunks(h, heap);
     mix_streams(h, &heap->streams);
     mix(h, heap->config.limit_bytes);
-    mix(h, heap->early_fences_left);
-    for (const mend_list *at = heap->groups.next; at != &heap->groups; at = at->next) {
+    mix(h, heap->frees.early_fences_left);
+    for (const mend_list *at = heap->groups.list.next; at != &heap->groups.list; at = at->next) {
         const mend_group *group = MEND_CONTAINER_OF(at, mend_group, link);
         mix(h, group->number * 2 + group->is_begun);
     }

@@ -32,15 +32,15 @@ void hand_open(hand_heap *h)
         (mend_streams){.items = h->states, .count = HAND_STREAMS, .capacity = HAND_STREAMS};
     mend_chunks_init(&heap->chunks, &h->driver, 0, false);
     mend_pointer_map_init(&heap->blocks);
-    mend_slab_init(&heap->span_slab, sizeof(mend_span));
-    mend_slab_init(&heap->run_slab, sizeof(mend_run));
-    mend_slab_init(&heap->wait_slab, sizeof(mend_wait));
+    mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
+    mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
+    mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         mend_layout_init_zone(&heap->zones[zone]);
     }
-    EXPECT_TRUE(mend_slab_reserve(&heap->span_slab, NODES));
-    EXPECT_TRUE(mend_slab_reserve(&heap->run_slab, NODES));
-    EXPECT_TRUE(mend_slab_reserve(&heap->wait_slab, NODES));
+    EXPECT_TRUE(mend_slab_reserve(&heap->nodes.spans, NODES));
+    EXPECT_TRUE(mend_slab_reserve(&heap->nodes.runs, NODES));
+    EXPECT_TRUE(mend_slab_reserve(&heap->nodes.waits, NODES));
     EXPECT_TRUE(mend_slab_reserve(&heap->chunks.slab, NODES));
 }
 
@@ -50,9 +50,9 @@ void hand_close(hand_heap *h)
     EXPECT_TRUE(mend_chunks_are_in_order(&heap->chunks));
     mend_chunks_clear(&heap->chunks);
     mend_pointer_map_clear(&heap->blocks);
-    mend_slab_clear(&heap->span_slab);
-    mend_slab_clear(&heap->run_slab);
-    mend_slab_clear(&heap->wait_slab);
+    mend_slab_clear(&heap->nodes.spans);
+    mend_slab_clear(&heap->nodes.runs);
+    mend_slab_clear(&heap->nodes.waits);
 }
 
 mend_chunk *hand_unmapped_chunk(hand_heap *h, uint64_t pages)

@@ -53,7 +53,7 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
     span->of_group = false;
     if (request->group != 0) { /* a user that stays until the group is released */
         span->of_group = true;
-        mend_wait *mark = mend_slab_take(&heap->wait_slab);
+        mend_wait *mark = mend_slab_take(&heap->nodes.waits);
         *mark = (mend_wait){{0, request->stream}, span->waits.others};
         span->waits.others = mark;
         heap->streams.items[request->stream].users++;
@@ -151,7 +151,7 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     uint32_t last_user = MEND_STREAM_UNKNOWN;
     mend_streams *streams = &heap->streams;
-    heap->frees_of_users += span->waits.others != NULL;
+    heap->frees.of_users += span->waits.others != NULL;
     bool by_all = freed_on == MEND_STREAM_UNKNOWN && heap->config.knows_all_streams;
     mend_stamp inherited = span->waits.first;
     span->waits.first = (mend_stamp){0};
@@ -164,13 +164,13 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
         streams->items[stream].users -= user->stamp.epoch == 0;
         if (user->stamp.epoch == 0 && stream != freed_on) {
             user->stamp = mend_streams_stamp_use(streams, stream, span->size_bytes);
-            streams->items[stream].freed_by = heap->frees_of_users;
+            streams->items[stream].freed_by = heap->frees.of_users;
             streams->items[stream].freed_next = last_user;
             last_user = stream;
         }
         if (mend_stamp_is_ready(streams, user->stamp, freed_on)) {
             *link = user->next;
-            mend_slab_give(&heap->wait_slab, user);
+            mend_slab_give(&heap->nodes.waits, user);
         } else {
             link = &user->next;
         }
@@ -190,7 +190,7 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
     /* Only while nobody makes room, who records what he needs: the driver may be busy. */
     if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
         mend_mutex_try_lock(&heap->grow)) {
-        heap->early_fences_left--;
+        heap->frees.early_fences_left--;
         record_fence(heap, freed_on);
         mend_mutex_unlock(&heap->grow);
     }
@@ -285,7 +285,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     mend_block_count_free(heap, span);
     const bool has_users = span->waits.others != NULL;
     const uint32_t last_user = stamp_users(heap, span, users.first);
-    const uint64_t freed_by = heap->frees_of_users;
+    const uint64_t freed_by = heap->frees.of_users;
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
@@ -317,10 +317,10 @@ static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
             return MEND_OK;
         }
     }
-    if (!mend_slab_reserve(&heap->wait_slab, 1)) {
+    if (!mend_slab_reserve(&heap->nodes.waits, 1)) {
         return no_host_memory();
     }
-    mend_wait *node = mend_slab_take(&heap->wait_slab);
+    mend_wait *node = mend_slab_take(&heap->nodes.waits);
     heap->streams.items[user].users++;
     *node = (mend_wait){{0, user}, span->waits.others};
     span->waits.others = node;

@@ -27,7 +27,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
 /* Other streams may soon ask for what is freed on one. */
 static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 {
-    return heap->early_fences_left > 0 && mend_streams_are_several(&heap->streams);
+    return heap->frees.early_fences_left > 0 && mend_streams_are_several(&heap->streams);
 }
 
 /* Records a fence where enough was freed on the stream. Reaches the driver. */

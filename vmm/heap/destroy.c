@@ -53,7 +53,7 @@ static void unmap_everything(mend_heap *heap, refusal *first)
         }
         unmap(heap, address, size_bytes, first);
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
          at = mend_tree_next(at)) {
         mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
         unmap(heap, retired->address, retired->size_bytes, first);
@@ -133,10 +133,10 @@ static void free_host_memory(mend_heap *heap)
 {
     mend_chunks_clear(&heap->chunks);
     mend_pointer_map_clear(&heap->blocks);
-    mend_slab_clear(&heap->span_slab);
-    mend_slab_clear(&heap->run_slab);
-    mend_slab_clear(&heap->wait_slab);
-    mend_slab_clear(&heap->retired_slab);
+    mend_slab_clear(&heap->nodes.spans);
+    mend_slab_clear(&heap->nodes.runs);
+    mend_slab_clear(&heap->nodes.waits);
+    mend_slab_clear(&heap->retire.nodes);
     mend_mutex_destroy(&heap->state);
     mend_mutex_destroy(&heap->grow);
 }

@@ -73,7 +73,8 @@ static inline bool breaks_a_chunk(const mend_span *span)
  * change while the cache is open: only whoever makes room reserves, gives back, or notes use. */
 static inline bool would_be_kept_empty(const mend_heap *heap, const mend_span *span)
 {
-    return heap->cache_keeps_empty_chunks && span->zone == MEND_ZONE_LARGE && breaks_a_chunk(span);
+    return heap->caching.keeps_empty_chunks && span->zone == MEND_ZONE_LARGE &&
+           breaks_a_chunk(span);
 }
 
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
@@ -120,7 +121,7 @@ static inline bool lies_well(mend_heap *heap, const mend_span *span)
 static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_cache *cache = &heap->zones[span->zone].cache;
-    if (heap->cache_closings > 0 || span->waits.others != NULL ||
+    if (heap->caching.closings > 0 || span->waits.others != NULL ||
         !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
         !lies_well(heap, span)) {
         return false;
@@ -131,7 +132,7 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
     mend_layout_let_go(heap, span);
     span->cached = true;
-    span->place = (uint16_t)cache->count;
+    span->cache_index = (uint16_t)cache->count;
     cache->spans[cache->count++] = span;
     return true;
 }

@@ -37,7 +37,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
         return result;
     }
     heap->streams.verify = config->streams_may_vanish;
-    heap->cache_closings = 1;
+    heap->caching.closings = 1;
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
     mend_chunks_init(&heap->chunks, heap->driver, config->device, config->rdma && device->rdma);
@@ -51,10 +51,10 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     }
     mend_pointer_map_init(&heap->blocks);
     mend_retire_init(heap);
-    mend_list_init(&heap->groups);
-    mend_slab_init(&heap->span_slab, sizeof(mend_span));
-    mend_slab_init(&heap->run_slab, sizeof(mend_run));
-    mend_slab_init(&heap->wait_slab, sizeof(mend_wait));
+    mend_list_init(&heap->groups.list);
+    mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
+    mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
+    mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
     /* Where streams vanish a fence is recorded at each free: no block could be kept. */
     if (config->front_cache && !config->streams_may_vanish) {
         mend_cache_open(heap, mend_budget_pressure(heap) != MEND_PRESSURE_LOW);

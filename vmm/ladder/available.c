@@ -101,7 +101,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     question q = {heap, false};
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;
-    mend_attainable attainable = heap->attainable;
+    mend_attainable attainable = heap->budget.attainable;
     mend_attainable_learn(heap);
     found.device_free_bytes = heap->shortage.device_free_bytes;
     bool served_any = heap->streams.serves_any;
@@ -115,7 +115,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     heap->streams.looks_ahead = false;
     heap->streams.serves_any = served_any;
     heap->shortage = shortage;
-    heap->attainable = attainable;
+    heap->budget.attainable = attainable;
     if (q.lacks_host_memory) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a plan");
     }
@@ -176,7 +176,7 @@ static bool is_held_by_group(const mend_heap *heap, const mend_span *span)
 uint64_t mend_ladder_group_bytes(const mend_heap *heap)
 {
     uint64_t bytes = 0;
-    for (int i = 0; i < MEND_ZONE_COUNT && heap->group_count > 0; i++) {
+    for (int i = 0; i < MEND_ZONE_COUNT && heap->groups.count > 0; i++) {
         const mend_zone *zone = &heap->zones[i];
         const mend_tree_node *at = mend_tree_first(&zone->runs_by_address);
         for (; at != NULL; at = mend_tree_next(at)) {

@@ -22,7 +22,7 @@
  * allocating and freeing must not keep it for ever from its answer. */
 enum { SEARCHES = 8 };
 
-/* So many frees may record a fence after a request that had to make room (heap/free.c). */
+/* So many frees may record a fence after a request that had to make room. */
 enum { EARLY_FENCES_AFTER_EFFORT = 64 };
 
 /* One request on its way. */
@@ -162,7 +162,7 @@ static mend_outcome behind_host_waits(climb *c)
 {
     mend_heap *heap = c->heap;
     bool waited = !mend_report_is_hopeless(heap, c->request);
-    bool has_graphs = waited && heap->capture_count > 0;
+    bool has_graphs = waited && heap->groups.capture_count > 0;
     mend_streams_begin_host_waits(&heap->streams);
     mend_outcome outcome = MEND_NOTHING;
     while (outcome == MEND_NOTHING && waited) {
@@ -210,9 +210,9 @@ static mend_outcome behind_compactions(climb *c)
         return outcome;
     }
     const mend_thread_error why = *mend_process_failure();
-    heap->spends_last_room = true;
+    heap->budget.spends_last_room = true;
     outcome = with_addresses(c, place_now);
-    heap->spends_last_room = false;
+    heap->budget.spends_last_room = false;
     if (outcome == MEND_NOTHING && has_failed) {
         *mend_process_failure() = why;
         return MEND_FAILED;
@@ -304,7 +304,7 @@ static mend_outcome search_in_scope(climb *c)
         return outcome;
     }
     mend_result result = mend_scope_open(c->heap, &scope);
-    c->heap->early_fences_left = EARLY_FENCES_AFTER_EFFORT;
+    c->heap->frees.early_fences_left = EARLY_FENCES_AFTER_EFFORT;
     if (result != MEND_OK) {
         return MEND_FAILED;
     }

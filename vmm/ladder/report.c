@@ -192,7 +192,7 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
         return "The GPU is smaller than the request.";
     }
     if (would_fit_without(heap, request, MEND_BLOCKED_BY_GROUPS)) {
-        return heap->capture_count == 0
+        return heap->groups.capture_count == 0
                    ? "Releasing groups whose graphs are launched no more would help."
                    : "Releasing groups whose graphs are launched no more would help, or destroying "
                      "such graphs.";

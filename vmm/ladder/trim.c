@@ -70,7 +70,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     if (result != MEND_OK || (is_captured && heap->chunks.empty_bytes > 0)) {
         return result != MEND_OK ? result : forbidden();
     }
-    bool has_graphs = !is_captured && heap->capture_count > 0;
+    bool has_graphs = !is_captured && heap->groups.capture_count > 0;
     bool goes_on = begin_waits(heap) || has_graphs;
     while (result == MEND_OK && goes_on && heap->chunks.reserved_bytes > keep_bytes) {
         uint64_t bytes = 0;

@@ -9,7 +9,7 @@ enum { LOOKS = 8 };
 
 static void end_promises(mend_heap *heap, mend_cache *cache, uint32_t count)
 {
-    mend_slab_end_promise(&heap->run_slab, count);
+    mend_slab_end_promise(&heap->nodes.runs, count);
     cache->promised -= count;
 }
 
@@ -18,7 +18,7 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
     if (cache->count == MEND_CACHE_SPANS) {
         mend_cache_flush(heap, zone);
     }
-    if (!mend_slab_promise(&heap->run_slab, 1)) {
+    if (!mend_slab_promise(&heap->nodes.runs, 1)) {
         return false;
     }
     cache->promised++;
@@ -58,7 +58,7 @@ void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
 
 void mend_cache_close(mend_heap *heap)
 {
-    if (heap->cache_closings++ == 0) {
+    if (heap->caching.closings++ == 0) {
         mend_cache_flush(heap, MEND_ZONE_SMALL);
         mend_cache_flush(heap, MEND_ZONE_LARGE);
     }
@@ -66,9 +66,9 @@ void mend_cache_close(mend_heap *heap)
 
 void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks)
 {
-    assert(heap->cache_closings > 0);
-    heap->cache_closings--;
-    heap->cache_keeps_empty_chunks = keeps_empty_chunks;
+    assert(heap->caching.closings > 0);
+    heap->caching.closings--;
+    heap->caching.keeps_empty_chunks = keeps_empty_chunks;
 }
 
 uint64_t mend_cache_bytes(const mend_heap *heap)

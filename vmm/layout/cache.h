@@ -57,8 +57,8 @@ bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *s
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
 {
     mend_span *last = cache->spans[--cache->count];
-    cache->spans[span->place] = last;
-    last->place = span->place;
+    cache->spans[span->cache_index] = last;
+    last->cache_index = span->cache_index;
     span->cached = false;
 }
 

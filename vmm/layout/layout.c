@@ -63,23 +63,23 @@ static mend_layout_promise nodes_for(const mend_heap *heap, size_t chunk_count)
 bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
 {
     mend_layout_promise nodes = nodes_for(heap, chunk_count);
-    return mend_slab_reserve(&heap->span_slab, nodes.spans) &&
-           mend_slab_reserve(&heap->run_slab, nodes.runs) &&
-           mend_slab_reserve(&heap->wait_slab, nodes.waits);
+    return mend_slab_reserve(&heap->nodes.spans, nodes.spans) &&
+           mend_slab_reserve(&heap->nodes.runs, nodes.runs) &&
+           mend_slab_reserve(&heap->nodes.waits, nodes.waits);
 }
 
 bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
 {
-    if (!mend_slab_promise(&heap->span_slab, promise->spans)) {
+    if (!mend_slab_promise(&heap->nodes.spans, promise->spans)) {
         return false;
     }
-    if (!mend_slab_promise(&heap->run_slab, promise->runs)) {
-        mend_slab_end_promise(&heap->span_slab, promise->spans);
+    if (!mend_slab_promise(&heap->nodes.runs, promise->runs)) {
+        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
         return false;
     }
-    if (!mend_slab_promise(&heap->wait_slab, promise->waits)) {
-        mend_slab_end_promise(&heap->span_slab, promise->spans);
-        mend_slab_end_promise(&heap->run_slab, promise->runs);
+    if (!mend_slab_promise(&heap->nodes.waits, promise->waits)) {
+        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
+        mend_slab_end_promise(&heap->nodes.runs, promise->runs);
         return false;
     }
     return true;
@@ -93,9 +93,9 @@ bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_
 
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
 {
-    mend_slab_end_promise(&heap->span_slab, promise->spans);
-    mend_slab_end_promise(&heap->run_slab, promise->runs);
-    mend_slab_end_promise(&heap->wait_slab, promise->waits);
+    mend_slab_end_promise(&heap->nodes.spans, promise->spans);
+    mend_slab_end_promise(&heap->nodes.runs, promise->runs);
+    mend_slab_end_promise(&heap->nodes.waits, promise->waits);
 }
 
 /* ---- runs and their indices ---------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
 
 static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
 {
-    mend_run *run = mend_slab_take(&heap->run_slab);
+    mend_run *run = mend_slab_take(&heap->nodes.runs);
     run->address = first->address;
     run->size_bytes = mend_span_end(last) - first->address;
     run->first = first;
@@ -136,7 +136,7 @@ static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_spa
 static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
 {
     mend_tree_remove(&zone->runs_by_address, &run->by_address);
-    mend_slab_give(&heap->run_slab, run);
+    mend_slab_give(&heap->nodes.runs, run);
 }
 
 /* ---- spans: joins and splits keep the right-hand node, so that the end of a segment stays ---- */
@@ -154,7 +154,7 @@ static void link_spans(mend_span *left, mend_span *right)
 /* Cuts the part before `at` off a free span, into a node of its own. */
 static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 {
-    mend_span *left = mend_slab_take(&heap->span_slab);
+    mend_span *left = mend_slab_take(&heap->nodes.spans);
     left->address = span->address;
     left->size_bytes = at - span->address;
     left->zone = span->zone;
@@ -172,7 +172,7 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 /* Cuts the part from `at` on off a span that is in no run, into a node of its own. */
 static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
 {
-    mend_span *right = mend_slab_take(&heap->span_slab);
+    mend_span *right = mend_slab_take(&heap->nodes.spans);
     assert(!span->live && span->run == NULL);
     right->address = at;
     right->size_bytes = mend_span_end(span) - at;
@@ -201,7 +201,7 @@ static void join_left(mend_heap *heap, mend_span *span)
     span->address = left->address;
     span->size_bytes += left->size_bytes;
     link_spans(left->previous, span);
-    mend_slab_give(&heap->span_slab, left);
+    mend_slab_give(&heap->nodes.spans, left);
 }
 
 /*
@@ -415,7 +415,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
 {
     mend_zone *zone = &heap->zones[zone_number];
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
-    mend_span *span = mend_slab_take(&heap->span_slab);
+    mend_span *span = mend_slab_take(&heap->nodes.spans);
     span->address = address;
     span->size_bytes = chunk->size_bytes;
     span->zone = zone_number;
@@ -460,7 +460,7 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
         }
     }
     mend_waits_clear(mend_heap_wait_env(heap), &span->waits);
-    mend_slab_give(&heap->span_slab, span);
+    mend_slab_give(&heap->nodes.spans, span);
 }
 
 void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)

@@ -4,7 +4,7 @@
  * freed last are cached (layout/cache.h): free, and in no run yet.
  *
  * Two zones keep requests apart: small ones, which live in small chunks, and large ones.
- * Invariants, all checked by observe/audit.c:
+ * Invariants, all checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run; a run is maximal, but for what is cached, and
  *    stands in all its indices;
@@ -27,8 +27,10 @@
 #ifndef MEND_LAYOUT_STATE_H
 #define MEND_LAYOUT_STATE_H
 
+#include <assert.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "address/space.h"
 #include "base/align.h"
@@ -44,8 +46,8 @@ enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
 
 struct mend_run;
 
-/* A stretch of mapped addresses in one state. Two cache lines: a call looks at both of the span it
- * is about, and at the first one of its neighbours. */
+/* A stretch of mapped addresses in one state. But for the end, two cache lines: a call looks at
+ * both of the span it is about, and at the first one of its neighbours. */
 typedef struct mend_span {
     uint64_t address;
     uint64_t size_bytes;
@@ -57,9 +59,9 @@ typedef struct mend_span {
     uint64_t first_at;    /* zone->changes when it was seen to come before all runs that fit */
     int zone;
     bool live;
-    bool cached;    /* free, in the zone's front cache */
-    bool of_group;  /* live: the oldest of its users is the mark of its group, see users/group.h */
-    uint16_t place; /* cached: in the list of its cache */
+    bool cached;          /* free, in the zone's front cache */
+    bool of_group;        /* live: the oldest of its users is the mark of its group */
+    uint16_t cache_index; /* cached: in the list of its cache */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
                                  waited for when it was taken, and the users declared by
@@ -82,6 +84,13 @@ typedef struct mend_run {
     mend_span *last;
     bool extensible;
 } mend_run;
+
+/* Of a processor: what a search of the trees looks at, and what a call looks at, is kept in few. */
+enum { MEND_CACHE_LINE_BYTES = 64 };
+static_assert(sizeof(void *) != 8 || offsetof(mend_span, by_end) <= 2 * MEND_CACHE_LINE_BYTES,
+              "what a call looks at of a span is in two cache lines");
+static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_growth) <= MEND_CACHE_LINE_BYTES,
+              "a search by size or address looks at one cache line of a run");
 
 /* A request looks at all that is cached in its zone, and flushes it when none of it will do. */
 enum { MEND_CACHE_SPANS = 32 };
@@ -159,21 +168,21 @@ typedef struct mend_shortage {
                                    OK */
 } mend_shortage;
 
-/* What the device can give, see move/attainable.h. */
+/* What the device can give. */
 typedef struct mend_attainable {
     bool is_known;
     uint64_t bytes;          /* reserved and free when it was asked last */
     uint64_t asked_at_bytes; /* allocated in all then */
 } mend_attainable;
 
-/* What was in use in this window and in the one before, see policy/budget.h. */
+/* What was in use in this window and in the one before. */
 typedef struct mend_usage_peaks {
     uint64_t used_bytes[2];      /* of partly used chunks */
     uint64_t trapped_bytes[2];   /* of these, not live, when the limit was near */
     uint64_t window_start_bytes; /* allocated in all when this window began */
 } mend_usage_peaks;
 
-/* What speaks for creating memory instead of moving chunks, see policy/headroom.h. */
+/* What speaks for creating memory instead of moving chunks. */
 typedef struct mend_headroom {
     uint64_t most_live_bytes;
     uint64_t moved_chunks;       /* in this window */
@@ -181,7 +190,7 @@ typedef struct mend_headroom {
     bool was_refused;            /* in this window */
 } mend_headroom;
 
-/* The devices that may use the memory: the pool's own first, then its peers. See move/access.h. */
+/* The devices that may use the memory: the pool's own first, then its peers. */
 typedef struct mend_allowed {
     int devices[MEND_DEVICE_LIMIT];
     int count;
@@ -203,46 +212,84 @@ typedef struct mend_heap_config {
     uint64_t small_chunk_bytes;   /* 0: follows the limit */
     uint64_t small_request_bytes;
     uint64_t reserve_bytes;
-    uint64_t low_pressure_percent; /* 0: the default, see policy/budget.c */
+    uint64_t low_pressure_percent; /* 0: the default of the policy */
 } mend_heap_config;
 
+/* ---- the parts of a heap, by owner ------------------------------------------------------------
+ */
+
+/* Host memory for the records of the layout. Guarded by `state`. */
+typedef struct mend_nodes {
+    mend_slab spans;
+    mend_slab runs;
+    mend_slab waits;
+} mend_nodes;
+
+/* Former mappings, of the room move. Guarded by both locks: `state` to read. */
+typedef struct mend_retiring {
+    mend_tree mappings; /* by address */
+    uint64_t bytes;
+    mend_slab nodes;
+    mend_status refused; /* an unmapping, in the last flush; or OK */
+    bool lacked_nodes;   /* the last flush left mappings for want of host memory */
+} mend_retiring;
+
+/* What the policy goes by. Guarded by both locks: `state` to read. */
+typedef struct mend_budget {
+    mend_attainable attainable;
+    mend_usage_peaks peaks;
+    mend_headroom headroom;
+    bool spends_last_room; /* the room kept for compactions may be used */
+} mend_budget;
+
+/* Whether the front cache may be used. Guarded by `state`. */
+typedef struct mend_caching {
+    uint32_t closings;       /* the front cache is closed while this is not 0 */
+    bool keeps_empty_chunks; /* pressure is not low, as long as the cache is open */
+} mend_caching;
+
+/* What frees leave for later ones. Guarded by `state`. */
+typedef struct mend_frees {
+    uint32_t early_fences_left; /* fences that frees may still record */
+    uint64_t of_users;          /* blocks freed that other streams used, too */
+} mend_frees;
+
+/* The groups of the program and those of captures, of the room users. Guarded by `state`. */
+typedef struct mend_groups {
+    mend_list list;
+    uint32_t count;
+    atomic_uint begun_count; /* of these, those that are begun; read without the lock, too */
+    uint32_t capture_count;  /* of these, those of captures */
+    uint32_t last_number;    /* of the group made last */
+} mend_groups;
+
 typedef struct mend_heap {
-    mend_mutex grow;
-    mend_mutex state;
-    mend_unlocking unlocking;
-    const mend_driver
-        *driver; /* the table of `unlocking`: lets go of `state` where it takes long */
-    mend_device_info device;
+    mend_mutex grow;  /* see above */
+    mend_mutex state; /* see above */
+
+    /* Constant from mend_heap_init on; but config.limit_bytes, guarded by both locks. */
     mend_heap_config config;
-    mend_streams streams;
+    mend_device_info device;
+    const mend_driver *driver; /* the table of `unlocking` */
+    mend_unlocking unlocking;  /* lets go of `state` around calls that take long */
+
+    /* The layout. Guarded by `state`; chunks and addresses come and go under both locks. */
     mend_chunks chunks;
-    mend_space space; /* the addresses of both zones */
     mend_zone zones[MEND_ZONE_COUNT];
     mend_pointer_map blocks; /* from a block's address to its span */
-    mend_tree retired;       /* by address */
-    uint64_t retired_bytes;
-    mend_status unmap_refused; /* in the last flush of retired mappings; or OK */
-    bool unmap_lacked_nodes;   /* it left mappings for want of host memory */
-    bool spends_last_room;     /* the room kept for compactions may be used, see move/compact.h */
-    mend_allowed allowed;
-    mend_attainable attainable;
-    mend_usage_peaks usage_peaks;
-    mend_headroom headroom;
-    mend_shortage shortage;        /* belongs to whoever makes room, see ladder/ladder.h */
-    uint32_t cache_closings;       /* the front cache is closed while this is not 0 */
-    bool cache_keeps_empty_chunks; /* memory is not ample, as long as the cache is open */
-    uint32_t early_fences_left;    /* fences that frees may still record, see block.c */
-    uint64_t frees_of_users;       /* blocks freed that other streams used, too */
-    mend_list groups;              /* see users/group.h */
-    uint32_t group_count;
-    atomic_uint begun_count; /* of these, those that are begun; read without the lock, too */
-    uint32_t capture_count;  /* of these, those of captures, see users/capture_group.h */
-    uint32_t last_group;     /* number of the group made last */
-    mend_slab span_slab;
-    mend_slab run_slab;
-    mend_slab retired_slab;
-    mend_slab wait_slab;
+    mend_streams streams;
+    mend_nodes nodes;
+    mend_caching caching;
+    mend_frees frees;
+    mend_groups groups;
     mend_heap_counters counters;
+
+    /* To make room. Guarded by both locks: `state` to read. */
+    mend_space space; /* the addresses of both zones */
+    mend_retiring retire;
+    mend_allowed allowed;
+    mend_budget budget;
+    mend_shortage shortage; /* of the search that is under way, or was the last */
 } mend_heap;
 
 /* What an attempt to place a request comes to. */
@@ -288,13 +335,13 @@ static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
 /* Mappings the driver holds for the heap. */
 static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
-    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retired.count;
+    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retire.mappings.count;
 }
 
 /* Without a lock, a group that another thread begins at this moment may be missed. */
 static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
 {
-    return atomic_load_explicit(&heap->begun_count, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&heap->groups.begun_count, memory_order_relaxed) > 0;
 }
 
 /* The status by which the context was lost, or OK. */
@@ -305,7 +352,7 @@ static inline mend_status mend_heap_lost_by(const mend_heap *heap)
 
 static inline mend_wait_env mend_heap_wait_env(mend_heap *heap)
 {
-    return (mend_wait_env){&heap->streams, &heap->wait_slab};
+    return (mend_wait_env){&heap->streams, &heap->nodes.waits};
 }
 
 #endif

@@ -6,7 +6,7 @@ enum { LIMITS_UNTIL_ASKED = 4 };
 
 void mend_attainable_forget(mend_heap *heap)
 {
-    heap->attainable = (mend_attainable){0};
+    heap->budget.attainable = (mend_attainable){0};
 }
 
 static bool is_below_limit(const mend_heap *heap)
@@ -26,8 +26,8 @@ static void look(mend_heap *heap, bool learns)
     heap->shortage.device_free_bytes = is_told ? free_bytes : 0;
     heap->shortage.others_bytes =
         is_told && total_bytes > known_bytes ? total_bytes - known_bytes : 0;
-    heap->attainable = (mend_attainable){
-        .is_known = is_told && (learns || heap->attainable.is_known),
+    heap->budget.attainable = (mend_attainable){
+        .is_known = is_told && (learns || heap->budget.attainable.is_known),
         .bytes = known_bytes,
         .asked_at_bytes = MEND_HEAP_SUM(heap, allocated_bytes),
     };
@@ -52,7 +52,7 @@ void mend_attainable_note_refusal(mend_heap *heap)
 
 void mend_attainable_begin_search(mend_heap *heap)
 {
-    const mend_attainable *known = &heap->attainable;
+    const mend_attainable *known = &heap->budget.attainable;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes) - known->asked_at_bytes;
     if (is_below_limit(heap) && allocated / LIMITS_UNTIL_ASKED >= heap->config.limit_bytes) {
         mend_attainable_look(heap);

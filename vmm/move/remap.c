@@ -67,13 +67,13 @@ static mend_result restore_one(mend_heap *heap, mend_chunk *chunk)
 {
     mend_span *first = mend_heap_span_at(heap, chunk->address);
     size_t runs = mend_remap_count_spans(first, chunk->address + chunk->size_bytes);
-    if (!mend_slab_promise(&heap->run_slab, runs)) {
+    if (!mend_slab_promise(&heap->nodes.runs, runs)) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
                             "malloc failed while restoring a mapping");
     }
     mend_driver_call refused;
     mend_status status = mend_remap_chunk(heap, chunk, first, &refused);
-    mend_slab_end_promise(&heap->run_slab, runs);
+    mend_slab_end_promise(&heap->nodes.runs, runs);
     return status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, refused, status);
 }
 

@@ -14,26 +14,26 @@ static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 
 void mend_retire_init(mend_heap *heap)
 {
-    mend_tree_init(&heap->retired, compare_address);
-    mend_slab_init(&heap->retired_slab, sizeof(mend_retired));
+    mend_tree_init(&heap->retire.mappings, compare_address);
+    mend_slab_init(&heap->retire.nodes, sizeof(mend_retired));
 }
 
 bool mend_retire_reserve(mend_heap *heap, size_t count)
 {
-    return mend_slab_reserve(&heap->retired_slab, count);
+    return mend_slab_reserve(&heap->retire.nodes, count);
 }
 
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits)
 {
-    mend_retired *retired = mend_slab_take(&heap->retired_slab);
+    mend_retired *retired = mend_slab_take(&heap->retire.nodes);
     retired->address = address;
     retired->size_bytes = chunk->size_bytes;
     retired->handle = chunk->handle;
     retired->waits = *waits;
     *waits = (mend_waits){0};
-    mend_tree_insert(&heap->retired, &retired->by_address);
-    heap->retired_bytes += chunk->size_bytes;
+    mend_tree_insert(&heap->retire.mappings, &retired->by_address);
+    heap->retire.bytes += chunk->size_bytes;
 }
 
 static mend_retired *next_of(const mend_retired *retired)
@@ -48,21 +48,21 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
 {
     mend_space *space = &heap->space;
     if (!mend_space_reserve_nodes(space, 1)) {
-        heap->unmap_lacked_nodes = true;
+        heap->retire.lacked_nodes = true;
         return;
     }
     mend_status status = heap->driver->unmap(heap->driver, first->address, size_bytes);
     if (status != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
-        heap->unmap_refused = status;
+        heap->retire.refused = status;
         return;
     }
     mend_space_give(space, first->address, size_bytes);
-    heap->retired_bytes -= size_bytes;
+    heap->retire.bytes -= size_bytes;
     while (first != end) {
         mend_retired *next = next_of(first);
-        mend_tree_remove(&heap->retired, &first->by_address);
-        mend_slab_give(&heap->retired_slab, first);
+        mend_tree_remove(&heap->retire.mappings, &first->by_address);
+        mend_slab_give(&heap->retire.nodes, first);
         first = next;
     }
 }
@@ -71,7 +71,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
 static void close_epochs(mend_heap *heap)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
-    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
          at = mend_tree_next(at)) {
         mend_result result = mend_waits_close(room, &RETIRED_OF(at)->waits);
         if (result != MEND_OK) {
@@ -108,7 +108,7 @@ static void unmap_idle(mend_heap *heap, uint32_t asking)
     mend_wait_env room = mend_heap_wait_env(heap);
     close_epochs(heap);
     mend_streams_poll(&heap->streams);
-    mend_retired *at = find_idle(heap, RETIRED_OF(mend_tree_first(&heap->retired)));
+    mend_retired *at = find_idle(heap, RETIRED_OF(mend_tree_first(&heap->retire.mappings)));
     if (at == NULL || !may_unmap(heap, asking)) {
         return;
     }
@@ -127,16 +127,16 @@ static void unmap_idle(mend_heap *heap, uint32_t asking)
 
 void mend_retire_flush(mend_heap *heap, uint32_t asking)
 {
-    heap->unmap_refused = MEND_DRIVER_OK;
-    heap->unmap_lacked_nodes = false;
-    if (heap->retired.count > 0) {
+    heap->retire.refused = MEND_DRIVER_OK;
+    heap->retire.lacked_nodes = false;
+    if (heap->retire.mappings.count > 0) {
         unmap_idle(heap, asking); /* who needs to know of a refusal asks the heap */
     }
 }
 
 mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
 {
-    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
          at = mend_tree_next(at)) {
         if (RETIRED_OF(at)->handle == handle) {
             return RETIRED_OF(at);

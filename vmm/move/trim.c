@@ -82,7 +82,7 @@ static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap
 /* An idle chunk is still mapped after a flush: why. */
 static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
 {
-    mend_status refused = heap->unmap_refused;
+    mend_status refused = heap->retire.refused;
     return refused != MEND_DRIVER_OK
                ? mend_driver_failure(mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST
                                                                    : MEND_ERROR_DRIVER,
@@ -110,7 +110,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
             } else {
                 result = mend_driver_refused(heap, MEND_CALL_release, status);
             }
-        } else if ((heap->unmap_refused != MEND_DRIVER_OK || heap->unmap_lacked_nodes) &&
+        } else if ((heap->retire.refused != MEND_DRIVER_OK || heap->retire.lacked_nodes) &&
                    mend_waits_settle(mend_heap_wait_env(heap), &left->waits)) {
             result = not_unmapped(heap, size_bytes);
         }

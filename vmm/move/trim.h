@@ -4,7 +4,8 @@
 
 #include "policy/plan.h"
 
-/* As mend_ladder_trim, inside an open driver scope. */
+/* Maps again what is missing, and gives back idle empty chunks until no more than `keep_bytes` are
+ * reserved. Errors as mend_trim. */
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
 
 /* Gives back the smallest empty, idle chunk of at least what the plan lacks that the plan would not

@@ -11,9 +11,9 @@
 static bool nodes_are_right(const mend_audit_walk *a)
 {
     const mend_heap *heap = a->heap;
-    return (a->spans == heap->span_slab.used_count && a->runs == heap->run_slab.used_count &&
-            a->wait_nodes == heap->wait_slab.used_count &&
-            heap->retired.count == heap->retired_slab.used_count &&
+    return (a->spans == heap->nodes.spans.used_count && a->runs == heap->nodes.runs.used_count &&
+            a->wait_nodes == heap->nodes.waits.used_count &&
+            heap->retire.mappings.count == heap->retire.nodes.used_count &&
             heap->chunks.all.count == heap->chunks.slab.used_count) ||
            mend_audit_broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }
@@ -36,9 +36,9 @@ static bool nothing_is_claimed(const mend_audit_walk *a)
             return mend_audit_broken(a, "a chunk is claimed by nobody");
         }
     }
-    if (heap->span_slab.promised_count != 0 ||
-        heap->run_slab.promised_count != IN_CACHES(heap, promised) ||
-        heap->wait_slab.promised_count != 0) {
+    if (heap->nodes.spans.promised_count != 0 ||
+        heap->nodes.runs.promised_count != IN_CACHES(heap, promised) ||
+        heap->nodes.waits.promised_count != 0) {
         return mend_audit_broken(a, "nodes are promised to nobody");
     }
     return true;
@@ -49,7 +49,7 @@ static bool groups_are_right(const mend_audit_walk *a)
 {
     uint32_t count = 0;
     bool begun_are_over = false;
-    const mend_list *end = &a->heap->groups;
+    const mend_list *end = &a->heap->groups.list;
     for (const mend_list *at = end->next; at != end; at = at->next) {
         const mend_group *group = MEND_CONTAINER_OF(at, mend_group, link);
         if (group->is_begun && begun_are_over) {
@@ -59,7 +59,7 @@ static bool groups_are_right(const mend_audit_walk *a)
         begun_are_over = !group->is_begun;
         count++;
     }
-    return count == a->heap->group_count || mend_audit_broken(a, "the count of groups is wrong");
+    return count == a->heap->groups.count || mend_audit_broken(a, "the count of groups is wrong");
 }
 
 static bool counts_are_right(const mend_audit_walk *a)
@@ -107,8 +107,8 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         !nothing_is_claimed(&a) || !groups_are_right(&a) || !counts_are_right(&a)) {
         return false;
     }
-    if (heap->cache_closings == 0 &&
-        heap->cache_keeps_empty_chunks != (mend_budget_pressure(heap) != MEND_PRESSURE_LOW)) {
+    if (heap->caching.closings == 0 &&
+        heap->caching.keeps_empty_chunks != (mend_budget_pressure(heap) != MEND_PRESSURE_LOW)) {
         return mend_audit_broken(&a, "the front cache does not know how scarce memory is");
     }
     return mend_observe_audit_sums(heap, finding);

@@ -59,7 +59,7 @@ static bool cached_is_right(mend_audit_walk *a, const mend_span *span)
     const mend_span *left = span->previous;
     const mend_span *right = span->next;
     const mend_cache *cache = &a->heap->zones[span->zone].cache;
-    bool is_listed = span->place < cache->count && cache->spans[span->place] == span;
+    bool is_listed = span->cache_index < cache->count && cache->spans[span->cache_index] == span;
     if (!is_listed || span->live || span->run != NULL || span->waits.others != NULL ||
         stamp.stream >= a->heap->streams.count || stamp.stream == MEND_STREAM_UNKNOWN ||
         a->heap->streams.items[stamp.stream].group != 0 || (left != NULL && !left->live) ||
@@ -77,7 +77,7 @@ static bool cache_is_right(const mend_audit_walk *a, int zone)
     const mend_cache *cache = &a->heap->zones[zone].cache;
     return (cache->count == a->cached[zone] && cache->count <= cache->promised &&
             cache->promised <= MEND_CACHE_SPANS &&
-            (cache->promised == 0 || a->heap->cache_closings == 0)) ||
+            (cache->promised == 0 || a->heap->caching.closings == 0)) ||
            mend_audit_broken(a, "the front cache of zone %d is wrong", zone);
 }
 

@@ -110,7 +110,7 @@ static uint64_t piece_at(const mend_heap *heap, uint64_t address)
         size_bytes = size_bytes == 0 ? CHUNK_OF(at)->size_bytes : 0;
     }
     mend_retired retired_key = {.address = address};
-    at = mend_tree_at_or_after(&heap->retired, &retired_key.by_address);
+    at = mend_tree_at_or_after(&heap->retire.mappings, &retired_key.by_address);
     if (at != NULL && RETIRED_OF(at)->address == address) {
         size_bytes = size_bytes == 0 ? RETIRED_OF(at)->size_bytes : 0;
     }
@@ -171,10 +171,10 @@ bool mend_audit_retired(mend_audit_walk *a)
 {
     const mend_heap *heap = a->heap;
     uint64_t retired_bytes = 0;
-    if (!mend_tree_is_valid(&heap->retired)) {
+    if (!mend_tree_is_valid(&heap->retire.mappings)) {
         return mend_audit_broken(a, "the tree of retired mappings is out of order");
     }
-    for (mend_tree_node *at = mend_tree_first(&heap->retired); at != NULL;
+    for (mend_tree_node *at = mend_tree_first(&heap->retire.mappings); at != NULL;
          at = mend_tree_next(at)) {
         const mend_retired *retired = RETIRED_OF(at);
         retired_bytes += retired->size_bytes;
@@ -182,6 +182,6 @@ bool mend_audit_retired(mend_audit_walk *a)
             return false;
         }
     }
-    return retired_bytes == heap->retired_bytes ||
+    return retired_bytes == heap->retire.bytes ||
            mend_audit_broken(a, "the bytes of retired mappings are wrong");
 }

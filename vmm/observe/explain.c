@@ -228,8 +228,8 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
         .live_bytes = heap->counters.live_bytes,
         .unmapped_bytes = heap->chunks.unmapped_bytes,
         .lent_bytes = lent_bytes(heap),
-        .retired_mappings = heap->retired.count,
-        .retired_bytes = heap->retired_bytes,
+        .retired_mappings = heap->retire.mappings.count,
+        .retired_bytes = heap->retire.bytes,
     };
     chunk_walk walk = {.lowest = NULL};
     const mend_tree_node *at = mend_tree_last(&heap->chunks.mapped);

@@ -48,7 +48,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = heap->space.address_bytes;
     stats->mapped_bytes = heap->space.taken_bytes - chunks->lost_bytes;
-    stats->retired_bytes = heap->retired_bytes;
+    stats->retired_bytes = heap->retire.bytes;
 }
 
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
@@ -63,8 +63,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
         stats->streams += heap->streams.items[i].known && heap->streams.items[i].group == 0;
     }
-    stats->groups = heap->group_count - heap->capture_count;
-    stats->captures = heap->capture_count;
+    stats->groups = heap->groups.count - heap->groups.capture_count;
+    stats->captures = heap->groups.capture_count;
     stats->allocations = MEND_HEAP_SUM(heap, allocations);
     stats->frees = MEND_HEAP_SUM(heap, frees);
     stats->out_of_memory = counters->out_of_memory;

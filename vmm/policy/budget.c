@@ -70,7 +70,7 @@ static bool is_near(const mend_heap *heap, uint64_t used_bytes)
 
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
-    const mend_usage_peaks *peaks = &heap->usage_peaks;
+    const mend_usage_peaks *peaks = &heap->budget.peaks;
     uint64_t limit = mend_budget_limit(heap);
     uint64_t wanted = heap->config.low_pressure_percent;
     uint64_t low_pressure_bytes =
@@ -87,7 +87,7 @@ mend_pressure mend_budget_pressure(const mend_heap *heap)
 
 void mend_budget_note_use(mend_heap *heap)
 {
-    mend_usage_peaks *peaks = &heap->usage_peaks;
+    mend_usage_peaks *peaks = &heap->budget.peaks;
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {

@@ -40,7 +40,8 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 static inline uint64_t mend_budget_limit(const mend_heap *heap)
 {
     uint64_t limit = heap->config.limit_bytes;
-    return heap->attainable.is_known ? mend_min_u64(limit, heap->attainable.bytes) : limit;
+    return heap->budget.attainable.is_known ? mend_min_u64(limit, heap->budget.attainable.bytes)
+                                            : limit;
 }
 
 /* The device lacks so much for a plan: of several plans in a search the one that needs least
@@ -57,7 +58,7 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 uint64_t mend_budget_most_kept_bytes(const mend_heap *heap);
 static inline uint64_t mend_budget_kept_bytes(const mend_heap *heap)
 {
-    bool keeps_none = !heap->config.compact_when_full || heap->spends_last_room;
+    bool keeps_none = !heap->config.compact_when_full || heap->budget.spends_last_room;
     return keeps_none ? 0 : mend_budget_most_kept_bytes(heap);
 }
 

@@ -19,7 +19,7 @@ enum { RESERVES_OF_WINDOW = 64 };
 
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
 {
-    mend_headroom *headroom = &heap->headroom;
+    mend_headroom *headroom = &heap->budget.headroom;
     uint64_t live = heap->counters.live_bytes + size_bytes;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     if (live <= heap->config.limit_bytes) { /* what asks for more than that tries its luck */
@@ -35,7 +35,7 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
 
 void mend_headroom_note_moves(mend_heap *heap, uint64_t chunk_count)
 {
-    heap->headroom.moved_chunks += chunk_count;
+    heap->budget.headroom.moved_chunks += chunk_count;
 }
 
 /* The last of the limit is left to requests that lack memory. */
@@ -47,7 +47,7 @@ static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
 
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 {
-    const mend_headroom *headroom = &heap->headroom;
+    const mend_headroom *headroom = &heap->budget.headroom;
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
     uint64_t live = headroom->most_live_bytes;
     if (headroom->was_refused || !leaves_enough(heap, create_bytes) ||
@@ -61,7 +61,7 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
 
 void mend_headroom_note_creation(mend_heap *heap)
 {
-    mend_headroom *headroom = &heap->headroom;
+    mend_headroom *headroom = &heap->budget.headroom;
     uint64_t live = headroom->most_live_bytes;
     if (heap->chunks.reserved_bytes > live + live / 100 * HEADROOM_PERCENT) {
         headroom->moved_chunks = 0; /* spent */
@@ -70,10 +70,10 @@ void mend_headroom_note_creation(mend_heap *heap)
 
 void mend_headroom_note_refusal(mend_heap *heap)
 {
-    heap->headroom.was_refused = true;
+    heap->budget.headroom.was_refused = true;
 }
 
 void mend_headroom_forget(mend_heap *heap)
 {
-    heap->headroom.most_live_bytes = heap->counters.live_bytes;
+    heap->budget.headroom.most_live_bytes = heap->counters.live_bytes;
 }

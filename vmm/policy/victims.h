@@ -51,7 +51,7 @@ typedef struct mend_compact_pass {
     uint64_t copied_bytes;
     uint64_t gained_bytes;
     uint64_t driver_calls;
-    mend_defrag_stop stop; /* why the last mend_compact_next did nothing */
+    mend_defrag_stop stop; /* why nothing was chosen last */
 } mend_compact_pass;
 
 /* A partly used chunk may change its place or its memory: no graph counts on it, and what is free

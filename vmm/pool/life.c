@@ -345,7 +345,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
                                   "the device could not be closed");
     }
     mend_process_drop_pool(pool->device, pool);
-    free_groups(&pool->heap.groups);
+    free_groups(&pool->heap.groups.list);
     mend_callbacks_destroy(&pool->pressure);
     free(pool);
     if (has_blocks) {

@@ -80,7 +80,7 @@ static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
     group->number |= MEND_GROUP_OF_CAPTURE;
     group->capture = order.capture;
     group->end = end;
-    heap->capture_count++;
+    heap->groups.capture_count++;
     *made = group;
     return MEND_OK;
 }
@@ -88,7 +88,7 @@ static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
 mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t *number)
 {
     mend_group *found = NULL;
-    mend_list *end = &heap->groups;
+    mend_list *end = &heap->groups.list;
     for (mend_list *at = end->next; at != end && found == NULL; at = at->next) {
         found = GROUP_OF(at)->capture == order.capture ? GROUP_OF(at) : NULL;
     }
@@ -101,7 +101,7 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
 
 void mend_capture_groups_collect_all(mend_heap *heap)
 {
-    mend_list *end = &heap->groups;
+    mend_list *end = &heap->groups.list;
     for (mend_list *at = end->next, *next; at != end; at = next) {
         next = at->next;
         mend_group *group = GROUP_OF(at);
@@ -110,7 +110,7 @@ void mend_capture_groups_collect_all(mend_heap *heap)
             mend_streams_release_group(&heap->streams, group->number);
             mend_group_drop(heap, group);
             mend_capture_group_free(group);
-            heap->capture_count--;
+            heap->groups.capture_count--;
         }
     }
 }

@@ -19,7 +19,7 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
 void mend_capture_groups_collect_all(mend_heap *heap);
 static inline void mend_capture_groups_collect(mend_heap *heap)
 {
-    if (heap->capture_count > 0) {
+    if (heap->groups.capture_count > 0) {
         mend_capture_groups_collect_all(heap);
     }
 }

@@ -8,10 +8,10 @@
 
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
 {
-    *group = (mend_group){.pool = pool, .number = ++heap->last_group};
+    *group = (mend_group){.pool = pool, .number = ++heap->groups.last_number};
     mend_list_init(&group->watch.link);
-    mend_list_append(&heap->groups, &group->link);
-    heap->group_count++;
+    mend_list_append(&heap->groups.list, &group->link);
+    heap->groups.count++;
 }
 
 static bool takes(const mend_group *group, mend_stream stream)
@@ -24,7 +24,7 @@ static bool takes(const mend_group *group, mend_stream stream)
 
 uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
 {
-    const mend_list *end = &heap->groups;
+    const mend_list *end = &heap->groups.list;
     for (const mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
         if (takes(GROUP_OF(at), stream)) {
             return GROUP_OF(at)->number;
@@ -45,7 +45,7 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 
 void mend_group_watch_again(mend_heap *heap, mend_stream stream)
 {
-    const mend_list *end = &heap->groups;
+    const mend_list *end = &heap->groups.list;
     for (mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
         mend_group *group = GROUP_OF(at);
         if (takes(group, stream) && mend_list_is_empty(&group->watch.link)) {
@@ -58,14 +58,14 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
 {
     mend_list_remove(&group->link);
     mend_list_remove(&group->watch.link);
-    atomic_fetch_add_explicit(&heap->begun_count, is_begun ? 1u : UINT_MAX, memory_order_relaxed);
+    atomic_fetch_add_explicit(&heap->groups.begun_count, is_begun ? 1u : UINT_MAX, memory_order_relaxed);
     group->is_begun = is_begun;
     group->watch.handle = stream;
     if (is_begun) {
-        mend_list_insert_after(&heap->groups, &group->link);
+        mend_list_insert_after(&heap->groups.list, &group->link);
         mend_group_watch_again(heap, stream);
     } else {
-        mend_list_append(&heap->groups, &group->link);
+        mend_list_append(&heap->groups.list, &group->link);
     }
 }
 
@@ -104,5 +104,5 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
 void mend_group_drop(mend_heap *heap, mend_group *group)
 {
     mend_list_remove(&group->link);
-    heap->group_count--;
+    heap->groups.count--;
 }

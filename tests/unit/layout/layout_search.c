@@ -1,5 +1,6 @@
 /* Searches in the layout of a heap made by hand: runs by size, by growth and by address; blocks and
  * spans by any address inside of them; and whether memory is ready for a stream. */
+#include "layout/ready.h"
 #include "tests/support/hand_heap.h"
 #include "tests/support/test.h"
 

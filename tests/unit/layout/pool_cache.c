@@ -394,7 +394,7 @@ MEND_TEST(pool_cache, a_free_without_host_memory_is_a_free)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    mend_slab *runs = &r.pool->heap.run_slab;
+    mend_slab *runs = &r.pool->heap.nodes.runs;
     size_t spare = runs->free_count - 2; /* what the long way needs */
     ASSERT_TRUE(mend_slab_promise(runs, spare));
     free_of_row(&r, 1); /* one is left */

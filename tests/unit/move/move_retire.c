@@ -81,11 +81,11 @@ MEND_TEST(move_retire, a_mapping_holds_its_chunk_until_it_is_unmapped)
     mend_sim_advance(r.w.sim, BUSY_NS);
     mend_chunk *chunk = retire(&r, 0);
     EXPECT_TRUE(mend_retire_holds(r.heap, chunk->handle) != NULL);
-    EXPECT_U64_EQ(MEND_MIB, r.heap->retired_bytes);
+    EXPECT_U64_EQ(MEND_MIB, r.heap->retire.bytes);
     uint64_t taken_bytes = r.heap->space.taken_bytes;
     flush(&r);
     EXPECT_TRUE(mend_retire_holds(r.heap, chunk->handle) == NULL);
-    EXPECT_U64_EQ(0, r.heap->retired_bytes);
+    EXPECT_U64_EQ(0, r.heap->retire.bytes);
     EXPECT_U64_EQ(taken_bytes - MEND_MIB, r.heap->space.taken_bytes);
     close_rig(&r);
 }
@@ -104,7 +104,7 @@ MEND_TEST(move_retire, neighbours_go_by_one_call)
         }
         flush(&r);
         EXPECT_INT_EQ(rows[i].unmaps, r.unmaps);
-        EXPECT_U64_EQ(0, r.heap->retired_bytes);
+        EXPECT_U64_EQ(0, r.heap->retire.bytes);
         close_rig(&r);
     }
 }
@@ -116,11 +116,11 @@ MEND_TEST(move_retire, what_work_in_flight_may_use_stays_mapped)
     retire(&r, 0);
     flush(&r);
     EXPECT_INT_EQ(0, r.unmaps);
-    EXPECT_U64_EQ(MEND_MIB, r.heap->retired_bytes);
+    EXPECT_U64_EQ(MEND_MIB, r.heap->retire.bytes);
     mend_sim_advance(r.w.sim, 2 * BUSY_NS);
     flush(&r); /* the first one has recorded the fence */
     EXPECT_INT_EQ(1, r.unmaps);
-    EXPECT_U64_EQ(0, r.heap->retired_bytes);
+    EXPECT_U64_EQ(0, r.heap->retire.bytes);
     close_rig(&r);
 }
 
@@ -149,11 +149,11 @@ MEND_TEST(move_retire, what_the_driver_refuses_stays_and_is_tried_again)
     uint64_t failures = r.heap->counters.driver_failures;
     kit_fail(&r.w, "unmap", 0, 1, 999);
     flush(&r);
-    EXPECT_INT_EQ(999, r.heap->unmap_refused);
+    EXPECT_INT_EQ(999, r.heap->retire.refused);
     EXPECT_U64_EQ(failures + 1, r.heap->counters.driver_failures);
-    EXPECT_U64_EQ(MEND_MIB, r.heap->retired_bytes);
+    EXPECT_U64_EQ(MEND_MIB, r.heap->retire.bytes);
     flush(&r);
-    EXPECT_INT_EQ(MEND_DRIVER_OK, r.heap->unmap_refused);
-    EXPECT_U64_EQ(0, r.heap->retired_bytes);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, r.heap->retire.refused);
+    EXPECT_U64_EQ(0, r.heap->retire.bytes);
     close_rig(&r);
 }

@@ -224,7 +224,7 @@ MEND_TEST(pool_restore, host_memory_that_fails_is_told_and_tried_again)
     ASSERT_TRUE(open_rig(&r));
     kit_fail(&r.w, "map", SCRATCH_MAPS, 1, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_defrag(r.w.pool, NULL, NULL));
-    mend_slab *runs = &r.w.pool->heap.run_slab;
+    mend_slab *runs = &r.w.pool->heap.nodes.runs;
     size_t withheld = runs->free_count - runs->promised_count;
     runs->promised_count += withheld; /* there is none in reserve */
     mend_test_fail_host_memory_after(0, UINT64_MAX);

@@ -114,7 +114,7 @@ MEND_TEST(observe_audit, finds_addresses_of_nobody_or_of_two)
     expect_found(&r, &space->address_bytes, space->address_bytes + page, "counts of addresses");
     expect_found(&r, &space->taken_bytes, space->taken_bytes + page, "counts of addresses");
     expect_found(&r, &gap->reservation->taken_bytes, page, "counts wrongly what is taken");
-    expect_found(&r, &r.heap->retired_bytes, page, "bytes of retired");
+    expect_found(&r, &r.heap->retire.bytes, page, "bytes of retired");
     kit_close(&r.w);
 }
 
@@ -158,20 +158,20 @@ MEND_TEST(observe_audit, finds_nodes_that_were_lost_and_sums_that_are_wrong)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     mend_heap *heap = r.heap;
-    ASSERT_TRUE(mend_slab_reserve(&heap->wait_slab, 1));
-    void *lost = mend_slab_take(&heap->wait_slab);
+    ASSERT_TRUE(mend_slab_reserve(&heap->nodes.waits, 1));
+    void *lost = mend_slab_take(&heap->nodes.waits);
     expect_finding(&r, "nodes of spans");
-    mend_slab_give(&heap->wait_slab, lost);
-    ASSERT_TRUE(mend_slab_promise(&heap->run_slab, 1));
+    mend_slab_give(&heap->nodes.waits, lost);
+    ASSERT_TRUE(mend_slab_promise(&heap->nodes.runs, 1));
     expect_finding(&r, "promised to nobody");
-    mend_slab_end_promise(&heap->run_slab, 1);
+    mend_slab_end_promise(&heap->nodes.runs, 1);
     mend_heap_counters *counters = &heap->counters;
     expect_found(&r, &counters->live_bytes, counters->live_bytes + 512, "counts of live blocks");
     expect_found(&r, &counters->zone[MEND_ZONE_LARGE].requested_bytes, 0, "counts of live blocks");
     expect_found(&r, &counters->zone[MEND_ZONE_LARGE].frees, 0, "counts of live blocks");
-    heap->group_count++;
+    heap->groups.count++;
     expect_finding(&r, "count of groups");
-    heap->group_count--;
+    heap->groups.count--;
     kit_close(&r.w);
 }
 
@@ -195,13 +195,13 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     expect_finding(&r, words);
     heap->streams.items[MEND_STREAM_UNKNOWN].open = false;
     cached->waits.first.stream = stream;
-    cached->place = 1 - cached->place;
+    cached->cache_index = 1 - cached->cache_index;
     expect_finding(&r, words);
-    cached->place = 1 - cached->place;
-    uint16_t place = cached->place;
-    cached->place = (uint16_t)cache->count;
+    cached->cache_index = 1 - cached->cache_index;
+    uint16_t cache_index = cached->cache_index;
+    cached->cache_index = (uint16_t)cache->count;
     expect_finding(&r, words);
-    cached->place = place;
+    cached->cache_index = cache_index;
     cached->waits.first.stream = 1000;
     expect_finding(&r, words);
     cached->waits.first.stream = stream;
@@ -216,12 +216,12 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     cache->promised = 1;
     expect_finding(&r, "front cache of zone 1");
     cache->promised = 2;
-    heap->cache_keeps_empty_chunks = !heap->cache_keeps_empty_chunks;
+    heap->caching.keeps_empty_chunks = !heap->caching.keeps_empty_chunks;
     expect_finding(&r, "how scarce memory is");
-    heap->cache_keeps_empty_chunks = !heap->cache_keeps_empty_chunks;
-    heap->cache_closings++;
+    heap->caching.keeps_empty_chunks = !heap->caching.keeps_empty_chunks;
+    heap->caching.closings++;
     expect_finding(&r, "front cache of zone 1");
-    heap->cache_closings--;
+    heap->caching.closings--;
     mend_chunk *chunk = neighbour->chunk;
     mend_chunk *behind = chunk->next;
     chunk->next = chunk;
@@ -230,9 +230,9 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     neighbour->chunk = NULL;
     expect_finding(&r, "begins in another chunk");
     neighbour->chunk = chunk;
-    mend_slab_end_promise(&heap->run_slab, 1);
+    mend_slab_end_promise(&heap->nodes.runs, 1);
     expect_finding(&r, "promised to nobody");
-    heap->run_slab.promised_count++;
+    heap->nodes.runs.promised_count++;
     kit_close(&r.w);
 }
 

@@ -152,7 +152,7 @@ MEND_TEST(observe_audit_fields, of_trees)
     for (size_t i = 0; i < sizeof(of_chunks) / sizeof(of_chunks[0]); i++) {
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");
     }
-    EXPECT_FOUND(heap->retired.count, 1000, "the tree of retired mappings");
+    EXPECT_FOUND(heap->retire.mappings.count, 1000, "the tree of retired mappings");
     kit_close(&r.w);
 }
 
@@ -190,12 +190,12 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     expect_finding(&r, __LINE__, "not exactly one");
     mend_tree_remove(&space->gaps, &gap.by_address);
     mend_retired retired = {.address = chunk->address, .size_bytes = chunk->size_bytes};
-    mend_tree_insert(&r.heap->retired, &retired.by_address);
+    mend_tree_insert(&r.heap->retire.mappings, &retired.by_address);
     expect_finding(&r, __LINE__, "not exactly one");
     retired.address = 512; /* in no reservation */
     retired.waits.first = (mend_stamp){.epoch = 1, .stream = 1000};
     expect_finding(&r, __LINE__, "waits for what never comes");
-    mend_tree_remove(&r.heap->retired, &retired.by_address);
+    mend_tree_remove(&r.heap->retire.mappings, &retired.by_address);
     kit_close(&r.w);
 }
 
@@ -255,17 +255,17 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     ASSERT_TRUE(open_rig(&r));
     mend_heap *heap = r.heap;
     mend_space *space = &heap->space;
-    mend_slab *slabs[] = {&heap->run_slab, &heap->retired_slab, &heap->chunks.slab,
+    mend_slab *slabs[] = {&heap->nodes.runs, &heap->retire.nodes, &heap->chunks.slab,
                           &space->gap_slab, &space->reservation_slab};
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
         EXPECT_FOUND(slabs[i]->used_count, 1000, "are lost");
     }
-    EXPECT_FOUND(heap->span_slab.promised_count, 1, "promised to nobody");
-    EXPECT_FOUND(heap->wait_slab.promised_count, 1, "promised to nobody");
+    EXPECT_FOUND(heap->nodes.spans.promised_count, 1, "promised to nobody");
+    EXPECT_FOUND(heap->nodes.waits.promised_count, 1, "promised to nobody");
     for (int i = 0; i < 2; i++) {
         EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &groups[i]));
     }
-    const mend_list *last = heap->groups.previous;
+    const mend_list *last = heap->groups.list.previous;
     EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "stands behind one");
     EXPECT_FOUND(heap->blocks.count, 1000, "counts of live blocks");
 

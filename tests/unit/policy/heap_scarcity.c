@@ -127,10 +127,10 @@ MEND_TEST(heap_scarcity, remembers_a_peak_for_the_rest_of_its_window_and_the_nex
     use_live(&heap, PERCENT(50));
     note_behind(&heap, WINDOW_BYTES - 1);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
-    EXPECT_U64_EQ(LIMIT_BYTES, heap.usage_peaks.used_bytes[0]);
+    EXPECT_U64_EQ(LIMIT_BYTES, heap.budget.peaks.used_bytes[0]);
     note_behind(&heap, 1); /* the next one begins */
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
-    EXPECT_U64_EQ(PERCENT(50), heap.usage_peaks.used_bytes[0]);
+    EXPECT_U64_EQ(PERCENT(50), heap.budget.peaks.used_bytes[0]);
     note_behind(&heap, WINDOW_BYTES - 1);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     note_behind(&heap, 1);
@@ -156,7 +156,7 @@ MEND_TEST(heap_scarcity, the_most_of_a_window_counts)
     note_behind(&heap, 1);
     use_live(&heap, PERCENT(20));
     note_behind(&heap, 1);
-    EXPECT_U64_EQ(PERCENT(99), heap.usage_peaks.used_bytes[0]);
+    EXPECT_U64_EQ(PERCENT(99), heap.budget.peaks.used_bytes[0]);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
 }
 
@@ -184,11 +184,11 @@ MEND_TEST(heap_scarcity, goes_by_what_the_device_can_give)
     use_live(&heap, PERCENT(89));
     mend_budget_note_use(&heap);
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
-    heap.attainable.is_known = true;
-    heap.attainable.bytes = PERCENT(90);
+    heap.budget.attainable.is_known = true;
+    heap.budget.attainable.bytes = PERCENT(90);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     EXPECT_U64_EQ(PERCENT(1), mend_budget_room_bytes(&heap));
     EXPECT_U64_EQ(PERCENT(2), mend_budget_lacking_bytes(&heap, PERCENT(3)));
-    heap.attainable.bytes = PERCENT(200); /* the limit holds all the same */
+    heap.budget.attainable.bytes = PERCENT(200); /* the limit holds all the same */
     EXPECT_U64_EQ(PERCENT(11), mend_budget_room_bytes(&heap));
 }

@@ -98,7 +98,7 @@ MEND_TEST(heap_spare, nothing_while_memory_is_tight)
 {
     mend_heap heap = heap_that_held_it();
     heap.config.limit_bytes = 2 * LIVED_BYTES;
-    heap.usage_peaks.used_bytes[0] = heap.config.limit_bytes;
+    heap.budget.peaks.used_bytes[0] = heap.config.limit_bytes;
     EXPECT_FALSE(mend_headroom_allows(&heap, 0));
 }
 

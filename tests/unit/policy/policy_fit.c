@@ -28,7 +28,7 @@ static void be_short_of_memory(hand_heap *h)
 static void have_been_full(hand_heap *h)
 {
     be_short_of_memory(h);
-    h->heap.usage_peaks.used_bytes[0] = h->heap.config.limit_bytes;
+    h->heap.budget.peaks.used_bytes[0] = h->heap.config.limit_bytes;
 }
 
 MEND_TEST(policy_fit, the_smallest_run_that_fits_is_taken_and_of_equals_the_first)

@@ -76,7 +76,7 @@ MEND_TEST(policy_pick, a_cover_wastes_little_where_all_was_in_use)
     hand_unmapped_chunk(&h, 8);
     hand_unmapped_chunk(&h, 4);
     h.heap.config.limit_bytes = h.heap.chunks.reserved_bytes;
-    h.heap.usage_peaks.used_bytes[0] = h.heap.config.limit_bytes;
+    h.heap.budget.peaks.used_bytes[0] = h.heap.config.limit_bytes;
     expect_picks(&h, 3, "4", 0);
     expect_picks(&h, 2, "", 2);
     expect_picks(&h, 11, "8 4", 0);

@@ -245,7 +245,7 @@ MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
                                  &heap->counters.zone[MEND_ZONE_LARGE].requested_bytes,
                                  &heap->chunks.reserved_bytes,
                                  &heap->chunks.empty_bytes,
-                                 &heap->retired_bytes,
+                                 &heap->retire.bytes,
                                  &heap->zones[MEND_ZONE_LARGE].free_bytes};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
         mend_error error = MEND_ERROR_INIT;
