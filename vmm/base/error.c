@@ -58,7 +58,7 @@ mend_result mend_driver_failure(mend_result result, const char *call, int status
 void mend_publish_failure(mend_result result)
 {
     const mend_thread_error *failure = mend_process_failure();
-    assert(failure->result == result); /* whoever answers with a failure has noted it last */
+    assert(failure->result == result); /* who answers with a failure has noted it last */
     *mend_process_error() = *failure;
     mend_process_error()->result = result;
 }

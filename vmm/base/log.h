@@ -1,4 +1,4 @@
-/* Lines for whoever asked to hear them: the sink of the program, or standard error where MEND_CONF
+/* Lines for those who asked for them: the sink of the program, or standard error where MEND_CONF
  * or a config asks for it; nothing is printed else. */
 #ifndef MEND_BASE_LOG_H
 #define MEND_BASE_LOG_H

@@ -60,7 +60,7 @@ void mend_mutex_lock(mend_mutex *mutex)
 
 void mend_mutex_unlock(mend_mutex *mutex)
 {
-    mend_lock_rank rank = mutex->rank; /* whoever takes it next may destroy it */
+    mend_lock_rank rank = mutex->rank; /* the thread that takes it next may destroy it */
     pthread_mutex_unlock(&mutex->mutex);
     count_let_go(rank);
 }

@@ -4,7 +4,7 @@
  * environment; thread.h has what belongs to a thread. Nothing else in the library has a variable of
  * static lifetime that changes, or reads the environment.
  *
- * A child of fork starts anew: without members, log sink, driver and last errors, and with locks
+ * A child of fork starts empty: without members, log sink, driver and last errors, and with locks
  * that nobody holds, whatever other threads of the parent were doing at the fork. What it inherits
  * inside a member is the member's matter: see mend_process_generation.
  */
@@ -99,7 +99,7 @@ void mend_process_set_log_sink(mend_log_sink sink, void *context);
 void mend_process_show_log(int level); /* from now on; the lowest level that was asked for counts */
 
 /* The CUDA driver's table: what `load` gave the first time it succeeded in this process. A child of
- * fork loads it anew and is told by the driver what works there. Thread-safe. */
+ * fork loads it again, and the driver says what works there. Thread-safe. */
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver);
 

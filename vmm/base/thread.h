@@ -1,6 +1,6 @@
 /*
  * What belongs to one thread of the process: its last error, the ranks of the locks that it holds,
- * its number, the callbacks that it is inside of. In a child of fork it starts anew.
+ * its number, the callbacks that it is inside of. In a child of fork it starts empty.
  */
 #ifndef MEND_BASE_THREAD_H
 #define MEND_BASE_THREAD_H

@@ -1,7 +1,7 @@
 /*
  * What a process has one of for each device: the default pool, and the allocator that every hook
- * forwards to, which is that pool unless somebody set another (an override). The state itself is a
- * part of base/process.h.
+ * forwards to, which is that pool unless the program set another (an override). The state itself is
+ * a part of base/process.h.
  */
 #ifndef MEND_DEVICES_DEVICES_H
 #define MEND_DEVICES_DEVICES_H

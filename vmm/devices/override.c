@@ -336,7 +336,7 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
 }
 
 /* Takes a block's entry out, before its address can come back from another thread's allocation; its
- * room stays promised. False: somebody else frees it. */
+ * room stays promised. False: another caller frees it. */
 static bool take_block(mend_override *override, const void *pointer)
 {
     uint64_t address = (uint64_t)(uintptr_t)pointer;

@@ -1,5 +1,5 @@
 /*
- * The table of the CUDA driver: thin members that turn the door's types into the driver's. What
+ * The table of the CUDA driver: thin members that turn the table's types into the driver's. What
  * takes more than that has a file of its own: cuda_load, cuda_device, cuda_probe, cuda_stream and
  * cuda_launch.
  */

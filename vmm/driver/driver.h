@@ -1,5 +1,5 @@
 /*
- * The door: the only way from Mend to a GPU, a table of functions with a written contract.
+ * The driver: the only way from Mend to a GPU, a table of functions with a written contract.
  *
  * Two implementations stand behind it: the CUDA driver (cuda.c) and the simulated device (sim/).
  * Decorators have the same face and pass every call on to an inner table: traced.c counts and
@@ -277,7 +277,7 @@ struct mend_driver {
      * whether it recorded work that touches the range. INVALID_VALUE for a breach. */
     mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
 
-    /* Makes a wholly mapped range of whole mappings, inside one reservation, readable and writable
+    /* Makes a mapped range of whole mappings, inside one reservation, readable and writable
      * for `device_count` devices. The dear call: it may block for milliseconds and may wait for
      * other driver work. NOT_READY is a lack of memory in disguise: retry, then treat it as
      * OUT_OF_MEMORY. */
@@ -351,8 +351,8 @@ struct mend_driver {
 
     /* Of the same context as the stream: INVALID_HANDLE otherwise. On a captured stream it marks a
      * place in the graph: the event can be asked for no more (CAPTURED_EVENT) before it is recorded
-     * elsewhere, and whoever waits for it joins the capture. May block while the stream's queue is
-     * full; so may stream_wait. */
+     * elsewhere, and a stream that waits for it joins the capture. May block while the stream's
+     * queue is full; so may stream_wait. */
     mend_status (*event_record)(const mend_driver *, mend_event event, mend_stream stream);
     mend_status (*event_query)(const mend_driver *, mend_event event);
     mend_status (*event_synchronize)(const mend_driver *, mend_event event);

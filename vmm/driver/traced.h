@@ -1,4 +1,4 @@
-/* A decorator that counts, measures and times what passes through the door. */
+/* A decorator that counts, measures and times the calls of a driver. */
 #ifndef MEND_DRIVER_TRACED_H
 #define MEND_DRIVER_TRACED_H
 

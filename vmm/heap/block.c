@@ -12,18 +12,11 @@
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "policy/budget.h"
+#include "policy/constants.h"
 #include "users/capture_group.h"
 #include "users/group.h"
 #include "users/requester.h"
 #include "users/users.h"
-
-/*
- * With several streams a fence is recorded once so many usual chunks have been freed on one, so
- * that other streams need not wait for much later work; but only so often after the last request
- * that needed effort, so that the steady state makes no driver call (docs/benchmarks.md has the
- * figures).
- */
-enum { CHUNKS_OF_EPOCH = 4 };
 
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
 
@@ -226,7 +219,7 @@ static void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* What a capture records uses the block at every launch of its graph, whoever it belongs to; a
+/* What a capture records uses the block at every launch of its graph, whatever it belongs to; a
  * group that is begun outside of a capture has to do with its own blocks alone. */
 __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap,
                                                                  const mend_span *span,

@@ -69,8 +69,8 @@ static inline bool breaks_a_chunk(const mend_span *span)
     return true;
 }
 
-/* Where room is scarce a search spares empty chunks, if it can. How scarce it is does not
- * change while the cache is open: only whoever makes room reserves, gives back, or notes use. */
+/* Unless pressure is low a search keeps empty chunks, if it can. The pressure does not change while
+ * the cache is open: only the holder of the grow lock reserves, gives back, or notes use. */
 static inline bool would_be_kept_empty(const mend_heap *heap, const mend_span *span)
 {
     return heap->caching.keeps_empty_chunks && span->zone == MEND_ZONE_LARGE &&
@@ -102,7 +102,7 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
  */
 
 /* It begins the run that it will be part of, in the zone where it would be searched for, and no
- * swap holds it. A cached neighbour becomes a part of that run. */
+ * compaction has frozen it. A cached neighbour becomes a part of that run. */
 static inline bool lies_well(mend_heap *heap, const mend_span *span)
 {
     if (span->previous != NULL && !span->previous->live) {

@@ -29,7 +29,7 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
  * then the heap is as it was before this compaction, or blocks miss their mappings. */
 mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted);
 
-/* Makes the room that requests leave alone (mend_budget_kept_bytes) anew, from chunks that
+/* Refills the room that requests leave alone (mend_budget_kept_bytes) from chunks that
  * compactions have freed, as far as that goes. */
 void mend_compact_keep_room(mend_heap *heap);
 

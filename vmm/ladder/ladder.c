@@ -15,15 +15,9 @@
 #include "physical/fence.h"
 #include "physical/record.h"
 #include "policy/budget.h"
+#include "policy/constants.h"
 #include "users/capture_group.h"
 #include "users/requester.h"
-
-/* How often a request searches again because others freed memory while it searched. Those who go on
- * allocating and freeing must not keep it for ever from its answer. */
-enum { SEARCHES = 8 };
-
-/* So many frees may record a fence after a request that had to make room. */
-enum { EARLY_FENCES_AFTER_EFFORT = 64 };
 
 /* One request on its way. */
 typedef struct climb {

@@ -7,12 +7,10 @@
 #include "move/outcome.h"
 #include "move/trim.h"
 #include "policy/budget.h"
+#include "policy/constants.h"
 #include "policy/fit.h"
 #include "policy/headroom.h"
 #include "policy/planner.h"
-
-/* Small requests may live in fragments of the large zone up to this size. */
-#define LENT_RUN_BYTES (2 * MEND_MIB)
 
 static const mend_plan_rules use_what_is_free = {.may_extend = true, .may_move = true};
 static const mend_plan_rules create_without_moves = {.may_extend = true, .may_create = true};

@@ -5,7 +5,7 @@
  *
  * It gives what a search among the runs would find, at the same address, and so changes little but
  * the time a call takes (of the free memory beside such a block it is known sooner, with several
- * streams, that it is idle, for it is not joined and stamped anew with it):
+ * streams, that it is idle, for it is not joined and stamped again with it):
  *  - a cached span is free memory that stands in no run yet, though still in the pointer map. The
  *    run it will begin is itself and the free memory on its right; on its left lies a live span, or
  *    none;
@@ -38,7 +38,7 @@ void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks);
 /* Of all spans in the caches; part of the zones' free_bytes. */
 uint64_t mend_cache_bytes(const mend_heap *heap);
 
-/* ---- what the quick calls need (quick.c) ------------------------------------------------------
+/* ---- for the calls that the cache serves ------------------------------------------------------
  */
 
 /* A cached span goes back into runs. It may be joined into another. */

@@ -26,7 +26,7 @@ bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promi
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
 
 /* Makes [address, address + size) of a run live; the caller fills in what a block knows. The span
- * remembers what its memory waits for, which binds whoever frees it on another stream. */
+ * remembers what its memory waits for, which a free on another stream adds to. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
 
 /* Makes a live span free; its waits say when it is idle. The span may be joined into another. What

@@ -25,7 +25,7 @@ static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
     return heap->chunks.frozen_count > 0 ? mend_layout_find_frozen(heap, span) : NULL;
 }
 
-/* A swap could not restore what is mapped under the span. */
+/* A compaction could not map again what is under the span. */
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
 
 #endif

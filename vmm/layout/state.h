@@ -137,7 +137,7 @@ typedef struct mend_zone_counters {
 
 typedef struct mend_heap_counters {
     mend_zone_counters zone[MEND_ZONE_COUNT];
-    uint64_t live_bytes; /* of both zones; other sums are made when somebody asks */
+    uint64_t live_bytes; /* of both zones; other sums are made on demand */
     uint64_t peak_live_bytes;
     uint64_t peak_requested_bytes;
     uint64_t peak_reserved_bytes;
@@ -267,7 +267,7 @@ typedef struct mend_heap {
     mend_mutex grow;  /* see above */
     mend_mutex state; /* see above */
 
-    /* Constant from mend_heap_init on; but config.limit_bytes, guarded by both locks. */
+    /* Constant once the heap is made; but config.limit_bytes, guarded by both locks. */
     mend_heap_config config;
     mend_device_info device;
     const mend_driver *driver; /* the table of `unlocking` */
@@ -320,7 +320,7 @@ typedef struct mend_request {
     uint32_t group;   /* that the block will belong to; 0: none */
     int zone;         /* where it belongs */
     bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
-    bool may_break;   /* empty chunks may be broken though memory is tight */
+    bool may_break;   /* empty chunks may be broken though pressure is critical */
 } mend_request;
 
 /* A figure of both zones. */

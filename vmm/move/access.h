@@ -1,8 +1,8 @@
 /*
  * Peers: the other devices that may use a pool's memory. Mapped memory does not follow
- * cudaDeviceEnablePeerAccess; whoever may touch it is named at each mapping. Work of a device that
- * was not named breaks its context. So a pool names its own device and, as soon as the process has
- * a pool there, every other device that can reach its memory.
+ * cudaDeviceEnablePeerAccess; each device that may touch it is named at each mapping. Work of a
+ * device that was not named breaks its context. So a pool names its own device and, as soon as the
+ * process has a pool there, every other device that can reach its memory.
  *
  * Access for n devices costs the driver n times as much: there is no peer that is not in use.
  */

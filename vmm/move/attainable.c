@@ -1,8 +1,5 @@
 #include "move/attainable.h"
-
-/* What is known is asked again after so many times the limit were allocated: longer than a step of
- * a program. */
-enum { LIMITS_UNTIL_ASKED = 4 };
+#include "policy/constants.h"
 
 void mend_attainable_forget(mend_heap *heap)
 {

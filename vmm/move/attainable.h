@@ -8,7 +8,7 @@
  * chunk by chunk. It is asked again before a request goes without memory for want of it, after so
  * many bytes were allocated, and after a trim: others may have given back what they held.
  *
- * Guarded by the heap's `grow` lock; whoever holds `state` may read.
+ * Guarded by both locks of the heap; `state` is enough to read.
  */
 #ifndef MEND_MOVE_ATTAINABLE_H
 #define MEND_MOVE_ATTAINABLE_H

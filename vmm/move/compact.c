@@ -1,7 +1,7 @@
 /*
- * One swap, a transaction. All that can fail comes first, while the chunk keeps its mapping: memory
- * for the clusters, mapped at a scratch address and filled. Then the chunk is unmapped, and the new
- * ones take its place in the books, where they miss their mappings; those are made last.
+ * One compaction, a transaction. All that can fail comes first, while the chunk keeps its mapping:
+ * memory for the clusters, mapped at a scratch address and filled. Then the chunk is unmapped, and
+ * the new ones take its place in the books, where they miss their mappings; those are made last.
  */
 #include "move/compact.h"
 

@@ -33,7 +33,7 @@ static mend_result no_host_memory(void)
 }
 
 /* Those of the layout are promised: others take from them while the driver is at work. The rest
- * belongs to whoever makes room. */
+ * belongs to the holder of the grow lock. */
 static bool reserve_nodes(transaction *t)
 {
     mend_heap *heap = t->heap;

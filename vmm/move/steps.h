@@ -1,5 +1,5 @@
 /*
- * Steps that the transactions of the heap share (extend.c, swap.c): making chunks usable at an
+ * Steps that the transactions of the heap share (grow.c, compact.c): making chunks usable at an
  * address, taking a creation back, and the peaks.
  *
  * Both locks are held, the driver scope is open; `state` is let go of around slow calls of the

@@ -41,7 +41,7 @@ typedef struct mend_partial_chunk {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t free_bytes;
-    uint64_t holders; /* live blocks that lie in it, wholly or with a part */
+    uint64_t holders; /* live blocks that lie in it, all of them or a part */
     int zone;
     uint64_t holder_address;
     uint64_t holder_bytes; /* of the whole block */

@@ -1,7 +1,7 @@
 /*
  * Streams of other devices. Work of another device may use the pool's memory too, so that its
  * streams are served like the pool's own: an event is recorded in the context of its stream, and
- * whoever waits for it waits across devices.
+ * a stream that waits for it waits across devices.
  *
  * A wait for the pool's own context covers no work of such a stream. So what no event covers waits,
  * from the first stream of another device on, for all of these contexts: the pool's own, and those

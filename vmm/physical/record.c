@@ -113,8 +113,9 @@ void mend_streams_end_call(mend_streams *streams, uint32_t stream)
 }
 
 /* Records the event. Another thread may have begun a capture of the stream since it was asked: then
- * the record marks a place in a graph, and whoever waits for it joins the capture. So the stream is
- * asked again; *is_outside is false where the event stands for nothing. MEND_OK then too. */
+ * the record marks a place in a graph, and a stream that waits for it joins the capture. So the
+ * stream is asked again; *is_outside is false where the event stands for nothing. MEND_OK then too.
+ */
 static mend_result record(mend_streams *streams, mend_event event, uint32_t recorder,
                           bool *is_outside)
 {

@@ -87,7 +87,7 @@ static bool grow(mend_streams *streams)
     return true;
 }
 
-/* ---- spare slots --------------------------------------------------------------------------------
+/* ---- free slots ---------------------------------------------------------------------------------
  */
 
 /* Nothing waits for what is stamped with the slot, and nobody names it. */

@@ -1,7 +1,7 @@
 /*
  * The slots of streams: found by the handle in O(1), and used again. A slot stays with its stream
  * for as long as something is stamped with it that has not passed, a block names it, or a call is
- * under way; what passed before is idle whoever has the slot.
+ * under way; what passed before is idle whichever stream has the slot.
  *
  * A forgotten stream leaves its slot at once, for the next stream that comes. Streams that end
  * without a word leave theirs when slots are collected: a slot that is of no use and was not found
@@ -37,7 +37,7 @@ uint64_t mend_slots_thread_of(mend_stream handle);
 uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle);
 uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot);
 
-/* A slot for a new stream: a spare one, or one more. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing
+/* A slot for a new stream: a free one, or one more. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing
  * changed. */
 mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend_stream_info *info,
                            uint32_t group, uint32_t *index);

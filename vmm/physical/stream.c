@@ -186,7 +186,7 @@ static bool is_of_handle(mend_status status)
            status == MEND_DRIVER_NOT_SUPPORTED;
 }
 
-/* A capture began between two questions of the door. */
+/* A capture began between two questions to the driver. */
 static bool is_of_capture(mend_status status)
 {
     return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED;

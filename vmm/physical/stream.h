@@ -54,7 +54,7 @@ typedef struct mend_stream_state {
     uint32_t group;         /* the group it belongs to, MEND_GROUP_OF_CAPTURE added for one that a
                                capture made; 0: none */
     bool known;             /* false: forgotten, the slot waits for its fences */
-    uint32_t next;          /* slot of its chain, or the next spare one: see slots.h */
+    uint32_t next;          /* slot of its chain, or the next free one: see slots.h */
     bool is_free_slot;      /* waits for a stream */
     bool was_found;         /* since slots were collected last */
     bool seen_captured;     /* when the driver was last asked about it */
@@ -76,7 +76,7 @@ typedef struct mend_stream_state {
     size_t waited_capacity;
 } mend_stream_state;
 
-/* A stream that somebody is about to capture, and keeps alive meanwhile, or forgets. */
+/* A stream that the program is about to capture, and keeps alive meanwhile, or forgets. */
 typedef struct mend_watch {
     mend_list link;
     mend_stream handle; /* MEND_EVERY_STREAM: any */

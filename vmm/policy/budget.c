@@ -1,33 +1,7 @@
 #include "policy/budget.h"
+#include "policy/constants.h"
 
 #include <assert.h>
-
-/* Room is ample while so much of the limit is not reserved, unless the pool is told otherwise. The
- * front of what this and the figures below cost and gain is in docs/benchmarks.md. */
-enum { LOW_PRESSURE_ROOM_PERCENT = 95 };
-
-/* Memory is tight once all but so much of the limit was in use; or all but NEAR_PERCENT, and
- * TRAPPED_PERCENT of it trapped beside live blocks. */
-enum { FULL_PERCENT = 2, NEAR_PERCENT = 10, TRAPPED_PERCENT = 2 };
-
-/* A window lasts until so many times the limit was allocated: longer than a step of a program. */
-enum { LIMITS_OF_WINDOW = 4 };
-
-/* No more than this part of the limit is kept to copy to. */
-enum { KEPT_PARTS_OF_LIMIT = 16 };
-
-/* A chunk of the large zone is a power of two near 1/256 of the limit, up to this where several
- * requests share it, and while memory is ample up to that where it is what one request lacks. */
-#define LARGEST_CHUNK_BYTES      (128 * MEND_MIB)
-#define LARGEST_LONE_CHUNK_BYTES (256 * MEND_MIB)
-enum { CHUNKS_OF_LIMIT = 256 };
-
-/* The same for the small zone. */
-#define SMALL_CHUNK_BYTES (8 * MEND_MIB)
-
-/* A page of a pool is a power of two near this part of the limit, and at least one of the device.
- */
-enum { PAGES_OF_LIMIT = 4096 };
 
 static uint64_t percent_of(uint64_t bytes, uint64_t percent)
 {
@@ -157,7 +131,7 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap)
                : mend_align_up(usual / 2, page);
 }
 
-/* What is created while memory is scarce ends with such a page: one of the device, or of a large
+/* What is created while pressure is high ends with such a page: one of the device, or of a large
  * limit a small part. Smaller ones would cost calls and gain next to nothing. */
 uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request)
 {

@@ -1,6 +1,6 @@
 /*
- * How scarce memory is, which decides what counts: time while it is ample, bytes when the limit is
- * near.
+ * The budget of a pool: the limit, what of it is left, the sizes of chunks, and how high the
+ * pressure is, which decides what counts: time while it is low, bytes near the limit.
  *
  * In use are the bytes of partly used chunks: live ones, and those trapped beside them. What was in
  * use a while ago will be again, so the most of the last one or two windows counts; a window lasts
@@ -17,7 +17,7 @@ typedef enum mend_pressure {
     MEND_PRESSURE_LOW,      /* most of the limit is not even reserved: large chunks, few calls */
     MEND_PRESSURE_HIGH,     /* chunks of the size that is needed */
     MEND_PRESSURE_CRITICAL, /* nearly all was in use, or little was left beside much that was
-                   trapped: wholly free chunks are not broken without need */
+                   trapped: empty chunks are not broken without need */
 } mend_pressure;
 
 mend_pressure mend_budget_pressure(const mend_heap *heap);
@@ -25,7 +25,7 @@ mend_pressure mend_budget_pressure(const mend_heap *heap);
 /* At least half of the limit is not reserved. */
 bool mend_budget_is_roomy(const mend_heap *heap);
 
-/* Notes what is in use, by whoever makes room: then memory is needed. */
+/* Notes what is in use, for the pressure. The caller makes room: then memory is needed. */
 void mend_budget_note_use(mend_heap *heap);
 
 /* What of the limit is not reserved, less what is kept for compactions. */

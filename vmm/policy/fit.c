@@ -2,19 +2,16 @@
 
 #include "layout/ready.h"
 #include "policy/budget.h"
+#include "policy/constants.h"
 #include "policy/plan.h"
 
-/* How many runs that fit are looked at for one the stream may use. */
-enum { FIT_TRIES = 24 };
-
-/* When memory is scarce: how many runs are compared, and up to how many times the request's size. A
- * larger run is not worth being broken for the sake of a chunk, unless memory is tight
- * (docs/benchmarks.md). */
+/* How many runs are compared, and up to how many times the size of the request. */
 typedef struct keep_empty_bounds {
     int tries;
     uint64_t size_factor;
 } keep_empty_bounds;
-static const keep_empty_bounds bounds_when_high = {.tries = 8, .size_factor = 4};
+static const keep_empty_bounds bounds_when_high = {.tries = HIGH_FIT_TRIES,
+                                                   .size_factor = HIGH_FIT_SIZES};
 static const keep_empty_bounds bounds_when_critical = {.tries = FIT_TRIES,
                                                        .size_factor = UINT64_MAX};
 

@@ -1,21 +1,7 @@
 #include "policy/headroom.h"
 
 #include "policy/budget.h"
-
-/* So much more than was live at most may be reserved to spare moves: at any time, and once the
- * moves of this window are worth it. */
-enum { HEADROOM_PERCENT = 4, MOST_HEADROOM_PERCENT = 50 };
-
-/* So much of the limit is never spent on it. */
-enum { KEPT_PERCENT = 2 };
-
-/* Moving a chunk (to map it, allow access and unmap it) costs the driver about as much as creating
- * so many bytes (docs/formats/costs.md). */
-#define BYTES_WORTH_A_MOVE (32 * MEND_MIB)
-
-/* A window lasts until so many times what is reserved was allocated. Moves that are rarer than that
- * are no reason to create anything. */
-enum { RESERVES_OF_WINDOW = 64 };
+#include "policy/constants.h"
 
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
 {

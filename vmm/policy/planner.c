@@ -4,13 +4,8 @@
 
 #include "layout/ready.h"
 #include "policy/budget.h"
+#include "policy/constants.h"
 #include "policy/pick.h"
-
-/* How many runs are tried as a base before a fresh place is taken. */
-enum { BASE_TRIES = 16, CLOSING_TRIES = 64 };
-
-/* Of a page that a block closes, this part may stay free between it and its neighbour. */
-enum { GAPS_OF_PAGE = 4 };
 
 static void note_refused(mend_plan *plan, uint64_t create_bytes)
 {
@@ -157,7 +152,7 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
  *
  * The largest comes first, and it mostly needs the least memory. Not always: empty chunks serve as
  * well from elsewhere, while what is free of a partly used one only serves where it is. So where
- * creation is exact, for there is nothing to spare, the others are tried too; then *plan is the one
+ * creation is exact, because memory is short, the others are tried too; then *plan is the one
  * that lacks least. */
 static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
                                  mend_plan_rules rules, mend_plan *plan)

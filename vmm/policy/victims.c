@@ -4,11 +4,7 @@
 #include <stdlib.h>
 
 #include "policy/budget.h"
-
-/* Driver calls of a compaction: for each cluster create, map twice, copy, access, and an unmap each
- * of the scratch mapping and of where its chunk was before; beside them map, access, wait, unmap.
- */
-enum { CALLS_OF_CLUSTER = 7, CALLS_OF_COMPACT = 4 };
+#include "policy/constants.h"
 
 static bool belongs_to_group(const mend_heap *heap, const mend_span *span)
 {

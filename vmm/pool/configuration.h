@@ -45,11 +45,11 @@
       "only asks while a group is begun: for a program that captures in groups of its own alone, " \
       "or not at all")                                                                             \
     X(compact_when_full, compact_when_full, OFF, "off",                                            \
-      "nobody launches work while an allocation is under way, so that what lives in partly used "  \
-      "chunks may be copied together before one runs out of memory")                               \
+      "the program launches no work while an allocation is under way: Mend may then copy the "     \
+      "live memory of partly used chunks together before it answers out of memory")                \
     X(low_pressure, low_pressure_percent, PERCENT, "95",                                           \
-      "memory counts as ample while more than this percentage of the limit is not reserved; more " \
-      "of it fits more into the limit, less of it saves driver time")                              \
+      "memory pressure is low while more than this percentage of the limit is not reserved; a "    \
+      "larger value fits more into the limit, a smaller one saves driver time")                    \
     X(rdma, rdma, ON, "on",                                                                        \
       "physical memory can be registered for GPUDirect RDMA, where the device can")                \
     X(peers, peers, PEERS, "auto",                                                                 \

@@ -9,7 +9,7 @@
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
 
-/* What a group and the driver share: whoever is the last to have it frees it. The driver may come
+/* What a group and the driver share: the last of the two frees it. The driver may come
  * in any thread, and long after the pool has gone. */
 typedef struct mend_capture_end {
     atomic_bool has_come;

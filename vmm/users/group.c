@@ -58,7 +58,8 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
 {
     mend_list_remove(&group->link);
     mend_list_remove(&group->watch.link);
-    atomic_fetch_add_explicit(&heap->groups.begun_count, is_begun ? 1u : UINT_MAX, memory_order_relaxed);
+    atomic_fetch_add_explicit(&heap->groups.begun_count, is_begun ? 1u : UINT_MAX,
+                              memory_order_relaxed);
     group->is_begun = is_begun;
     group->watch.handle = stream;
     if (is_begun) {
