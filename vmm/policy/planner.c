@@ -162,10 +162,10 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
     base_candidate place = find_base(heap, request, run, &tries);
     growth found = GROWTH_LACKS_ADDRESSES;
-    while (place.run != NULL && found != GROWTH_FITS) {
+    while (place.run != NULL) {
         found = plan_growth(heap, request, rules, &place, plan);
-        if (found == GROWTH_LACKS_MEMORY && !rules.exact) {
-            break;
+        if (found == GROWTH_FITS || (found == GROWTH_LACKS_MEMORY && !rules.exact)) {
+            break; /* and look at no further run: a look joins its spans */
         }
         if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least.lacking_bytes) {
             take_over(&least, plan);
