@@ -12,7 +12,7 @@
 #ifndef MEND_PHYSICAL_FOREIGN_H
 #define MEND_PHYSICAL_FOREIGN_H
 
-#include "physical/stream.h"
+#include "physical/stream_state.h"
 
 /* Whether the pool serves a stream whose identity the driver told: one of the pool's context, or of
  * another device's primary one, which is held open from here on, or of a green context of these.

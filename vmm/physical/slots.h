@@ -13,7 +13,7 @@
 #ifndef MEND_PHYSICAL_SLOTS_H
 #define MEND_PHYSICAL_SLOTS_H
 
-#include "physical/stream.h"
+#include "physical/stream_state.h"
 
 /* The legacy stream has two handles: the one that slots have. */
 static inline mend_stream mend_slots_handle(mend_stream handle)

@@ -1,14 +1,10 @@
 #include "physical/stream.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "physical/foreign.h"
 #include "physical/slots.h"
-
-enum { FIRST_CAPACITY = 8 };
 
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
                                        mend_status status)
@@ -17,27 +13,6 @@ mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call c
         mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
         mend_driver_call_name(call), status, streams->driver->status_name(streams->driver, status),
         "%s failed while ordering memory between streams", mend_driver_call_name(call));
-}
-
-bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
-{
-    if (count <= *capacity) {
-        return true;
-    }
-    size_t larger = *capacity ? *capacity : FIRST_CAPACITY;
-    while (larger < count) {
-        larger *= 2;
-    }
-    void *old;
-    memcpy(&old, array, sizeof(old));
-    char *moved = realloc(old, larger * element_bytes);
-    if (moved == NULL) {
-        return false;
-    }
-    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
-    memcpy(array, &moved, sizeof(moved));
-    *capacity = larger;
-    return true;
 }
 
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,

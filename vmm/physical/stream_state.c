@@ -1,0 +1,27 @@
+#include "physical/stream_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 8 };
+
+bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
+{
+    if (count <= *capacity) {
+        return true;
+    }
+    size_t larger = *capacity ? *capacity : FIRST_CAPACITY;
+    while (larger < count) {
+        larger *= 2;
+    }
+    void *old;
+    memcpy(&old, array, sizeof(old));
+    char *moved = realloc(old, larger * element_bytes);
+    if (moved == NULL) {
+        return false;
+    }
+    memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
+    memcpy(array, &moved, sizeof(moved));
+    *capacity = larger;
+    return true;
+}
