@@ -164,8 +164,12 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     growth found = GROWTH_LACKS_ADDRESSES;
     while (place.run != NULL) {
         found = plan_growth(heap, request, rules, &place, plan);
-        if (found == GROWTH_FITS || (found == GROWTH_LACKS_MEMORY && !rules.exact)) {
-            break; /* and look at no further run: a look joins its spans */
+        /* No further run is looked at: a look joins its spans. */
+        if (found == GROWTH_FITS) {
+            break;
+        }
+        if (found == GROWTH_LACKS_MEMORY && !rules.exact) {
+            break;
         }
         if (found == GROWTH_LACKS_MEMORY && plan->lacking_bytes < least.lacking_bytes) {
             take_over(&least, plan);

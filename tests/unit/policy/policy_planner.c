@@ -183,10 +183,12 @@ MEND_TEST(policy_planner, the_plan_that_lacks_least_is_left)
 {
     hand_heap h;
     open_with_addresses(&h);
-    h.heap.config.limit_bytes = 16 * HAND_PAGE;
+    h.heap.config.limit_bytes = 18 * HAND_PAGE;
     lay_out(&h, 100, 6);
     lay_out(&h, 10, 8);
-    hand_take(&h, 10, 4); /* the smaller run lies beside what lives: 4 free pages of 8 */
+    lay_out(&h, 200, 2);
+    hand_take(&h, 10, 4); /* 4 free pages of 8, which serve only where they are */
+    hand_take(&h, 200, 1);
     mend_plan plan;
     mend_request request = hand_request(13);
     EXPECT_FALSE(mend_plan_find(&h.heap, &request, extend_exactly, &plan));
