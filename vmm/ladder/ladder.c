@@ -25,11 +25,11 @@ typedef struct climb {
     mend_request *request;
     const mend_helpers *helpers;
     mend_span *span;
-    bool waits_on_host;       /* the host may wait for the GPU, and blocks may be compacted */
-    bool peers_were_asked;    /* for memory that the device lacked */
-    bool lacks_addresses;     /* the last search found memory, and no place to map it */
-    uint64_t lacking_bytes;   /* of what the device refused in the last search; 0: nothing */
-    mend_thread_error answer; /* why the last search up to the end found nothing */
+    bool waits_on_host;        /* the host may wait for the GPU, and blocks may be compacted */
+    bool peers_were_asked;     /* for memory that the device lacked */
+    bool lacks_addresses;      /* the last search found memory, and no place to map it */
+    uint64_t lacking_bytes;    /* of what the device refused in the last search; 0: nothing */
+    mend_thread_error *answer; /* why the last search up to the end found nothing */
 } climb;
 
 typedef mend_outcome (*rung)(climb *c);
@@ -268,7 +268,7 @@ static void note_shortage(climb *c)
         mend_report_out_of_memory(c->heap, c->request);
     }
     if (c->waits_on_host) {
-        c->answer = *mend_process_failure();
+        *c->answer = *mend_process_failure();
     }
 }
 
@@ -466,14 +466,15 @@ static mend_outcome climb_all(climb *c)
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
                               mend_span **span)
 {
-    climb c = {.heap = heap, .request = request, .helpers = helpers};
+    mend_thread_error answer; /* large: written only where there is one */
+    climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
     mend_outcome outcome = climb_all(&c);
     if (outcome == MEND_PLACED) {
         *span = c.span;
         return MEND_OK;
     }
     if (outcome == MEND_NOTHING) {
-        *mend_process_failure() = c.answer;
+        *mend_process_failure() = *c.answer;
     }
     return mend_process_failure()->result;
 }
