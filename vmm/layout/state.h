@@ -87,7 +87,8 @@ typedef struct mend_run {
 
 /* Of a processor: what a search of the trees looks at, and what a call looks at, is kept in few. */
 enum { MEND_CACHE_LINE_BYTES = 64 };
-static_assert(sizeof(void *) != 8 || offsetof(mend_span, by_end) <= 2 * MEND_CACHE_LINE_BYTES,
+static_assert(sizeof(void *) != 8 ||
+                  offsetof(mend_span, by_end) <= (size_t)2 * MEND_CACHE_LINE_BYTES,
               "what a call looks at of a span is in two cache lines");
 static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_growth) <= MEND_CACHE_LINE_BYTES,
               "a search by size or address looks at one cache line of a run");
