@@ -165,7 +165,7 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
     void *block = kit_alloc(&w, BLOCK_BYTES, other);
     kit_use(&w, other, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, other);
-    block = kit_alloc(&w, 512, captured);
+    kit_alloc(&w, 512, captured);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
     kit_alloc(&w, BLOCK_BYTES, captured);
     EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);

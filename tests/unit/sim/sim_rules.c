@@ -244,8 +244,8 @@ MEND_TEST(sim_rules, unmap_and_access_stay_in_one_reservation)
 typedef struct bad_work {
     bool is_mapped;
     bool has_access;
-    mend_status (*make)(const rules_world *world, uint64_t address);
     mend_status status;
+    mend_status (*make)(const rules_world *world, uint64_t address);
     const char *words;
 } bad_work;
 
@@ -335,19 +335,19 @@ static mend_status launch_unknown(const rules_world *world, uint64_t address)
 MEND_TEST(sim_rules, work_touches_only_memory_with_access)
 {
     static const bad_work works[] = {
-        {false, false, fill_first, MEND_DRIVER_ILLEGAL_ADDRESS, "is not mapped"},
-        {true, false, fill_first, MEND_DRIVER_ILLEGAL_ADDRESS, "access"},
-        {true, true, fill_too_much, MEND_DRIVER_ILLEGAL_ADDRESS, "is not mapped"},
-        {true, true, copy_to_nowhere, MEND_DRIVER_ILLEGAL_ADDRESS, "is not mapped"},
-        {true, true, copy_from_nowhere, MEND_DRIVER_ILLEGAL_ADDRESS, "is not mapped"},
-        {true, true, write_too_far, MEND_DRIVER_ILLEGAL_ADDRESS, "is not mapped"},
-        {true, true, write_overlapping, MEND_DRIVER_INVALID_VALUE, "are not separate granules"},
-        {true, true, write_parts_of_words, MEND_DRIVER_INVALID_VALUE, "are not separate granules"},
-        {true, true, stream_from_a_word, MEND_DRIVER_INVALID_VALUE, "are not separate granules"},
-        {true, true, stream_from_nowhere, MEND_DRIVER_ILLEGAL_ADDRESS, "is not mapped"},
-        {true, true, verify_for_nobody, MEND_DRIVER_ILLEGAL_ADDRESS,
+        {false, false, MEND_DRIVER_ILLEGAL_ADDRESS, fill_first, "is not mapped"},
+        {true, false, MEND_DRIVER_ILLEGAL_ADDRESS, fill_first, "access"},
+        {true, true, MEND_DRIVER_ILLEGAL_ADDRESS, fill_too_much, "is not mapped"},
+        {true, true, MEND_DRIVER_ILLEGAL_ADDRESS, copy_to_nowhere, "is not mapped"},
+        {true, true, MEND_DRIVER_ILLEGAL_ADDRESS, copy_from_nowhere, "is not mapped"},
+        {true, true, MEND_DRIVER_ILLEGAL_ADDRESS, write_too_far, "is not mapped"},
+        {true, true, MEND_DRIVER_INVALID_VALUE, write_overlapping, "are not separate granules"},
+        {true, true, MEND_DRIVER_INVALID_VALUE, write_parts_of_words, "are not separate granules"},
+        {true, true, MEND_DRIVER_INVALID_VALUE, stream_from_a_word, "are not separate granules"},
+        {true, true, MEND_DRIVER_ILLEGAL_ADDRESS, stream_from_nowhere, "is not mapped"},
+        {true, true, MEND_DRIVER_ILLEGAL_ADDRESS, verify_for_nobody,
          "touches 0x0, which is not mapped"},
-        {true, true, launch_unknown, MEND_DRIVER_INVALID_VALUE, "there is no kernel"},
+        {true, true, MEND_DRIVER_INVALID_VALUE, launch_unknown, "there is no kernel"},
     };
     for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
         rules_world world;
