@@ -1,5 +1,6 @@
 #include "policy/pick.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "layout/ready.h"
@@ -99,6 +100,7 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
                             uint64_t size_bytes, uint64_t need_bytes)
 {
     size_t count = count_size(heap, size_bytes);
+    assert(count > 0); /* the caller has found one */
     candidate *candidates = calloc(count, sizeof(*candidates));
     if (candidates == NULL) {
         plan->lacks_host_memory = true;

@@ -29,11 +29,11 @@ bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk)
     }
     mend_chunk **sorted = picks->chunks + picks->capacity;
     if (picks->sorted_count != picks->count) {
-        memcpy(sorted, picks->chunks, picks->count * sizeof(*sorted));
-        qsort(sorted, picks->count, sizeof(*sorted), compare_chunks);
+        memcpy(sorted, picks->chunks, picks->count * sizeof(mend_chunk *));
+        qsort(sorted, picks->count, sizeof(mend_chunk *), compare_chunks);
         picks->sorted_count = picks->count;
     }
-    return bsearch(&chunk, sorted, picks->count, sizeof(*sorted), compare_chunks) != NULL;
+    return bsearch(&chunk, sorted, picks->count, sizeof(mend_chunk *), compare_chunks) != NULL;
 }
 
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes)
