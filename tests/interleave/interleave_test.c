@@ -12,9 +12,11 @@
 #include "tests/support/test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { FIXED_SEEDS = 20, FRESH_SECONDS = 3, PREEMPTIONS = 1 };
+enum { FIXED_SEEDS = 20, PREEMPTIONS = 1 };
+static const double fresh_seconds = 3;
 #else
-enum { FIXED_SEEDS = 300, FRESH_SECONDS = 6, PREEMPTIONS = 1 };
+enum { FIXED_SEEDS = 300, PREEMPTIONS = 1 };
+static const double fresh_seconds = 6;
 #endif
 
 /* ---- the pool -----------------------------------------------------------------------------------
@@ -56,7 +58,7 @@ FIXED_SEEDS_OF(compactions)
 
 MEND_TEST(interleave, fresh_seeds)
 {
-    double end_s = mend_test_now_s() + FRESH_SECONDS;
+    double end_s = mend_test_now_s() + fresh_seconds;
     for (uint64_t seed = mend_test_first_seed(false, 0); mend_test_now_s() < end_s; seed++) {
         for (int scene = 0; scene < scene_count() && !mend_test_has_failed(); scene++) {
             expect_no_finding(scene, seed);
