@@ -7,12 +7,13 @@
 typedef struct thread_state {
     uint64_t generation; /* of the process in which the rest was written */
     mend_thread_error error;
-    mend_thread_error failure;
+    mend_thread_error failures[MEND_FAILURES]; /* by the depth of driver calls */
     unsigned held_ranks;
 } thread_state;
 
 static _Thread_local thread_state this_thread;
 static _Thread_local unsigned pressing_depth;
+static _Thread_local unsigned driver_depth;
 
 /* Put back on the first use in a child of fork rather than when it starts: a thread's first touch
  * of its variables may allocate. */
@@ -32,7 +33,13 @@ mend_thread_error *mend_process_error(void)
 
 mend_thread_error *mend_process_failure(void)
 {
-    return &state_of_this_thread()->failure;
+    unsigned last = MEND_FAILURES - 1;
+    return &state_of_this_thread()->failures[driver_depth < last ? driver_depth : last];
+}
+
+unsigned *mend_process_driver_depth(void)
+{
+    return &driver_depth;
 }
 
 uint64_t mend_process_thread_number(void)

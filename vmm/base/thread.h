@@ -23,6 +23,12 @@ typedef struct mend_thread_error {
 mend_thread_error *mend_process_error(void);
 mend_thread_error *mend_process_failure(void);
 
+/* How many driver calls the calling thread is inside of. A simulated device lets the program make
+ * calls there, and what they note is kept apart from what the call outside has noted: down to
+ * MEND_FAILURES - 1 of them. */
+enum { MEND_FAILURES = 3 };
+unsigned *mend_process_driver_depth(void);
+
 /* The calling thread's number, from 1, which no other thread of the process ever has. */
 uint64_t mend_process_thread_number(void);
 

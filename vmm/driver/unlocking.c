@@ -1,5 +1,6 @@
 #include "driver/unlocking.h"
 
+#include "base/thread.h"
 #include "driver/forward.h"
 
 static bool may_take_long(mend_driver_call call)
@@ -31,17 +32,31 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
     return status;
 }
 
+static inline void begin(mend_unlocking *unlocking, bool lets_go)
+{
+    ++*mend_process_driver_depth();
+    if (lets_go) {
+        mend_mutex_unlock(unlocking->lock);
+    }
+}
+
+static inline void end(mend_unlocking *unlocking, bool lets_go)
+{
+    if (lets_go) {
+        mend_mutex_lock(unlocking->lock);
+    }
+    --*mend_process_driver_depth();
+}
+
 #define X(member, call_bytes, parameters, arguments)                                               \
     static mend_status unlocking_##member parameters                                               \
     {                                                                                              \
         mend_unlocking *unlocking = driver->state;                                                 \
         const mend_driver *inner = unlocking->inner;                                               \
-        if (!may_take_long(MEND_CALL_##member)) {                                                  \
-            return mend_unlocking_remember(unlocking, inner->member arguments);                    \
-        }                                                                                          \
-        mend_mutex_unlock(unlocking->lock);                                                        \
+        const bool lets_go = may_take_long(MEND_CALL_##member);                                    \
+        begin(unlocking, lets_go);                                                                 \
         mend_status status = inner->member arguments;                                              \
-        mend_mutex_lock(unlocking->lock);                                                          \
+        end(unlocking, lets_go);                                                                   \
         return mend_unlocking_remember(unlocking, status);                                         \
     }
 MEND_DRIVER_SIGNATURES(X)

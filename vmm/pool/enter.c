@@ -132,6 +132,7 @@ void mend_pool_audit_after_call(mend_pool *pool)
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
 {
     mend_heap_unlock_all(&pool->heap);
+    mend_publish(result);
     mend_pool_audit_after_call(pool);
-    return mend_publish(result);
+    return result;
 }

@@ -333,10 +333,10 @@ mend_result mend_pool_destroy(mend_pool *pool)
     char remains[MEND_REMAINS_BYTES];
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
     int device = pool->device;
-    result = mend_heap_destroy(&pool->heap);
+    result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
-        return mend_publish(result);
+        return result;
     }
     mend_status status = pool->driver->device_close(pool->driver, pool->device);
     if (result == MEND_OK && status != MEND_DRIVER_OK && status != MEND_DRIVER_DEINITIALIZED) {
@@ -352,5 +352,5 @@ mend_result mend_pool_destroy(mend_pool *pool)
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",
                               device, remains);
     }
-    return mend_publish(result);
+    return result;
 }

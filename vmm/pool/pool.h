@@ -124,8 +124,9 @@ void mend_pool_audit_after_call(mend_pool *pool);
 static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
 {
     mend_heap_unlock(&pool->heap);
+    mend_publish(result); /* before the audit, which may log */
     mend_pool_audit_after_call(pool);
-    return mend_publish(result);
+    return result;
 }
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
 

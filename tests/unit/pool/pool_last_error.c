@@ -153,6 +153,57 @@ MEND_TEST(pool_last_error, a_free_after_the_drivers_end_leaves_it)
     mend_sim_destroy(w.sim);
 }
 
+static void fail_in_the_log(void *context, mend_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    (void)mend_free(NULL, &fail_in_the_log, NULL);
+}
+
+/* The log hears that blocks are lost; what the program calls there is none of this call. */
+MEND_TEST(pool_last_error, a_destroy_that_fails_says_why_whatever_the_log_calls)
+{
+    mend_world w;
+    mend_error error = MEND_ERROR_INIT;
+    ASSERT_TRUE(kit_open_default(&w));
+    kit_alloc(&w, 512, NULL);
+    kit_fail(&w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+    mend_log_set_sink(fail_in_the_log, NULL);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_destroy(w.pool));
+    mend_log_set_sink(NULL, NULL);
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_STR_EQ("the driver refused to take back what the pool held", error.message);
+    mend_sim_destroy(w.sim);
+}
+
+static void fail_meanwhile(void *context, const char *call, int is_after)
+{
+    (void)context;
+    (void)call;
+    (void)is_after;
+    (void)mend_free(NULL, &fail_meanwhile, NULL);
+}
+
+/* Only a simulated device calls the program inside of a driver call. */
+MEND_TEST(pool_last_error, a_failing_call_inside_of_a_driver_call_is_not_that_of_the_call_outside)
+{
+    mend_world w;
+    mend_error error = MEND_ERROR_INIT;
+    void *block = NULL;
+    ASSERT_TRUE(kit_open_default(&w));
+    kit_fail(&w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    mend_sim_set_call_observer(w.sim, fail_meanwhile, NULL);
+    mend_result result = mend_alloc(w.pool, MEND_MIB, NULL, &block);
+    mend_sim_set_call_observer(w.sim, NULL, NULL);
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, result);
+    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
+    EXPECT_INT_EQ(MEND_ERROR_DRIVER, error.result);
+    EXPECT_STR_EQ("cuMemMap", error.driver_call);
+    mend_sim_clear_faults(w.sim);
+    kit_close(&w);
+}
+
 /* Where streams may vanish, each search asks for the stream anew, the last one behind the lock of
  * those who make room. */
 MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_lock)
