@@ -32,8 +32,6 @@ typedef struct climb {
     mend_thread_error *answer; /* why the last search up to the end found nothing */
 } climb;
 
-typedef mend_outcome (*rung)(climb *c);
-
 /* ---- with the grow lock: the pool helps itself --------------------------------------------------
  */
 
@@ -78,11 +76,6 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
     return result;
 }
 
-static mend_outcome place_now(climb *c)
-{
-    return mend_place(c->heap, c->request, &c->span);
-}
-
 /* With the memory of other streams, whose last use the stream is made to wait for. */
 static mend_outcome place_behind_device_waits(climb *c)
 {
@@ -101,53 +94,31 @@ static mend_outcome place_behind_device_waits(climb *c)
     return outcome;
 }
 
-static mend_outcome place_in_stretch(climb *c)
+/* The try that follows each rung. `asks_streams`: also what other streams freed, as soon as it is
+ * idle or behind a wait on the device. Once more where only addresses are short, and what is free
+ * gives up its own. */
+static mend_outcome place(climb *c, bool asks_streams)
 {
-    return mend_place_in_stretch(c->heap, c->request, &c->span);
-}
-
-static mend_outcome place_now_or_behind_device_waits(climb *c)
-{
-    mend_outcome outcome = place_now(c);
-    if (outcome == MEND_NOTHING) {
-        outcome = place_behind_device_waits(c);
+    mend_heap *heap = c->heap;
+    mend_outcome outcome;
+    bool gave_addresses = false;
+    if (asks_streams && mend_ladder_refresh(heap, c->request) != MEND_OK) {
+        return MEND_FAILED;
     }
-    return outcome == MEND_NOTHING ? place_in_stretch(c) : outcome;
-}
-
-/* A rung; and once more where only addresses are short, when what is free gave up its own. */
-static mend_outcome with_addresses(climb *c, rung place)
-{
-    mend_shortage *shortage = &c->heap->shortage;
-    shortage->no_addresses = MEND_DRIVER_OK;
-    mend_outcome outcome = place(c);
-    if (outcome == MEND_NOTHING && shortage->no_addresses != MEND_DRIVER_OK &&
-        mend_trim_addresses(c->heap, c->request->stream)) {
-        shortage->no_addresses = MEND_DRIVER_OK;
-        outcome = place(c);
-    }
+    do {
+        heap->shortage.no_addresses = MEND_DRIVER_OK;
+        outcome = mend_place(heap, c->request, &c->span);
+        if (outcome == MEND_NOTHING && asks_streams) {
+            outcome = place_behind_device_waits(c);
+        }
+        if (outcome == MEND_NOTHING) {
+            outcome = mend_place_in_stretch(heap, c->request, &c->span);
+        }
+        gave_addresses = outcome == MEND_NOTHING && !gave_addresses &&
+                         heap->shortage.no_addresses != MEND_DRIVER_OK &&
+                         mend_trim_addresses(heap, c->request->stream);
+    } while (gave_addresses);
     return outcome;
-}
-
-/* All that can be done without the host waiting for the GPU. */
-static mend_outcome without_host_wait(climb *c)
-{
-    return mend_ladder_refresh(c->heap, c->request) == MEND_OK
-               ? with_addresses(c, place_now_or_behind_device_waits)
-               : MEND_FAILED;
-}
-
-/* Others may have given the device memory since it was asked. */
-static mend_outcome after_growth_of_device(climb *c)
-{
-    return mend_attainable_has_grown(c->heap) ? without_host_wait(c) : MEND_NOTHING;
-}
-
-static mend_outcome place_after_host_wait(climb *c)
-{
-    mend_retire_flush(c->heap, c->request->stream);
-    mend_outcome outcome = with_addresses(c, place_now);
-    return outcome == MEND_NOTHING ? place_in_stretch(c) : outcome;
 }
 
 /* Lets the host wait for the oldest work, again and again, until there is room or nothing to wait
@@ -167,7 +138,10 @@ static mend_outcome behind_host_waits(climb *c)
         if (result != MEND_OK && result != MEND_ERROR_CAPTURING) {
             return MEND_FAILED;
         }
-        outcome = waited ? place_after_host_wait(c) : MEND_NOTHING;
+        if (waited) {
+            mend_retire_flush(heap, c->request->stream);
+            outcome = place(c, false);
+        }
     }
     return outcome;
 }
@@ -184,7 +158,7 @@ static mend_outcome compact_until_placed(climb *c)
             outcome = MEND_FAILED;
         } else if (compacted) {
             mend_compact_keep_room(c->heap);
-            outcome = with_addresses(c, place_now);
+            outcome = place(c, false);
         }
     }
     mend_compact_end(&pass);
@@ -205,7 +179,7 @@ static mend_outcome behind_compactions(climb *c)
     }
     const mend_thread_error why = *mend_process_failure();
     heap->budget.spends_last_room = true;
-    outcome = with_addresses(c, place_now);
+    outcome = place(c, false);
     heap->budget.spends_last_room = false;
     if (outcome == MEND_NOTHING && has_failed) {
         *mend_process_failure() = why;
@@ -214,16 +188,16 @@ static mend_outcome behind_compactions(climb *c)
     return outcome;
 }
 
-/* The rungs that the pool climbs by itself, in a driver scope. */
+/* What the pool does alone, from top to bottom. Both locks are held, a driver scope is open. */
 static mend_outcome search_once(climb *c)
 {
     mend_heap *heap = c->heap;
     heap->shortage = (mend_shortage){0};
     mend_attainable_begin_search(heap);
     mend_remap_try(heap);
-    mend_outcome outcome = without_host_wait(c);
-    if (outcome == MEND_NOTHING) {
-        outcome = after_growth_of_device(c);
+    mend_outcome outcome = place(c, true);
+    if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
+        outcome = place(c, true); /* others gave the device memory since it was asked */
     }
     if (outcome == MEND_NOTHING && c->waits_on_host) {
         outcome = behind_host_waits(c);
@@ -272,38 +246,28 @@ static void note_shortage(climb *c)
     }
 }
 
-/* Again where others freed memory while the driver was busy: it may be just what is missing. */
+/* Opens a driver scope and searches: again where others freed memory while the driver was busy, for
+ * it may be just what is missing. */
 static mend_outcome search(climb *c)
 {
+    mend_heap *heap = c->heap;
+    mend_scope scope;
+    heap->frees.early_fences_left = EARLY_FENCES_AFTER_EFFORT;
+    if (mend_scope_open(heap, &scope) != MEND_OK) {
+        return MEND_FAILED;
+    }
     int searches = 0;
     uint64_t frees_before;
     mend_outcome outcome;
     do {
-        frees_before = MEND_HEAP_SUM(c->heap, frees);
+        frees_before = MEND_HEAP_SUM(heap, frees);
         outcome = search_once(c);
-    } while (outcome == MEND_NOTHING && MEND_HEAP_SUM(c->heap, frees) != frees_before &&
+    } while (outcome == MEND_NOTHING && MEND_HEAP_SUM(heap, frees) != frees_before &&
              ++searches < SEARCHES);
     if (outcome == MEND_NOTHING) {
         note_shortage(c);
     }
-    return outcome;
-}
-
-/* Others may have made room while this thread waited for the grow lock. */
-static mend_outcome search_in_scope(climb *c)
-{
-    mend_scope scope;
-    mend_outcome outcome = mend_place_mapped(c->heap, c->request, &c->span);
-    if (outcome != MEND_NOTHING) {
-        return outcome;
-    }
-    mend_result result = mend_scope_open(c->heap, &scope);
-    c->heap->frees.early_fences_left = EARLY_FENCES_AFTER_EFFORT;
-    if (result != MEND_OK) {
-        return MEND_FAILED;
-    }
-    outcome = search(c);
-    mend_scope_close(c->heap, &scope);
+    mend_scope_close(heap, &scope);
     return outcome;
 }
 
@@ -338,7 +302,8 @@ static mend_outcome beside_another_grower(climb *c)
     return mend_place_mapped(c->heap, &breaking, &c->span);
 }
 
-/* Takes the grow lock, and makes room. Meanwhile a stream may be forgotten, a group released. */
+/* Takes the grow lock and searches. Meanwhile a stream may be forgotten and a group released, and
+ * others may make room. */
 static mend_outcome make_room(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -351,7 +316,12 @@ static mend_outcome make_room(climb *c)
     }
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    outcome = mend_requester_find(heap, c->request) == MEND_OK ? search_in_scope(c) : MEND_FAILED;
+    outcome = mend_requester_find(heap, c->request) == MEND_OK
+                  ? mend_place_mapped(heap, c->request, &c->span)
+                  : MEND_FAILED;
+    if (outcome == MEND_NOTHING) {
+        outcome = search(c);
+    }
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;
@@ -445,30 +415,26 @@ static bool has_helpers(const climb *c)
            c->heap->config.limit_bytes > c->heap->chunks.reserved_bytes;
 }
 
-/* From top to bottom; `search_once` has the rungs of make_room. */
-static mend_outcome climb_all(climb *c)
-{
-    mend_outcome outcome = place_mapped(c);
-    bool is_helped = outcome == MEND_NOTHING && has_helpers(c);
-    if (is_helped) {
-        outcome = make_room(c); /* without a wait of the host */
-        c->peers_were_asked = outcome == MEND_NOTHING && c->lacking_bytes > 0;
-    }
-    if (outcome == MEND_NOTHING && is_helped) {
-        outcome = after_peer_pools(c);
-    }
-    if (outcome == MEND_NOTHING && is_helped) {
-        outcome = after_callbacks(c);
-    }
-    return outcome == MEND_NOTHING ? to_the_end(c) : outcome;
-}
-
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
                               mend_span **span)
 {
     mend_thread_error answer; /* large: written only where there is one */
     climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
-    mend_outcome outcome = climb_all(&c);
+    mend_outcome outcome = place_mapped(&c);
+    bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
+    if (is_helped) {
+        outcome = make_room(&c); /* without a wait of the host */
+        c.peers_were_asked = outcome == MEND_NOTHING && c.lacking_bytes > 0;
+    }
+    if (outcome == MEND_NOTHING && is_helped) {
+        outcome = after_peer_pools(&c);
+    }
+    if (outcome == MEND_NOTHING && is_helped) {
+        outcome = after_callbacks(&c);
+    }
+    if (outcome == MEND_NOTHING) {
+        outcome = to_the_end(&c);
+    }
     if (outcome == MEND_PLACED) {
         *span = c.span;
         return MEND_OK;

@@ -185,26 +185,25 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     return found == GROWTH_FITS;
 }
 
-/* Plans to grow a run. */
-static bool plan_extension(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                           mend_plan *plan)
+/* Plans to grow the run behind which the block closes a page, while memory is not plentiful. */
+static bool plan_closing(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
+                         mend_plan *plan)
 {
-    assert(request->zone == MEND_ZONE_LARGE); /* small ones begin in a chunk of their own */
-    if (mend_budget_pressure(heap) != MEND_PRESSURE_LOW) {
-        base_candidate closing = find_closing_base(heap, request);
-        if (closing.run != NULL &&
-            plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS) {
-            return true;
-        }
+    if (mend_budget_pressure(heap) == MEND_PRESSURE_LOW) {
+        return false;
     }
-    return plan_growing_smaller(heap, request, rules, plan);
+    base_candidate closing = find_closing_base(heap, request);
+    return closing.run != NULL && plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS;
 }
 
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan)
 {
     *plan = (mend_plan){0};
-    if (rules.may_extend && plan_extension(heap, request, rules, plan)) {
+    /* Small blocks begin in a chunk of their own. */
+    assert(!rules.may_extend || request->zone == MEND_ZONE_LARGE);
+    if (rules.may_extend && (plan_closing(heap, request, rules, plan) ||
+                             plan_growing_smaller(heap, request, rules, plan))) {
         return true;
     }
     mend_plan elsewhere = {0};
