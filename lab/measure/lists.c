@@ -29,7 +29,7 @@ static const mend_measure_series *busy_twin(const mend_measure_bench *bench,
     return NULL;
 }
 
-/* ---- the table --------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void print_durations(const mend_measure_series *series, FILE *out)
 {
@@ -68,7 +68,7 @@ void mend_measure_print_prices(const mend_measure_bench *bench, FILE *out)
     }
 }
 
-/* ---- the price list ---------------------------------------------------------------------- */
+/* ---- the price list -------------------------------------------------------------------------- */
 
 /* cost = base + slope * x, with neither below 0, such that relative errors are small. */
 typedef struct line_fit {
@@ -165,7 +165,7 @@ void mend_measure_write_costs(const mend_measure_bench *bench, FILE *out)
 #undef X
 }
 
-/* ---- JSON -------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 void mend_measure_write_json(const mend_measure_bench *bench, FILE *out)
 {

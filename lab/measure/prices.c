@@ -19,7 +19,7 @@ static const unsigned batches[] = {4, 16, 64, MEND_MEASURE_MOST_BATCH};
  * a large batch would take ten seconds a round. */
 enum { MOST_BUSY_CHUNKS = 16, ROUNDS_A_TURN = 3 };
 
-/* ---- samples ----------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 static mend_measure_series *series_of(mend_measure_bench *bench, mend_driver_call call,
                                       uint64_t size_bytes, uint64_t mappings, bool busy)
@@ -98,7 +98,7 @@ static int compare_u64(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* ---- virtual memory ---------------------------------------------------------------------- */
+/* ---- virtual memory -------------------------------------------------------------------------- */
 
 /* What one round holds; `unwind` gives it back. */
 typedef struct map_round {
@@ -189,7 +189,7 @@ static unsigned rounds(uint64_t total_bytes, bool busy)
     return (unsigned)mend_max_u64(10, mend_min_u64(busy ? 30 : MEND_MEASURE_MOST_SAMPLES, fit));
 }
 
-/* ---- the other calls --------------------------------------------------------------------- */
+/* ---- the other calls ------------------------------------------------------------------------- */
 
 static mend_status measure_allocators(mend_measure_bench *bench, uint64_t size_bytes)
 {
@@ -236,7 +236,7 @@ static mend_status measure_events(mend_measure_bench *bench, mend_event event)
                                     : status;
 }
 
-/* ---- turns --------------------------------------------------------------------------------- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 /* What is measured in rounds: chunks in a batch, the driver's own allocators, or events. */
 typedef struct subject {

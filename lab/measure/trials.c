@@ -72,7 +72,7 @@ static mend_status map_at(trial_state *trial, unsigned page, uint64_t pages, uin
                               1);
 }
 
-/* ---- parts of chunks --------------------------------------------------------------------- */
+/* ---- parts of chunks ------------------------------------------------------------------------- */
 
 static mend_status try_part(const mend_measure_bench *bench, const char *how, uint64_t offset_pages,
                             FILE *out)
@@ -89,7 +89,7 @@ static mend_status try_part(const mend_measure_bench *bench, const char *how, ui
     return status;
 }
 
-/* ---- neighbouring reservations ----------------------------------------------------------- */
+/* ---- neighbouring reservations --------------------------------------------------------------- */
 
 /* Two reservations of a page, side by side if the driver follows the hints. */
 static mend_status reserve_neighbours(const mend_measure_bench *bench, uint64_t address[2])
@@ -168,7 +168,7 @@ static mend_status try_neighbours(const mend_measure_bench *bench, FILE *out)
     return status;
 }
 
-/* ---- waiting for a kernel ---------------------------------------------------------------- */
+/* ---- waiting for a kernel -------------------------------------------------------------------- */
 
 static const uint64_t long_spin_ns = 100 * UINT64_C(1000000);
 
@@ -252,7 +252,7 @@ static mend_status try_wait(const mend_measure_bench *bench, tried_call tried, c
     return status;
 }
 
-/* ---- aliases ----------------------------------------------------------------------------- */
+/* ---- aliases --------------------------------------------------------------------------------- */
 
 static const uint64_t alias_write_ns = 20 * UINT64_C(1000000);
 

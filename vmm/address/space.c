@@ -7,7 +7,7 @@
 #define GAP_OF(node)         ((node) ? MEND_CONTAINER_OF(node, mend_gap, by_address) : NULL)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
 
-/* Where the driver refuses what is asked for at a time it is asked for half of it, so often. */
+/* How many times a refused reservation is halved and tried again. */
 enum { SMALLER_TRIES = 3 };
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
@@ -68,7 +68,7 @@ bool mend_space_reserve_nodes(mend_space *space, size_t count)
            mend_slab_reserve(&space->reservation_slab, 1);
 }
 
-/* The gap that contains the address, or ends right before it. */
+/* The gap that contains the address or ends right before it. */
 static mend_gap *gap_before(const mend_space *space, uint64_t address)
 {
     mend_gap key = {.address = address};
@@ -167,8 +167,8 @@ static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
     return MEND_DRIVER_OK;
 }
 
-/* The lowest gap of the zone with room for the size, the growth behind it, and the growth of
- * whatever ends where the gap begins; false when there is none. */
+/* The lowest gap of the zone that holds the size, room to grow behind it, and room to grow for the
+ * segment that ends where the gap begins. False if there is none. */
 static bool find_roomy(const mend_space *space, int zone, uint64_t size_bytes,
                        uint64_t alignment_bytes, uint64_t *address)
 {
@@ -186,7 +186,8 @@ static bool find_roomy(const mend_space *space, int zone, uint64_t size_bytes,
     return false;
 }
 
-/* The beginning of the smallest gap that holds the size: what is left of the others stays whole. */
+/* The beginning of the smallest gap that holds the size, so that larger gaps stay complete. False
+ * if there is none. */
 static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
                        uint64_t *address)
 {
@@ -202,13 +203,13 @@ static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t al
     return least_bytes != UINT64_MAX;
 }
 
-/* The driver has refused what it is asked for at a time, and nothing was given back to it since. */
+/* Whether the driver refused the current ask_bytes, and no addresses were freed since. */
 static bool is_short(const mend_space *space)
 {
     return space->ask_bytes >= space->refused_bytes;
 }
 
-/* Reserves the addresses asked for at a time, or what one place with its growth needs. */
+/* Reserves ask_bytes, or more if this place with its room to grow needs more. */
 static mend_status reserve_roomy(mend_space *space, int zone, uint64_t size_bytes,
                                  uint64_t alignment_bytes)
 {
@@ -217,8 +218,8 @@ static mend_status reserve_roomy(mend_space *space, int zone, uint64_t size_byte
     return reserve(space, zone, mend_max_u64(space->ask_bytes, least_bytes), 0);
 }
 
-/* No gap holds the place: half of what was refused, and so on, and at last no more than the place
- * needs. What the driver gives is what it is asked for next time. */
+/* Called when no gap fits: asks for half of the refused size, half of that, and so on, and at last
+ * for no more than the place needs. The size that succeeds becomes ask_bytes. */
 static mend_status reserve_fewer(mend_space *space, int zone, uint64_t size_bytes,
                                  uint64_t alignment_bytes)
 {
@@ -241,7 +242,7 @@ static mend_status reserve_fewer(mend_space *space, int zone, uint64_t size_byte
     return reserve(space, zone, exact_bytes, alignment_bytes);
 }
 
-/* Among addresses enough. */
+/* While addresses are plentiful. */
 static mend_status place_roomy(mend_space *space, int zone, uint64_t size_bytes,
                                uint64_t alignment_bytes, uint64_t *address)
 {
@@ -254,7 +255,7 @@ static mend_status place_roomy(mend_space *space, int zone, uint64_t size_bytes,
                : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
-/* Among few. */
+/* While addresses are short. */
 static mend_status place_tight(mend_space *space, int zone, uint64_t size_bytes,
                                uint64_t alignment_bytes, uint64_t *address)
 {

@@ -1,17 +1,17 @@
 /*
- * The addresses of a pool: reservations of the driver, exactly accounted. What is neither mapped
- * nor waiting to be unmapped is a gap; gaps joined with their neighbours, never across two
- * reservations.
+ * The addresses of a pool: reservations of the driver, accounted exactly. Addresses that are
+ * neither mapped nor waiting to be unmapped are gaps. Neighbouring gaps are joined, but never
+ * across two reservations.
  *
- * Zones lie apart while there are addresses enough: each has reservations of its own, with room to
- * grow between its segments. Where the driver has no more, a gap is anybody's: the smallest that
- * holds the request, wherever it lies, and reservations of what is needed and no more. So no zone
- * keeps addresses that another needs. Invariants, which the audit checks:
- *  - each byte of a reservation but its last page is in a gap, or taken: by a chunk that is mapped
- *    there, or by a mapping that retires;
- *  - a reservation counts what is taken in it. One with nothing taken may be given back.
+ * While addresses are plentiful, each zone has reservations of its own, with room to grow between
+ * its segments. Once the driver refuses more, all zones share all gaps: a request takes the
+ * smallest gap that holds it, and the space reserves no more than needed. So no zone keeps
+ * addresses that another zone needs. Invariants, checked by the audit:
+ * - each byte of a reservation except its last page is in a gap or taken: by a mapped chunk, or by
+ *   a retired mapping;
+ * - a reservation counts its taken bytes. One without taken bytes may be freed.
  *
- * Guarded by the pool's lock. mend_space_place reaches the driver when addresses run out.
+ * Guarded by the pool's `state` lock. mend_space_place calls the driver when addresses run out.
  */
 #ifndef MEND_ADDRESS_SPACE_H
 #define MEND_ADDRESS_SPACE_H
@@ -31,64 +31,65 @@ typedef struct mend_gap {
 typedef struct mend_reservation {
     mend_tree_node by_address;
     mend_list link;
-    int zone; /* that it was made for */
+    int zone; /* the zone it was reserved for */
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t taken_bytes; /* not in gaps */
+    uint64_t taken_bytes; /* bytes in no gap, without the last page */
 } mend_reservation;
 
 typedef struct mend_space {
     const mend_driver *driver;
     uint64_t page_bytes;
-    uint64_t reserve_bytes; /* most addresses asked for at a time */
-    uint64_t ask_bytes;     /* what the driver is asked for: fewer, once it has refused more */
-    uint64_t refused_bytes; /* the least that it refused since something was given back */
-    uint64_t growth_bytes;  /* room left behind a fresh place, for what grows there */
+    uint64_t reserve_bytes; /* most bytes reserved by one call */
+    uint64_t ask_bytes;     /* bytes to ask the driver for; less after it has refused more */
+    uint64_t refused_bytes; /* the smallest size refused since addresses were last freed */
+    uint64_t growth_bytes;  /* bytes left free behind a new place, for it to grow */
     mend_tree gaps;         /* by address */
     mend_tree reservations_by_address;
     mend_list reservations; /* oldest first */
     size_t reservation_count;
     mend_slab gap_slab;
     mend_slab reservation_slab;
-    uint64_t address_bytes; /* in reservations */
+    uint64_t address_bytes; /* in all reservations */
     uint64_t taken_bytes;
 } mend_space;
 
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
                      uint64_t reserve_bytes, uint64_t growth_bytes);
 
-/* Frees all reservations: nothing is mapped in them any more. Reaches the driver; goes on when it
- * refuses, and returns its first answer. */
+/* Frees all reservations; nothing is mapped in them any more. Calls the driver, goes on after a
+ * refusal, and returns the first failure. */
 mend_status mend_space_clear(mend_space *space);
 
-/* Frees the host's memory alone: the driver keeps the reservations. */
+/* Frees only the host memory; the driver keeps the reservations. */
 void mend_space_abandon(mend_space *space);
 
-/* The next place and `count` calls of take or give need no malloc. False when that fails. */
+/* Reserves nodes, so that the next mend_space_place and `count` calls of take or give need no
+ * malloc. False if malloc fails. */
 bool mend_space_reserve_nodes(mend_space *space, size_t count);
 
-/* Unmapped, usable bytes that begin exactly at `address`; 0 when none do. */
+/* Number of unmapped, usable bytes that begin exactly at `address`; 0 if there are none. */
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 
 /*
- * Finds a place for `size_bytes` of a zone, aligned to a page at least, with room to grow behind it
- * where possible, reserving more addresses when there is none; where the driver has no more, the
- * place that fits best among all gaps. Takes nothing yet; nodes were reserved. At most five refused
- * calls of the driver, one where the device is lost or addresses are known to be short. OK, or its
- * answer to the last reserve.
+ * Finds a place for `size_bytes` of a zone, aligned to a page or more, with room to grow behind it
+ * if possible. Reserves more addresses if no gap fits; if the driver refuses, takes the best fit of
+ * all gaps. The caller reserved nodes; the range is not taken yet. At most five refused driver
+ * calls, or one if the device is lost or addresses are known to be short. Returns OK, or the
+ * driver's result of the last reserve.
  */
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
                              uint64_t alignment_bytes, uint64_t *address);
 
-/* Takes the range out of the gap that contains it; gives it back. */
+/* Takes the range out of the gap that contains it; mend_space_give puts it back. */
 void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes);
 void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes);
 
-/* Frees the reservations in which nothing is taken, except the `keep_count` oldest. Reaches the
- * driver; what it refuses stays. */
+/* Frees the reservations without taken bytes, except the `keep_count` oldest of all. Calls the
+ * driver; a reservation that it refuses to free stays. */
 void mend_space_trim(mend_space *space, size_t keep_count);
 
-/* The same, except the oldest of each zone. */
+/* The same, except the oldest one of each zone. */
 void mend_space_trim_but_oldest(mend_space *space);
 
 #endif

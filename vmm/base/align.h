@@ -10,7 +10,7 @@
 #define MEND_GIB (UINT64_C(1) << 30)
 #define MEND_TIB (UINT64_C(1) << 40)
 
-/* Blocks never share a granule: sizes are multiples of it, addresses aligned to it. */
+/* No two blocks share a granule: sizes are multiples of it, addresses are aligned to it. */
 #define MEND_GRANULE_BYTES UINT64_C(512)
 
 static inline bool mend_is_power_of_two(uint64_t value)
@@ -18,7 +18,8 @@ static inline bool mend_is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* `alignment` is not 0 and need not be a power of two; the caller knows that nothing overflows. */
+/* `alignment` is not 0 and need not be a power of two. The caller makes sure that nothing
+ * overflows. */
 static inline uint64_t mend_align_down(uint64_t value, uint64_t alignment)
 {
     return value - value % alignment;
@@ -29,7 +30,7 @@ static inline uint64_t mend_align_up(uint64_t value, uint64_t alignment)
     return mend_align_down(value + (alignment - 1), alignment);
 }
 
-/* The largest power of two that is not above `value`, which is not 0. */
+/* The largest power of two that is not above `value`; `value` is not 0. */
 static inline uint64_t mend_power_of_two_floor(uint64_t value)
 {
     return UINT64_C(1) << (63 - __builtin_clzll(value));
@@ -44,7 +45,7 @@ static inline uint64_t mend_max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Notes a value that is above all before it: a branch seldom taken, no store. */
+/* Raises *peak to `value` if that is more. The usual case is one branch not taken and no store. */
 static inline void mend_raise_u64(uint64_t *peak, uint64_t value)
 {
     if (value > *peak) {
@@ -52,7 +53,7 @@ static inline void mend_raise_u64(uint64_t *peak, uint64_t value)
     }
 }
 
-/* The structure of which `member` at `pointer` is a part. */
+/* The structure that contains `member` at `pointer`. */
 #define MEND_CONTAINER_OF(pointer, type, member)                                                   \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 

@@ -10,8 +10,8 @@
 #include "base/process.h"
 #include "base/struct_size.h"
 
-/* Parts of a message come from files and from the environment: what a terminal would obey is shown
- * as '?'. */
+/* Parts of a message come from files and from the environment: control characters become '?', so
+ * that a terminal does not obey them. */
 static void write_message(mend_thread_error *error, const char *format, va_list arguments)
 {
     vsnprintf(error->message, sizeof(error->message), format, arguments);
@@ -55,7 +55,7 @@ mend_result mend_driver_failure(mend_result result, const char *call, int status
     return result;
 }
 
-/* Who answers with a failure has noted it last. */
+/* The caller noted this failure last, so the note has the same result. */
 void mend_publish_failure(mend_result result)
 {
     const mend_thread_error *failure = mend_process_failure();

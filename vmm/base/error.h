@@ -1,9 +1,9 @@
 /*
- * Why a call failed: the result every function returns, and the detail behind it.
+ * Why a call failed: the result that every function returns, and the detail behind it.
  *
- * A function below the calls of mend.h notes its failure; many a failure is worked around then, and
- * the next one takes its place. The call that answers with a failure publishes, on its way out,
- * what was noted last: only that is the thread's last error (mend_last_error).
+ * A function below the calls of mend.h notes its failure. Many failures are worked around, and the
+ * next one overwrites the note. A call of mend.h that fails publishes the last note before it
+ * returns: only that becomes the thread's last error (mend_last_error).
  */
 #ifndef MEND_BASE_ERROR_H
 #define MEND_BASE_ERROR_H
@@ -14,14 +14,15 @@
 __attribute__((format(printf, 2, 3))) mend_result mend_failure(mend_result result,
                                                                const char *format, ...);
 
-/* The same for a failed driver call: its name, code and the code's name (both static). */
+/* The same for a failed driver call: its name, its code, and the name of the code (both names are
+ * static). */
 __attribute__((format(printf, 5, 6))) mend_result mend_driver_failure(mend_result result,
                                                                       const char *call, int status,
                                                                       const char *status_name,
                                                                       const char *format, ...);
 
-/* The way out of a call: a failure, noted last, becomes the thread's last error. Passes the result
- * through. */
+/* Copies the noted failure to the thread's last error, on the way out of a call of mend.h. Returns
+ * `result`. */
 void mend_publish_failure(mend_result result);
 static inline mend_result mend_publish(mend_result result)
 {
@@ -31,7 +32,7 @@ static inline mend_result mend_publish(mend_result result)
     return result;
 }
 
-/* Notes and publishes at once: for the calls of mend.h themselves. */
+/* Notes and publishes at once; only the calls of mend.h use it. */
 __attribute__((format(printf, 2, 3))) mend_result mend_fail(mend_result result, const char *format,
                                                             ...);
 __attribute__((format(printf, 5, 6))) mend_result mend_fail_driver(mend_result result,

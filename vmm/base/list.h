@@ -1,4 +1,5 @@
-/* A ring of nodes inside the caller's structures, with a head that holds nothing. */
+/* A doubly linked ring of nodes inside the caller's structures; the head is a node without
+ * content. */
 #ifndef MEND_BASE_LIST_H
 #define MEND_BASE_LIST_H
 

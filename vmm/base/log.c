@@ -6,7 +6,8 @@
 
 #include "base/process.h"
 
-/* One line is one write: lines of several threads do not mix. What cannot be written is lost. */
+/* One write for each line, so that lines of several threads do not mix. A failed write is
+ * ignored. */
 static void show(const char *line)
 {
     char text[MEND_MESSAGE_BYTES + 8];
@@ -15,7 +16,7 @@ static void show(const char *line)
     (void)written;
 }
 
-/* To the sink; or, where the program set none and was asked to, to standard error. */
+/* To the sink. Without a sink, to standard error if the program asked for it. */
 static void write_line(mend_log_level level, const char *format, va_list arguments)
 {
     mend_log_sink sink;

@@ -1,14 +1,14 @@
-/* Lines for those who asked for them: the sink of the program, or standard error where MEND_CONF
- * or a config asks for it; nothing is printed else. */
+/* Log lines: to the program's sink, or to standard error if MEND_CONF or a config asks for it.
+ * Otherwise nothing is printed. */
 #ifndef MEND_BASE_LOG_H
 #define MEND_BASE_LOG_H
 
 #include "mend/mend.h"
 
-/* Called without any lock of a pool. */
+/* The caller holds no lock of a pool, because the sink may call Mend. */
 __attribute__((format(printf, 2, 3))) void mend_log(mend_log_level level, const char *format, ...);
 
-/* The same in a call whose last error must stay, whatever the sink calls. */
+/* The same, but keeps the calling thread's last error, whatever the sink calls. */
 __attribute__((format(printf, 2, 3))) void mend_log_beside_error(mend_log_level level,
                                                                  const char *format, ...);
 

@@ -20,7 +20,8 @@ static void count_let_go(mend_lock_rank rank)
 
 enum { BITS_A_RANK = 4 };
 
-/* How many locks of each rank the thread holds, that of `rank` in the lowest bits. */
+/* The counts of locks that the thread holds, shifted so that the count of `rank` is in the lowest
+ * bits. */
 static unsigned held_from(mend_lock_rank rank)
 {
     return *mend_process_held_ranks() >> (BITS_A_RANK * rank);
@@ -33,7 +34,7 @@ static void count_taken(mend_lock_rank rank)
 
 static void count_let_go(mend_lock_rank rank)
 {
-    if (held_from(rank) % (1u << BITS_A_RANK) > 0) { /* else it was taken before a fork */
+    if (held_from(rank) % (1u << BITS_A_RANK) > 0) { /* otherwise it was taken before a fork */
         *mend_process_held_ranks() -= 1u << (BITS_A_RANK * rank);
     }
 }
@@ -60,7 +61,8 @@ void mend_mutex_lock(mend_mutex *mutex)
 
 void mend_mutex_unlock(mend_mutex *mutex)
 {
-    mend_lock_rank rank = mutex->rank; /* the thread that takes it next may destroy it */
+    mend_lock_rank rank = mutex->rank; /* read before the unlock: the next owner may destroy the
+                                        * mutex */
     pthread_mutex_unlock(&mutex->mutex);
     count_let_go(rank);
 }

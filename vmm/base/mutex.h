@@ -1,6 +1,6 @@
 /*
- * A lock with a rank. A thread waits for a lock only while it holds none of the same or of a higher
- * rank; debug builds assert it. In which order locks are let go does not matter.
+ * A lock with a rank. A thread may wait for a lock only while it holds no lock of the same or a
+ * higher rank; debug builds assert it. Locks may be released in any order.
  */
 #ifndef MEND_BASE_MUTEX_H
 #define MEND_BASE_MUTEX_H
@@ -11,8 +11,8 @@
 /* From the outermost lock to the innermost. */
 typedef enum mend_lock_rank {
     MEND_RANK_PROCESS = 1, /* the list of pools, the loaded driver */
-    MEND_RANK_GROW = 2,    /* one pool's right to make room, held across slow driver calls */
-    MEND_RANK_POOL = 3,    /* one pool's heap and statistics; let go around slow driver calls */
+    MEND_RANK_GROW = 2,    /* one pool's right to make room; held during slow driver calls */
+    MEND_RANK_POOL = 3,    /* one pool's heap and statistics; released during slow driver calls */
     MEND_RANK_DRIVER = 4,  /* decorators and the simulated device */
     MEND_RANK_LOG = 5
 } mend_lock_rank;
@@ -32,11 +32,12 @@ void mend_mutex_destroy(mend_mutex *mutex);
 void mend_mutex_lock(mend_mutex *mutex);
 void mend_mutex_unlock(mend_mutex *mutex);
 
-/* Takes the lock if nobody holds it; never waits, so that any order of ranks is fine. From then on
- * it counts like any other. */
+/* Takes the lock if it is free. Never waits, so any order of ranks is allowed. The lock then counts
+ * like any other. */
 bool mend_mutex_try_lock(mend_mutex *mutex);
 
-/* For a change that another thread makes under the mutex. Waking without one is possible. */
+/* Waits for a change that another thread makes under the mutex. Wakeups without a change are
+ * possible. */
 typedef struct mend_condition {
     pthread_cond_t condition;
 } mend_condition;
@@ -49,7 +50,8 @@ typedef struct mend_condition {
 void mend_condition_init(mend_condition *condition);
 void mend_condition_destroy(mend_condition *condition);
 
-/* Lets go of the mutex, which the caller holds as its innermost one, and takes it again. */
+/* Releases the mutex, waits, and takes it again. The mutex is the innermost one that the caller
+ * holds. */
 void mend_condition_wait(mend_condition *condition, mend_mutex *mutex);
 void mend_condition_wake_all(mend_condition *condition);
 

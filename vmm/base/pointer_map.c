@@ -67,7 +67,7 @@ void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value)
     place(map, key, value);
 }
 
-/* The entry of `key`, or capacity when it is not there. */
+/* The index of the entry of `key`; capacity if there is none. */
 static size_t index_of(const mend_pointer_map *map, uint64_t key)
 {
     if (map->capacity == 0 || key == 0) {
@@ -91,7 +91,7 @@ void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key)
     }
     void *value = map->entries[hole].value;
     size_t mask = map->capacity - 1;
-    /* Moves later entries of the same cluster back, so that no search meets a gap. */
+    /* Moves later entries of the same cluster back, so that no search stops early at the hole. */
     for (size_t at = (hole + 1) & mask; map->entries[at].key != 0; at = (at + 1) & mask) {
         size_t home = mend_pointer_map_home(map, map->entries[at].key);
         if (((at - home) & mask) >= ((at - hole) & mask)) {

@@ -1,4 +1,4 @@
-/* From an address to the object that stands for it, in O(1): a hash table with open addressing. */
+/* From an address to an object, in O(1): a hash table with open addressing. */
 #ifndef MEND_BASE_POINTER_MAP_H
 #define MEND_BASE_POINTER_MAP_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 typedef struct mend_pointer_entry {
-    uint64_t key; /* 0: empty */
+    uint64_t key; /* 0: the entry is empty */
     void *value;
 } mend_pointer_entry;
 
@@ -15,30 +15,30 @@ typedef struct mend_pointer_map {
     mend_pointer_entry *entries;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
-    size_t promised_count; /* keys that operations under way will insert */
+    size_t promised_count; /* keys that operations in progress will insert */
 } mend_pointer_map;
 
 void mend_pointer_map_init(mend_pointer_map *map);
 void mend_pointer_map_clear(mend_pointer_map *map);
 
-/* Room for one more key. False when malloc fails: nothing changed. */
+/* Makes room for one more key. False if malloc fails: nothing changed. */
 bool mend_pointer_map_reserve(mend_pointer_map *map);
 
-/* The same, whatever others insert, until mend_pointer_map_end_promise. */
+/* The same, but the room stays until mend_pointer_map_end_promise, whatever others insert. */
 bool mend_pointer_map_promise(mend_pointer_map *map);
 void mend_pointer_map_end_promise(mend_pointer_map *map);
 
-/* `key` is not 0 and not in the map; room was reserved. */
+/* `key` is not 0 and not in the map; the caller reserved room for it. */
 void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value);
 
-/* Where the search for a key begins. Addresses are multiples of 512: a multiplicative hash spreads
- * what is left. */
+/* The index where the search for a key begins. Addresses are multiples of 512: a multiplicative
+ * hash spreads them. */
 static inline size_t mend_pointer_map_home(const mend_pointer_map *map, uint64_t key)
 {
     return (size_t)(((key >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (map->capacity - 1);
 }
 
-/* NULL when the key is not there. */
+/* NULL if the key is not in the map. */
 static inline void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t key)
 {
     if (map->capacity == 0) {
@@ -48,7 +48,7 @@ static inline void *mend_pointer_map_find(const mend_pointer_map *map, uint64_t 
     while (map->entries[at].key != key && map->entries[at].key != 0) {
         at = (at + 1) & (map->capacity - 1);
     }
-    return map->entries[at].value; /* an empty entry has none */
+    return map->entries[at].value; /* the value of an empty entry is NULL */
 }
 
 void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key);

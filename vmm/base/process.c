@@ -15,7 +15,7 @@ static atomic_bool is_prepared;
 
 static mend_mutex log_mutex = LOG_MUTEX_INITIALIZER;
 static mend_log_sink log_sink;
-static int log_shown; /* lines of this level and above go to standard error; 0: none */
+static int log_shown; /* this level and above go to standard error; 0: none */
 static void *log_context;
 
 static mend_mutex driver_mutex = PROCESS_MUTEX_INITIALIZER;
@@ -23,18 +23,18 @@ static const mend_driver *cuda_driver;
 
 static mend_mutex member_mutex = PROCESS_MUTEX_INITIALIZER;
 static mend_condition visit_ended = MEND_CONDITION_INITIALIZER;
-static mend_list members = {&members, &members}; /* in the order of their numbers */
+static mend_list members = {&members, &members}; /* in order of their numbers */
 static uint64_t last_number;
 
 static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
-/* ---- fork -------------------------------------------------------------------------------------
- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 /*
- * In the child. Other threads of the parent may have been anywhere, so nothing inherited is read,
- * freed or unlocked: stores only, which is also all that a child of a threaded process may do. The
- * sink goes, for it may need a lock that one of those threads held; the driver's table, too.
+ * Runs in the child. Other threads of the parent may have been anywhere, so it reads, frees and
+ * unlocks nothing inherited. It only stores, which is all that a child of a threaded process may
+ * do. It drops the sink, which may need a lock that one of those threads held, and the driver's
+ * table.
  */
 static void start_anew(void)
 {
@@ -53,8 +53,8 @@ static void start_anew(void)
     mend_pointer_map_init(&devices.blocks);
 }
 
-/* Two threads may both register: twice does no harm, and a lock here could be held at a fork before
- * anything would free it in the child. */
+/* Two threads may both register the handler, which does no harm. A lock here could be held during a
+ * fork, before the handler exists that would reset it in the child. */
 mend_result mend_process_prepare(void)
 {
     if (atomic_load_explicit(&is_prepared, memory_order_acquire)) {
@@ -67,8 +67,7 @@ mend_result mend_process_prepare(void)
     return MEND_OK;
 }
 
-/* ---- members ----------------------------------------------------------------------------------
- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 void mend_process_join(mend_process_member *member)
 {
@@ -89,7 +88,7 @@ void mend_process_leave(mend_process_member *member)
     mend_mutex_unlock(&member_mutex);
 }
 
-/* Under member_mutex. */
+/* The caller holds member_mutex. */
 static mend_process_member *member_after(uint64_t number, const void *domain, int device)
 {
     for (mend_list *at = members.next; at != &members; at = at->next) {
@@ -123,8 +122,7 @@ void mend_process_visit_end(mend_process_member *member)
     mend_mutex_unlock(&member_mutex);
 }
 
-/* ---- devices ----------------------------------------------------------------------------------
- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 mend_process_devices *mend_process_get_devices(void)
 {
@@ -140,8 +138,7 @@ void mend_process_drop_pool(int device, const mend_pool *pool)
     mend_mutex_unlock(&devices.mutex);
 }
 
-/* ---- log and driver ---------------------------------------------------------------------------
- */
+/* ---- log and driver -------------------------------------------------------------------------- */
 
 int mend_process_get_log_sink(mend_log_sink *sink, void **context)
 {
@@ -162,7 +159,8 @@ void mend_process_show_log(int level)
 
 void mend_process_set_log_sink(mend_log_sink sink, void *context)
 {
-    (void)mend_process_prepare(); /* without it a child of fork would keep the sink, no more */
+    (void)mend_process_prepare(); /* if it fails, a child of fork keeps the sink, and nothing
+                                   * else */
     mend_mutex_lock(&log_mutex);
     log_sink = sink;
     log_context = context;

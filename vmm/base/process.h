@@ -1,12 +1,12 @@
 /*
- * All state that belongs to the process rather than to a pool: the log's sink, the CUDA driver once
- * it is loaded, who is a member of the process (the pools), what it has one of for each device, the
- * environment; thread.h has what belongs to a thread. Nothing else in the library has a variable of
- * static lifetime that changes, or reads the environment.
+ * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
+ * is loaded, the list of pools (the members), the default pool and override of each device, the
+ * environment. State of a thread is in thread.h. Nothing else in the library has a mutable variable
+ * of static lifetime, or reads the environment.
  *
- * A child of fork starts empty: without members, log sink, driver and last errors, and with locks
- * that nobody holds, whatever other threads of the parent were doing at the fork. What it inherits
- * inside a member is the member's matter: see mend_process_generation.
+ * A child of fork starts empty: no members, no log sink, no driver, no last errors, and all locks
+ * free, whatever other threads of the parent did at the fork. A member that the child inherits must
+ * check for itself: see mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
@@ -20,91 +20,90 @@
 #include "base/thread.h"
 #include "mend/mend.h"
 
-/* ---- fork -------------------------------------------------------------------------------------
- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 /*
- * To be called before anything whose state a child of fork must not inherit; from then on forks are
- * noticed, those of fork(2) in libc, not a raw system call. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY
- * (the thread's last error is not set; call again). Thread-safe; cheap once it has succeeded.
+ * Called before anything is made that a child of fork must not inherit. From then on Mend notices
+ * forks that go through libc; it does not notice a raw system call. MEND_OK;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY (does not set the thread's last error; call again). Thread-safe;
+ * after the first success it costs one load.
  */
 mend_result mend_process_prepare(void);
 
-/* ---- members ----------------------------------------------------------------------------------
- */
+/* ---- members --------------------------------------------------------------------------------- */
 
-/* Part of whatever wants to be found by others of its kind. The owner fills in domain and device
- * before it joins; the rest belongs to the functions below. */
+/* Embedded in an object that others of its kind must find. The owner sets domain and device before
+ * it joins; the functions below own the rest. */
 typedef struct mend_process_member {
     mend_list link;
-    const void *domain; /* devices of the same number in another domain are others */
+    const void *domain; /* what device numbers refer to; the same number in another domain is
+                         * another device */
     int device;
     unsigned visitors;
-    uint64_t number; /* grows with every member that joins */
+    uint64_t number; /* of the member, in order of joining */
 } mend_process_member;
 
-/* None of these may be called with a lock held, and none is for members inherited through fork. */
+/* The caller of these holds no lock. The member was not inherited through fork. */
 
-/* From now on visitors may come, from other threads. */
+/* After this, visitors may come from other threads. */
 void mend_process_join(mend_process_member *member);
 
-/* When this returns nobody visits the member, nor will; waits for those who do. Not to be called by
- * a visitor of the same member. */
+/* Waits for visitors of the member. When it returns, no thread visits the member or will visit it.
+ * A visitor of the same member may not call it. */
 void mend_process_leave(mend_process_member *member);
 
 /*
- * The next member of a domain and device, NULL when there is none any more. *cursor is 0 at first.
- * The member cannot leave until mend_process_visit_end; no lock is held meanwhile. Members that
- * come and go between two calls disturb nothing: who stays is met exactly once, who joins later
- * too, the visitor's own member among them.
+ * Returns the next member of a domain and device, or NULL after the last. *cursor is 0 at first.
+ * The member cannot leave until mend_process_visit_end; no lock is held in between. Members may
+ * join and leave between two calls: a member that stays is visited exactly once, and so is one that
+ * joins later, the visitor's own member included.
  */
 mend_process_member *mend_process_visit_next(const void *domain, int device, uint64_t *cursor);
 void mend_process_visit_end(mend_process_member *member);
 
-/* ---- devices ----------------------------------------------------------------------------------
- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 enum { MEND_DEVICE_LIMIT = 64 };
 
 struct mend_override;
 
-/* What a process has one of for each device; the room `devices` knows how it is used. */
+/* What a process has once for each device; the room `devices` uses it. */
 typedef struct mend_process_devices {
-    mend_mutex mutex; /* guards all but the atomic members, which change under it */
+    mend_mutex mutex; /* guards everything here; the atomic members may be read without it */
     struct {
-        _Atomic(mend_pool *) pool; /* the default pool; NULL: none. A child of fork inherits it, and
-                                      it answers as any inherited pool */
-        mend_pool_config config;   /* how it is to be made; struct_size 0: by default */
+        _Atomic(mend_pool *) pool; /* the default pool, or NULL. A child of fork inherits it, and
+                                    * its calls fail like those of any inherited pool */
+        mend_pool_config config;   /* used to create it; struct_size 0: the defaults */
     } device[MEND_DEVICE_LIMIT];
-    uint64_t config_changes; /* how often a config was set */
+    uint64_t config_changes; /* number of times that a config was set */
 
-    /* Allocators in the place of default pools; a child of fork has none. The last is what was set
+    /* Allocators set in the place of default pools; a child of fork has none. The last one was set
      * for all devices. */
     struct mend_override *override[MEND_DEVICE_LIMIT + 1];
-    atomic_uint override_count; /* that are set, at work, or have blocks */
-    mend_pointer_map blocks;    /* theirs: from an address to the allocator */
+    atomic_uint override_count; /* overrides that are set, have calls in progress, or have blocks */
+    mend_pointer_map blocks;    /* of overrides: from an address to the allocator */
 } mend_process_devices;
 
 mend_process_devices *mend_process_get_devices(void);
 
-/* A pool ends: where it was the default pool of its device there is none now. */
+/* Called when a pool ends. If it is the default pool of its device, the device has none from now
+ * on. */
 void mend_process_drop_pool(int device, const mend_pool *pool);
 
-/* ---- log and driver ---------------------------------------------------------------------------
- */
+/* ---- log and driver -------------------------------------------------------------------------- */
 
-/* Answers from which level on lines are shown where there is no sink; 0: none is. */
+/* Returns the lowest level that goes to standard error if there is no sink; 0: nothing does. */
 int mend_process_get_log_sink(mend_log_sink *sink, void **context);
 void mend_process_set_log_sink(mend_log_sink sink, void *context);
-void mend_process_show_log(int level); /* from now on; the lowest level that was asked for counts */
+void mend_process_show_log(int level); /* from now on; the lowest level asked for applies */
 
-/* The CUDA driver's table: what `load` gave the first time it succeeded in this process. A child of
- * fork loads it again, and the driver says what works there. Thread-safe. */
+/* Returns the CUDA driver's table: what `load` returned when it first succeeded in this process. A
+ * child of fork loads it again, and the driver answers which calls work there. Thread-safe. */
 mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **driver),
                                      const mend_driver **driver);
 
-/* MEND_CONF of the environment: NULL when it is not set, or when the program runs with more rights
- * than its user. Lives as long as the environment is not changed. */
+/* MEND_CONF of the environment. NULL if it is not set, or if the program runs with more rights than
+ * its user. Valid until the environment changes. */
 const char *mend_process_configuration(void);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { OBJECTS_PER_BLOCK = 64, CACHE_LINE_BYTES = 64 };
 
-/* The head of a host allocation, as large as any alignment asks for. */
+/* The head of a host allocation, with the largest alignment that any object asks for. */
 typedef union block_head {
     void *next;
     max_align_t align;

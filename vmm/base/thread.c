@@ -5,7 +5,7 @@
 #include "base/generation.h"
 
 typedef struct thread_state {
-    uint64_t generation; /* of the process in which the rest was written */
+    uint64_t generation; /* the generation in which the rest was written */
     mend_thread_error error;
     mend_thread_error failures[MEND_FAILURES]; /* by the depth of driver calls */
     unsigned held_ranks;
@@ -15,8 +15,8 @@ static _Thread_local thread_state this_thread;
 static _Thread_local unsigned pressing_depth;
 static _Thread_local unsigned driver_depth;
 
-/* Put back on the first use in a child of fork rather than when it starts: a thread's first touch
- * of its variables may allocate. */
+/* Reset on the first use in a child of fork, not in the fork handler: a thread's first access to
+ * its variables may allocate. */
 static thread_state *state_of_this_thread(void)
 {
     uint64_t now = mend_process_generation();

@@ -1,6 +1,7 @@
 /*
- * What belongs to one thread of the process: its last error, the ranks of the locks that it holds,
- * its number, the callbacks that it is inside of. In a child of fork it starts empty.
+ * What belongs to one thread of the process: its last error, its number, the ranks of the locks
+ * that it holds, and how many callbacks and driver calls it is inside of. A child of fork starts
+ * without an error and without locks.
  */
 #ifndef MEND_BASE_THREAD_H
 #define MEND_BASE_THREAD_H
@@ -12,32 +13,32 @@ enum { MEND_MESSAGE_BYTES = 768 };
 typedef struct mend_thread_error {
     mend_result result;
     int driver_status;
-    const char *driver_name; /* static; NULL when none */
-    const char *driver_call; /* static; NULL when none */
+    const char *driver_name; /* static; NULL: none */
+    const char *driver_call; /* static; NULL: none */
     char message[MEND_MESSAGE_BYTES];
     mend_shortfall shortfall; /* struct_size 0: none */
 } mend_thread_error;
 
-/* The last failure that a call of this thread answered with in this process; and the one noted
- * last, by a call that may work around it (base/error.h). */
+/* The failure that a call of this thread returned last (the thread's last error); and the failure
+ * noted last, which a call may still work around (base/error.h). */
 mend_thread_error *mend_process_error(void);
 mend_thread_error *mend_process_failure(void);
 
-/* How many driver calls the calling thread is inside of. A simulated device lets the program make
- * calls there, and what they note is kept apart from what the call outside has noted: down to
- * MEND_FAILURES - 1 of them. */
+/* How many driver calls the calling thread is inside of. A simulated device lets the program call
+ * Mend from inside one. The notes of such calls are kept apart from those of the call outside, for
+ * up to MEND_FAILURES - 1 nested calls. */
 enum { MEND_FAILURES = 3 };
 unsigned *mend_process_driver_depth(void);
 
-/* The calling thread's number, from 1, which no other thread of the process ever has. */
+/* The calling thread's number, from 1; no other thread of the process ever gets it. */
 uint64_t mend_process_thread_number(void);
 
-/* How many locks of each rank the calling thread holds, four bits a rank; none in a child of fork.
- * Debug builds only. */
+/* How many locks of each rank the calling thread holds, four bits for each rank; none in a child of
+ * fork. Debug builds only. */
 unsigned *mend_process_held_ranks(void);
 
-/* How many pressure callbacks the calling thread is inside of. A child of fork is inside of them as
- * the thread was that forked. */
+/* How many pressure callbacks the calling thread is inside of. The thread that forked keeps its
+ * count in the child. */
 unsigned *mend_process_callback_depth(void);
 
 #endif

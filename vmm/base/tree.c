@@ -24,7 +24,7 @@ static int side_of(const mend_tree_node *parent, const mend_tree_node *node)
     return parent->child[1] == node;
 }
 
-/* Puts `replacement` (may be NULL) where `node` hangs. */
+/* Puts `replacement` (may be NULL) in the place of `node`. */
 static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
                               mend_tree_node *replacement)
 {
@@ -39,7 +39,7 @@ static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
     }
 }
 
-/* Turns the subtree so that node's child on `side` becomes its root, which is returned. */
+/* Rotates the subtree so that node's child on `side` becomes its root. Returns the new root. */
 static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
 {
     mend_tree_node *risen = node->child[side];
@@ -54,7 +54,7 @@ static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
     return risen;
 }
 
-/* Mends a node that is higher by two on one side; returns the new root of its subtree. */
+/* Rebalances a node with a difference in height of two. Returns the new root of its subtree. */
 static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node, int side)
 {
     int sign = side ? 1 : -1;

@@ -1,7 +1,7 @@
 /*
- * An ordered set of nodes that live inside the caller's structures: an AVL tree. No allocation, so
- * no operation can fail. The order is that of a comparison of two nodes; keys must not change while
- * a node is in a tree, unless its place among its neighbours stays the same.
+ * An ordered set of nodes inside the caller's structures: an AVL tree. It allocates nothing, so no
+ * operation can fail. A comparison of two nodes gives the order. A key may change while its node is
+ * in a tree only if the order of the nodes stays the same.
  */
 #ifndef MEND_BASE_TREE_H
 #define MEND_BASE_TREE_H
@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Three words, so that two nodes and their keys share a cache line. */
+/* Three words, so that two nodes with their keys share a cache line. */
 typedef struct mend_tree_node {
     struct mend_tree_node *child[2]; /* 0: less, 1: greater */
-    uintptr_t parent_and_balance;    /* the lowest two bits are the balance, plus 1 */
+    uintptr_t parent_and_balance;    /* the lowest two bits: the balance, plus 1 */
 } mend_tree_node;
 
 static inline mend_tree_node *mend_tree_parent(const mend_tree_node *node)
@@ -33,7 +33,7 @@ static inline void mend_tree_set(mend_tree_node *node, const mend_tree_node *par
     node->parent_and_balance = (uintptr_t)parent | (uintptr_t)(balance + 1);
 }
 
-/* Below 0 when a comes before b, above 0 when after; never 0 for two nodes of one tree. */
+/* Negative if a comes before b, positive if after; never 0 for two nodes of one tree. */
 typedef int (*mend_tree_compare)(const mend_tree_node *a, const mend_tree_node *b);
 
 typedef struct mend_tree {
@@ -46,23 +46,23 @@ void mend_tree_init(mend_tree *tree, mend_tree_compare compare);
 void mend_tree_insert(mend_tree *tree, mend_tree_node *node);
 void mend_tree_remove(mend_tree *tree, mend_tree_node *node);
 
-/* NULL when the tree is empty, or there is none. O(log n). */
+/* NULL if the tree is empty, or if there is no such node. O(log n). */
 mend_tree_node *mend_tree_first(const mend_tree *tree);
 mend_tree_node *mend_tree_last(const mend_tree *tree);
 mend_tree_node *mend_tree_next(const mend_tree_node *node);
 mend_tree_node *mend_tree_previous(const mend_tree_node *node);
 
 /*
- * The first node that is not before `key`, and the last that is not after it; `key` is a node
- * outside the tree that carries the values compared. NULL where there is none.
+ * The first node not before `key`, and the last node not after it. `key` is a node outside the tree
+ * that has the values compared. NULL if there is none.
  */
 mend_tree_node *mend_tree_at_or_after(const mend_tree *tree, const mend_tree_node *key);
 mend_tree_node *mend_tree_at_or_before(const mend_tree *tree, const mend_tree_node *key);
 
 /*
- * The same for the trees on every call's way, by a key of any kind: the first node of which it is
- * not true that it is before the key, and the last of which it is not true that it is behind it.
- * Given by name, the test becomes part of the loop.
+ * The same with a key of any type, for the trees that every call searches: the first node that is
+ * not before the key, and the last node that is not behind it. The test is passed by name, so that
+ * the compiler inlines it into the loop.
  */
 typedef bool (*mend_tree_test)(const mend_tree_node *node, const void *key);
 
@@ -90,7 +90,7 @@ static inline mend_tree_node *mend_tree_last_to(const mend_tree *tree, const voi
     return found;
 }
 
-/* Hangs a node where a search for it has ended. */
+/* Links a node in at the place where a search for it ended. */
 void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *parent, int side);
 
 static inline void mend_tree_insert_by(mend_tree *tree, mend_tree_node *node,
@@ -107,7 +107,7 @@ static inline void mend_tree_insert_by(mend_tree *tree, mend_tree_node *node,
     mend_tree_attach(tree, node, parent, side);
 }
 
-/* Order, parents, heights and count are right. O(n). */
+/* Whether order, parents, heights and count are right. O(n). */
 bool mend_tree_is_valid(const mend_tree *tree);
 
 #endif

@@ -23,7 +23,7 @@ static mend_amount in_words(uint64_t bytes, bool above)
         return amount;
     }
     uint64_t whole = bytes / units[unit].bytes;
-    uint64_t rest = bytes % units[unit].bytes * 100; /* a unit is far below 2^57 */
+    uint64_t rest = bytes % units[unit].bytes * 100; /* no overflow: a unit is far below 2^57 */
     uint64_t hundredths = rest / units[unit].bytes + (above && rest % units[unit].bytes != 0);
     snprintf(amount.text, sizeof(amount.text), "%llu.%02u %s",
              (unsigned long long)whole + hundredths / 100, (unsigned)(hundredths % 100),

@@ -1,13 +1,13 @@
-/* The calls that hooks are made of: each goes to the override of the device or of the block, where
- * there is one, else to the device's default pool. */
+/* The calls that hooks use: each goes to the override of the device or of the block. If there is
+ * none, it goes to the device's default pool. */
 #include "base/error.h"
 #include "base/process.h"
 #include "base/struct_size.h"
 #include "devices/devices.h"
 #include "pool/pool.h"
 
-/* The pool that a call goes to in the usual process: of one device, made, and with nothing in its
- * place anywhere. NULL: it is not so simple. */
+/* The pool for a call in the usual process: one device, its pool exists, and there are no
+ * overrides. NULL: another case. */
 static inline mend_pool *usual_pool(int device)
 {
     const mend_process_devices *devices = mend_process_get_devices();
@@ -25,7 +25,7 @@ static mend_result alloc_by_override(mend_override *override, uint64_t size_byte
     return result;
 }
 
-/* Apart, so that the usual call has nothing to prepare. */
+/* A function of its own, so that the usual call saves no registers for it. */
 __attribute__((noinline)) static mend_result alloc_with_care(int device, uint64_t size_bytes,
                                                              mend_stream stream, void **pointer)
 {
@@ -95,8 +95,8 @@ mend_result mend_device_record_stream(int device, void *pointer, mend_stream str
     return mend_devices_record_stream(device, pointer, stream);
 }
 
-/* What the overrides say of a pointer that is none of their blocks: perhaps it lies inside one.
- * That the others do not know it is no failure of the call. */
+/* Asks the overrides about a pointer that is not one of their blocks: it may lie inside one. An
+ * override that does not know it is no failure of the call. */
 static bool overrides_know(int device, const void *pointer, mend_block_info *info)
 {
     const mend_thread_error error_before = *mend_process_error();
@@ -139,7 +139,7 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
     return mend_devices_block_info(device, pointer, info);
 }
 
-/* One that was set for all devices is asked once. */
+/* An override for all devices is called once. */
 static mend_result trim_overrides(int device, bool waits, uint64_t keep_bytes,
                                   uint64_t *released_bytes)
 {

@@ -1,7 +1,7 @@
 /*
- * Overrides: allocators that were set in the place of Mend's pools. While there is one, each of its
- * blocks has an entry in a table, so that it goes back where it came from whatever is set by then.
- * The functions of an override are called without a lock.
+ * Overrides: allocators that the program set in the place of Mend's pools. While there is one, a
+ * table has an entry for each of its blocks, so that the block is freed by the allocator that made
+ * it, whatever is set by then. The functions of an override are called without a lock.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -13,8 +13,7 @@
 #include "devices/devices.h"
 #include "pool/pool.h"
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static mend_process_devices *lock(void)
 {
@@ -23,20 +22,20 @@ static mend_process_devices *lock(void)
     return devices;
 }
 
-/* Under the mutex: drops a hold; whether it was the last. */
+/* Ends one use, under the mutex. True if it was the last. */
 static bool drop(mend_override *override)
 {
     assert(override->holds > 0);
     return --override->holds == 0;
 }
 
-/* A fork inside a function of the user's: the child knows no overrides. */
+/* After a fork inside a function of the override: the child has no overrides. */
 static bool is_inherited(const mend_override *override)
 {
     return override->generation != mend_process_generation();
 }
 
-/* Nobody can reach it any more. Without locks. */
+/* Called when nothing can reach the override any more. The caller holds no lock. */
 static void retire(mend_override *override)
 {
     if (!is_inherited(override) && override->allocator.retired != NULL) {
@@ -48,7 +47,8 @@ static void retire(mend_override *override)
     free(override);
     mend_process_devices *devices = lock();
     if (atomic_fetch_sub_explicit(&devices->override_count, 1, memory_order_release) == 1) {
-        mend_pointer_map_clear(&devices->blocks); /* it is empty, and so far nobody needs it */
+        mend_pointer_map_clear(&devices->blocks); /* it is empty, and not needed until the next
+                                                   * override */
     }
     mend_mutex_unlock(&devices->mutex);
 }
@@ -93,10 +93,9 @@ mend_override *mend_override_of_block(const void *pointer)
     return override;
 }
 
-/* ---- set and get ------------------------------------------------------------------------------
- */
+/* ---- set and get ----------------------------------------------------------------------------- */
 
-/* Its handler was there from the first version on. */
+/* Version 1 already had the handler. */
 static bool is_whole(const mend_allocator *allocator)
 {
     return mend_struct_size_is_whole(allocator->struct_size,
@@ -166,7 +165,7 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
     return MEND_OK;
 }
 
-/* Mend's own, as an allocator that another may wrap: ctx is the device. */
+/* Mend's default pool as an allocator that an override can wrap; ctx is the device. */
 static int own_device(void *ctx)
 {
     return (int)(intptr_t)ctx;
@@ -234,8 +233,7 @@ mend_result mend_get_allocator(int device, mend_allocator *allocator)
     return MEND_OK;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------
- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool is_result(int answer)
 {
@@ -244,8 +242,8 @@ static bool is_result(int answer)
 #undef X
 }
 
-/* What a function of an override answered, as a result; numbers that are none are `otherwise`. One
- * that wraps Mend has left Mend's own explanation, where this is the same failure. */
+/* Turns the answer of an override's function into a result; a number that is not a result becomes
+ * `otherwise`. If the override wraps Mend and returned Mend's own failure, Mend's message stays. */
 static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
                              const char *what, const mend_thread_error *before)
 {
@@ -262,7 +260,7 @@ static mend_result result_of(const mend_override *override, int answer, mend_res
                      override->allocator.handler.name, answer, what);
 }
 
-/* Begins a call of the user's: what it leaves behind can be told from what was there. */
+/* Before a call of the override: clears the thread's error, to see whether the call sets it. */
 static mend_thread_error begin_call(void)
 {
     mend_thread_error before = *mend_process_error();
@@ -270,7 +268,8 @@ static mend_thread_error begin_call(void)
     return before;
 }
 
-/* Enters a block, in the room promised for it; it holds its override. */
+/* Adds a block to the table, in the room promised for it; the block counts as a use of its
+ * override. */
 static void keep_block(mend_override *override, void *pointer)
 {
     if (is_inherited(override)) {
@@ -335,8 +334,8 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
     return MEND_OK;
 }
 
-/* Takes a block's entry out, before its address can come back from another thread's allocation; its
- * room stays promised. False: another caller frees it. */
+/* Removes a block's entry before the free, because another thread's allocation may get the address
+ * at once; its room stays promised. False: another caller frees the block. */
 static bool take_block(mend_override *override, const void *pointer)
 {
     uint64_t address = (uint64_t)(uintptr_t)pointer;
@@ -345,7 +344,7 @@ static bool take_block(mend_override *override, const void *pointer)
     if (is_there) {
         mend_pointer_map_remove(&devices->blocks, address);
         devices->blocks.promised_count++;
-        drop(override); /* the caller's own hold is left */
+        drop(override); /* the caller's own use remains */
     }
     mend_mutex_unlock(&devices->mutex);
     return is_there;

@@ -1,4 +1,4 @@
-/* Default pools: one for each device, made when it is first used, and how they are to be made. */
+/* Default pools: one for each device, created at first use, and their configs. */
 #include <string.h>
 
 #include "base/error.h"
@@ -30,10 +30,9 @@ mend_pool *mend_devices_pool(int device)
                                 memory_order_acquire);
 }
 
-/* ---- configs ----------------------------------------------------------------------------------
- */
+/* ---- configs --------------------------------------------------------------------------------- */
 
-/* How the pool of a device is to be made, and at which change that was. */
+/* The config for the pool of a device, and the number of config changes so far. */
 static uint64_t read_config(int device, mend_pool_config *config)
 {
     mend_process_devices *devices = mend_process_get_devices();
@@ -48,7 +47,7 @@ static uint64_t read_config(int device, mend_pool_config *config)
     return change;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static bool have_pool(const mend_process_devices *devices, int first, int end)
 {
     for (int i = first; i < end; i++) {
@@ -87,10 +86,10 @@ mend_result mend_set_default_config(int device, const mend_pool_config *given)
                    : MEND_OK;
 }
 
-/* ---- the pools --------------------------------------------------------------------------------
- */
+/* ---- the pools ------------------------------------------------------------------------------- */
 
-/* Makes it the device's pool; false when another came first, or the config has changed. */
+/* Makes the pool the device's default pool. False if another thread was first, or the config has
+ * changed. */
 static bool publish(int device, mend_pool *pool, uint64_t change)
 {
     mend_process_devices *devices = mend_process_get_devices();
@@ -105,8 +104,8 @@ static bool publish(int device, mend_pool *pool, uint64_t change)
     return is_first;
 }
 
-/* Without a lock, for making a pool calls the driver and the log. Threads that come at once make
- * one each, and all but the first give theirs up: it holds nothing yet. */
+/* Runs without a lock, because creating a pool calls the driver and the log. Threads that come at
+ * the same time create one pool each; all but one destroy theirs, which is still empty. */
 static mend_result make_pool(int device, mend_pool **pool)
 {
     while ((*pool = mend_devices_pool(device)) == NULL) {
@@ -124,7 +123,7 @@ static mend_result make_pool(int device, mend_pool **pool)
     return MEND_OK;
 }
 
-/* As mend_pool_for_device, of a device of the table. */
+/* As mend_pool_for_device; the device is one of the table. */
 static inline mend_result find_pool(int device, mend_pool **pool)
 {
     *pool = mend_devices_pool(device);
@@ -150,8 +149,7 @@ mend_result mend_pool_for_device(int device, mend_pool **pool)
     return result;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------
- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 mend_result mend_current_device(int *device)
 {
@@ -167,7 +165,7 @@ mend_result mend_current_device(int *device)
     int found = 0;
     mend_status status = config.driver->context_device(config.driver, &found);
     if (status == MEND_DRIVER_INVALID_CONTEXT) {
-        found = 0; /* as CUDA's runtime, which would make that of the first device current */
+        found = 0; /* as CUDA's runtime does, which would make the first device current */
     } else if (status != MEND_DRIVER_OK) {
         return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_context_device),
                                 status, config.driver->status_name(config.driver, status),
@@ -190,7 +188,7 @@ mend_result mend_devices_alloc(int device, uint64_t size_bytes, mend_stream stre
     return result == MEND_OK ? mend_alloc(pool, size_bytes, stream, pointer) : result;
 }
 
-/* The default pool that a pointer belongs to; of one device, its pool. NULL: there is none. */
+/* The default pool that a pointer belongs to, among all devices or only `device`. NULL: none. */
 static mend_pool *pool_around(int device, const void *pointer)
 {
     int first;

@@ -1,7 +1,7 @@
 /*
- * The table of the CUDA driver: thin members that turn the table's types into the driver's. What
- * takes more than that has a file of its own: cuda_load, cuda_device, cuda_probe, cuda_stream and
- * cuda_launch.
+ * The table of the CUDA driver: thin functions that convert the table's types to the driver's.
+ * Longer ones have files of their own: cuda_load, cuda_device, cuda_probe, cuda_stream,
+ * cuda_capture and cuda_launch.
  */
 #include "driver/cuda.h"
 
@@ -12,7 +12,7 @@
 #include "base/process.h"
 #include "driver/cuda_state.h"
 
-/* ---- devices and contexts ---------------------------------------------------------------- */
+/* ---- devices and contexts -------------------------------------------------------------------- */
 
 static mend_status cuda_device_count(const mend_driver *driver, int *count)
 {
@@ -72,7 +72,7 @@ static mend_status cuda_exchange_capture_mode(const mend_driver *driver, mend_ca
     return status;
 }
 
-/* ---- addresses and chunks ---------------------------------------------------------------- */
+/* ---- addresses and chunks -------------------------------------------------------------------- */
 
 static mend_status cuda_reserve(const mend_driver *driver, uint64_t size_bytes,
                                 uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
@@ -163,7 +163,7 @@ static mend_status cuda_import_handle(const mend_driver *driver, const void *sha
     return status;
 }
 
-/* ---- the driver's own allocators --------------------------------------------------------- */
+/* ---- the driver's own allocators ------------------------------------------------------------- */
 
 static mend_status cuda_plain_alloc(const mend_driver *driver, uint64_t size_bytes,
                                     uint64_t *address)
@@ -198,7 +198,7 @@ static mend_status cuda_async_free(const mend_driver *driver, uint64_t address, 
     return mend_cuda_functions(driver)->cuMemFreeAsync(address, stream);
 }
 
-/* ---- work, streams and events ------------------------------------------------------------ */
+/* ---- work, streams and events ---------------------------------------------------------------- */
 
 static mend_status cuda_copy(const mend_driver *driver, uint64_t destination, uint64_t source,
                              uint64_t size_bytes, mend_stream stream)
@@ -263,7 +263,7 @@ static mend_status cuda_event_destroy(const mend_driver *driver, mend_event even
     return mend_cuda_functions(driver)->cuEventDestroy(event);
 }
 
-/* ---- what cannot fail -------------------------------------------------------------------- */
+/* ---- what cannot fail ------------------------------------------------------------------------ */
 
 static uint64_t cuda_clock_ns(const mend_driver *driver)
 {
@@ -336,7 +336,7 @@ static const mend_driver cuda_table = {
     .status_name = cuda_status_name,
 };
 
-/* Lives as long as the process: see mend_cuda_driver. */
+/* The table lives as long as the process: see mend_cuda_driver. */
 static mend_result load_driver(const mend_driver **driver)
 {
     mend_cuda *cuda = calloc(1, sizeof(*cuda));

@@ -6,8 +6,8 @@
 
 /*
  * The table of the CUDA driver, loaded once per process and never unloaded. MEND_OK;
- * MEND_ERROR_NO_DRIVER where libcuda.so.1 cannot be loaded or lacks a call Mend needs (the detail
- * of mend_last_error names it). Thread-safe.
+ * MEND_ERROR_NO_DRIVER if libcuda.so.1 cannot be loaded or lacks a call that Mend needs
+ * (mend_last_error names it). Thread-safe.
  */
 mend_result mend_cuda_driver(const mend_driver **driver);
 

@@ -88,7 +88,7 @@ typedef struct CUuserObject_st *mend_cu_user_object;
 typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
 
 /*
- * Every function Mend calls: X(name, CUDA version of this signature, suffix of the symbol that has
+ * Every function that Mend calls: X(name, CUDA version of this signature, suffix of the symbol with
  * it, parameters). All return a CUresult.
  */
 #define MEND_CU_FUNCTIONS(X)                                                                       \
@@ -168,7 +168,7 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
     X(cuEventSynchronize, 2000, "", (mend_event event))                                            \
     X(cuEventDestroy, 4000, "_v2", (mend_event event))
 
-/* The same for functions Mend can do without; NULL where the driver lacks them. */
+/* The same for functions that Mend can do without; NULL if the driver lacks them. */
 #define MEND_CU_OPTIONAL_FUNCTIONS(X)                                                              \
     X(cuStreamGetId, 12000, "", (mend_stream stream, unsigned long long *id))                      \
     X(cuStreamGetGreenCtx, 12040, "", (mend_stream stream, mend_cu_green_context * context))

@@ -1,17 +1,16 @@
 /*
- * Captures, as an allocator needs to know of them: which one records what is queued on a stream,
- * and when nothing of it can run any more. The second is told by a user object: the graph under
- * capture owns it, what is instantiated from the graph owns it too, and its destructor runs when
- * the last of them is destroyed and has run to its end (CUDA programming guide, "CUDA User
- * Objects").
+ * Which capture records the work queued on a stream, and when none of the recorded work can run any
+ * more. A user object reports the latter: the graph under capture owns it, and so does everything
+ * instantiated from that graph. Its destructor runs when the last owner is destroyed and its
+ * launches are done (CUDA programming guide, "CUDA User Objects").
  */
 #include <stdlib.h>
 
 #include "driver/cuda_state.h"
 
-/* What the destructor needs. Destroyed by it, whatever happens to the object. */
+/* What the destructor needs; the destructor frees it in every case. */
 typedef struct keeper {
-    mend_capture_ended ended; /* NULL: the graph never got the object */
+    mend_capture_ended ended; /* NULL: the graph did not get the object */
     void *context;
 } keeper;
 

@@ -1,4 +1,4 @@
-/* Opening a device: its primary context, what it is, and what its memory can do. */
+/* Opening a device: its primary context, its properties, and what its memory can do. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static uint64_t peers_of(const mend_cu_functions *functions, mend_cu_device devi
     return peers;
 }
 
-/* What the driver says of the device. The last fields are claims: the probe keeps what is true. */
+/* Properties that the driver reports. The last fields are only claims: the probe checks them. */
 static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_device_info *info)
 {
     const mend_cu_functions *functions = &cuda->functions;
@@ -55,8 +55,8 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
     return MEND_DRIVER_OK;
 }
 
-/* What a probe has found stays so for the process: the table is its own, and a child of fork loads
- * another. Only the description is asked for at each open. */
+/* The result of a probe is kept for the process (the table is per process; a child of fork loads
+ * another one). Only the properties are asked for at each open. */
 static void keep_probe(const mend_driver *driver, int device, const mend_device_info *info)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
@@ -65,7 +65,7 @@ static void keep_probe(const mend_driver *driver, int device, const mend_device_
     mend_mutex_unlock(&cuda->mutex);
 }
 
-/* The probe creates and waits, which a thread may not do while a capture forbids it. */
+/* The probe creates memory and waits, which a thread may not do in the stricter capture modes. */
 static mend_status probe_in_context(const mend_driver *driver, int device, mend_device_info *info)
 {
     bool is_final = false;
@@ -141,7 +141,7 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
     return MEND_DRIVER_OK;
 }
 
-/* Gives up the kernels: the primary context may live on in other hands, they may not. */
+/* Unloads the kernels: the primary context may stay alive for other users. */
 static void unload_kernels(const mend_cu_functions *functions, const mend_cuda_device *closed)
 {
     mend_context popped = NULL;

@@ -1,7 +1,7 @@
 /*
  * Finding the driver: libcuda.so.1 by dlopen, its functions by cuGetProcAddress_v2 or, in drivers
- * before 12.0, by their versioned names. The library is never unloaded: other code of the process
- * uses it too, and its own threads would run into unmapped code.
+ * before 12.0, by their versioned names. The library is never unloaded, because other code of the
+ * process uses it, and its own threads would run into unmapped code.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct cuda_library {
     mend_cu_get_proc_address get_proc_address; /* NULL in drivers before 12.0 */
 } cuda_library;
 
-/* dlsym gives an object pointer; POSIX promises that its bytes are those of the function's. */
+/* dlsym returns an object pointer; POSIX promises the same bytes as the function pointer's. */
 static void copy_function(void *target, void *const *source)
 {
     memcpy(target, source, sizeof(*source));

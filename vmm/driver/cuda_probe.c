@@ -1,6 +1,7 @@
 /*
- * What the memory of a device can do, found out by doing it: attributes have said yes on devices
- * where the calls fail. Two pages of addresses, and one of memory at a time.
+ * What the memory of a device can do, found out by doing it: on some devices the attributes say yes
+ * and the calls fail. A probe uses two pages of addresses, and creates one page of memory at a
+ * time.
  */
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include "base/log.h"
 #include "driver/cuda_state.h"
 
-/* Everything a probe may hold; `clean_up` gives back what is there. */
+/* Everything that a probe may hold; `clean_up` gives it back. */
 typedef struct memory_probe {
     const mend_driver *driver;
     const char *device_name;
@@ -18,10 +19,10 @@ typedef struct memory_probe {
     mend_chunk_handle chunk;
     mend_stream stream;
     bool mapped[2]; /* the first page, the second */
-    bool was_short; /* of memory, for what a pool can do without */
+    bool was_short; /* of memory that a pool can do without */
 } memory_probe;
 
-/* The context is of no use any more, whatever was tried. */
+/* Whether the context is lost. */
 static bool is_broken(mend_status status)
 {
     return status == MEND_DRIVER_DEINITIALIZED || status == MEND_DRIVER_ILLEGAL_ADDRESS ||
@@ -33,7 +34,7 @@ static bool is_lack_of_memory(mend_status status)
     return status == MEND_DRIVER_OUT_OF_MEMORY || status == MEND_DRIVER_NOT_READY;
 }
 
-/* Turns the outcome of a trial into a yes or a no; a no is logged with the driver's reason. */
+/* Turns the result of a trial into yes or no; logs a no with the driver's reason. */
 static mend_status conclude(memory_probe *probe, const char *what, mend_status status, bool *works)
 {
     probe->was_short |= is_lack_of_memory(status);
@@ -46,7 +47,7 @@ static mend_status conclude(memory_probe *probe, const char *what, mend_status s
     return MEND_DRIVER_OK;
 }
 
-/* The same for what a pool cannot do without: a lack of memory says nothing about the device. */
+/* The same for what a pool needs: a lack of memory then says nothing about the device. */
 static mend_status conclude_needed(memory_probe *probe, const char *what, mend_status status,
                                    bool *works)
 {
@@ -116,7 +117,7 @@ static mend_status pass_bytes(const memory_probe *probe, int written, int read, 
             driver->copy(driver, (uint64_t)(uintptr_t)seen,
                          probe->address + (uint64_t)read * probe->page_bytes, BYTES, probe->stream);
     }
-    /* The bytes may be on their way in any case: nothing is unmapped before they have arrived. */
+    /* The copy may be in flight in any case: nothing is unmapped before it is done. */
     mend_status waited = driver->stream_synchronize(driver, probe->stream);
     if (status == MEND_DRIVER_OK) {
         status = waited;
@@ -144,7 +145,7 @@ static mend_status try_mapping(memory_probe *probe)
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 0, 0, 0x5a) : status;
 }
 
-/* The chunk that is mapped at the first page, at the second as well. */
+/* Maps the chunk at the second page too; it is mapped at the first. */
 static mend_status try_alias(memory_probe *probe)
 {
     mend_status status = map_page(probe, 1);
@@ -154,7 +155,7 @@ static mend_status try_alias(memory_probe *probe)
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 0, 0x3c) : status;
 }
 
-/* A page with special properties: created, and exported where it is for sharing. */
+/* Creates a page with special properties; exports it if it is shareable. */
 static mend_status try_properties(memory_probe *probe, const mend_chunk_properties *properties)
 {
     const mend_driver *driver = probe->driver;
@@ -163,7 +164,7 @@ static mend_status try_properties(memory_probe *probe, const mend_chunk_properti
     mend_status status = mend_cuda_functions(driver)->cuMemGetAllocationGranularity(
         &page_bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM);
     if (status == MEND_DRIVER_OK && page_bytes != probe->page_bytes) {
-        status = MEND_DRIVER_NOT_SUPPORTED; /* one pool has pages of one size */
+        status = MEND_DRIVER_NOT_SUPPORTED; /* refused: all pages of a pool have one size */
     }
     if (status == MEND_DRIVER_OK) {
         status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
@@ -187,7 +188,7 @@ static mend_status probe_properties(memory_probe *probe, const char *what, int s
     mend_chunk_properties properties = {
         .device = probe->device, .share_types = share_types, .rdma = rdma};
     if (!*works) {
-        return MEND_DRIVER_OK; /* not even claimed */
+        return MEND_DRIVER_OK; /* the driver does not even claim it */
     }
     mend_status status = conclude(probe, what, try_properties(probe, &properties), works);
     release_chunk(probe);

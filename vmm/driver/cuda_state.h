@@ -1,4 +1,4 @@
-/* What the files of the CUDA driver share: the loaded functions and the devices that are open. */
+/* What the files of the CUDA driver share: the loaded functions and the open devices. */
 #ifndef MEND_DRIVER_CUDA_STATE_H
 #define MEND_DRIVER_CUDA_STATE_H
 
@@ -16,7 +16,7 @@ typedef struct mend_cuda_device {
     mend_cu_function kernel[MEND_KERNEL_KINDS]; /* by mend_kernel_kind */
 } mend_cuda_device;
 
-/* What the memory of a device was found to do. */
+/* What a probe found out about the memory of a device. */
 typedef struct mend_cuda_probed {
     bool is_known;
     mend_device_info found;
@@ -25,11 +25,11 @@ typedef struct mend_cuda_probed {
 typedef struct mend_cuda {
     mend_driver table; /* its `state` is this structure */
     mend_cu_functions functions;
-    mend_status init_status; /* of cuInit: what every call answers when it failed */
+    mend_status init_status; /* result of cuInit; if it failed, every call returns it */
     int driver_version;
     mend_mutex mutex; /* guards the arrays */
     mend_cuda_device device[MEND_CUDA_DEVICE_LIMIT];
-    mend_cuda_probed probed[MEND_CUDA_DEVICE_LIMIT]; /* kept when the device is closed */
+    mend_cuda_probed probed[MEND_CUDA_DEVICE_LIMIT]; /* kept after the device is closed */
 } mend_cuda;
 
 static inline mend_cuda *mend_cuda_of(const mend_driver *driver)
@@ -42,10 +42,11 @@ static inline const mend_cu_functions *mend_cuda_functions(const mend_driver *dr
     return &mend_cuda_of(driver)->functions;
 }
 
-/* Finds libcuda.so.1 and all functions. MEND_ERROR_NO_DRIVER, with the missing name as detail. */
+/* Finds libcuda.so.1 and all functions. MEND_ERROR_NO_DRIVER, with the missing name in the
+ * message. */
 mend_result mend_cuda_load(mend_cu_functions *functions);
 
-/* The structure in which the driver takes how a chunk is created. */
+/* The driver's structure for how to create a chunk. */
 static inline mend_cu_chunk_properties
 mend_cuda_chunk_properties(const mend_chunk_properties *properties)
 {
@@ -56,7 +57,7 @@ mend_cuda_chunk_properties(const mend_chunk_properties *properties)
     return result;
 }
 
-/* Members of the table with files of their own. */
+/* Functions of the table that have files of their own. */
 mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info);
 mend_status mend_cuda_device_close(const mend_driver *driver, int device);
 mend_status mend_cuda_stream_get_info(const mend_driver *driver, mend_stream stream,
@@ -71,12 +72,11 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
                              const mend_kernel *kernel);
 
 /*
- * Finds out by use what the memory of an open device can do, and fills granularity_bytes,
- * recommended_bytes, virtual_memory, aliasing, rdma and share_...; whatever the driver refuses is
- * false and logged. *is_final is false where a refusal may have been a lack of memory: another
- * probe may find more. The context of the device is current. OK; OUT_OF_MEMORY where not even a
- * page could be had, or the code of a broken context: *info is then of no use. Nothing is left
- * behind.
+ * Tries out what the memory of an open device can do, and fills granularity_bytes,
+ * recommended_bytes, virtual_memory, aliasing, rdma and share_...; what the driver refuses is false
+ * and logged. *is_final is false if a refusal may have been a lack of memory: another probe may
+ * find more. The device's context is current. Leaves nothing behind. OK; OUT_OF_MEMORY if not even
+ * one page could be created, or the code of a broken context: *info is then of no use.
  */
 mend_status mend_cuda_probe_memory(const mend_driver *driver, int device, mend_device_info *info,
                                    bool *is_final);

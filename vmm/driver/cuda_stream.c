@@ -1,15 +1,16 @@
 /*
- * What a stream is: whether it is being captured, its identity and its context.
+ * What the driver knows of a stream: whether it is being captured, its identity and its context.
  *
- * Whether it is captured may be asked at any time. Who it is may not be asked while it is: the
- * driver refuses cuStreamGetId and cuStreamGetCtx then, and spoils the capture. So the capture is
- * asked about first, and the rest only where there is none. The special streams need no question:
- * the legacy stream is one for each context, the other one for each context and thread.
+ * The capture status may be asked for at any time. The identity and the context may not be asked
+ * for during a capture: cuStreamGetId and cuStreamGetCtx then fail and invalidate the capture. So
+ * the capture status comes first, the rest only if there is no capture. The special streams need no
+ * question: there is one legacy stream for each context, and one per-thread stream for each context
+ * and thread.
  */
 #include "base/process.h"
 #include "driver/cuda_state.h"
 
-/* Identities that are ours: the driver counts its own from 1. */
+/* Marks the identities that Mend makes: the driver's count from 1. */
 #define SPECIAL_ID (UINT64_C(1) << 63)
 
 static bool is_special(mend_stream stream)
@@ -18,8 +19,8 @@ static bool is_special(mend_stream stream)
 }
 
 /*
- * Drivers before 12.0 have no identity that outlives the handle. The handle serves then, and
- * mend_forget_stream, which users owe before they destroy a stream, ends its meaning in time.
+ * Drivers before 12.0 have no identity that outlives the handle, so the handle itself is used.
+ * Users must call mend_forget_stream before they destroy a stream, which ends its meaning in time.
  */
 static mend_status ask_id(const mend_cu_functions *functions, mend_stream stream, uint64_t *id)
 {
@@ -30,7 +31,8 @@ static mend_status ask_id(const mend_cu_functions *functions, mend_stream stream
     return status;
 }
 
-/* The primary context of the device of a green one; NULL where Mend has not opened the device. */
+/* For a green context: the primary context of its device. NULL if Mend has not opened the
+ * device. */
 static mend_status ask_primary(mend_cuda *cuda, mend_context green, mend_context *primary)
 {
     const mend_cu_functions *functions = &cuda->functions;
@@ -51,7 +53,7 @@ static mend_status ask_primary(mend_cuda *cuda, mend_context green, mend_context
     return status;
 }
 
-/* A stream of another context than the current one may be one of a green context. */
+/* A stream of another context than the current one may belong to a green context. */
 static mend_status ask_home(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
 {
     const mend_cu_functions *functions = &cuda->functions;
@@ -100,7 +102,8 @@ static mend_status ask_capture(const mend_cu_functions *functions, mend_stream s
     mend_status status =
         functions->cuStreamGetCaptureInfo(stream, &capture, &capture_id, NULL, NULL, NULL);
     if (status == MEND_DRIVER_CAPTURE_IMPLICIT) {
-        /* The legacy stream while a blocking stream captures: not captured, but not usable. */
+        /* The legacy stream while a blocking stream captures: not captured itself, but not
+         * usable. */
         info->capture = MEND_CAPTURE_ACTIVE;
         return MEND_DRIVER_OK;
     }

@@ -64,7 +64,7 @@ const char *mend_status_name(mend_status status)
 
 bool mend_status_is_fatal(mend_status status)
 {
-    /* Those of which cuda.h says that the process must be terminated, or the context destroyed;
+    /* The codes for which cuda.h says that the process must end or the context must be destroyed;
      * tests/abi compares. */
     static const mend_status fatal[] = {
         MEND_DRIVER_DEINITIALIZED,

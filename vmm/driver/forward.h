@@ -1,7 +1,7 @@
 /*
- * The table's signatures as rows, from which decorators make their forwarding members:
- * X(member, bytes, parameters, arguments). `bytes` is the size the call is about, 0 where it has
- * none; `arguments` passes the same call to the table `inner`. The order is that of the struct.
+ * The table's signatures as rows, from which decorators make their functions: X(member, bytes,
+ * parameters, arguments). `bytes` is the size that the call is about, 0 if it has none; `arguments`
+ * passes the same call to the table `inner`. The order is that of the struct.
  */
 #ifndef MEND_DRIVER_FORWARD_H
 #define MEND_DRIVER_FORWARD_H

@@ -1,13 +1,13 @@
 /*
- * Six kernels by hand. PTX 7.0 for sm_52 is understood by every driver from CUDA 11.0 on and for
- * every device since; nothing newer is needed. Time is %globaltimer: nanoseconds, the same for all
- * blocks.
+ * Six hand-written kernels. PTX 7.0 for sm_52 works with every driver since CUDA 11.0 and every
+ * device since Maxwell; nothing newer is needed. Time is %globaltimer: nanoseconds, the same for
+ * all blocks.
  *
- * In the first three a block of threads takes granules in turn, its threads the words of a granule.
- * In the others a block takes tiles of 32 KiB in turn, each of its 512 threads four times 16 bytes
- * of a tile, which are on their way at once. They are launched with more blocks than any device
- * runs at a time; all but two for each multiprocessor end at once, so that the rest run side by
- * side and together end in time.
+ * In the first three kernels the blocks take granules in turn, and the threads of a block the words
+ * of a granule. In the others the blocks take tiles of 32 KiB in turn, and each of a block's 512
+ * threads has four reads of 16 bytes in flight. They are launched with more blocks than any device
+ * runs at a time; all but two for each multiprocessor exit at once, so that the rest run
+ * concurrently and end together.
  */
 #include "driver/ptx.h"
 
@@ -112,8 +112,8 @@
     "    mov.u64 %rd27, %globaltimer;\n"
 
 /* clang-format off */
-/* Runs `body` with %rd5 at each tile of this block, again and again until time is over; the labels
- * begin with `name`. */
+/* Runs `body` with %rd5 at each tile of this block, repeatedly until time is over; the labels begin
+ * with `name`. */
 #define FOR_EACH_TILE(name, body)                                                                  \
     name "_pass:\n"                                                                                \
     "    cvt.u64.u32 %rd5, %r2;\n"                                                                 \
@@ -138,8 +138,9 @@
     "    add.u64 %rd12, %rd10, 16384;\n"                                                           \
     "    add.u64 %rd13, %rd10, 24576;\n"
 
-/* The same four anywhere: the number of the read, stirred by two odd constants, is a fraction of
- * the sectors. The pass's time stirs too, so that no pass reads what another left in a cache. */
+/* The same four at random: the number of the read, multiplied by two odd constants, is a fraction
+ * of the sectors. The time of the pass is mixed in, so that a pass does not find data that another
+ * one left in a cache. */
 #define ANYWHERE(address, number)                                                                  \
     "    add.u64 %rd24, %rd22, " number ";\n"                                                      \
     "    mul.lo.u64 %rd24, %rd24, 0x9E3779B97F4A7C15;\n"                                           \
@@ -166,8 +167,8 @@
     "    add.u64 %rd9, %rd9, %rd14;\n"                                                             \
     "    add.u64 %rd9, %rd9, %rd18;\n"
 
-/* What was read must seem to matter, or it is not read: nothing is added where a sum is one of
- * 2^64. */
+/* The result must seem to be used, or the compiler removes the reads. It adds nothing, because the
+ * sum is never this value in practice (1 of 2^64). */
 #define SEEM_TO_MATTER                                                                             \
     "    setp.eq.u64 %p1, %rd9, 0x6D656E6472656164;\n"                                             \
     "    mov.u64 %rd9, 0;\n"                                                                       \
@@ -292,7 +293,7 @@ const char *mend_ptx_entry(mend_kernel_kind kind)
 
 mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
 {
-    /* Few enough blocks that two kernels run side by side on the smallest device. */
+    /* Few enough blocks for two kernels to run concurrently on the smallest device. */
     enum { MOST_BLOCKS = 32, THREADS = 128, STREAM_BLOCKS = 1024, STREAM_THREADS = 512 };
     mend_ptx_launch launch = {.blocks = 1,
                               .threads = 1,

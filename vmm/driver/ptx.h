@@ -6,7 +6,7 @@
 
 #include "driver/driver.h"
 
-/* The program's text. Static. */
+/* The text of the program. Static. */
 const char *mend_ptx_program(void);
 
 /* The name of a kernel's entry in the program. Static; NULL for an unknown kind. */

@@ -1,10 +1,10 @@
 /*
- * The heap's way to the driver: a decorator of the table that lets go of a lock around the calls
- * that may take long, so that other threads go on allocating from what is free while one makes
- * room; and that remembers a status after which the context is lost.
+ * The heap's way to the driver: a decorator of the table that releases a lock around the calls that
+ * may take long, so that other threads go on allocating from free memory meanwhile. It also
+ * remembers a status after which the context is lost.
  *
- * Whoever makes a call holds the lock. After one that may take long, whatever the lock guards may
- * be different.
+ * The caller of every function holds the lock. After a call that may take long, everything that the
+ * lock guards may have changed.
  */
 #ifndef MEND_DRIVER_UNLOCKING_H
 #define MEND_DRIVER_UNLOCKING_H
@@ -19,13 +19,13 @@ typedef struct mend_unlocking {
     mend_status lost; /* the first status that is fatal (mend_status_is_fatal), or OK */
 } mend_unlocking;
 
-/* Notes a status by which the context was lost, of a call made beside the table; passes it through.
- * Under the lock. */
+/* Remembers a fatal status of a driver call made without the table; returns `status`. The caller
+ * holds the lock. */
 mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status);
 
-/* Both are borrowed. Create, release, map, unmap, set_access, reserve, address_free, memory_info,
- * the calls that wait for the GPU, and those that wait for room in a stream's queue (event_record,
- * stream_wait) let go of the lock; all others keep it. */
+/* Both are borrowed. These calls release the lock: create, release, map, unmap, set_access,
+ * reserve, address_free, memory_info, the calls that wait for the GPU, and those that may wait for
+ * space in a stream's queue (event_record, stream_wait). All others keep it. */
 void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock);
 
 #endif

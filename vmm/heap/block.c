@@ -1,6 +1,6 @@
 /*
- * Blocks: what users hold. Allocation, free, the streams a block is used on, and the errors of
- * pointers that are none.
+ * Blocks: allocation, free, the streams that use a block, and the errors for pointers that are not
+ * blocks.
  */
 #include "heap/block.h"
 
@@ -74,7 +74,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
         .capture = order.capture,
         .zone = size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
     };
-    /* A chunk begins at a page; what must begin at more finds its place in the large zone. */
+    /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
     if (request.alignment_bytes > heap->device.granularity_bytes) {
         request.zone = MEND_ZONE_LARGE;
     }
@@ -88,7 +88,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     return result;
 }
 
-/* What is wrong with a pointer that is not the start of a live block. */
+/* Returns the error for a pointer that is not the start of a live block. */
 __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *heap,
                                                              uint64_t address)
 {
@@ -113,7 +113,8 @@ static inline mend_result find_block(const mend_heap *heap, uint64_t address, me
     return *span != NULL && (*span)->live ? MEND_OK : explain_pointer(heap, address);
 }
 
-/* Freed without a stream by a program that tells of every stream: the fences of all of them. */
+/* For a free without a stream, in a pool that knows all streams: the memory waits for all of
+ * them. */
 static void stamp_all(mend_heap *heap, mend_span *span)
 {
     mend_streams *streams = &heap->streams;
@@ -127,7 +128,7 @@ static void stamp_all(mend_heap *heap, mend_span *span)
     }
 }
 
-/* A refusal of the driver is no failure of the free. */
+/* If the driver refuses, the free still succeeds. */
 static void record_fence(mend_heap *heap, uint32_t stream)
 {
     mend_scope scope;
@@ -137,9 +138,9 @@ static void record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* Turns the users declared for a block into stamps of this moment. What the memory waited for when
- * the block was taken stays, unless the stream is behind it: it need not know of the work of the
- * stream the block was allocated for. */
+/* Turns the declared users of a block into stamps of now. What the memory waited for when the block
+ * was taken stays, unless the stream is behind it: the freeing stream may not be ordered after the
+ * work of the stream that the block was allocated for. Returns the first of the chain of users. */
 static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     uint32_t last_user = MEND_STREAM_UNKNOWN;
@@ -180,7 +181,8 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 {
     uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
-    /* Only while nobody makes room, who records what he needs: the driver may be busy. */
+    /* Only if no thread makes room: such a thread records what it needs, and may be inside a driver
+     * call. */
     if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
         mend_mutex_try_lock(&heap->grow)) {
         heap->frees.early_fences_left--;
@@ -189,8 +191,9 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
     }
 }
 
-/* Records what the users of a block waited for at this free: the lock is let go of. Where another
- * free named a user since, that one records; those behind it in the chain are looked for. */
+/* Records fences for the users of a block that was freed; each record releases `state`. If another
+ * free has named a user since then, that free records it, and the rest of the chain is searched
+ * for. */
 static void record_fences_of_users(mend_heap *heap, uint32_t last_user, uint64_t freed_by)
 {
     const mend_streams *streams = &heap->streams;
@@ -219,8 +222,8 @@ static void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* What a capture records uses the block at every launch of its graph, whatever it belongs to; a
- * group that is begun outside of a capture has to do with its own blocks alone. */
+/* What a capture records uses the block at every launch of its graph, even if the block is of
+ * another group. A group that is begun outside of a capture affects only its own blocks. */
 __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap,
                                                                  const mend_span *span,
                                                                  mend_order order,
@@ -239,7 +242,7 @@ __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap
                : result;
 }
 
-/* Sets the users, UNKNOWN so far. Almost always no group can have to do with it. */
+/* Sets the users, which are UNKNOWN before. Usually no group is involved. */
 static inline mend_result find_users(mend_heap *heap, const mend_span *span, mend_order order,
                                      mend_block_users *users)
 {
@@ -251,9 +254,9 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
                : find_users_of_group(heap, span, order, users);
 }
 
-/* The same for a free, which fails for none of these: where a capture was spoilt nobody can tell
- * its stream, and the context covers the work; at the end of the process, which the driver has
- * heard of, no work will ever use the block again. */
+/* The same for a free, which does not fail in two cases. If a capture was invalidated, the stream
+ * cannot be identified, and a wait for the context covers the work. If the driver has shut down, no
+ * work will use the block again. */
 static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
                                    mend_block_users *users)
 {
@@ -299,10 +302,11 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
     if (result == MEND_OK) {
         result = find_last_users(heap, *span, order, users);
     }
-    return result == MEND_OK ? find_block(heap, address, span) : result; /* `state` was let go of */
+    return result == MEND_OK ? find_block(heap, address, span) : result; /* find_last_users may have
+                                                                          * released `state` */
 }
 
-/* A user of a live block, which is stamped when the block is freed. Idempotent. */
+/* Adds a user to a live block; it is stamped when the block is freed. Idempotent. */
 static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
 {
     for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {

@@ -1,6 +1,5 @@
 /*
- * Blocks: what the calls that the front cache serves (heap/fast.c) share with those that it does
- * not.
+ * Blocks: what the fast calls (heap/fast.c) share with the full ones (heap/block.c).
  *
  * Guarded by the heap's `state` lock.
  */
@@ -9,28 +8,30 @@
 
 #include "layout/state.h"
 
-/* The streams that stand for a use of a block: of a group or outside all, as the order says; where
- * a capture records the use also the stream itself, whose earlier work may use the block still. */
+/* The streams that a use of a block counts for. `first` is the stream, inside a group or outside
+ * all. If a capture records the use, `second` is the stream outside all groups, because its earlier
+ * work may still use the block. */
 typedef struct mend_block_users {
     uint32_t first;
     uint32_t second; /* MEND_STREAM_UNKNOWN: none */
 } mend_block_users;
 
-/* The block at an address, and whose use of it ends with a free in this order. May let go of
- * `state`. Errors as mend_free. */
+/* Finds the block at an address, and the streams whose use ends with a free in this order. May
+ * release `state`. Errors as mend_free. */
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
                                     mend_span **span, mend_block_users *users);
 
-/* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: it is live still. */
+/* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still
+ * live. */
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users);
 
-/* Other streams may soon ask for what is freed on one. */
+/* Whether other streams are likely to request what is freed on one stream. */
 static inline bool mend_block_wants_early_fence(const mend_heap *heap)
 {
     return heap->frees.early_fences_left > 0 && mend_streams_are_several(&heap->streams);
 }
 
-/* Records a fence where enough was freed on the stream. Reaches the driver. */
+/* Records a fence if enough bytes were freed on the stream. Calls the driver. */
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on);
 
 static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,

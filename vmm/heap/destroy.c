@@ -1,7 +1,7 @@
 /*
- * The end of a heap: the work of the context is waited for, everything goes back to the driver, and
- * the host's memory is freed, whatever the driver answers. Where the work cannot be waited for, the
- * memory it may be using stays with the driver.
+ * The end of a heap: it waits for the work of the context, gives everything back to the driver, and
+ * frees the host memory, whatever the driver answers. If it cannot wait, the memory that work may
+ * still use stays with the driver.
  */
 #include "base/error.h"
 #include "base/process.h"
@@ -10,10 +10,10 @@
 #include "physical/fence.h"
 #include "physical/foreign.h"
 
-/* A refusal is asked again once: there is no later time to try. */
+/* A refused call is tried once more, because there is no later time to try. */
 enum { TRIES = 2 };
 
-/* The first call that the driver refused. */
+/* The first driver call that was refused. */
 typedef struct refusal {
     mend_driver_call call;
     mend_status status;
@@ -73,8 +73,9 @@ static void release_everything(mend_heap *heap, refusal *first)
     }
 }
 
-/* Everything queued so far is done, where waited->status is OK. MEND_ERROR_CAPTURING when it must
- * not be waited for. Where nobody tells of captures the wait might spoil one: it is left out. */
+/* Waits for all queued work; waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
+ * capture forbids the wait. If the driver does not say whether there is a capture, it does not
+ * wait, because that might invalidate one. */
 static mend_result wait_for_work(mend_heap *heap, refusal *waited)
 {
     bool is_captured = false;
@@ -110,7 +111,7 @@ static bool open_scope(mend_heap *heap, mend_scope *scope)
     return is_open;
 }
 
-/* What work in flight may use goes back only when there is none, or the context is lost anyway. */
+/* Gives memory back only if no work may still use it, or if the context is lost. */
 static void give_back(mend_heap *heap, bool is_idle, refusal *first)
 {
     refusal mappings_left = {.status = MEND_DRIVER_OK};
@@ -141,7 +142,7 @@ static void free_host_memory(mend_heap *heap)
     mend_mutex_destroy(&heap->grow);
 }
 
-/* Waits, and gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
+/* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
 static mend_result end(mend_heap *heap, refusal *first)
 {
     mend_scope scope;
@@ -174,7 +175,7 @@ mend_result mend_heap_destroy(mend_heap *heap)
     }
     free_host_memory(heap);
     if (first.status == MEND_DRIVER_OK || first.status == MEND_DRIVER_DEINITIALIZED) {
-        return MEND_OK; /* a driver that has shut down holds nothing of ours */
+        return MEND_OK; /* a driver that has shut down holds nothing of the heap */
     }
     return mend_driver_failure(MEND_ERROR_DRIVER, mend_driver_call_name(first.call), first.status,
                                driver->status_name(driver, first.status),

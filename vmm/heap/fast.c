@@ -1,16 +1,15 @@
 /*
- * The two calls that programs make most, as they almost always go: an allocation that the front
- * cache serves, and a free into it. Whatever is not usual goes the long way, by heap/block.c.
+ * The usual case of the two most frequent calls: an allocation from the front cache, and a free
+ * into it. Every other case goes to heap/block.c.
  *
- * What is inline here is so for the sake of the host's time: bench/counts.py keeps the number of
- * instructions.
+ * Functions here are inline to save host time; bench/counts.py checks the number of instructions.
  */
 #include "heap/block.h"
 #include "heap/heap.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
 
-/* The stream that a handle means, where the handle alone tells and no group may take it; or
+/* The stream of a handle, if the handle identifies it and no group can take it; otherwise
  * MEND_STREAM_UNKNOWN. */
 static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
 {
@@ -26,17 +25,16 @@ static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
                : MEND_STREAM_UNKNOWN;
 }
 
-/* The zone in which a request of the size, as it was asked for, is searched for first. */
+/* The zone that a request of this size is searched in first. */
 static inline int zone_of(const mend_heap *heap, uint64_t requested_bytes)
 {
     return requested_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
 }
 
-/* ---- allocate -----------------------------------------------------------------------------------
- */
+/* ---- allocate -------------------------------------------------------------------------------- */
 
-/* Of the cached spans whose run holds the request and is ready for the stream, the one that a
- * search looks at first. */
+/* Of the cached spans that hold the request and are ready for the stream, the one that a search
+ * would find first. */
 static inline mend_span *first_fit(const mend_heap *heap, const mend_cache *cache,
                                    uint64_t size_bytes, uint32_t stream)
 {
@@ -56,7 +54,7 @@ static inline mend_span *first_fit(const mend_heap *heap, const mend_cache *cach
     return first;
 }
 
-/* It would break an empty chunk. */
+/* Whether using the span would break an empty chunk. */
 static inline bool breaks_a_chunk(const mend_span *span)
 {
     const mend_chunk *chunk = span->chunk;
@@ -69,8 +67,9 @@ static inline bool breaks_a_chunk(const mend_span *span)
     return true;
 }
 
-/* Unless pressure is low a search keeps empty chunks, if it can. The pressure does not change while
- * the cache is open: only the holder of the grow lock reserves, gives back, or notes use. */
+/* Whether a search would spare this span. If pressure is not low, a search spares empty chunks. The
+ * pressure does not change while the cache is open, because only a thread that holds the grow lock
+ * reserves memory, gives it back or updates the peaks. */
 static inline bool would_be_kept_empty(const mend_heap *heap, const mend_span *span)
 {
     return heap->caching.keeps_empty_chunks && span->zone == MEND_ZONE_LARGE &&
@@ -98,11 +97,11 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
     return span->address;
 }
 
-/* ---- free ---------------------------------------------------------------------------------------
- */
+/* ---- free ------------------------------------------------------------------------------------ */
 
-/* It begins the run that it will be part of, in the zone where it would be searched for, and no
- * compaction has frozen it. A cached neighbour becomes a part of that run. */
+/* Whether the cache can keep a freed block: it begins the run that it will be part of, it is in the
+ * zone where its size is searched for, and it is not in a frozen chunk. A cached neighbour on the
+ * right goes back into runs first. */
 static inline bool lies_well(mend_heap *heap, const mend_span *span)
 {
     if (span->previous != NULL && !span->previous->live) {
@@ -116,8 +115,8 @@ static inline bool lies_well(mend_heap *heap, const mend_span *span)
            mend_layout_frozen_under(heap, span) == NULL;
 }
 
-/* Frees a block into the cache, if it will be ready for its stream by one stamp. False: it is live
- * still. */
+/* Frees a block into the cache, if one stamp is enough to say when it is ready. False: the block is
+ * still live. */
 static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_cache *cache = &heap->zones[span->zone].cache;
@@ -150,7 +149,7 @@ static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t 
     return MEND_OK;
 }
 
-/* What is not usual: errors of pointers and streams, streams that must be found, groups. */
+/* The unusual cases: bad pointers, streams to be looked up, groups. */
 __attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64_t address,
                                                          mend_order order)
 {

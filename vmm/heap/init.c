@@ -1,4 +1,4 @@
-/* The heap as a whole: its beginning, and its locks. */
+/* Creation of a heap. */
 #include "heap/heap.h"
 
 #include "layout/cache.h"
@@ -7,13 +7,13 @@
 #include "move/retire.h"
 #include "policy/budget.h"
 
-/* Addresses that a zone reserves at a time, in multiples of the device's memory: what can be
- * mapped, and as much again for its growth and for mappings that retire. More costs a call of the
- * driver; too many are missing elsewhere, for a process may have no more than a terabyte (WSL). */
+/* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
+ * growth and retired mappings), but at most this much. Larger reservations save driver calls, but a
+ * process may have only one terabyte of addresses (WSL). */
 #define LARGEST_RESERVE_BYTES (2 * MEND_TIB)
 enum { RESERVES_OF_DEVICE = 2 };
 
-/* Room left behind a segment at a fresh place, in which it can grow. */
+/* Addresses left free behind a segment at a new place, for it to grow. */
 #define GROWTH_BYTES (4 * MEND_GIB)
 enum { GROWTHS_OF_RESERVE = 8 };
 
@@ -55,7 +55,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));
     mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
-    /* Where streams vanish a fence is recorded at each free: no block could be kept. */
+    /* If streams may vanish, each free records a fence, so the cache could not keep any block. */
     if (config->front_cache && !config->streams_may_vanish) {
         mend_cache_open(heap, mend_budget_pressure(heap) != MEND_PRESSURE_LOW);
     }

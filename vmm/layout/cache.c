@@ -4,7 +4,7 @@
 
 #include "layout/ready.h"
 
-/* So many runs that are not ready for the stream are passed over. */
+/* The most runs that are skipped because they are not ready for the stream. */
 enum { LOOKS = 8 };
 
 static void end_promises(mend_heap *heap, mend_cache *cache, uint32_t count)
@@ -25,8 +25,7 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
     return true;
 }
 
-/* ---- back into runs -----------------------------------------------------------------------------
- */
+/* ---- back into runs -------------------------------------------------------------------------- */
 
 void mend_cache_put_back(mend_heap *heap, mend_span *span)
 {
@@ -83,10 +82,9 @@ uint64_t mend_cache_bytes(const mend_heap *heap)
     return bytes;
 }
 
-/* ---- whether a search would look there first
- * ----------------------------------------------------- */
+/* ---- whether a search would look there first ------------------------------------------------- */
 
-/* A search might place the request there: at either end, if it is ready. */
+/* Whether a search might place the request in the run: at either end, if that is ready. */
 static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint32_t stream)
 {
     uint64_t last = mend_run_end(run) - size_bytes;

@@ -1,23 +1,23 @@
 /*
- * The front cache: blocks freed a moment ago, which the next request of the same size on the same
- * stream gets back as they are. Nothing is cut or joined for it, no index changes, so that the pair
- * of calls that programs make most is short.
+ * The front cache: blocks freed a moment ago. The next request of the same size on the same stream
+ * gets one back as it is. Nothing is split or joined and no index changes, so the pair of calls
+ * that programs make most often is short.
  *
- * It gives what a search among the runs would find, at the same address, and so changes little but
- * the time a call takes (of the free memory beside such a block it is known sooner, with several
- * streams, that it is idle, for it is not joined and stamped again with it):
- *  - a cached span is free memory that stands in no run yet, though still in the pointer map. The
- *    run it will begin is itself and the free memory on its right; on its left lies a live span, or
- *    none;
- *  - it is given back only if no run that holds the request comes before that run in order of
- * (size, address), and, near the limit, if it breaks no empty chunk: a search looks at it
- * first;
- *  - a zone is searched only when its cache has been flushed: all of it is in runs then.
+ * The cache returns the block that a search among the runs would find, at the same address. So it
+ * changes little but the time of a call. (One difference, with several streams: free memory beside
+ * such a block is known to be idle earlier, because it is not joined with the block and stamped
+ * again.)
+ *  - a cached span is free memory in no run, still in the pointer map. The run that it will begin
+ *    consists of the span and the free memory on its right; on its left is a live span or nothing;
+ *  - the cache returns it only if no run that holds the request comes before that run in order of
+ *    (size, address). Near the limit it also must not break an empty chunk, because a search would
+ *    spare that chunk;
+ *  - a search of a zone flushes the zone's cache first: then all free memory is in runs.
  *
- * Only memory that waits for nothing but the stream it was freed on is kept. Whoever makes room
- * closes the cache meanwhile, which flushes it. For each cached span the node of its run is
- * promised, so that a flush cannot fail; a promise outlives the span until the next flush, so that
- * in a steady state none is made.
+ * The cache keeps only memory that waits for nothing but the stream it was freed on. The thread
+ * that makes room closes the cache meanwhile, which flushes it. Each cached span has a promised
+ * node for its run, so a flush cannot fail. A promise stays after its span has left, until the next
+ * flush: a steady state makes no promises.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -26,34 +26,34 @@
 
 #include "layout/state.h"
 
-/* Puts all cached spans of a zone back into runs; those beside a span that is going to be free. */
+/* Puts all cached spans of a zone back into runs; the second one, only the neighbours of a span
+ * that will become free. */
 void mend_cache_flush(mend_heap *heap, int zone);
 void mend_cache_flush_beside(mend_heap *heap, const mend_span *span);
 
-/* While it is closed the cache is empty. Closings nest. `keeps_empty_chunks`: until it is closed
- * again, nothing cached is handed out that would break an empty chunk. */
+/* While the cache is closed it is empty. Closings nest. `keeps_empty_chunks`: until the next
+ * closing, the cache returns no span that would break an empty chunk. */
 void mend_cache_close(mend_heap *heap);
 void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks);
 
-/* Of all spans in the caches; part of the zones' free_bytes. */
+/* Bytes of all cached spans; part of the zones' free_bytes. */
 uint64_t mend_cache_bytes(const mend_heap *heap);
 
-/* ---- for the calls that the cache serves ------------------------------------------------------
- */
+/* ---- for the calls that use the cache -------------------------------------------------------- */
 
-/* A cached span goes back into runs. It may be joined into another. */
+/* Puts a cached span back into runs, where it may be joined with another. */
 void mend_cache_put_back(mend_heap *heap, mend_span *span);
 
-/* For one span more, when as many are promised as there are: flushes a cache that is full, and has
- * the node of a run promised. False when malloc fails. */
+/* Promises the node of a run for one more span, and flushes a full cache first. The caller has used
+ * all earlier promises. False if malloc fails. */
 bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone);
 
-/* No run that could serve a request of the span's size on the stream comes before the one that the
- * span will begin: stays so until runs change, which span->first_at remembers. */
+/* Whether no run that could serve a request of the span's size on the stream comes before the run
+ * that the span will begin. span->first_at remembers a yes; it is valid until the runs change. */
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint32_t stream);
 
-/* Takes a span out of the list. */
+/* Removes a span from the list. */
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
 {
     mend_span *last = cache->spans[--cache->count];
@@ -62,7 +62,7 @@ static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
     span->cached = false;
 }
 
-/* The run on the right of a cached span; NULL when what lies there is live. */
+/* The run on the right of a cached span; NULL if there is none. */
 static inline mend_run *mend_cache_run_behind(const mend_span *span)
 {
     return span->next != NULL && !span->next->live ? span->next->run : NULL;

@@ -48,14 +48,14 @@ void mend_layout_init_zone(mend_zone *zone)
     mend_tree_init(&zone->segment_ends, compare_by_end);
 }
 
-/* What one take, and an attach and a detach of so many chunks, need at most. */
+/* The most nodes that one take needs, plus an attach and a detach of this many chunks. */
 static mend_layout_promise nodes_for(const mend_heap *heap, size_t chunk_count)
 {
     size_t splits = 2 + 2 * chunk_count;
     size_t waits = mend_streams_are_several(&heap->streams)
                        ? (splits + 2 + 2 * chunk_count) * heap->streams.count
                        : heap->streams.count;
-    waits++; /* a block of a group is marked as such */
+    waits++; /* the mark of a block of a group */
     return (mend_layout_promise){
         .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
 }
@@ -98,7 +98,7 @@ void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise
     mend_slab_end_promise(&heap->nodes.waits, promise->waits);
 }
 
-/* ---- runs and their indices ---------------------------------------------------------------- */
+/* ---- runs and their indices ------------------------------------------------------------------ */
 
 static void leave_sizes(mend_zone *zone, mend_run *run)
 {
@@ -109,7 +109,7 @@ static void leave_sizes(mend_zone *zone, mend_run *run)
     }
 }
 
-/* The run's bounds are right; its ends learn whose they are. */
+/* The caller has set the run's bounds; its first and last span get their pointer to it. */
 static void enter_sizes(mend_zone *zone, mend_run *run)
 {
     run->first->run = run;
@@ -151,7 +151,7 @@ static void link_spans(mend_span *left, mend_span *right)
     }
 }
 
-/* Cuts the part before `at` off a free span, into a node of its own. */
+/* Splits the part before `at` off a free span, into a new node. */
 static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 {
     mend_span *left = mend_slab_take(&heap->nodes.spans);
@@ -169,7 +169,7 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     return left;
 }
 
-/* Cuts the part from `at` on off a span that is in no run, into a node of its own. */
+/* Splits the part from `at` on off a span that is in no run, into a new node. */
 static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
 {
     mend_span *right = mend_slab_take(&heap->nodes.spans);
@@ -179,7 +179,7 @@ static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
     right->zone = span->zone;
     right->chunk = mend_span_chunk_at(heap, span, at);
     mend_waits_add_all(mend_heap_wait_env(heap), &right->waits, &span->waits);
-    if (span->next == NULL) { /* the segment ends with another span now */
+    if (span->next == NULL) { /* another span is the last of the segment now */
         mend_tree *ends = &heap->zones[span->zone].segment_ends;
         mend_tree_remove(ends, &span->by_end);
         mend_tree_insert(ends, &right->by_end);
@@ -190,7 +190,7 @@ static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
     return right;
 }
 
-/* Joins the span before `span` into it. Both wait for what either waited for. */
+/* Joins the span before `span` into `span`. The result waits for what either waited for. */
 static void join_left(mend_heap *heap, mend_span *span)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
@@ -205,8 +205,8 @@ static void join_left(mend_heap *heap, mend_span *span)
 }
 
 /*
- * Cuts [address, address + size) out of a run, into one span that belongs to no run and waits for
- * nothing. What its memory waits for is added to *waits.
+ * Takes [address, address + size) out of a run, as one span that is in no run and has no waits.
+ * Adds the waits of its memory to *waits.
  */
 static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                         mend_waits *waits)
@@ -236,13 +236,13 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         if (mend_span_end(span) == end) {
             break;
         }
-        span = span->next; /* takes over the one before, and is cut in its turn */
+        span = span->next; /* absorbs the one before, and is split in its turn */
         join_left(heap, span);
     }
 
     mend_span *tail = run->last;
     uint64_t run_address = run->address;
-    if (end < run_end) { /* the run lives on behind the cut */
+    if (end < run_end) { /* the run goes on behind the part taken */
         run->first = span->next;
         run->last = tail;
         run->address = end;
@@ -263,13 +263,13 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     return span;
 }
 
-/* A neighbour that free memory joins with: neither live nor claimed. */
+/* Whether free memory joins with this neighbour: it is neither live, claimed nor cached. */
 static bool is_in_run(const mend_span *span)
 {
     return span != NULL && !span->live && span->run != NULL;
 }
 
-/* Joins a free span that belongs to no run with its free neighbours. */
+/* Joins a free span that is in no run with its free neighbours, to one run. */
 static void join_runs(mend_heap *heap, mend_span *span)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
@@ -324,8 +324,7 @@ void mend_layout_tidy(mend_heap *heap, mend_run *run)
     run->first->run = run;
 }
 
-/* ---- the changes ------------------------------------------------------------------------------
- */
+/* ---- the changes ----------------------------------------------------------------------------- */
 
 static void change_parts(mend_heap *heap, const mend_span *span,
                          void (*change)(mend_chunks *, mend_chunk *, uint64_t))
@@ -377,7 +376,7 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
     if (mend_span_end(span) > held_end) {
         join_runs(heap, split_right(heap, span, held_end));
     }
-    assert(mend_span_is_in_one_chunk(span)); /* no two held chunks lie under one span */
+    assert(mend_span_is_in_one_chunk(span)); /* two frozen chunks are never below one span */
 }
 
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
@@ -395,8 +394,8 @@ void mend_layout_end_claim(mend_heap *heap, mend_span *span)
     join_runs(heap, span);
 }
 
-/* The first span of the segment of a zone that begins at the address, in whatever state; NULL where
- * none does. */
+/* The first span of the zone's segment that begins at the address, in any state; NULL if none
+ * does. */
 static mend_span *segment_start(const mend_heap *heap, int zone_number, uint64_t address)
 {
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);

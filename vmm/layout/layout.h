@@ -1,6 +1,6 @@
 /*
- * The layout of a zone: spans and runs, and the changes that keep them in order. Nothing here can
- * fail or calls the driver; callers reserve the nodes.
+ * The layout of a zone: spans and runs, and the changes that keep them consistent. Nothing here
+ * fails or calls the driver; callers reserve the nodes.
  */
 #ifndef MEND_LAYOUT_LAYOUT_H
 #define MEND_LAYOUT_LAYOUT_H
@@ -11,11 +11,12 @@
 
 void mend_layout_init_zone(mend_zone *zone);
 
-/* Nodes for one take and `chunk_count` attaches and detaches. False when malloc fails. */
+/* Reserves nodes for one take and for `chunk_count` attaches and detaches. False if malloc
+ * fails. */
 bool mend_layout_reserve(mend_heap *heap, size_t chunk_count);
 
-/* The same, for a caller that lets others change the heap in between: the nodes are its own until
- * mend_layout_end_promise. */
+/* The same, for a caller that lets others change the heap before it uses the nodes: they stay
+ * promised to it until mend_layout_end_promise. */
 typedef struct mend_layout_promise {
     size_t spans;
     size_t runs;
@@ -25,36 +26,38 @@ bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_
 bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
 void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
 
-/* Makes [address, address + size) of a run live; the caller fills in what a block knows. The span
- * remembers what its memory waits for, which a free on another stream adds to. */
+/* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The
+ * span keeps the waits of its memory: if another stream frees it, that free adds to them. */
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes);
 
-/* Makes a live span free; its waits say when it is idle. The span may be joined into another. What
- * of it lies in a held chunk is claimed from now on and keeps the node, which a compaction may
- * remember; what lies outside joins the runs there. */
+/* Makes a live span free; its waits say when it is idle. It may be joined with its neighbours. The
+ * part in a frozen chunk becomes claimed and keeps the node, because the compaction may refer to
+ * it; the parts outside join the runs there. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
-/* Takes [address, address + size) of a run out of all indices, so that nobody else finds it; it
- * stays free memory, idle after the span's waits. Ended by giving it back to where it was. */
+/* Takes [address, address + size) of a run out of all indices, so that no other thread finds it. It
+ * stays free memory, idle after the span's waits. mend_layout_end_claim puts it back. */
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
                                   uint64_t size_bytes);
 void mend_layout_end_claim(mend_heap *heap, mend_span *span);
 
-/* Removes a claimed span: its addresses hold nothing any more, the segment ends before them. */
+/* Removes a claimed span at the end of a segment, which then ends before it: its addresses are no
+ * longer part of the layout. */
 void mend_layout_cut(mend_heap *heap, mend_span *span);
 
-/* Lays out a chunk that is mapped at `address`, free, idle after `waits` (whose nodes it takes). */
+/* Adds a chunk mapped at `address` to the layout, as free memory, idle after `waits` (the layout
+ * takes over the nodes of `waits`). */
 void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone, uint64_t address,
                         mend_waits *waits);
 
-/* Removes an empty, mapped chunk from the layout: its addresses hold nothing any more. Adds
- * what its memory still waits for to *waits. */
+/* Removes an empty, mapped chunk from the layout. Adds what its memory still waits for to
+ * *waits. */
 void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
 
-/* Joins the spans of a run that wait for the same, or for nothing any more. */
+/* Joins neighbouring spans of a run whose waits are equal or have passed. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run);
 
-/* The chunk under an address of a span: most often the one in which it begins. */
+/* The chunk at an address of a span: usually the one in which the span begins. */
 static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_span *span,
                                              uint64_t address)
 {
@@ -63,7 +66,7 @@ static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_s
                                                         : mend_chunk_at(&heap->chunks, address);
 }
 
-/* The same for a run: most often the one in which its last span begins, or it begins itself. */
+/* The same for a run: usually the chunk in which the run's last span begins, or the run itself. */
 static inline mend_chunk *mend_run_chunk_at(const mend_heap *heap, const mend_run *run,
                                             uint64_t address)
 {
@@ -71,17 +74,17 @@ static inline mend_chunk *mend_run_chunk_at(const mend_heap *heap, const mend_ru
     return mend_span_chunk_at(heap, address >= last->address ? run->last : run->first, address);
 }
 
-/* It reaches over no edge of its chunk, as almost all do. */
+/* Whether the span crosses no edge of its chunk, as almost all spans. */
 static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 {
     return mend_span_end(span) - span->chunk->address <= span->chunk->size_bytes;
 }
 
-/* What of a span lies in each chunk becomes live there, or free. */
+/* Adds the bytes of a span to the live bytes of each chunk below it, or removes them. */
 void mend_layout_add_live_parts(mend_heap *heap, const mend_span *span);
 void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span);
 
-/* Makes a span live that is free and stands in no run; and back. */
+/* Makes a free span that is in no run live; and the reverse. */
 static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
 {
     assert(!span->live && span->run == NULL);

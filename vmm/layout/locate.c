@@ -1,13 +1,14 @@
 /*
- * From an address to the span that contains it. Starts of blocks stand in the pointer map; any
- * other address is found from what lies near it: the steps grow with the spans of one chunk and
- * with the chunks that one block covers, never with the blocks of the pool.
+ * From an address to the span that contains it. The pointer map has the starts of blocks. Any other
+ * address is found from its neighbourhood: the number of steps depends on the spans of one chunk
+ * and on the chunks that one block covers, never on the number of blocks in the pool.
  */
 #include "layout/locate.h"
 
 #define CHUNK_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, by_address) : NULL)
 
-/* From one at or before the address; NULL where the segment ends before it. */
+/* Goes forward from a span at or before the address; NULL if the segment ends before the
+ * address. */
 static mend_span *walk_forward(mend_span *span, uint64_t address)
 {
     while (span != NULL && mend_span_end(span) <= address) {
@@ -24,8 +25,8 @@ static mend_span *walk_back(mend_span *span, uint64_t address)
     return span;
 }
 
-/* A span that begins at the address and is known by that, or the last one of the run that contains
- * it. NULL: the address lies inside of a block, or is claimed. */
+/* The span that begins at the address and is in the pointer map, or the last span of the run that
+ * contains the address. NULL: the address is inside a block, or claimed. */
 static mend_span *find_by_index(const mend_heap *heap, const mend_zone *zone, uint64_t address)
 {
     mend_span *span = mend_pointer_map_find(&heap->blocks, address);
@@ -39,9 +40,9 @@ static bool are_neighbours(const mend_chunk *left, const mend_chunk *right)
            left->address + left->size_bytes == right->address;
 }
 
-/* A span before the address, which lies in the chunk and in no run: the nearest that an index leads
- * to from the start of the chunk, or of one before. NULL when the segment is claimed up to there.
- */
+/* A span before an address that lies in the chunk and in no run: the nearest one that an index
+ * finds from the start of this chunk or of one before it. NULL if everything from the segment's
+ * start to there is claimed. */
 static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
 {
     const mend_zone *zone = &heap->zones[chunk->zone];
@@ -57,7 +58,7 @@ static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
     return span;
 }
 
-/* The last span of the segment that the chunk is a part of. */
+/* The last span of the segment that contains the chunk. */
 static mend_span *end_of_segment(const mend_heap *heap, const mend_chunk *chunk)
 {
     mend_span key = {.address = chunk->address + chunk->size_bytes};
@@ -66,7 +67,7 @@ static mend_span *end_of_segment(const mend_heap *heap, const mend_chunk *chunk)
     return node != NULL ? MEND_CONTAINER_OF(node, mend_span, by_end) : NULL;
 }
 
-/* A span behind the chunk, the nearest that is known; the end of the segment if need be. */
+/* The nearest span behind the chunk that an index finds, or the last span of the segment. */
 static mend_span *anchor_behind(const mend_heap *heap, const mend_chunk *chunk)
 {
     const mend_zone *zone = &heap->zones[chunk->zone];
@@ -80,9 +81,9 @@ static mend_span *anchor_behind(const mend_heap *heap, const mend_chunk *chunk)
     return end_of_segment(heap, chunk);
 }
 
-/* Two searches take turns: one walks up from the anchor, the other asks for each start that a block
- * around the address may have in the chunk, the nearest first. So many small blocks before it cost
- * as little as one large block around it. */
+/* Two searches in turns. One walks up from the anchor. The other looks up each possible start of a
+ * block in the chunk at or before the address, the nearest first. So many small blocks before the
+ * address cost as little as one large block around it. */
 static mend_span *search_chunk(const mend_heap *heap, const mend_chunk *chunk, mend_span *anchor,
                                uint64_t address)
 {
@@ -102,9 +103,9 @@ static mend_span *search_chunk(const mend_heap *heap, const mend_chunk *chunk, m
     return NULL;
 }
 
-/* What contains an address of the chunk that lies in no run. Neighbours may be parts of two
- * segments for a moment, while one of them gets its place: then the end of the right one leads
- * there. */
+/* The span around an address of the chunk that lies in no run. Two
+ * neighbouring chunks may belong to two segments for a moment, while one of them gets its address:
+ * then the end of the right segment leads there. */
 static mend_span *find_beside_runs(const mend_heap *heap, const mend_chunk *chunk, uint64_t address)
 {
     mend_span *anchor = anchor_before(heap, chunk);
@@ -157,7 +158,7 @@ static bool misses_anything(const mend_chunk *chunk)
     return chunk->missing != MEND_MISSING_NOTHING;
 }
 
-/* The first chunk under the span that is so; NULL when none is. */
+/* The first chunk below the span for which `is_so` is true; NULL if there is none. */
 static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span,
                                     bool (*is_so)(const mend_chunk *))
 {

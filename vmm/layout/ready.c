@@ -7,7 +7,7 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
         return true;
     }
     mend_wait_env room = mend_heap_wait_env(heap);
-    if (run->first == run->last) { /* almost always */
+    if (run->first == run->last) { /* the usual case */
         mend_waits_settle(room, &run->first->waits);
         return mend_waits_are_ready(room.streams, &run->first->waits, stream, behind_wait);
     }

@@ -7,7 +7,7 @@ static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
     return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes < *(const uint64_t *)size_bytes;
 }
 
-/* The search on every call's way. */
+/* Every search begins with this one. */
 mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
 {
     return RUN_OF(mend_tree_first_from(&zone->runs_by_size, &size_bytes, is_smaller), by_size);

@@ -1,4 +1,4 @@
-/* The runs of a zone, as they are found: by size, by growth, by address. Nothing is changed. */
+/* Searches among the runs of a zone: by size, by growth, by address. Read-only. */
 #ifndef MEND_LAYOUT_RUN_H
 #define MEND_LAYOUT_RUN_H
 
@@ -14,15 +14,18 @@ static inline uint64_t mend_run_end(const mend_run *run)
     return run->address + run->size_bytes;
 }
 
-/* Runs of a zone in order of (size, address): the first not smaller, and the next larger. */
+/* Runs of a zone in order of (size, address): the first one not smaller than `size_bytes`, and the
+ * next larger one. */
 mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes);
 mend_run *mend_layout_run_larger(const mend_run *run);
 
-/* Runs behind which addresses are unmapped: the largest below a size, and the next smaller. */
+/* Runs with unmapped addresses behind them: the largest one below a size, and the next smaller
+ * one. */
 mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes);
 mend_run *mend_layout_growing_smaller(const mend_run *run);
 
-/* The run that contains the address; NULL when none does. And that, or the next behind it. */
+/* The run that contains the address, or NULL. And the same or, if there is none, the next run
+ * behind the address. */
 mend_run *mend_layout_run_at(const mend_zone *zone, uint64_t address);
 mend_run *mend_layout_run_from(const mend_zone *zone, uint64_t address);
 

@@ -1,28 +1,28 @@
 /*
- * What a heap knows: segments of mapped addresses, tiled by spans that are live (a block) or free,
+ * What a heap knows: segments of mapped addresses, tiled by spans that are live (blocks) or free,
  * and the free runs that neighbouring free spans form across chunk boundaries. A few of the spans
  * freed last are cached (layout/cache.h): free, and in no run yet.
  *
- * Two zones keep requests apart: small ones, which live in small chunks, and large ones.
- * Invariants, all checked by the audit (mend_audit):
+ * Two zones keep small and large requests apart; small ones have small chunks. Invariants, all
+ * checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
- *  - neighbouring free spans belong to one run; a run is maximal, but for what is cached, and
- *    stands in all its indices;
+ *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
+ *    run is in all its indices;
  *  - a chunk's live_bytes are the bytes of live spans inside it;
- *  - a mapped chunk without live bytes lies in exactly one run, once what of it is cached has been
- *    put back; or it is held, and all of it is claimed: in no run, and nobody's. A claimed span
- * lies inside its held chunk;
- *  - the pointer map holds exactly the live and the cached spans;
- *  - a user of a live block is a node without an epoch, which names the slot of the stream; a slot
- *    counts the nodes that name it, and goes to no other stream before there are none. So nobody
- *    looks at blocks when a stream is forgotten or a group released: the slot knows the last epoch.
+ *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
+ *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
+ *    thread. A claimed span lies inside its frozen chunk;
+ *  - the pointer map has exactly the live and the cached spans;
+ *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
+ *    counts the nodes that name it, and is not reused before the count is 0. So forgetting a stream
+ *    or releasing a group reads no blocks: the slot has the last epoch.
  *
  * Two locks. `state` guards everything here and in the rooms below. `grow` is the right to make
  * room and to give it back: to plan, create, map, unmap, release, and to record and wait for
- * fences. Its holder holds `state` as well, but lets go of it around calls of the driver that may
- * take long (driver/unlocking.h): meanwhile others take blocks from free runs, free blocks and come
- * to know streams. What the holder is at work on it has claimed before, so that nobody else finds
- * it.
+ * fences. The thread that holds `grow` holds `state` too, but releases it during driver calls that
+ * may take long (driver/unlocking.h). Meanwhile other threads take blocks from free runs, free
+ * blocks and register streams. Before such a call the thread claims what it works on, so that no
+ * other thread finds it.
  */
 #ifndef MEND_LAYOUT_STATE_H
 #define MEND_LAYOUT_STATE_H
@@ -46,46 +46,46 @@ enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
 
 struct mend_run;
 
-/* A stretch of mapped addresses in one state. But for the end, two cache lines: a call looks at
- * both of the span it is about, and at the first one of its neighbours. */
+/* A stretch of mapped addresses in one state. All but its last member fill two cache lines: a call
+ * reads both of its own span, and the first one of the neighbours. */
 typedef struct mend_span {
     uint64_t address;
     uint64_t size_bytes;
-    struct mend_span *previous; /* neighbours by address; NULL where a segment begins or ends */
+    struct mend_span *previous; /* neighbours by address; NULL at either end of a segment */
     struct mend_span *next;
-    struct mend_run *run; /* free: right for the first and the last span of a run only; NULL when
-                             claimed or cached */
-    mend_chunk *chunk;    /* in which it begins */
-    uint64_t first_at;    /* zone->changes when it was seen to come before all runs that fit */
+    struct mend_run *run; /* free: valid for the first and the last span of a run only; NULL if
+                           * claimed or cached */
+    mend_chunk *chunk;    /* the one in which the span begins */
+    uint64_t first_at;    /* cached: zone->changes when mend_cache_comes_first was last true */
     int zone;
     bool live;
     bool cached;          /* free, in the zone's front cache */
-    bool of_group;        /* live: the oldest of its users is the mark of its group */
-    uint16_t cache_index; /* cached: in the list of its cache */
+    bool of_group;        /* live: the block belongs to a group; the oldest node of `waits` is its
+                           * mark */
+    uint16_t cache_index; /* cached: index in the cache's list */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
-                                 waited for when it was taken, and the users declared by
-                                 record_stream; an epoch of 0 in a node means "when it is freed" */
-    uint64_t requested_bytes; /* live */
+                               * waited for when it was taken, and the users declared by
+                               * record_stream; epoch 0 in a node means "when it is freed" */
+    uint64_t requested_bytes; /* live: the size that the program asked for */
     mend_stream stream;       /* live: the stream it was allocated for */
-    mend_tree_node by_end;    /* in the zone's segment_ends, while next is NULL */
+    mend_tree_node by_end;    /* in the zone's segment_ends, while `next` is NULL */
 } mend_span;
 
-/* A maximal contiguous stretch of free spans. What a search of the trees looks at is one cache
- * line. */
+/* A maximal contiguous stretch of free spans. A search of the trees reads one cache line of it. */
 typedef struct mend_run {
     mend_tree_node by_size; /* by (size, address) */
     mend_tree_node by_address;
     uint64_t address;
     uint64_t size_bytes;
 
-    mend_tree_node by_growth; /* by (size, address), of those behind which addresses are unmapped */
+    mend_tree_node by_growth; /* by (size, address); only if unmapped addresses follow */
     mend_span *first;
     mend_span *last;
     bool extensible;
 } mend_run;
 
-/* Of a processor: what a search of the trees looks at, and what a call looks at, is kept in few. */
+/* Of the processor. Structures are laid out so that a search, or a call, reads few cache lines. */
 enum { MEND_CACHE_LINE_BYTES = 64 };
 static_assert(sizeof(void *) != 8 ||
                   offsetof(mend_span, by_end) <= (size_t)2 * MEND_CACHE_LINE_BYTES,
@@ -93,14 +93,15 @@ static_assert(sizeof(void *) != 8 ||
 static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_growth) <= MEND_CACHE_LINE_BYTES,
               "a search by size or address looks at one cache line of a run");
 
-/* A request looks at all that is cached in its zone, and flushes it when none of it will do. */
+/* A request looks at all cached spans of its zone, and flushes them if none fits: so there are
+ * few. */
 enum { MEND_CACHE_SPANS = 32 };
 
 /* Some of the spans freed last: see layout/cache.h. */
 typedef struct mend_cache {
     mend_span *spans[MEND_CACHE_SPANS]; /* in no order */
     uint32_t count;
-    uint32_t promised; /* nodes of runs that are promised to it: at least one for each span */
+    uint32_t promised; /* nodes of runs promised to the cache: at least one for each span */
 } mend_cache;
 
 typedef struct mend_zone {
@@ -108,37 +109,37 @@ typedef struct mend_zone {
     mend_tree runs_by_size;
     mend_tree runs_by_growth;
     mend_tree segment_ends; /* the last span of each segment, by address */
-    uint64_t free_bytes;    /* in free spans */
-    uint64_t changes;       /* of runs_by_size */
+    uint64_t free_bytes;    /* bytes of free spans, cached ones included */
+    uint64_t changes;       /* number of changes of runs_by_size */
     mend_cache cache;
 } mend_zone;
 
-/* A mapping that is used no more and is unmapped when its fences have passed. */
+/* A mapping that is no longer used; it is unmapped when its fences have passed. */
 typedef struct mend_retired {
     mend_tree_node by_address;
     uint64_t address;
     uint64_t size_bytes;
-    mend_chunk_handle handle; /* the chunk behind it */
+    mend_chunk_handle handle; /* the chunk that it maps */
     mend_waits waits;
 } mend_retired;
 
-/* The blocks of one zone: those that live, the most there were at a time, and all there were. */
+/* Blocks of one zone: live ones, their peaks, and totals. */
 typedef struct mend_zone_counters {
     uint64_t allocations;
     uint64_t frees;
     uint64_t allocated_bytes;
     uint64_t allocated_requested_bytes;
     uint64_t live_bytes;
-    uint64_t requested_bytes; /* of the live ones */
+    uint64_t requested_bytes; /* requested bytes of live blocks */
     uint64_t peak_live_blocks;
     uint64_t peak_live_bytes;
     uint64_t peak_requested_bytes;
-    uint64_t peak_reserved_bytes; /* in segments of the zone */
+    uint64_t peak_reserved_bytes; /* peak bytes of the zone's segments */
 } mend_zone_counters;
 
 typedef struct mend_heap_counters {
     mend_zone_counters zone[MEND_ZONE_COUNT];
-    uint64_t live_bytes; /* of both zones; other sums are made on demand */
+    uint64_t live_bytes; /* of both zones; other sums are computed on demand */
     uint64_t peak_live_bytes;
     uint64_t peak_requested_bytes;
     uint64_t peak_reserved_bytes;
@@ -158,40 +159,42 @@ typedef struct mend_heap_counters {
     uint64_t driver_failures;
 } mend_heap_counters;
 
-/* What stood in the way of the last request that found no room. */
+/* What blocked the last request that found no room. */
 typedef struct mend_shortage {
-    uint64_t refused_bytes;     /* least creation, allowed by the limit, for which the driver had no
-                                   memory; 0: none was tried */
-    uint64_t device_free_bytes; /* what the driver said then; 0 where it does not say */
-    uint64_t others_bytes;      /* of the device, neither free nor of this pool */
-    bool device_is_asked;       /* in this search */
-    mend_status no_addresses;   /* the driver's refusal of addresses for memory that was there; or
-                                   OK */
+    uint64_t refused_bytes;     /* smallest creation, allowed by the limit, that the driver refused
+                                 * for lack of memory; 0: none */
+    uint64_t device_free_bytes; /* free bytes of the device after that refusal; 0: the driver did
+                                 * not say */
+    uint64_t others_bytes;      /* bytes of the device that are neither free nor this pool's */
+    bool device_is_asked;       /* whether this search has asked the device */
+    mend_status no_addresses;   /* the driver's refusal of addresses, when there was memory; or
+                                 * OK */
 } mend_shortage;
 
-/* What the device can give. */
+/* The most memory that the pool can hold, by what the device last reported. */
 typedef struct mend_attainable {
     bool is_known;
-    uint64_t bytes;          /* reserved and free when it was asked last */
-    uint64_t asked_at_bytes; /* allocated in all then */
+    uint64_t bytes;          /* reserved by the pool plus free on the device, when it was last
+                              * asked */
+    uint64_t asked_at_bytes; /* total of allocated bytes at that time */
 } mend_attainable;
 
-/* What was in use in this window and in the one before. */
+/* Peaks of memory in use, in this window and in the one before. */
 typedef struct mend_usage_peaks {
-    uint64_t used_bytes[2];      /* of partly used chunks */
-    uint64_t trapped_bytes[2];   /* of these, not live, when the limit was near */
-    uint64_t window_start_bytes; /* allocated in all when this window began */
+    uint64_t used_bytes[2];      /* bytes of partly used chunks */
+    uint64_t trapped_bytes[2];   /* of these, bytes not live, when the limit was near */
+    uint64_t window_start_bytes; /* total of allocated bytes when this window began */
 } mend_usage_peaks;
 
-/* What speaks for creating memory instead of moving chunks. */
+/* Whether to create memory instead of moving chunks. */
 typedef struct mend_headroom {
     uint64_t most_live_bytes;
-    uint64_t moved_chunks;       /* in this window */
-    uint64_t window_start_bytes; /* allocated in all when it began */
-    bool was_refused;            /* in this window */
+    uint64_t moved_chunks;       /* chunks moved in this window */
+    uint64_t window_start_bytes; /* total of allocated bytes when it began */
+    bool was_refused;            /* the driver refused a creation in this window */
 } mend_headroom;
 
-/* The devices that may use the memory: the pool's own first, then its peers. */
+/* The devices that may use the memory: the pool's own first, then its peer devices. */
 typedef struct mend_allowed {
     int devices[MEND_DEVICE_LIMIT];
     int count;
@@ -205,19 +208,18 @@ typedef struct mend_heap_config {
     bool front_cache;
     bool capture_checks;
     bool compact_when_full;
-    bool rdma;      /* chunks are made for it where the device can */
-    uint64_t peers; /* bit n: device n may use the memory from the beginning */
+    bool rdma;      /* create chunks that can be registered for RDMA, if the device supports it */
+    uint64_t peers; /* bit n: device n may use the memory from the start */
     uint64_t limit_bytes;
-    uint64_t default_limit_bytes; /* where none is asked for */
-    uint64_t chunk_bytes;         /* 0: follows the limit */
-    uint64_t small_chunk_bytes;   /* 0: follows the limit */
+    uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
+    uint64_t chunk_bytes;         /* 0: derived from the limit */
+    uint64_t small_chunk_bytes;   /* 0: derived from the limit */
     uint64_t small_request_bytes;
     uint64_t reserve_bytes;
     uint64_t low_pressure_percent; /* 0: the default of the policy */
 } mend_heap_config;
 
-/* ---- the parts of a heap, by owner ------------------------------------------------------------
- */
+/* ---- the parts of a heap, by owner ----------------------------------------------------------- */
 
 /* Host memory for the records of the layout. Guarded by `state`. */
 typedef struct mend_nodes {
@@ -226,55 +228,55 @@ typedef struct mend_nodes {
     mend_slab waits;
 } mend_nodes;
 
-/* Former mappings, of the room move. Guarded by both locks: `state` to read. */
+/* Retired mappings; the room `move` uses it. Read under `state`, written under both locks. */
 typedef struct mend_retiring {
     mend_tree mappings; /* by address */
     uint64_t bytes;
     mend_slab nodes;
-    mend_status refused; /* an unmapping, in the last flush; or OK */
-    bool lacked_nodes;   /* the last flush left mappings for want of host memory */
+    mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
+    bool lacked_nodes;   /* the last flush kept mappings because host memory was short */
 } mend_retiring;
 
-/* What the policy goes by. Guarded by both locks: `state` to read. */
+/* State of the policy. Read under `state`, written under both locks. */
 typedef struct mend_budget {
     mend_attainable attainable;
     mend_usage_peaks peaks;
     mend_headroom headroom;
-    bool spends_last_room; /* the room kept for compactions may be used */
+    bool spends_last_room; /* creation may use the room that is kept for compactions */
 } mend_budget;
 
 /* Whether the front cache may be used. Guarded by `state`. */
 typedef struct mend_caching {
-    uint32_t closings;       /* the front cache is closed while this is not 0 */
-    bool keeps_empty_chunks; /* pressure is not low, as long as the cache is open */
+    uint32_t closings;       /* number of closings; the front cache is open if this is 0 */
+    bool keeps_empty_chunks; /* pressure is not low; valid while the cache is open */
 } mend_caching;
 
-/* What frees leave for later ones. Guarded by `state`. */
+/* State that frees leave for later frees. Guarded by `state`. */
 typedef struct mend_frees {
-    uint32_t early_fences_left; /* fences that frees may still record */
-    uint64_t of_users;          /* blocks freed that other streams used, too */
+    uint32_t early_fences_left; /* fences that frees may still record early */
+    uint64_t of_users;          /* number of freed blocks that other streams used */
 } mend_frees;
 
-/* The groups of the program and those of captures, of the room users. Guarded by `state`. */
+/* Groups of the program and groups of captures; the room `users` uses it. Guarded by `state`. */
 typedef struct mend_groups {
     mend_list list;
     uint32_t count;
-    atomic_uint begun_count; /* of these, those that are begun; read without the lock, too */
-    uint32_t capture_count;  /* of these, those of captures */
-    uint32_t last_number;    /* of the group made last */
+    atomic_uint begun_count; /* begun groups; also read without the lock */
+    uint32_t capture_count;  /* groups of captures */
+    uint32_t last_number;    /* number of the newest group */
 } mend_groups;
 
 typedef struct mend_heap {
-    mend_mutex grow;  /* see above */
-    mend_mutex state; /* see above */
+    mend_mutex grow;  /* see the top of this file */
+    mend_mutex state; /* see the top of this file */
 
-    /* Constant once the heap is made; but config.limit_bytes, guarded by both locks. */
+    /* Constant after creation, except config.limit_bytes (written under both locks). */
     mend_heap_config config;
     mend_device_info device;
     const mend_driver *driver; /* the table of `unlocking` */
-    mend_unlocking unlocking;  /* lets go of `state` around calls that take long */
+    mend_unlocking unlocking;  /* releases `state` around slow calls */
 
-    /* The layout. Guarded by `state`; chunks and addresses come and go under both locks. */
+    /* The layout. Guarded by `state`; chunks and addresses change under both locks. */
     mend_chunks chunks;
     mend_zone zones[MEND_ZONE_COUNT];
     mend_pointer_map blocks; /* from a block's address to its span */
@@ -285,46 +287,46 @@ typedef struct mend_heap {
     mend_groups groups;
     mend_heap_counters counters;
 
-    /* To make room. Guarded by both locks: `state` to read. */
+    /* For making room. Read under `state`, written under both locks. */
     mend_space space; /* the addresses of both zones */
     mend_retiring retire;
     mend_allowed allowed;
     mend_budget budget;
-    mend_shortage shortage; /* of the search that is under way, or was the last */
+    mend_shortage shortage; /* of the current search, or the last one */
 } mend_heap;
 
-/* What an attempt to place a request comes to. */
+/* The result of an attempt to place a request. */
 typedef enum mend_outcome {
-    MEND_NOTHING = 0, /* not this way; others may be open */
+    MEND_NOTHING = 0, /* not in this way; others may work */
     MEND_PLACED,
-    MEND_FAILED, /* for a reason that is noted (base/error.h): no other way is tried */
-    MEND_AGAIN   /* a stream was made to wait, without the lock: what was found may be gone */
+    MEND_FAILED, /* for a noted reason (base/error.h); no other way is tried */
+    MEND_AGAIN   /* a stream wait was queued, with the lock released: what was found may be gone */
 } mend_outcome;
 
-/* The order in which a program uses memory: that of a stream, and the capture which records what is
- * queued there. */
+/* The order in which a program uses memory: that of a stream, and of the capture that records the
+ * stream's work. */
 typedef struct mend_order {
     mend_stream stream;
-    uint64_t capture; /* its id; 0: none */
+    uint64_t capture; /* id of the capture; 0: none */
 } mend_order;
 
 #define MEND_LARGEST_REQUEST_BYTES (UINT64_C(1) << 60)
 
-/* A request, as the rooms of the heap pass it on. */
+/* A request, as the rooms pass it on. */
 typedef struct mend_request {
     uint64_t size_bytes;      /* rounded up to the granule */
     uint64_t alignment_bytes; /* at least the granule */
     uint64_t requested_bytes;
     mend_stream handle;
-    uint64_t capture; /* that records its use; 0: none */
-    uint32_t stream;  /* MEND_STREAM_UNKNOWN: any may use the block */
-    uint32_t group;   /* that the block will belong to; 0: none */
-    int zone;         /* where it belongs */
-    bool behind_wait; /* memory of other streams may be taken behind a wait on the device */
-    bool may_break;   /* empty chunks may be broken though pressure is critical */
+    uint64_t capture; /* the capture that records its use; 0: none */
+    uint32_t stream;  /* index; MEND_STREAM_UNKNOWN: any stream may use the block */
+    uint32_t group;   /* the group that the block will belong to; 0: none */
+    int zone;         /* MEND_ZONE_... */
+    bool behind_wait; /* it may get memory of other streams, behind a wait on the device */
+    bool may_break;   /* it may break empty chunks although pressure is critical */
 } mend_request;
 
-/* A figure of both zones. */
+/* The sum of a counter over both zones. */
 #define MEND_HEAP_SUM(heap, figure)                                                                \
     ((heap)->counters.zone[MEND_ZONE_SMALL].figure + (heap)->counters.zone[MEND_ZONE_LARGE].figure)
 
@@ -333,13 +335,13 @@ static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
     return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
 }
 
-/* Mappings the driver holds for the heap. */
+/* Mappings that the driver holds for the heap. */
 static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
     return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retire.mappings.count;
 }
 
-/* Without a lock, a group that another thread begins at this moment may be missed. */
+/* Without the lock this may miss a group that another thread begins at this moment. */
 static inline bool mend_heap_has_begun_groups(const mend_heap *heap)
 {
     return atomic_load_explicit(&heap->groups.begun_count, memory_order_relaxed) > 0;

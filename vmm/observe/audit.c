@@ -7,7 +7,7 @@
 #define IN_CACHES(heap, figure)                                                                    \
     ((heap)->zones[MEND_ZONE_SMALL].cache.figure + (heap)->zones[MEND_ZONE_LARGE].cache.figure)
 
-/* Every node that was taken stands somewhere. */
+/* Every node taken from a slab is in use. */
 static bool nodes_are_right(const mend_audit_walk *a)
 {
     const mend_heap *heap = a->heap;
@@ -26,7 +26,7 @@ static bool nodes_of_addresses_are_right(const mend_audit_walk *a)
            mend_audit_broken(a, "nodes of gaps or reservations are lost");
 }
 
-/* Nobody is in the midst of a transaction, whose claims would be missed elsewhere. */
+/* No transaction is in progress; the other checks do not expect its claims. */
 static bool nothing_is_claimed(const mend_audit_walk *a)
 {
     const mend_heap *heap = a->heap;
@@ -44,7 +44,7 @@ static bool nothing_is_claimed(const mend_audit_walk *a)
     return true;
 }
 
-/* Groups that are begun stand before the others, and all are counted. */
+/* Begun groups come before the others, and the counts are right. */
 static bool groups_are_right(const mend_audit_walk *a)
 {
     uint32_t count = 0;

@@ -31,14 +31,14 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     return true;
 }
 
-/* Free, in a chunk that a compaction could not map again: nobody may have it. */
+/* Free, in a chunk that a compaction could not map again: no request may get it. */
 static bool is_claimed(const mend_span *span)
 {
     return !span->live && span->chunk->missing != MEND_MISSING_NOTHING;
 }
 
-/* What is claimed lies inside its chunk and is in no run; no other free memory reaches into such a
- * chunk. */
+/* A claimed span lies inside its frozen chunk and is in no run. No other free memory overlaps such
+ * a chunk. */
 static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
 {
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
@@ -51,8 +51,8 @@ static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
                              MEND_AUDIT_HEX(span->address));
 }
 
-/* It stands in the list, beside nothing that it should have been joined with, and will be ready for
- * the stream it was freed on. */
+/* A cached span is in the cache's list, has no neighbour that it should be joined with, and will be
+ * ready for the stream it was freed on. */
 static bool cached_is_right(mend_audit_walk *a, const mend_span *span)
 {
     mend_stamp stamp = span->waits.first;
@@ -71,7 +71,7 @@ static bool cached_is_right(mend_audit_walk *a, const mend_span *span)
     return true;
 }
 
-/* A cache holds what is cached in its zone, and nothing while it is closed. */
+/* A cache lists exactly the cached spans of its zone; it is empty while closed. */
 static bool cache_is_right(const mend_audit_walk *a, int zone)
 {
     const mend_cache *cache = &a->heap->zones[zone].cache;

@@ -1,4 +1,4 @@
-/* The audit of memory: chunks, what every address of a zone is used for, and retired mappings. */
+/* The audit of memory: chunks, retired mappings, and the use of every address of a zone. */
 #include "layout/layout.h"
 #include "observe/audit_parts.h"
 
@@ -6,17 +6,17 @@
 #define RETIRED_OF(node)     MEND_CONTAINER_OF(node, mend_retired, by_address)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
 
-/* ---- chunks -------------------------------------------------------------------------------------
- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
-/* The last span of a chunk. `above` is the lowest span of the chunk looked at before, which lies
- * higher: so each span is passed once, or once for each chunk that it covers. */
+/* The last span of a chunk. Chunks are visited from high to low addresses. `above` is the lowest
+ * span of the chunk visited before, so each span is passed once, or once for each chunk that it
+ * covers. */
 static const mend_span *last_span_of(const mend_audit_walk *a, const mend_chunk *chunk,
                                      const mend_span *above)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
     if (above != NULL && above->address >= end) {
-        above = above->previous; /* NULL where a segment begins behind the chunk */
+        above = above->previous; /* NULL if a segment begins behind the chunk */
     }
     return above != NULL && mend_span_end(above) >= end ? above
                                                         : mend_heap_span_at(a->heap, end - 1);
@@ -45,7 +45,7 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk,
     return true;
 }
 
-/* Those that are mapped, the highest first. */
+/* Mapped chunks, from high to low addresses. */
 static bool mapped_chunks_are_right(const mend_audit_walk *a)
 {
     const mend_span *lowest = NULL;
@@ -97,10 +97,10 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     return true;
 }
 
-/* ---- addresses
- * ------------------------------------------------------------------------------------ */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
-/* What begins at an address: a gap, a mapped chunk or a retired mapping; 0 when nothing does. */
+/* The size of what begins at an address: a gap, a mapped chunk or a retired mapping; 0: nothing
+ * begins there. */
 static uint64_t piece_at(const mend_heap *heap, uint64_t address)
 {
     uint64_t size_bytes = mend_space_room_at(&heap->space, address);

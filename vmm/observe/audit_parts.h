@@ -1,6 +1,6 @@
 /*
- * What the files of the audit share: what is counted on the way, and how a finding is made.
- * Private to them.
+ * What the files of the audit share: the counts of a walk, and how to report a finding. Private to
+ * them.
  */
 #ifndef MEND_OBSERVE_AUDIT_PARTS_H
 #define MEND_OBSERVE_AUDIT_PARTS_H
@@ -18,28 +18,28 @@ typedef struct mend_audit_walk {
         uint64_t bytes;
         uint64_t requested_bytes;
     } live[MEND_ZONE_COUNT];
-    uint32_t cached[MEND_ZONE_COUNT]; /* spans that say so */
+    uint32_t cached[MEND_ZONE_COUNT]; /* number of spans marked as cached */
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
-    uint64_t
-        user_marks; /* a sum over users that are not stamped yet, each with its stream's mark */
+    uint64_t user_marks; /* sum of a mark for each user not stamped yet */
 } mend_audit_walk;
 
-/* Writes the finding. False. */
+/* Writes the finding. Returns false. */
 __attribute__((format(printf, 2, 3))) bool mend_audit_broken(const mend_audit_walk *a,
                                                              const char *format, ...);
 
-/* Streams, and that each counts its users: after all waits have been met (audit_streams.c). */
+/* Checks streams, and that each counts its users. Runs after all waits were visited
+ * (audit_streams.c). */
 bool mend_audit_streams(const mend_audit_walk *a);
 
-/* What is at the address waits for nothing that never comes; counts the nodes. */
+/* Checks that the waits at an address can end; counts their nodes. */
 bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t address);
 
-/* Spans, runs, indices and the front cache of a zone (audit_layout.c). */
+/* Checks spans, runs, indices and the front cache of a zone (audit_layout.c). */
 bool mend_audit_zone(mend_audit_walk *a, int zone);
 
-/* Chunks, addresses, and retired mappings (audit_memory.c). */
+/* Checks chunks, addresses and retired mappings (audit_memory.c). */
 bool mend_audit_chunks(const mend_audit_walk *a);
 bool mend_audit_space(const mend_audit_walk *a);
 bool mend_audit_retired(mend_audit_walk *a);

@@ -1,4 +1,5 @@
-/* The audit of streams: their fences, and what waits for them. And how a finding is made. */
+/* The audit of streams: their fences, and the stamps that wait for them. Also how to report a
+ * finding. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,8 +14,8 @@ bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
     return false;
 }
 
-/* Work that is not known to be done has a fence, or belongs to what is still open. A user declared
- * for a live block has no epoch yet, and is known but where streams end without a word. */
+/* A stamp that has not passed has a fence or belongs to the open epoch. A user declared for a live
+ * block has no epoch yet; its stream is known, unless streams may vanish. */
 static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_be_user)
 {
     const mend_streams *streams = &a->heap->streams;
@@ -30,7 +31,7 @@ static bool stamp_is_right(const mend_audit_walk *a, mend_stamp stamp, bool may_
            state->recordings > 0 || (stamp.epoch <= state->open_epoch && state->open);
 }
 
-/* What a user adds to a sum over all: sums over other users differ. */
+/* The mark of a user. Different sets of users have different sums. */
 static uint64_t mark_of(uint32_t stream)
 {
     uint64_t mark = (stream + 1) * UINT64_C(0x9E3779B97F4A7C15);
@@ -49,8 +50,8 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
            mend_audit_broken(a, "0x%llx waits for what never comes", MEND_AUDIT_HEX(address));
 }
 
-/* Fences stand in order, behind what has passed and before the open epoch; those of a group are
- * recorded when it is released. */
+/* Fences are in order, after the passed epoch and before the open one. A group has none before its
+ * release. */
 static bool streams_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;
@@ -78,7 +79,7 @@ static bool streams_are_right(const mend_audit_walk *a)
     return events == streams->events_held || mend_audit_broken(a, "the counts of events are wrong");
 }
 
-/* Each stream counts the nodes that name it as a user, and nothing else does. */
+/* Each stream's count of users equals the nodes that name it. */
 static bool users_are_right(const mend_audit_walk *a)
 {
     const mend_streams *streams = &a->heap->streams;

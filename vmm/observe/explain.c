@@ -11,13 +11,14 @@
 /* A walk over one chunk, from its end to its start. */
 typedef struct chunk_walk {
     uint64_t free_bytes[MEND_FREE_PLACES][MEND_FREE_REASONS];
-    uint64_t pending_bytes[MEND_FREE_REASONS]; /* free, since the last live byte met */
+    uint64_t pending_bytes[MEND_FREE_REASONS]; /* free bytes since the last live byte that was
+                                                * visited */
     mend_free_reason worst;
     const mend_span *holder; /* the live block with most bytes in the chunk; NULL: none */
     uint64_t held_bytes;
     uint64_t holders;
-    bool has_inmate;         /* a live block lies wholly in the chunk */
-    const mend_span *lowest; /* met; the next chunk's walk begins there */
+    bool has_inmate;         /* a live block lies completely in the chunk */
+    const mend_span *lowest; /* the lowest span visited; the next chunk's walk begins there */
 } chunk_walk;
 
 size_t mend_explain_class(uint64_t size_bytes)
@@ -77,9 +78,9 @@ static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
     }
 }
 
-/* The span that ends the chunk. `above` is the first of the chunk met before: chunks are walked
- * downwards, so that this one contains the end or stands right behind it, or begins another
- * segment. */
+/* The span at the end of the chunk. Chunks are visited from high to low addresses. `above` is the
+ * lowest span of the chunk visited before: it contains the end of this chunk, begins right behind
+ * it, or belongs to another segment. */
 static const mend_span *last_span_of(const mend_heap *heap, const mend_chunk *chunk,
                                      const mend_span *above)
 {
@@ -105,8 +106,7 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
     end_pending(walk, MEND_FREE_EDGE);
 }
 
-/* ---- partly used chunks ------------------------------------------------------------------------
- */
+/* ---- partly used chunks ---------------------------------------------------------------------- */
 
 static size_t class_of_count(uint64_t holders)
 {
@@ -141,7 +141,8 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
                             const chunk_walk *walk)
 {
     uint64_t free_bytes = chunk->size_bytes - chunk->live_bytes;
-    if (free_bytes == 0 || walk->holder == NULL) { /* of a compaction that could not map it again */
+    if (free_bytes == 0 || walk->holder == NULL) { /* a frozen chunk that could not be mapped
+                                                    * again */
         return;
     }
     size_t size_class = mend_explain_class(walk->holder->size_bytes);
@@ -176,8 +177,7 @@ static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
     add_partly_used(explanation, chunk, walk);
 }
 
-/* ---- blocks and runs ---------------------------------------------------------------------------
- */
+/* ---- blocks and runs ------------------------------------------------------------------------- */
 
 static uint64_t lent_bytes(const mend_heap *heap)
 {
@@ -206,8 +206,8 @@ static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint3
     return longest;
 }
 
-/* A cached span and the run it will begin, from its start on. Behind that may lie what is free, and
- * misses its mapping. */
+/* The longest stretch from the start of a cached span: the span, and the run that it will begin.
+ * Free memory behind that may lack its mapping. */
 static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32_t asking)
 {
     uint64_t length = 0;
@@ -251,8 +251,7 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
     }
 }
 
-/* ---- sums --------------------------------------------------------------------------------------
- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static uint64_t free_at(const mend_explanation *explanation, int zone, mend_free_place place)
 {

@@ -6,7 +6,7 @@
 
 enum { SHOWN = 3 };
 
-/* Keeps the largest in order; the last one falls out. */
+/* Inserts the span if it is one of the largest; the smallest of the list drops out. */
 static void keep(const mend_span *largest[SHOWN], const mend_span *span)
 {
     for (int i = 0; i < SHOWN; i++) {

@@ -1,4 +1,4 @@
-/* What still lives in a pool that is destroyed: in words, for the log. */
+/* The blocks that are still live when a pool is destroyed, in words for the log. */
 #ifndef MEND_OBSERVE_REMAINS_H
 #define MEND_OBSERVE_REMAINS_H
 
@@ -8,8 +8,8 @@
 
 enum { MEND_REMAINS_BYTES = 256 };
 
-/* How many blocks live, of how many bytes, and the three largest of them. False, and "": none does.
- * `state` is held, or nobody else uses the heap. O(n). */
+/* Writes how many blocks are live, their bytes, and the three largest. False, and "": none is live.
+ * The caller holds `state`, or no other thread uses the heap. O(n). */
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES]);
 
 #endif

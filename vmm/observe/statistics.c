@@ -5,9 +5,7 @@
 #include "layout/layout.h"
 #include "move/attainable.h"
 
-/* Bytes of empty chunks that lie in a zone; the rest of its free bytes is in partly used
- * ones.
- */
+/* Bytes of empty chunks in a zone; the zone's other free bytes are in partly used chunks. */
 static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
 {
     uint64_t bytes = 0;
@@ -18,7 +16,7 @@ static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
     return bytes;
 }
 
-/* Live blocks that a compaction left without their mapping. */
+/* Number of live blocks that lack their mapping after a compaction. */
 static uint64_t unmapped_blocks(const mend_heap *heap)
 {
     uint64_t count = 0;
@@ -101,7 +99,7 @@ static uint64_t chunks_in(const mend_heap *heap, int zone)
     return count;
 }
 
-/* All there was, and the share of the small zone. */
+/* The totals of both zones, and the part of the small zone. */
 static void fill_small(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
@@ -118,7 +116,8 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
     stats->created_bytes = heap->chunks.created_bytes;
 }
 
-/* What is seen here while a thread makes room counts, even if that is undone. */
+/* Updates the peaks. Memory that a thread is adding counts, even if it is removed again after a
+ * failure. */
 static void note_peaks(mend_heap *heap, const mend_stats *stats)
 {
     mend_heap_counters *counters = &heap->counters;

@@ -17,7 +17,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
     if (status == MEND_DRIVER_OK) {
         status = mend_streams_learn(streams, state, &info, &is_same, &call);
     } else if (status == MEND_DRIVER_INVALID_HANDLE) {
-        status = MEND_DRIVER_OK; /* is_same is false */
+        status = MEND_DRIVER_OK; /* is_same stays false */
     }
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, call, status);
@@ -31,7 +31,7 @@ mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reac
     return MEND_OK;
 }
 
-/* Whether what a handle means is captured, or must not be touched because of a capture. */
+/* Whether the handle's stream is captured, or unusable because of a capture. */
 static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *is_captured)
 {
     mend_stream_info info = {0};
@@ -43,7 +43,7 @@ static mend_result ask_capture(mend_streams *streams, mend_stream handle, bool *
     return MEND_OK;
 }
 
-/* Asks the legacy streams: the pool's, and those of the other devices that use its memory. */
+/* Asks the legacy stream of the pool, and those of other devices that use its memory. */
 static mend_result ask_legacy(mend_streams *streams, bool *is_captured)
 {
     mend_result result = ask_capture(streams, MEND_STREAM_LEGACY, is_captured);
@@ -55,7 +55,7 @@ static mend_result ask_legacy(mend_streams *streams, bool *is_captured)
     return status == MEND_DRIVER_OK ? MEND_OK : mend_streams_driver_failed(streams, call, status);
 }
 
-/* Asks the streams that are watched; *any_stream is set where all are. */
+/* Asks the watched streams; *any_stream is set if all streams are watched. */
 static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is_captured)
 {
     mend_result result = MEND_OK;
@@ -72,7 +72,8 @@ static mend_result ask_watched(mend_streams *streams, bool *any_stream, bool *is
     return result;
 }
 
-/* Once nothing is left to wait for on a stream it may have been destroyed without a word. */
+/* Whether the stream surely exists. If no frees wait for a fence, the program may have destroyed it
+ * without mend_forget_stream. */
 static bool is_still_there(const mend_stream_state *state)
 {
     return state->seen_captured || state->open;
@@ -83,21 +84,22 @@ static bool was_captured(const mend_stream_state *state)
     return state->seen_captured;
 }
 
-/* The pool serves a capture of the stream, and has not heard of its end. */
+/* Whether the pool serves a capture of this stream, and has not learned of its end. */
 static bool is_served(const mend_stream_state *state)
 {
     return (state->group & MEND_GROUP_OF_CAPTURE) != 0;
 }
 
-/* The legacy stream, whose capture does not outlive that of a blocking stream, has been asked. */
+/* Whether this is the legacy stream. It has been asked already, and its capture does not outlive
+ * that of a blocking stream. */
 static bool is_legacy(const mend_stream_state *state)
 {
     return state->handle == NULL;
 }
 
-/* Asks the stream for whose sake this is, and those known that `can_be_asked`. Where streams may
- * vanish, no other is asked: one that was seen captured is held for so until it is named again, or
- * its graph is no more. */
+/* Asks `asking`, and the known streams for which `can_be_asked` is true. If streams may vanish it
+ * asks no other stream: one that was seen captured counts as captured until a call names it again,
+ * or until its graph ends. */
 static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_stream,
                              bool (*can_be_asked)(const mend_stream_state *), bool *is_captured)
 {

@@ -1,48 +1,52 @@
 /*
- * Captures: which streams may be touched. While a stream is captured, recording on it, waiting
- * there or asking whether it is done would spoil the capture or end up in its graph, and so would a
- * wait for the context. Asking whether it is captured never does.
+ * Captures: which streams may be used. While a stream is captured, the pool must not record on it,
+ * wait on it or query it: that would invalidate the capture or become part of its graph. A wait for
+ * the context would invalidate it too. Asking whether the stream is captured is always safe.
  *
- * No driver tells of all captures. The pool learns of those of
- *  - blocking streams, the per-thread streams included: the legacy stream of their device is out of
- *    use then;
- *  - streams that are watched: those of groups which are begun;
- *  - the stream for which a call is made, streams on which something is left to wait for, and those
- *    which were captured when they were last asked. Others may have been destroyed: the driver must
- *    not be asked about them, nor of any but the one a call names where streams end without a word.
- * The third may be wrong: a program that destroyed such a stream without a word, and did not say
- * that it does so, has the driver read what is no more. Of another capture it learns only from the
- * driver's refusal to wait for the context, which spoils it. That is the last thing tried before
- * out of memory, and only for what was freed without a stream. Unmapping harms no capture, and what
- * is idle none has recorded.
+ * No driver call lists all captures. The pool finds the captures of
+ *  - blocking streams, per-thread streams included: the legacy stream of their device is then
+ *    unusable;
+ *  - watched streams: those of groups that are begun;
+ *  - the stream that a call names, streams with frees that have no fence yet, and streams that were
+ *    captured when last asked. The pool does not ask about others, because they may be destroyed.
+ *    If streams may vanish (`verify`), it asks only about the stream that a call names.
  *
- * Guarded by the pool's lock. All calls reach the driver, with a current context.
+ * The third rule can go wrong: if a program destroys such a stream without mend_forget_stream, and
+ * did not set streams_may_vanish, the driver reads a stream that no longer exists. The pool learns
+ * of any other capture only when the driver refuses a wait for the context, which invalidates the
+ * capture. That wait is the last step before out of memory, and only for memory that no event
+ * covers. Unmapping harms no capture: the pool unmaps only idle memory, which no capture has
+ * recorded.
+ *
+ * Guarded by the heap's `state` lock. All calls but the last one reach the driver, with a current
+ * context.
  */
 #ifndef MEND_PHYSICAL_CAPTURE_H
 #define MEND_PHYSICAL_CAPTURE_H
 
 #include "physical/stream.h"
 
-/* Whether events can be recorded on a stream, and waits queued. */
+/* Whether the pool can record events and queue waits on a stream. */
 typedef enum mend_reach {
     MEND_REACH_OPEN,
-    MEND_REACH_CAPTURED, /* work queued now would end up in a graph */
-    MEND_REACH_GONE      /* its handle means another stream: it is the per-thread stream of another
-                            thread, or was destroyed without a word; or it was forgotten */
+    MEND_REACH_CAPTURED, /* work queued now would become part of a graph */
+    MEND_REACH_GONE      /* the handle means another stream (the per-thread stream of another
+                          * thread, or the stream was destroyed without mend_forget_stream), or the
+                          * stream was forgotten */
 } mend_reach;
 
-/* MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
+/* Asks the driver. MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach);
 
-/* Whether a stream is being captured, as far as can be known; `asking` is the stream for whose sake
- * this is (MEND_STREAM_UNKNOWN: none). Errors as reach. */
+/* Whether any stream is being captured, as far as the pool can know. `asking` is the stream that
+ * the current call names (MEND_STREAM_UNKNOWN: none). Errors as mend_streams_reach. */
 mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured);
 
-/* The same when the pool is destroyed, perhaps after its streams: of the streams it knows, only
- * those seen captured are asked. */
+/* The same when the pool is destroyed, perhaps after its streams: of the known streams it asks only
+ * those that were seen captured. */
 mend_result mend_streams_find_capture_at_end(mend_streams *streams, bool *is_captured);
 
-/* The stream is about to be destroyed. Calls nothing. */
+/* The stream will be destroyed: ends all watches of it. Does not call the driver. */
 void mend_streams_watch_no_more(mend_streams *streams, mend_stream handle);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Chunks: the physical allocations a pool holds. A chunk is mapped whole at one address, or
- * nowhere; empty chunks stand in a set by size, from which they are taken to any place. While
- * a transaction moves a chunk it has claimed it: no other room knows its address then.
+ * Chunks: the physical allocations of a pool. A chunk is mapped completely at one address, or not
+ * at all. Empty chunks are in a set by size, and may be moved from there to any address. A
+ * transaction that moves a chunk claims it first: then no other room knows its address.
  *
- * Guarded by the pool's lock.
+ * Guarded by the heap's `state` lock.
  */
 #ifndef MEND_PHYSICAL_CHUNK_H
 #define MEND_PHYSICAL_CHUNK_H
@@ -15,33 +15,34 @@
 #include "driver/driver.h"
 #include "physical/waits.h"
 
-/* What the driver would not give a chunk back at its address. */
+/* What a chunk lacks at its address, because the driver refused to restore it. */
 typedef enum mend_chunk_missing {
     MEND_MISSING_NOTHING = 0,
-    MEND_MISSING_MAPPING, /* and access */
+    MEND_MISSING_MAPPING, /* the mapping and access */
     MEND_MISSING_ACCESS
 } mend_chunk_missing;
 
 typedef struct mend_chunk {
-    mend_tree_node by_address; /* in mapped, while address is not 0 */
-    struct mend_chunk *next;   /* in mapped: the one behind it; NULL for the last */
-    mend_tree_node by_size;    /* in whole, while live_bytes is 0 and it is not held */
-    mend_tree_node by_number;  /* in all */
+    mend_tree_node by_address; /* in `mapped`, while address is not 0 */
+    struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
+    mend_tree_node by_size;    /* in `empty`, while live_bytes is 0 and the chunk is not frozen */
+    mend_tree_node by_number;  /* in `all` */
     mend_chunk_handle handle;
     uint64_t size_bytes;
-    uint64_t address;    /* where it is mapped; 0: nowhere */
-    uint64_t live_bytes; /* bytes of live blocks in it */
-    uint64_t number;     /* order of creation */
+    uint64_t address;    /* 0: not mapped */
+    uint64_t live_bytes; /* bytes of live blocks inside it */
+    uint64_t number;     /* rises with each creation */
     int zone;            /* of its address */
 
-    struct mend_chunk *next_claimed; /* in the list of the transaction that works with it */
+    struct mend_chunk *next_claimed; /* list of the transaction that claimed it */
 
-    /* Claimed by a transaction: still mapped here, in no layout, idle after the waits. */
+    /* Claimed by a transaction: the old address, still mapped, in no layout, idle after the
+     * waits. */
     uint64_t claimed_address; /* 0: not claimed */
     mend_waits claimed_waits;
 
-    /* Held by a compaction: never in `empty`, whatever lives in it. Longer than the compaction
-     * only while the driver refuses what is missing at the address. */
+    /* Frozen by a compaction: never in `empty`, even without live bytes. It stays so after the
+     * compaction only while the driver refuses to restore the mapping or access. */
     bool is_frozen;
     mend_chunk_missing missing;
 } mend_chunk;
@@ -50,55 +51,55 @@ typedef struct mend_chunks {
     const mend_driver *driver;
     mend_chunk_properties properties;
     mend_tree mapped; /* by address */
-    mend_tree empty;  /* empty, by (size, number) */
+    mend_tree empty;  /* empty chunks, by (size, number) */
     mend_tree all;    /* by number */
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
-    uint64_t unmapped_bytes; /* in chunks mapped nowhere; part of empty_bytes */
-    uint32_t frozen_count;   /* chunks that are held */
-    uint32_t missing_count;  /* of these, without their mapping or access */
-    uint64_t unmapped_count; /* of these, without their mapping */
-    uint64_t lost_bytes;     /* in them */
+    uint64_t unmapped_bytes; /* bytes of chunks that are not mapped; part of empty_bytes */
+    uint32_t frozen_count;   /* frozen chunks */
+    uint32_t missing_count;  /* of these, without mapping or access */
+    uint64_t unmapped_count; /* of these, without mapping */
+    uint64_t lost_bytes;     /* bytes of those without mapping */
     uint64_t next_number;
     uint64_t created;
     uint64_t created_bytes;
     uint64_t released;
 } mend_chunks;
 
-/* `rdma`: the chunks are made so that they can be registered for it. */
+/* `rdma`: create chunks that can be registered for RDMA. */
 void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device, bool rdma);
 
-/* Frees the host's memory only; every chunk was released. */
+/* Frees host memory; every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);
 
-/* The trees are valid, and each mapped chunk knows the next. O(n). */
+/* Whether the trees are valid and each mapped chunk has the right `next`. O(n). */
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
-/* Creates a chunk, mapped nowhere and empty. The slab was reserved. Reaches the driver; on
- * failure nothing changed. */
+/* Creates a chunk, empty and not mapped. The caller reserved a node of the slab. Calls the driver;
+ * on failure nothing changed. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
 
-/* Releases a chunk that is mapped nowhere. Reaches the driver; on failure nothing changed. */
+/* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
 
-/* The index follows when a chunk gets or loses its address. */
+/* Sets the address of a chunk (0: none), and updates the index. */
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address);
 
-/* A chunk becomes held, and is so no more. */
+/* Freezes a chunk, and ends that. */
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
 
-/* Notes what a held chunk lacks at its address. */
+/* Notes what a frozen chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
 
-/* By its number; NULL when it is no more. */
+/* The chunk with this number; NULL if it was released. */
 mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
 
-/* The mapped chunk that contains the address; NULL when none does. */
+/* The mapped chunk that contains the address, or NULL. */
 mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 
-/* The mapped chunk behind a mapped one, not always where it ends; NULL when none is. */
+/* The next mapped chunk by address, or NULL. There may be a gap between the two. */
 static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
 {
     return chunk->next;
@@ -109,11 +110,11 @@ static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
     return chunk->live_bytes == 0 && !chunk->is_frozen;
 }
 
-/* It becomes empty, or is so no more. */
+/* Adds a chunk to the set of empty ones, and removes it. */
 void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk);
 
-/* Its live bytes change, and the set of empty chunks follows. */
+/* Changes the live bytes of a chunk, and updates the set of empty chunks. */
 static inline void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
     if (mend_chunk_is_empty(chunk)) {
@@ -133,8 +134,8 @@ static inline void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chu
     }
 }
 
-/* Empty chunks in rising order of (size, number): the last not above (size_bytes, number),
- * and the first not below. */
+/* Empty chunks in order of (size, number): the last one not above (size_bytes, number), and the
+ * first one not below. */
 mend_chunk *mend_chunk_empty_at_most(const mend_chunks *chunks, uint64_t size_bytes,
                                      uint64_t number);
 mend_chunk *mend_chunk_empty_at_least(const mend_chunks *chunks, uint64_t size_bytes,

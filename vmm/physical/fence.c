@@ -14,7 +14,7 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
 }
 
-/* Forgets the first `count` fences, which have passed. */
+/* Removes the first `count` fences, which have passed. */
 static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -28,8 +28,8 @@ static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t 
     memmove(state->fences, state->fences + count, state->fence_count * sizeof(mend_fence));
 }
 
-/* The event of a fence turned out to be of a capture, and stands for nothing: a later fence of the
- * stream covers the same, or else one that is still to be recorded. */
+/* Removes a fence whose event belongs to a capture, so that it marks nothing. A later fence of the
+ * stream covers its epoch; if there is none, the epoch is open again. */
 static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t at)
 {
     mend_streams_keep_event(streams, state->fences[at].event, state->fences[at].context);
@@ -65,7 +65,7 @@ bool mend_streams_poll(mend_streams *streams)
     return any;
 }
 
-/* The first fence that covers the stamp; it has one. */
+/* The first fence that covers the epoch; the caller knows that there is one. */
 static const mend_fence *covering_fence(const mend_stream_state *state, uint64_t epoch)
 {
     size_t at = 0;
@@ -87,7 +87,8 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
                            sizeof(uint64_t))) {
         return no_host_memory();
     }
-    /* Without the pool's lock: the fence may move, but only who makes room lets it pass. */
+    /* The call releases `state`. The fence may move in its array meanwhile, but it stays: only a
+     * thread that holds `grow` removes fences. */
     const mend_fence fence = *covering_fence(freed_on, stamp.epoch);
     state->calls++;
     mend_status status = streams->driver->stream_wait(streams->driver, state->handle, fence.event);
@@ -101,8 +102,8 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     return MEND_LOOK_AGAIN;
 }
 
-/* Whether a wait for the context makes what was freed on a stream idle: not what a graph that may
- * be launched again still uses. */
+/* Whether a wait for the context makes frees of this stream idle. It does not for a group: its
+ * graphs may be launched again. */
 static bool context_covers(const mend_stream_state *state)
 {
     return state->group == 0;
@@ -122,14 +123,14 @@ static void begin_context_wait(mend_streams *streams)
     }
 }
 
-/* What was freed before the wait began has passed, or waits on as before. Streams that came
- * meanwhile have no awaited epoch. */
+/* If the wait succeeded, all earlier frees have passed; otherwise they wait as before. Streams that
+ * were registered during the wait have no awaited epoch. */
 static void end_context_wait(mend_streams *streams, bool passed)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (state->awaited_epoch != 0 && passed) {
-            size_t covered = 0; /* a fence recorded meanwhile is not */
+            size_t covered = 0; /* a fence recorded during the wait is not covered */
             while (covered < state->fence_count &&
                    state->fences[covered].epoch <= state->awaited_epoch) {
                 covered++;
@@ -170,7 +171,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     return MEND_OK;
 }
 
-/* The open one, or the last one that was. */
+/* The last epoch with frees: the open one if it has some. */
 static uint64_t last_epoch(const mend_stream_state *state)
 {
     return state->open ? state->open_epoch : state->open_epoch - 1;
@@ -197,19 +198,21 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
     if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
         return;
     }
-    /* Without a fence it passes with the open epoch, which a wait that failed has begun anew. */
+    /* Without a fence the stamp passes with the open epoch; a wait that failed may have begun a new
+     * one. */
     uint64_t epoch = mend_stamp_has_fence(streams, stamp) ? stamp.epoch : last_epoch(state);
     state->due_epoch = mend_max_u64(epoch, state->due_epoch);
 }
 
-/* The open epoch is one to wait for. */
+/* Whether the host waits include the open epoch. */
 static bool is_open_and_due(const mend_stream_state *state)
 {
     return state->open && state->open_epoch <= state->due_epoch;
 }
 
-/* The stream with the oldest work in flight: streams have no common time, so that the longest queue
- * is the best guess. UNKNOWN when there is none. *left is true when something has no fence. */
+/* Finds the stream with the oldest work in flight. Streams share no clock, so this is a guess:
+ * the stream with the most fences. UNKNOWN if there is none. *left is true if some frees have no
+ * fence. */
 static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t *oldest, bool *left)
 {
     size_t longest = 0;
@@ -225,8 +228,9 @@ static mend_result find_oldest(mend_streams *streams, uint32_t except, uint32_t 
         if (result != MEND_OK) {
             return result;
         }
-        state = &streams->items[i]; /* other streams may have come */
-        /* What is being recorded has no fence yet, until a wait for the context has covered it. */
+        state = &streams->items[i]; /* the array may have moved */
+        /* An epoch whose event is being recorded has no fence yet, unless a wait for the context
+         * covered it. */
         bool is_recorded = state->recordings > 0 && state->passed_epoch < state->due_epoch;
         bool is_left = is_open_and_due(state) || is_recorded;
         *left = *left || (is_left && context_covers(state));

@@ -14,7 +14,7 @@ static bool is_known(const mend_streams *streams, mend_context home)
     return is_there;
 }
 
-/* Another context is current until it is left. */
+/* Makes another context current until `leave`. */
 static mend_status enter(const mend_streams *streams, mend_context context, mend_driver_call *call)
 {
     *call = MEND_CALL_context_push;
@@ -26,7 +26,7 @@ static void leave(const mend_streams *streams)
     streams->driver->context_pop(streams->driver);
 }
 
-/* The devices of the current context, the pool's, and of another one. */
+/* Finds the device of the current context (the pool's) and that of another one. */
 static mend_status find_devices(const mend_streams *streams, mend_context context, int *own,
                                 int *device, mend_driver_call *call)
 {
@@ -44,7 +44,7 @@ static mend_status find_devices(const mend_streams *streams, mend_context contex
     return status;
 }
 
-/* Nobody tells the home of a green context before its device is open. */
+/* The driver does not report the home of a green context before its device is open. */
 static bool is_home(const mend_stream_info *info, mend_context primary)
 {
     return info->home == NULL || info->home == primary;

@@ -11,7 +11,7 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a stream's fences");
 }
 
-/* Creates an event of a context that need not be the current one. */
+/* Creates an event in a context that may not be the current one. */
 static mend_status create_event(mend_streams *streams, mend_context context, mend_event *event)
 {
     const mend_driver *driver = streams->driver;
@@ -26,8 +26,8 @@ static mend_status create_event(mend_streams *streams, mend_context context, men
     return status;
 }
 
-/* Events of green contexts are not used again: a context that ended may have left its handle to
- * another one, and nothing tells whose an event is. */
+/* Events of green contexts are not reused: after such a context ends, another one may get its
+ * handle, and nothing tells to which one an event belongs. */
 static bool is_used_again(const mend_streams *streams, mend_context context)
 {
     return context == streams->context;
@@ -39,7 +39,7 @@ static mend_result take_event(mend_streams *streams, mend_context context, mend_
         *event = streams->idle_events[--streams->idle_event_count];
         return MEND_OK;
     }
-    /* Room to keep it later: an event in hand must never be lost for want of host memory. */
+    /* Room to keep the event later: otherwise a lack of host memory could lose it. */
     if (!mend_streams_grow(&streams->idle_events, &streams->idle_event_capacity,
                            (size_t)streams->events_held + 1, sizeof(mend_event))) {
         return no_host_memory();
@@ -62,7 +62,7 @@ void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_conte
     }
 }
 
-/* The driver has nothing against the record, but against the capture of the stream. */
+/* The record failed because of the stream's capture, not because of the event. */
 static bool is_of_capture(mend_status status)
 {
     return status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED ||
@@ -78,8 +78,8 @@ static void close_epoch(mend_stream_state *state)
     state->recordings++;
 }
 
-/* No fence came of it: what was freed in the epoch waits with what is freed now. Where nothing was,
- * and nobody has counted on the epoch meanwhile, it is as if it had stayed open. */
+/* The recording failed: the frees of the closed epoch wait with those made now. If nobody used the
+ * new epoch number meanwhile, the old one is open again. */
 static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t bytes)
 {
     bool is_as_before = !state->open && state->open_epoch == epoch + 1 &&
@@ -90,8 +90,8 @@ static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t byte
     state->recordings--;
 }
 
-/* The fence counts from now on. A later one of the stream, recorded by another thread meanwhile,
- * covers the same, and so does a wait for the context. */
+/* From now on the fence counts. It is not needed if another thread recorded a later one meanwhile,
+ * or if a wait for the context covered it. */
 static void add_fence(mend_streams *streams, mend_stream_state *state, mend_fence fence)
 {
     state->recordings--;
@@ -112,10 +112,10 @@ void mend_streams_end_call(mend_streams *streams, uint32_t stream)
     }
 }
 
-/* Records the event. Another thread may have begun a capture of the stream since it was asked: then
- * the record marks a place in a graph, and a stream that waits for it joins the capture. So the
- * stream is asked again; *is_outside is false where the event stands for nothing. MEND_OK then too.
- */
+/* Records the event. Another thread may have begun a capture of the stream since the pool asked:
+ * then the event marks a place in a graph, and a stream that waits for it would join the capture.
+ * So it asks again; *is_outside is false if a capture took the event. The result is MEND_OK then
+ * too. */
 static mend_result record(mend_streams *streams, mend_event event, uint32_t recorder,
                           bool *is_outside)
 {
@@ -137,12 +137,12 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
 }
 
 /*
- * Closes the open epoch of `stream`, and records an event behind it on `recorder`. fence->event is
- * NULL where a capture of `recorder` began meanwhile: the epoch is open.
+ * Closes the open epoch of `stream` and records an event behind it on `recorder`. If a capture of
+ * `recorder` began meanwhile, fence->event is NULL and the epoch is open again.
  *
- * The driver is called without the pool's lock. What holds then: the epoch is closed, so that what
- * others free belongs to a later one; no fence covers it yet, so that nobody takes its memory; the
- * slot and the stream stay, for `recordings` and `calls` are not 0; there is room for the fence.
+ * The driver is called without the `state` lock. Meanwhile: the epoch is closed, so frees of other
+ * threads belong to a later one; no fence covers it, so nobody takes its memory; the slot and the
+ * stream stay, because `recordings` and `calls` are not 0; there is room for the fence.
  */
 static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t recorder,
                                 mend_fence *fence)
@@ -199,8 +199,8 @@ static mend_result close_slot(mend_streams *streams, uint32_t stream)
     return result != MEND_OK || reach != MEND_REACH_OPEN ? result : record_fence(streams, stream);
 }
 
-/* Records what was freed in captures of the stream, which are over. Blocks may still name the slot
- * as a user: when they are freed, only the context covers what it did until then. */
+/* Records the frees of a stream's captures that have ended. Blocks may still name the slot as a
+ * user: what that user did before, only a wait for the context covers when they are freed. */
 static mend_result close_double(mend_streams *streams, uint32_t stream)
 {
     mend_result result = close_slot(streams, stream);
@@ -211,7 +211,7 @@ static mend_result close_double(mend_streams *streams, uint32_t stream)
     return result;
 }
 
-/* Of the doubles of a stream, the first slot behind `last`; UNKNOWN: there is none. */
+/* The next slot after `last` that is a double of a stream; UNKNOWN: there is none. */
 static uint32_t next_double(const mend_streams *streams, mend_stream handle, uint64_t id,
                             uint32_t last)
 {
@@ -225,7 +225,7 @@ static uint32_t next_double(const mend_streams *streams, mend_stream handle, uin
     return found;
 }
 
-/* The pool's lock may be let go of for each, and chains may change. */
+/* Each recording may release `state`, and the chains may change. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 {
     const mend_stream handle = streams->items[stream].handle;
@@ -263,7 +263,7 @@ static mend_result record_for_group(mend_streams *streams, uint32_t stream, uint
                : result;
 }
 
-/* The group lives on: nothing of it may become idle. */
+/* The group continues, so none of its memory may become idle: reopens the epoch. */
 static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
 {
     reopen_epoch(&streams->items[stream], fence.epoch, 0);
@@ -273,7 +273,7 @@ static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
 mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
 {
     mend_result result = check_recorder(streams, recorder);
-    const uint32_t count = streams->count; /* streams that come meanwhile are none of the group */
+    const uint32_t count = streams->count; /* streams registered later do not belong to the group */
     mend_fence *fences = result == MEND_OK ? calloc(count, sizeof(*fences)) : NULL;
     if (result == MEND_OK && fences == NULL) {
         result = no_host_memory();
@@ -284,7 +284,8 @@ mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint
             result = record_for_group(streams, i, recorder, &fences[i]);
         }
     }
-    /* None counts before all are there: a fence that counted could be waited for by anybody. */
+    /* Publishes the fences only after all were recorded, because any thread may wait for a
+     * published one. */
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; fences != NULL && i < count; i++) {
         if (fences[i].event != NULL && result == MEND_OK) {
             add_fence(streams, &streams->items[i], fences[i]);

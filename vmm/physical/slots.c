@@ -6,18 +6,17 @@
 #include "base/error.h"
 #include "base/process.h"
 
-/* So few slots are looked through whenever one is needed. */
+/* While there are fewer slots than FEW_SLOTS, unused ones are gathered whenever none is free. */
 enum { FIRST_BUCKETS = 8, FEW_SLOTS = 64 };
 
-/* ---- the index ----------------------------------------------------------------------------------
- */
+/* ---- the index ------------------------------------------------------------------------------- */
 
 uint64_t mend_slots_thread_of(mend_stream handle)
 {
     return handle == MEND_STREAM_PER_THREAD ? mend_process_thread_number() : 0;
 }
 
-/* The slot itself, or the first behind it in its chain, that is of the handle and thread. */
+/* The slot, or the first one behind it in its chain, that has the handle and the thread. */
 static uint32_t skip_others(const mend_streams *streams, uint32_t slot, mend_stream handle,
                             uint64_t thread)
 {
@@ -60,7 +59,7 @@ static void leave(mend_streams *streams, uint32_t slot)
     *link = state->next;
 }
 
-/* Room for one more slot, and as many buckets as there is room for slots. */
+/* Room for one more slot, and as many buckets as slots. */
 static bool grow(mend_streams *streams)
 {
     if (streams->count < streams->capacity) {
@@ -87,10 +86,9 @@ static bool grow(mend_streams *streams)
     return true;
 }
 
-/* ---- free slots ---------------------------------------------------------------------------------
- */
+/* ---- free slots ------------------------------------------------------------------------------ */
 
-/* Nothing waits for what is stamped with the slot, and nobody names it. */
+/* Whether no stamp of the slot waits to pass, and nothing names it. */
 static bool is_of_no_use(const mend_stream_state *state)
 {
     return state->group == 0 && !state->open && state->fence_count == 0 &&
@@ -98,8 +96,8 @@ static bool is_of_no_use(const mend_stream_state *state)
            state->users == 0;
 }
 
-/* Keeps it for another stream. Epochs of a slot that is used again go on: old stamps stay passed.
- * What the old stream waited for, the new one does not. */
+/* Adds the slot to the free ones. Its epochs go on counting, so that old stamps stay passed; the
+ * waits that the old stream had queued are dropped. */
 static void keep(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
@@ -113,7 +111,7 @@ static void keep(mend_streams *streams, uint32_t slot)
     streams->first_free_slot = slot;
 }
 
-/* The slots of streams that are known no more; with a hint at when that is worthwhile again. */
+/* Frees the slots of streams that are no longer known, and sets when to do this next. */
 static void gather(mend_streams *streams)
 {
     uint32_t in_use = 0;
@@ -186,7 +184,7 @@ void mend_slots_lose(mend_streams *streams, uint32_t slot)
     state->thread = 0;
 }
 
-/* Its stream is asked for by name before each use, so that it need not be remembered. */
+/* The stream is verified by its handle before each use, so its slot need not be kept. */
 static bool may_be_lost(const mend_streams *streams, const mend_stream_state *state)
 {
     return state->known && !state->seen_captured && is_of_no_use(state) &&

@@ -72,30 +72,31 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     return at;
 }
 
-/* A stream was destroyed without a word, or is known by another slot from now on. Blocks may still
- * name it as a user: what they do until they are freed only the context covers. */
+/* Gives up a slot whose stream was destroyed without mend_forget_stream, or has another slot from
+ * now on. Blocks may still name the slot as a user: what the user did until they are freed, only a
+ * wait for the context covers. */
 static void abandon(mend_streams *streams, uint32_t slot)
 {
     mend_slots_lose(streams, slot);
     streams->items[slot].open = true;
 }
 
-/* The slot's stream is the one that was asked: by its identity, or by the capture that both are in,
- * which no stream leaves before it ends. */
+/* Whether the slot belongs to the stream that was asked: same identity, or both in the same capture
+ * (a stream does not leave a capture before it ends). */
 static bool is_same(const mend_stream_state *state, const mend_stream_info *info)
 {
     return info->id != 0 ? state->id == info->id
                          : state->id == 0 && state->capture_id == info->capture_id;
 }
 
-/* The slot's stream is gone: its identity is another's, or the capture it was known by has ended,
- * so that nothing will tell any more whether it is the same. */
+/* Whether the slot's stream cannot be found any more: the identity is another one, or the capture
+ * by which the slot was known has ended. */
 static bool is_past(const mend_stream_state *state, const mend_stream_info *info)
 {
     return state->id == 0 || info->id != 0;
 }
 
-/* The slot outside all groups of the stream that was asked; NULL: it is not known yet. */
+/* The slot of the stream outside all groups, for the answer in *info; NULL: not known yet. */
 static const mend_stream_state *find_first(const mend_streams *streams, mend_stream handle,
                                            const mend_stream_info *info)
 {
@@ -109,15 +110,16 @@ static const mend_stream_state *find_first(const mend_streams *streams, mend_str
     return NULL;
 }
 
-/* The slot was made in a capture, and what the handle means now is in no capture, or in another. */
+/* Whether the slot was made in a capture, and the handle is now in no capture, or in another
+ * one. */
 static bool is_of_ended_capture(const mend_stream_state *state, const mend_stream_info *info)
 {
     return state->id == 0 && state->capture_id != info->capture_id;
 }
 
-/* By handle and identity. The per-thread stream has one handle for all threads; any other slot of
- * the handle is that of a stream which was destroyed without a word. Whether the stream is captured
- * is the same for all groups that use it. */
+/* Looks up by handle and identity. The per-thread stream has one handle for all threads. Any other
+ * slot with the handle belongs to a stream that was destroyed without mend_forget_stream. The
+ * capture status is updated in all groups of the stream. */
 static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t group,
                             const mend_stream_info *info, uint32_t *index)
 {
@@ -130,7 +132,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
             continue;
         }
         if (first != NULL && state->group == 0 && state->id == 0 && first->id != 0) {
-            /* Made in a capture of a stream that had the handle before, and has it still. */
+            /* Made in a capture of a stream that had this handle before and has it again. */
             state->id = first->id;
             state->context = first->context;
             state->is_double = true;
@@ -154,7 +156,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
     return is_found;
 }
 
-/* The driver has nothing against the question, but against the handle. */
+/* The handle is not valid. */
 static bool is_of_handle(mend_status status)
 {
     return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
@@ -175,7 +177,7 @@ static mend_result result_of_asking(mend_status status)
     return is_of_capture(status) ? MEND_ERROR_CAPTURING : MEND_ERROR_DRIVER;
 }
 
-/* Asks the driver what the handle means now. */
+/* Asks the driver which stream the handle means now. */
 static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_info *info)
 {
     const mend_driver *driver = streams->driver;
@@ -191,7 +193,7 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
     }
     bool is_admitted = true;
     mend_driver_call refused = MEND_CALL_stream_get_info;
-    if (info->id != 0) { /* else nobody can tell before its capture has ended */
+    if (info->id != 0) { /* otherwise the identity is unknown until the capture ends */
         status = mend_foreign_admit(streams, info, &is_admitted, &refused);
     }
     if (status != MEND_DRIVER_OK) {

@@ -1,15 +1,16 @@
 /*
- * Streams, and stamps: when memory that a stream used becomes idle.
+ * Streams and stamps: when memory that a stream used becomes idle.
  *
- * Each stream counts epochs. What is freed in its order is stamped with the open epoch; closing the
- * epoch records one event that covers all of it (physical/fence.h), and later frees belong to the
- * next. A stamp has passed when its event has.
+ * Each stream counts epochs. A free in its order is stamped with the open epoch. Closing the epoch
+ * records one event that covers all of it (physical/fence.h); later frees belong to the next epoch.
+ * A stamp has passed when its event has.
  *
- * A group of blocks for captured graphs has streams of its own, one for each stream it is used on:
- * what is freed there is ready for the same stream of the same group, and for nobody else until the
- * group is released.
+ * A group of blocks for captured graphs has streams of its own, one for each stream that it is used
+ * on: memory freed there is ready only for the same stream of the same group, until the group is
+ * released.
  *
- * Guarded by the pool's lock. Calls that reach the driver say so and need a current context.
+ * Guarded by the heap's `state` lock. Calls that reach the driver say so and need a current
+ * context.
  */
 #ifndef MEND_PHYSICAL_STREAM_H
 #define MEND_PHYSICAL_STREAM_H
@@ -20,38 +21,36 @@
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context);
 
-/* Destroys all events, and lets go of the contexts of other devices. Reaches the driver; goes on
- * when it refuses, and returns its first answer, with the call that was refused. */
+/* Destroys all events, and closes the other devices. Calls the driver; goes on after a refusal, and
+ * returns the first failure with its call. */
 mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call);
 
 /*
- * The index of a stream in a group (0: outside all), registering it when it is new. Reaches the
- * driver for a new stream, for the per-thread stream, and for every one where identities are to be
- * verified.
+ * The index of a stream in a group (0: none); registers the stream if it is new. Calls the driver
+ * for a new stream, for the per-thread stream, and for every stream if `verify` is set.
  *
- * Who a captured stream is cannot be asked. One that is new is known by its handle and its capture
- * then, and by its identity from the first time on that it is reached without a capture. Where
- * identities are to be verified, a slot is made for handle and capture, which are one until that
- * capture ends. If a stream has the handle afterwards that had it before, the slot was for that
- * one, and becomes its double. Otherwise nothing will tell which stream it was: what it freed waits
- * for the context.
+ * The identity of a captured stream cannot be asked for. A new one is known by its handle and its
+ * capture, and by its identity from the first time that it is reached without a capture. With
+ * `verify`, a slot is made for the pair (handle, capture), until that capture ends. If afterwards
+ * the handle means the stream that it meant before the capture, that slot becomes a *double* of the
+ * stream's slot. Otherwise nothing tells which stream it was: what it freed waits for the context.
  *
- * MEND_ERROR_UNKNOWN_STREAM (of a context that is no device's primary one, nor a green one; or the
- * driver does not know it),
- * MEND_ERROR_CAPTURING (which stream it is must be verified, and its capture was spoilt),
- * MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST, MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * MEND_ERROR_UNKNOWN_STREAM (the stream's context is neither a device's primary one nor a green
+ * one, or the driver does not know the stream), MEND_ERROR_CAPTURING (the identity must be
+ * verified, but the stream's capture was invalidated), MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST,
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_t group,
                               uint32_t *index);
 
-/* The handle alone tells which stream is meant: no need to ask the driver. */
+/* Whether the handle identifies the stream, without asking the driver. */
 static inline bool mend_streams_handle_suffices(const mend_streams *streams, mend_stream handle)
 {
     return handle != MEND_STREAM_PER_THREAD && !streams->verify;
 }
 
-/* The index of a stream the pool has seen, by its handle alone; MEND_STREAM_UNKNOWN when it has
- * not. It is most often the one that was asked for last. */
+/* The index of a known stream, by its handle alone; MEND_STREAM_UNKNOWN if there is none. Usually
+ * it is the stream of the last lookup. */
 uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, uint32_t group);
 static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream handle,
                                            uint32_t group)
@@ -61,8 +60,9 @@ static inline uint32_t mend_streams_lookup(mend_streams *streams, mend_stream ha
                : mend_streams_lookup_other(streams, handle, group);
 }
 
-/* More than one stream has been seen, memory was freed or asked for without one, or is held for
- * graphs. What was freed without one is not idle before the wait for the context is over. */
+/* Whether the stamps matter: there is more than one stream, or memory was freed or requested
+ * without a stream, or a group holds memory. Memory freed without a stream is not idle before the
+ * wait for the context has returned. */
 static inline bool mend_streams_are_several(const mend_streams *streams)
 {
     const mend_stream_state *unknown = &streams->items[MEND_STREAM_UNKNOWN];
@@ -70,7 +70,7 @@ static inline bool mend_streams_are_several(const mend_streams *streams)
            unknown->awaited_epoch != 0 || (streams->count == 2 && streams->items[1].group != 0);
 }
 
-/* Stamps bytes freed now. Cannot fail, calls nothing. */
+/* The stamp for bytes that are freed now. Cannot fail; does not call the driver. */
 static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stream,
                                             uint64_t size_bytes)
 {
@@ -80,7 +80,7 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
     return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
 }
 
-/* What stands for all that a stream did before it ended. */
+/* A stamp that covers all that an ended stream did. */
 static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, uint32_t stream)
 {
     const mend_stream_state *state = &streams->items[stream];
@@ -88,7 +88,7 @@ static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, ui
     return (mend_stamp){.epoch = last_epoch, .stream = stream};
 }
 
-/* Stamps bytes freed now that the stream was a user of. */
+/* The stamp for bytes freed now that the stream was a user of. */
 static inline mend_stamp mend_streams_stamp_use(mend_streams *streams, uint32_t stream,
                                                 uint64_t size_bytes)
 {
@@ -96,13 +96,14 @@ static inline mend_stamp mend_streams_stamp_use(mend_streams *streams, uint32_t 
                                             : mend_streams_stamp(streams, stream, size_bytes);
 }
 
-/* The work behind the stamp is known to be done. */
+/* Whether the work before the stamp is known to be done. */
 static inline bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp)
 {
     return stamp.epoch <= streams->items[stamp.stream].passed_epoch;
 }
 
-/* `stream` may use the memory now: its own, done, or behind a wait made earlier. */
+/* Whether `stream` may use the memory now: the stamp is its own, has passed, or is behind a wait
+ * that was queued before. */
 static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp stamp,
                                        uint32_t stream)
 {
@@ -115,37 +116,39 @@ static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp s
            stamp.epoch <= state->waited_epochs[stamp.stream];
 }
 
-/* An event was recorded behind the work of the stamp. */
+/* Whether an event was recorded that covers the stamp. */
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp);
 
-/* A stream can be made to wait for it; or it has been asked what waits of the host would bring. */
+/* Whether a stream can be made to wait for the stamp; or, while looks_ahead is set, whether waits
+ * of the host could make it pass. */
 static inline bool mend_stamp_can_be_awaited(const mend_streams *streams, mend_stamp stamp)
 {
     return mend_stamp_has_fence(streams, stamp) ||
            (streams->looks_ahead && streams->items[stamp.stream].group == 0);
 }
 
-/* A slot of the stream in a group, that was seen captured when the driver was last asked; or
+/* A slot of the stream in a group, if the stream was captured when the driver was last asked; or
  * UNKNOWN. */
 uint32_t mend_streams_lookup_captured(const mend_streams *streams, mend_stream handle);
 
-/* A stream ends: what was freed on it in groups stays with them, in slots that are known no more,
- * and a new stream of the same handle is not taken for it. id 0: whichever the handle means. */
+/* A stream ends. Its slots in groups stay, but are no longer known, so that a new stream with the
+ * same handle does not get them. id 0: every stream with the handle. */
 void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64_t id);
 
-/* All use of a group's memory is over: what was freed in it is idle. */
+/* All use of the group's memory is over: what was freed in it is idle. */
 void mend_streams_end_group(mend_streams *streams, uint32_t group);
 
-/* The slots of a group become those of a forgotten stream: their memory waits for its fences, or
- * for the context. */
+/* The slots of a group become those of a forgotten stream: the memory waits for its fences, or for
+ * the context. */
 void mend_streams_release_group(mend_streams *streams, uint32_t group);
 
-/* The stream was asked, and its identity is to be learned: *is_same is false where it is not this
- * stream, or can never be. *call is the one that was refused, where not OK. */
+/* The driver has answered about the stream: learns its identity from *info. *is_same is false if it
+ * is another stream now, or one that the pool cannot serve. If the result is not OK, *call is the
+ * refused call. */
 mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
                                const mend_stream_info *info, bool *is_same, mend_driver_call *call);
 
-/* The result of a failed driver call, with its detail. */
+/* Notes a failed driver call, and returns its result. */
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
                                        mend_status status);
 

@@ -1,8 +1,8 @@
 /*
- * What a pool keeps of each stream, and of all: the records on which the files of this room work.
- * physical/stream.h says what epochs, stamps and groups are.
+ * The state of each stream, and of all: the records that the files of this room work on.
+ * physical/stream.h explains epochs, stamps and groups.
  *
- * Guarded by the pool's lock. Nothing here reaches the driver.
+ * Guarded by the heap's `state` lock. Nothing here calls the driver.
  */
 #ifndef MEND_PHYSICAL_STREAM_STATE_H
 #define MEND_PHYSICAL_STREAM_STATE_H
@@ -14,13 +14,14 @@
 #include "base/process.h"
 #include "driver/driver.h"
 
-/* The index of memory freed without a stream: only a wait for the whole context makes it idle. */
+/* The index for memory that was freed without a stream: only a wait for the context makes it
+ * idle. */
 enum { MEND_STREAM_UNKNOWN = 0 };
 
-/* Added to the numbers of groups that captures made. */
+/* Added to the numbers of groups that the pool makes for captures. */
 #define MEND_GROUP_OF_CAPTURE (UINT32_C(1) << 31)
 
-/* "Everything freed on `stream` up to `epoch`." epoch 0: nothing, idle. */
+/* "All that was freed on `stream` up to `epoch`." Epoch 0: nothing, idle. */
 typedef struct mend_stamp {
     uint64_t epoch;
     uint32_t stream;
@@ -29,91 +30,93 @@ typedef struct mend_stamp {
 typedef struct mend_fence {
     uint64_t epoch;
     mend_event event;
-    mend_context context; /* of the event: that of the stream it was recorded on */
+    mend_context context; /* of the event, and of the stream it was recorded on */
 } mend_fence;
 
 typedef struct mend_stream_state {
     mend_stream handle;
-    uint64_t thread;        /* whose own stream it is, by its number; 0: not a per-thread stream */
-    uint64_t id;            /* unique for ever, unlike the handle; 0: not known yet, for the stream
-                               was captured whenever it was asked */
-    uint64_t capture_id;    /* id 0: the capture in which it was met */
-    bool is_double;         /* an older slot stands for the same stream */
-    uint64_t freed_by;      /* number of the last free of a block that it used */
-    uint32_t freed_next;    /* the next stream that used that block; or UNKNOWN */
-    uint64_t users;         /* nodes of live blocks that name it: it stays so long */
-    bool has_ended;         /* forgotten, or its group was released: nothing is stamped any more */
-    mend_context context;   /* its own, of the events recorded on it; known with the id */
-    uint32_t group;         /* the group it belongs to, MEND_GROUP_OF_CAPTURE added for one that a
-                               capture made; 0: none */
-    bool known;             /* false: forgotten, the slot waits for its fences */
-    uint32_t next;          /* slot of its chain, or the next free one: see slots.h */
-    bool is_free_slot;      /* waits for a stream */
-    bool was_found;         /* since slots were collected last */
-    bool seen_captured;     /* when the driver was last asked about it */
-    bool open;              /* something is stamped with an epoch that no fence covers */
-    uint64_t open_bytes;    /* freed in the open epoch */
+    uint64_t thread;        /* number of the thread whose per-thread stream it is; 0: another
+                             * stream */
+    uint64_t id;            /* unique, unlike the handle; 0: not known yet, because the stream was
+                             * captured each time that the driver was asked */
+    uint64_t capture_id;    /* if id is 0: the capture in which the stream was first seen */
+    bool is_double;         /* an older slot has the same stream */
+    uint64_t freed_by;      /* number of the last freed block that this stream used */
+    uint32_t freed_next;    /* the next user of that block; or UNKNOWN */
+    uint64_t users;         /* nodes of live blocks that name the slot; not reused before it is 0 */
+    bool has_ended;         /* forgotten, or its group was released: it gets no more stamps */
+    mend_context context;   /* of the stream and of its events; known with the id */
+    uint32_t group;         /* its group, plus MEND_GROUP_OF_CAPTURE if a capture made the group; 0:
+                             * none */
+    bool known;             /* false: forgotten; the slot waits for its fences */
+    uint32_t next;          /* next slot in the chain, or next free slot: see slots.h */
+    bool is_free_slot;      /* free for a new stream */
+    bool was_found;         /* looked up since the last collection */
+    bool seen_captured;     /* the driver's last answer */
+    bool open;              /* the open epoch has frees, which no fence covers */
+    uint64_t open_bytes;    /* bytes freed in the open epoch */
     uint64_t open_epoch;    /* from 1 */
-    uint64_t passed_epoch;  /* all stamps up to it have passed */
-    uint64_t due_epoch;     /* host waits that are under way are for epochs up to it */
-    uint64_t first_epoch;   /* that was open when the slot was made */
-    uint32_t recordings;    /* epochs that are closed, and whose fences are not in `fences` yet */
-    uint32_t calls;         /* under way, without the pool's lock, that name the stream */
-    uint64_t awaited_epoch; /* will have passed when the wait for the context is over; or 0 */
-    bool was_open;          /* when that wait began */
-    mend_fence *fences;     /* recorded and not passed, oldest first; there is room for `recordings`
-                               more */
+    uint64_t passed_epoch;  /* all stamps up to this one have passed */
+    uint64_t due_epoch;     /* the current host waits are for epochs up to this one */
+    uint64_t first_epoch;   /* the open epoch when the slot was made */
+    uint32_t recordings;    /* closed epochs whose fences are not yet in `fences` */
+    uint32_t calls;         /* calls in progress, without the `state` lock, that use the stream */
+    uint64_t awaited_epoch; /* the epoch that the current wait for the context covers; 0: none */
+    bool was_open;          /* value of `open` when that wait began */
+    mend_fence *fences;     /* not yet passed, oldest first; there is room for `recordings` more */
     size_t fence_count;
     size_t fence_capacity;
-    uint64_t *waited_epochs; /* by stream index: this stream waits, on the device, for that epoch */
+    uint64_t *waited_epochs; /* by stream index: the epoch that this stream waits for on the
+                              * device */
     size_t waited_capacity;
 } mend_stream_state;
 
-/* A stream that the program is about to capture, and keeps alive meanwhile, or forgets. */
+/* A stream that the program will capture. The program keeps it alive, or forgets it. */
 typedef struct mend_watch {
     mend_list link;
-    mend_stream handle; /* MEND_EVERY_STREAM: any */
+    mend_stream handle; /* MEND_EVERY_STREAM: any stream */
 } mend_watch;
 
 typedef struct mend_streams {
     const mend_driver *driver;
     mend_context context;
-    uint64_t foreign_devices; /* bit n: device n has streams that use the memory, foreign.h */
-    mend_context foreign[MEND_DEVICE_LIMIT]; /* of these devices */
-    bool verify; /* streams end without a word: a handle may mean another stream at any time, so it
-                    is asked at each find, and only then */
-    bool serves_any;   /* memory was asked for that any stream may use: it matters what is idle */
-    bool looks_ahead;  /* while a question is answered, without a call of the driver: what the host
-                          could wait for counts as what a stream can */
+    uint64_t foreign_devices; /* bit n: streams of device n use the memory (foreign.h) */
+    mend_context foreign[MEND_DEVICE_LIMIT]; /* their contexts, by device */
+    bool verify; /* streams may be destroyed without mend_forget_stream: a handle may mean another
+                  * stream at any time, so every lookup asks the driver, and nothing else asks about
+                  * the stream */
+    bool serves_any;   /* memory was requested for use on any stream, so it matters what is idle */
+    bool looks_ahead;  /* while the pool computes what waits would bring, without driver calls:
+                        * stamps that the host could wait for count as awaitable */
     mend_list watches; /* see capture.h */
-    mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] stands for no stream */
+    mend_stream_state *items; /* [MEND_STREAM_UNKNOWN] is for memory freed without a stream */
     uint32_t count;
     uint32_t capacity;
-    uint32_t *buckets; /* of known slots, by handle: see slots.h */
+    uint32_t *buckets; /* heads of the chains of known slots: see slots.h */
     uint32_t bucket_count;
-    uint32_t first_free_slot; /* slot, or UNKNOWN */
-    uint32_t collect_at;      /* slots */
+    uint32_t first_free_slot; /* index, or UNKNOWN */
+    uint32_t collect_at;      /* number of slots at which to collect */
     bool wants_collection;
-    uint32_t last_found; /* the stream that was looked up last, outside all groups; or UNKNOWN */
-    mend_stream last_handle; /* which it is found by: it alone tells the stream */
+    uint32_t last_found;     /* the last stream looked up, outside all groups; or UNKNOWN */
+    mend_stream last_handle; /* its handle, which identifies it */
     mend_event *idle_events;
     size_t idle_event_count;
     size_t idle_event_capacity;
-    uint64_t events_held;      /* created and not destroyed */
-    mend_condition call_ended; /* of some stream: its `calls` fell to 0 */
-    uint32_t call_waiters;     /* threads that wait for it */
+    uint64_t events_held;      /* created and not destroyed yet */
+    mend_condition call_ended; /* `calls` of some stream fell to 0 */
+    uint32_t call_waiters;     /* threads that wait for call_ended */
     uint64_t stream_waits;
     uint64_t host_waits;
 } mend_streams;
 
-/* A stream is known no more: it is not found by the handle. */
+/* Clears the last lookup, because a stream is no longer known. */
 static inline void mend_streams_look_up_anew(mend_streams *streams)
 {
     streams->last_found = MEND_STREAM_UNKNOWN;
     streams->last_handle = MEND_NO_STREAM;
 }
 
-/* Makes room for `count` elements of an array, zeroed; false when malloc fails: nothing changed. */
+/* Makes room for `count` elements of an array, zeroed. False if malloc fails: nothing changed. */
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes);
 
 #endif

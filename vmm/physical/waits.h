@@ -1,6 +1,7 @@
 /*
- * What must pass before a stretch of memory is idle: one stamp almost always, a few when several
- * streams used it. The further stamps are nodes of a slab; what adds one says how many to reserve.
+ * What must pass before a stretch of memory is idle: one stamp almost always, several if several
+ * streams used it. Further stamps are nodes of a slab; each function that adds stamps says how many
+ * nodes to reserve.
  */
 #ifndef MEND_PHYSICAL_WAITS_H
 #define MEND_PHYSICAL_WAITS_H
@@ -13,19 +14,19 @@ typedef struct mend_wait {
     struct mend_wait *next;
 } mend_wait;
 
-/* Idle when first.epoch is 0 and there are no others. At most one stamp a stream. */
+/* Idle if first.epoch is 0 and there are no others. At most one stamp for each stream. */
 typedef struct mend_waits {
     mend_stamp first;
     mend_wait *others;
 } mend_waits;
 
-/* The rooms a stamp needs: the fences that tell whether it has passed, and nodes. */
+/* What work on stamps needs: the fences, which tell whether a stamp has passed, and the nodes. */
 typedef struct mend_wait_env {
     mend_streams *streams;
     mend_slab *nodes;
 } mend_wait_env;
 
-/* Adds a stamp, unless it has passed or a later one of its stream stands there. One node. */
+/* Adds a stamp, unless it has passed or a later stamp of its stream is there. Needs one node. */
 void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp);
 static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_stamp stamp)
 {
@@ -39,7 +40,7 @@ static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_st
     }
 }
 
-/* Adds all of `from` to `to`. As many nodes as there are streams. */
+/* Adds all of `from` to `to`. Needs as many nodes as there are streams. */
 static inline void mend_waits_add_all(mend_wait_env room, mend_waits *to, const mend_waits *from)
 {
     mend_waits_add(room, to, from->first);
@@ -48,7 +49,7 @@ static inline void mend_waits_add_all(mend_wait_env room, mend_waits *to, const 
     }
 }
 
-/* Drops what has passed; true when nothing is left. */
+/* Removes stamps that have passed. True if nothing is left. */
 bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits);
 static inline bool mend_waits_settle(mend_wait_env room, mend_waits *waits)
 {
@@ -61,7 +62,8 @@ static inline bool mend_waits_settle(mend_wait_env room, mend_waits *waits)
     return waits->first.epoch == 0;
 }
 
-/* All stamps are ready for `stream`, or (behind_wait) can be made so by a wait on the device. */
+/* Whether all stamps are ready for `stream` or, with behind_wait, can be made so by a wait on the
+ * device. */
 bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *waits,
                                  uint32_t stream, bool behind_wait);
 static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_waits *waits,
@@ -74,7 +76,7 @@ static inline bool mend_waits_are_ready(const mend_streams *streams, const mend_
                         mend_waits_others_are_ready(streams, waits, stream, behind_wait));
 }
 
-/* What keeps free memory from a stream: bits, several at once. */
+/* What keeps free memory from a stream: bits, several may be set. */
 enum {
     MEND_BLOCKED_BY_STREAMS = 1, /* work of streams may still use it */
     MEND_BLOCKED_UNTIL_WAIT =
@@ -82,26 +84,26 @@ enum {
     MEND_BLOCKED_BY_GROUPS = 4 /* graphs may still use it */
 };
 
-/* What keeps memory from `stream`: 0 when nothing does. For MEND_STREAM_UNKNOWN: what keeps it from
- * being idle. */
+/* What keeps memory from `stream`; 0: nothing. For MEND_STREAM_UNKNOWN: what keeps it from being
+ * idle. */
 unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *waits,
                                uint32_t stream);
 
-/* Makes `stream` wait on the device for whatever is not ready. Errors of mend_streams_make_wait. */
+/* Makes `stream` wait on the device for each stamp that is not ready. Errors as
+ * mend_streams_make_wait. */
 mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream);
 
-/* Closes the epochs of all stamps, so that polling can see them pass. */
+/* Closes the epochs of all stamps, so that a poll can find that they have passed. */
 mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits);
 
-/* The host waits that were begun are for these stamps too (mend_streams_begin_chosen_waits). */
+/* Includes these stamps in the current host waits (mend_streams_begin_chosen_waits). */
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits);
 
-/* Two neighbours may be joined into one stretch: the same stream, or both idle. With only one
- * stream in the pool idle memory joins with any, for there is nobody to whom it would make a
- * difference. */
+/* Whether two neighbours may be joined: both have the same stream, or both are idle. With only one
+ * stream in the pool, idle memory joins with any, because the difference affects nobody. */
 bool mend_waits_can_join(mend_wait_env room, const mend_waits *a, const mend_waits *b);
 
-/* Gives the nodes back and leaves the waits idle. */
+/* Returns the nodes to the slab; the waits are idle then. */
 static inline void mend_waits_clear(mend_wait_env room, mend_waits *waits)
 {
     while (waits->others != NULL) {

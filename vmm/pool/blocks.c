@@ -1,4 +1,4 @@
-/* The calls about blocks: arguments checked, the lock taken, the heap asked. */
+/* The calls about blocks: they check the arguments, take the lock and call the heap. */
 #include <string.h>
 
 #include "base/error.h"
@@ -15,7 +15,8 @@ static bool is_no_stream(mend_stream stream)
     return stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM;
 }
 
-/* Whatever no free memory serves at once may take long, or fail: the log tells of it. */
+/* The allocations that the front cache does not serve. They may take long or fail, so they are
+ * logged. */
 __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
                                                                 uint64_t size_bytes,
                                                                 uint64_t alignment_bytes,
@@ -43,7 +44,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     return result;
 }
 
-/* In each of its two callers, for the sake of the host's time: one of them knows the alignment. */
+/* Inlined into its two callers to save host time: one of them has a constant alignment. */
 __attribute__((always_inline)) static inline mend_result alloc(mend_pool *pool, uint64_t size_bytes,
                                                                uint64_t alignment_bytes,
                                                                mend_stream stream, void **pointer)

@@ -30,8 +30,7 @@ void mend_callbacks_destroy(mend_pressure *pressure)
     mend_condition_destroy(&pressure->changed);
 }
 
-/* ---- callbacks ----------------------------------------------------------------------------------
- */
+/* ---- callbacks ------------------------------------------------------------------------------- */
 
 static mend_callback_entry *find(const mend_pressure *pressure, mend_pressure_callback callback,
                                  const void *context)
@@ -76,7 +75,7 @@ mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback c
     return MEND_OK;
 }
 
-/* Drops an entry that was removed, when nobody runs it any more. */
+/* Frees a removed entry when no thread runs it any more. */
 static void drop_if_done(mend_callback_entry *entry)
 {
     if (entry->is_removed && mend_list_is_empty(&entry->runs)) {
@@ -85,7 +84,7 @@ static void drop_if_done(mend_callback_entry *entry)
     }
 }
 
-/* Other threads are inside the callback. */
+/* Whether other threads are inside the callback. */
 static bool others_run(const mend_callback_entry *entry)
 {
     for (const mend_list *at = entry->runs.next; at != &entry->runs; at = at->next) {
@@ -112,7 +111,7 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
     if (entry != NULL) {
         mend_callback_run remover = {.thread = pthread_self()};
         entry->is_removed = true;
-        mend_list_append(&entry->runs, &remover.link); /* keeps the entry while this waits */
+        mend_list_append(&entry->runs, &remover.link); /* keeps the entry while this thread waits */
         while (others_run(entry)) {
             mend_condition_wait(&pressure->changed, &pool->heap.state);
         }
@@ -124,13 +123,12 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
                          : mend_pool_invalid("mend_remove_pressure_callback: it was never added");
 }
 
-/* ---- what the ladder is lent --------------------------------------------------------------------
- */
+/* ---- the functions for the ladder ------------------------------------------------------------ */
 
 static bool has_callbacks(void *context)
 {
     mend_pool *pool = context;
-    bool is_in_callback = *mend_process_callback_depth() > 0; /* of this thread, on any pool */
+    bool is_in_callback = *mend_process_callback_depth() > 0; /* the calling thread, on any pool */
     return !is_in_callback && !mend_list_is_empty(&pool->pressure.entries);
 }
 
@@ -145,8 +143,8 @@ static bool ask_peer_pool(void *context, uint64_t bytes, uint64_t *cursor, bool 
     return is_asked;
 }
 
-/* The context broke in a callback, perhaps in a call whose failure was worked around: the driver
- * says by which status, unless it refuses for another reason. */
+/* The context was lost in a callback, perhaps in a call whose failure was worked around. Opening a
+ * driver scope notes the driver's status, if the driver still reports it. */
 static void name_loss(mend_pool *pool)
 {
     mend_scope scope;
@@ -171,7 +169,7 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
     return mend_report_missing_bytes(heap, &now);
 }
 
-/* Calls one callback, without the lock. True when it freed anything. */
+/* Calls one callback without the lock. True if it freed anything. */
 static bool call_one(mend_pool *pool, const mend_request *request, const mend_callback_entry *entry)
 {
     uint64_t missing_bytes = missing_bytes_of(&pool->heap, request);
@@ -184,7 +182,7 @@ static bool call_one(mend_pool *pool, const mend_request *request, const mend_ca
     return answer != 0;
 }
 
-/* One round: those that were added before it began. */
+/* One round: calls the callbacks that were added before it began, until there is room. */
 static mend_outcome call_back(void *context, const mend_request *request, mend_try_again try_again,
                               void *climb)
 {
@@ -199,7 +197,7 @@ static mend_outcome call_back(void *context, const mend_request *request, mend_t
            outcome == MEND_NOTHING) {
         mend_callback_entry *entry = ENTRY_OF(at);
         mend_callback_run own = {.thread = pthread_self()};
-        mend_list_append(&entry->runs, &own.link); /* keeps the entry in its place */
+        mend_list_append(&entry->runs, &own.link); /* keeps the entry in the list */
         bool has_freed = !entry->is_removed && call_one(pool, request, entry);
         if (mend_heap_lost_by(&pool->heap) != MEND_DRIVER_OK) {
             name_loss(pool);
@@ -217,7 +215,7 @@ static mend_outcome call_back(void *context, const mend_request *request, mend_t
     return outcome;
 }
 
-/* Rounds under way, of those that began up to one. */
+/* The rounds in progress with a number up to last_round. */
 static uint64_t count_rounds(const mend_pressure *pressure, uint64_t last_round)
 {
     uint64_t count = 0;
@@ -230,8 +228,9 @@ static uint64_t count_rounds(const mend_pressure *pressure, uint64_t last_round)
     return count;
 }
 
-/* Before out of memory is answered, every round of another thread that is under way now has come to
- * its end. A thread in a callback waits for none: its own round is under way. */
+/* Before the pool answers out of memory, it waits until every round of other threads that is in
+ * progress now has ended. A thread inside a callback waits for none: its own round is in
+ * progress. */
 static mend_outcome try_behind_callbacks(void *context, mend_try_again try_again, void *climb)
 {
     mend_pool *pool = context;

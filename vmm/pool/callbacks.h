@@ -1,7 +1,6 @@
 /*
- * Pressure: what is tried when a pool finds no room by itself, before the host waits for the GPU.
- * Other pools of the device give back what lies idle; the callbacks of the program free what it can
- * do without. No lock is held meanwhile.
+ * What a pool tries if it has no room, before the host waits for the GPU: peer pools give back idle
+ * memory, and callbacks of the program free what it can do without. No lock is held meanwhile.
  */
 #ifndef MEND_POOL_CALLBACKS_H
 #define MEND_POOL_CALLBACKS_H
@@ -12,7 +11,7 @@
 void mend_callbacks_init(mend_pressure *pressure);
 void mend_callbacks_destroy(mend_pressure *pressure);
 
-/* What the pool lends the ladder: its callbacks, and the other pools of the device. */
+/* The functions by which the ladder reaches the pool's callbacks and its peer pools. */
 mend_helpers mend_pool_helpers(mend_pool *pool);
 
 #endif

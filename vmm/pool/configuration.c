@@ -73,7 +73,7 @@ typedef struct slice {
     size_t length;
 } slice;
 
-/* The arguments of %.*s: no more than a message has room for. */
+/* The arguments for %.*s, cut to what a message has room for. */
 #define SHOWN(part) (int)mend_min_u64((part).length, 60), (part).text
 
 static bool is(slice part, const char *word)
@@ -86,7 +86,8 @@ static slice behind(slice part, size_t length)
     return (slice){part.text + length, part.length - length};
 }
 
-/* The number a part begins with, and how many digits it has; none when it is above `largest`. */
+/* Reads the number at the start of a part. Returns its count of digits; 0: no number, or above
+ * `largest`. */
 static size_t read_number(slice part, uint64_t largest, uint64_t *number)
 {
     uint64_t read = 0;
@@ -102,8 +103,8 @@ static size_t read_number(slice part, uint64_t largest, uint64_t *number)
     return digits;
 }
 
-/* ".75" at the beginning of a part: how long it is, and how many of `unit_bytes` it stands for,
- * rounded up. 0 where there is none; false where it is none. */
+/* Reads ".75" at the start of a part: its length, and its share of `unit_bytes`, rounded up. Both
+ * are 0 if the part does not start with a point; false if the fraction is wrong. */
 static bool read_fraction(slice part, uint64_t unit_bytes, uint64_t *bytes, size_t *length)
 {
     *bytes = 0;
@@ -117,7 +118,7 @@ static bool read_fraction(slice part, uint64_t unit_bytes, uint64_t *bytes, size
     for (size_t i = 0; i < digits && whole <= MOST_FRACTION; i++) {
         whole *= 10;
     }
-    /* Whole units of it first: the product of what is left stays below 2^64. */
+    /* Divides first, so that the product stays below 2^64. */
     uint64_t each_bytes = unit_bytes / whole;
     uint64_t rest_bytes = unit_bytes % whole;
     *bytes = number * each_bytes + (number * rest_bytes + whole - 1) / whole;
@@ -149,7 +150,7 @@ static bool read_switch(slice value, int64_t off, int64_t *read)
     return is(value, "on") || is(value, "off");
 }
 
-/* A number alone. */
+/* Reads a number without a unit. */
 static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t *read)
 {
     uint64_t number = 0;
@@ -158,7 +159,7 @@ static bool read_from_to(slice value, uint64_t least, uint64_t largest, int64_t 
     return digits > 0 && digits == value.length && number >= least;
 }
 
-/* A percentage is told from bytes by its sign: it is below 0. */
+/* A percentage is stored as a negative number, bytes as a positive one. */
 static bool read_limit(slice value, int64_t *read)
 {
     slice number = {value.text, value.length - 1};
@@ -171,7 +172,7 @@ static bool read_limit(slice value, int64_t *read)
     return is_good;
 }
 
-/* auto is 0, what the field is by default. */
+/* auto is 0, the default of the field. */
 static bool read_peers(slice value, int64_t *read)
 {
     uint64_t peers = is(value, "none") ? MEND_PEERS_NONE : 0;
@@ -223,7 +224,7 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
     return false;
 }
 
-/* What the program has set stays: of a limit either form. */
+/* What the program has set stays, whether bytes or percent. */
 static void set_limit(int64_t value, mend_pool_config *config)
 {
     if (config->limit_bytes == 0 && config->limit_percent == 0) {

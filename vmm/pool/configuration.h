@@ -1,6 +1,6 @@
 /*
  * Settings for programs that cannot be edited: MEND_CONF="limit:64GiB,stream_waits:off" in the
- * environment fills the fields of a mend_pool_config that the program left at their default.
+ * environment sets the fields of mend_pool_config that the program left at their defaults.
  */
 #ifndef MEND_POOL_CONFIGURATION_H
 #define MEND_POOL_CONFIGURATION_H
@@ -64,12 +64,11 @@
       "pools, waits of the host), debug")
 
 /*
- * Reads "key:value,..." and sets those fields that are 0: what the program itself has set stays. A
- * text that is NULL or "" changes nothing. `config` is the library's own copy, of full size. On an
- * error it is untouched, even where the wrong item names a field that would have stayed.
- * MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an unknown or repeated key, a value its kind does not know,
- * an empty item (a comma at the end makes one), white space anywhere. The detail of mend_last_error
- * names the key, the value and what is possible.
+ * Reads "key:value,..." and sets the fields that are 0: what the program has set stays. NULL or ""
+ * changes nothing. `config` is the library's copy, of full size; on an error it is untouched, even
+ * if the wrong item names a field that would have stayed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
+ * unknown or repeated key, a value that its kind does not allow, an empty item (a comma at the end
+ * makes one), white space anywhere. mend_last_error names the key, the value and what is allowed.
  */
 mend_result mend_configuration_read(const char *text, mend_pool_config *config);
 

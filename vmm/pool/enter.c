@@ -1,4 +1,4 @@
-/* The way in and out of every call: the process, the locks, a context that is lost, the audit. */
+/* The way in and out of every call: the process, the locks, a lost context, the audit. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -33,7 +33,7 @@ mend_result mend_pool_refuse(mend_pool *pool)
     return result;
 }
 
-/* A special handle means a stream of the current context. */
+/* The per-thread handle means a stream of the current context, so the pool's context is pushed. */
 static mend_status ask_own(const mend_driver *driver, mend_context context, uint64_t *capture,
                            mend_driver_call *call)
 {
@@ -47,7 +47,7 @@ static mend_status ask_own(const mend_driver *driver, mend_context context, uint
     return status;
 }
 
-/* The driver has nothing against the question, but against the handle. */
+/* The handle is not valid. */
 static bool is_of_handle(mend_status status)
 {
     return status == MEND_DRIVER_INVALID_VALUE || status == MEND_DRIVER_INVALID_HANDLE ||
@@ -65,7 +65,8 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
     mend_unlocking_remember(&pool->heap.unlocking, status);
     mend_heap_unlock(&pool->heap);
     if (is_over) {
-        return MEND_OK; /* blocks are freed in peace; other calls find the pool lost */
+        return MEND_OK; /* frees must still succeed then; other calls fail because the context is
+                         * lost */
     }
     if (result != MEND_OK) {
         return result;
@@ -109,7 +110,7 @@ bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
     return is_right;
 }
 
-/* In debug builds a pool that contradicts itself ends the program at the call that made it so. */
+/* In debug builds a broken invariant ends the program at the call that broke it. */
 #ifndef NDEBUG
 void mend_pool_audit_after_call(mend_pool *pool)
 {

@@ -1,4 +1,4 @@
-/* The calls about groups. A group leads back to its pool, which outlives it. */
+/* The calls about groups. A group has a pointer to its pool, which outlives it. */
 #include "users/group.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The life of a pool: its configuration, creation and destruction. */
+/* Creation and destruction of a pool, and its configuration. */
 #include "observe/remains.h"
 #include "pool/callbacks.h"
 #include "pool/pool.h"
@@ -16,7 +16,7 @@
 
 #define DEFAULT_SMALL_REQUEST_BYTES MEND_MIB
 
-/* Sizes of a config above this are mistakes, and their sums would overflow. */
+/* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
 
 static bool is_flag(int value)
@@ -86,7 +86,7 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
     return MEND_OK;
 }
 
-/* The caller's config; then the environment's, where the program left a default. */
+/* Fills the config from the program's, and from the environment where that has a default. */
 static mend_result read_config(const mend_pool_config *given, mend_pool_config *config)
 {
     *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
@@ -137,10 +137,11 @@ static uint64_t limit_of(const mend_pool_config *config, const mend_device_info 
                                     : mend_min_u64(config->limit_bytes, total_bytes);
 }
 
-/* Where the memory is the host's, to take all of it would end the program, and others. */
+/* On a device that uses the host's memory a tenth stays free: if the pool took all of it, the
+ * system would end this program or others. */
 enum { LEFT_PARTS_OF_HOST = 10 };
 
-/* The limit where none is asked for. */
+/* The limit if the config has none. */
 static mend_result find_default_limit(const mend_pool_config *config, const mend_device_info *info,
                                       uint64_t *limit_bytes)
 {
@@ -231,7 +232,8 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     return result;
 }
 
-/* What it knows of others it forgets again, if it is not to be. */
+/* Makes the pool known to others of the process. On failure it leaves them again, and its heap is
+ * destroyed. */
 static mend_result join_process(mend_pool *pool)
 {
     mend_process_join(&pool->member);
@@ -244,7 +246,7 @@ static mend_result join_process(mend_pool *pool)
     return result;
 }
 
-/* Opens the device and makes the heap on it. */
+/* Opens the device and creates the heap on it. */
 static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
 {
     mend_device_info info = {0};

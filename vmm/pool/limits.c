@@ -1,4 +1,4 @@
-/* The calls about room: giving memory back, limits, and what is read of a pool. */
+/* The calls about memory in total: limits, giving memory back, statistics. */
 #include <string.h>
 
 #include "base/error.h"
@@ -86,7 +86,7 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
     return result;
 }
 
-/* The caller's limits, as far as he knows them. */
+/* Copies the caller's limits, as many fields as the caller's version has. */
 static mend_result read_limits(const mend_defrag_limits *given, mend_defrag_limits *limits)
 {
     *limits = (mend_defrag_limits)MEND_DEFRAG_LIMITS_INIT;

@@ -19,7 +19,8 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
     return MEND_OK;
 }
 
-/* The pool lets the device use its memory, if it is to and the device can. */
+/* Lets the device access the pool's memory, if the pool allows peers and the device can reach
+ * it. */
 static mend_result let_use(mend_pool *pool, int device)
 {
     bool can_reach = (pool->heap.device.peers >> device & 1) != 0;
@@ -37,7 +38,8 @@ static mend_result meet(mend_pool *pool, mend_pool *other)
 {
     mend_result result = let_use(pool, other->device);
     mend_result there = let_use(other, pool->device);
-    if (there != MEND_OK && there != MEND_ERROR_DEVICE_LOST) { /* what is lost nobody uses */
+    if (there != MEND_OK && there != MEND_ERROR_DEVICE_LOST) { /* a pool whose context is lost is
+                                                                * ignored */
         result = result == MEND_OK ? there : result;
     }
     return result;

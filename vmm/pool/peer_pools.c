@@ -2,7 +2,7 @@
 
 #include "ladder/trim.h"
 
-/* Of a peer pool whose context is lost nothing comes; that is no failure of this call. */
+/* A peer pool whose context is lost gives nothing; that is no failure of this call. */
 static bool trim(mend_pool *peer_pool, uint64_t bytes)
 {
     mend_heap_lock_all(&peer_pool->heap);

@@ -1,4 +1,4 @@
-/* What the files of this room share: the pool itself, and the way in and out of each call. */
+/* What the files of this room share: the pool, and the way in and out of each call. */
 #ifndef MEND_POOL_POOL_H
 #define MEND_POOL_POOL_H
 
@@ -13,43 +13,44 @@
 #include "pool/pressure.h"
 
 struct mend_pool {
-    mend_heap heap; /* with the locks of the pool */
+    mend_heap heap; /* has the locks of the pool */
     const mend_driver *driver;
     int device;
-    uint64_t generation;        /* of the process that made it */
-    mend_process_member member; /* among the pools of the process */
+    uint64_t generation;        /* of the process that created it */
+    mend_process_member member; /* in the process's list of pools */
     mend_pressure pressure;
     int audit_level;
-    bool meets_peers; /* devices with a pool of the process may use its memory */
+    bool meets_peers; /* devices with a pool in this process may access its memory */
 };
 
-/* An error of an argument, in words. MEND_ERROR_INVALID_ARGUMENT. */
+/* Fails with MEND_ERROR_INVALID_ARGUMENT; `what` is the message. */
 mend_result mend_pool_invalid(const char *what);
 
-/* A copy of full size of the caller's config, as long as the caller knows it.
+/* Copies the caller's config to one of full size, as many fields as the caller's version has.
  * MEND_ERROR_INVALID_ARGUMENT. */
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config);
 
-/* The pointer lies in memory of the pool, live or free. Of a pool that another process made nothing
- * is known: true. Takes the `state` lock. */
+/* Whether the pointer lies in memory of the pool, live or free; true for every pointer if another
+ * process created the pool. Takes the `state` lock. */
 bool mend_pool_holds(mend_pool *pool, const void *pointer);
 
-/* MEND_ERROR_FORKED for a pool that another process made. Touches nothing of the pool. */
+/* Fails with MEND_ERROR_FORKED, for a pool that another process created. Does not touch the
+ * pool. */
 mend_result mend_pool_inherited(void);
 static inline mend_result mend_pool_check_process(const mend_pool *pool)
 {
     return pool->generation == mend_process_generation() ? MEND_OK : mend_pool_inherited();
 }
 
-/* MEND_ERROR_DEVICE_LOST for a pool whose context broke. Under the `state` lock. */
+/* MEND_ERROR_DEVICE_LOST if the pool's context is lost. The caller holds `state`. */
 mend_result mend_pool_check_context(const mend_pool *pool);
 
-/* The same, and lets go of the lock. */
+/* The same, and releases the lock. */
 mend_result mend_pool_refuse(mend_pool *pool);
 
-/* The stream may be captured, and nothing but the driver tells. A program that promises to capture
- * in groups alone frees other blocks there, too. Special streams: the legacy one cannot be
- * captured, and without a stream nobody knows which is meant. */
+/* Whether the driver must be asked if the stream is captured. Even if the program promises to
+ * capture only in groups, it may free other blocks during such a capture. Of the special streams,
+ * the legacy one cannot be captured; MEND_NO_STREAM names no stream. */
 static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream stream)
 {
     bool is_asked = pool->heap.config.capture_checks || mend_heap_has_begun_groups(&pool->heap);
@@ -58,10 +59,10 @@ static inline bool mend_pool_may_be_captured(const mend_pool *pool, mend_stream 
 }
 
 /*
- * In which order a call uses memory: that of the stream, and of the capture which records what is
- * queued there. Checks the process, and asks the driver without a lock, so that nobody waits for
- * the answer. A driver that can do nothing any more records nothing.
- * MEND_ERROR_FORKED, MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
+ * The order in which a call uses memory: that of the stream, and of the capture that records the
+ * stream's work. Checks the process, and asks the driver without a lock, so that no other thread
+ * waits for the answer. After the driver has shut down there is no capture. MEND_ERROR_FORKED,
+ * MEND_ERROR_UNKNOWN_STREAM, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST.
  */
 mend_result mend_pool_ask_own_capture(mend_pool *pool, uint64_t *capture);
 mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_driver_call call,
@@ -84,15 +85,15 @@ static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stre
                : mend_pool_miss_capture(pool, stream, MEND_CALL_stream_get_capture, status);
 }
 
-/* Takes the `state` lock of a pool that can still work. The process is known to be the pool's.
- * MEND_ERROR_DEVICE_LOST: without the lock. */
+/* Takes the `state` lock. The caller has checked the process. MEND_ERROR_DEVICE_LOST: the lock is
+ * not taken. */
 static inline mend_result mend_pool_take(mend_pool *pool)
 {
     mend_heap_lock(&pool->heap);
     return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
 }
 
-/* The same, also when the driver has shut down: a process that ends frees its blocks in peace. */
+/* The same, but succeeds after the driver has shut down: frees work while a process ends. */
 static inline mend_result mend_pool_take_to_free(mend_pool *pool)
 {
     mend_heap_lock(&pool->heap);
@@ -101,8 +102,8 @@ static inline mend_result mend_pool_take_to_free(mend_pool *pool)
                                                                        : mend_pool_refuse(pool);
 }
 
-/* Checks the process, and takes the `state` lock, or both locks, to make room.
- * MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: without the locks. */
+/* Checks the process, then takes the `state` lock; mend_pool_enter_all takes both locks, to make
+ * room. MEND_ERROR_FORKED, MEND_ERROR_DEVICE_LOST: no lock is taken. */
 static inline mend_result mend_pool_enter(mend_pool *pool)
 {
     mend_result result = mend_pool_check_process(pool);
@@ -110,7 +111,7 @@ static inline mend_result mend_pool_enter(mend_pool *pool)
 }
 mend_result mend_pool_enter_all(mend_pool *pool);
 
-/* In debug builds: the audit where one is asked for. */
+/* In debug builds: runs the audit if the config asks for it. */
 #ifdef NDEBUG
 static inline void mend_pool_audit_after_call(mend_pool *pool)
 {
@@ -120,7 +121,8 @@ static inline void mend_pool_audit_after_call(mend_pool *pool)
 void mend_pool_audit_after_call(mend_pool *pool);
 #endif
 
-/* Lets go, after the audit where one is asked for. A failure is published; passes it through. */
+/* Releases the lock, then runs the audit if one is asked for. Publishes a failure, and returns
+ * `result`. */
 static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
 {
     mend_heap_unlock(&pool->heap);
@@ -130,11 +132,11 @@ static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
 }
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result);
 
-/* The audit of observe/audit.h, under both locks. */
+/* Runs the audit of observe/audit.h, under both locks. */
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES]);
 
-/* The explanation of observe/explain.h, under both locks, as `asking` finds the pool; a stream it
- * does not know owns nothing. MEND_ERROR_FORKED. */
+/* The explanation of observe/explain.h, under both locks, from the view of the stream `asking`; a
+ * stream that the pool does not know owns nothing. MEND_ERROR_FORKED. */
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation);
 
 #endif

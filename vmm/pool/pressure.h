@@ -1,4 +1,4 @@
-/* What a pool knows of its pressure callbacks (pool/callbacks.h). */
+/* What a pool stores about its pressure callbacks (pool/callbacks.h). */
 #ifndef MEND_POOL_PRESSURE_H
 #define MEND_POOL_PRESSURE_H
 
@@ -9,13 +9,13 @@
 #include "base/mutex.h"
 #include "mend/mend.h"
 
-/* One thread's way through the callbacks, on its stack. */
+/* One thread's round through the callbacks, on its stack. */
 typedef struct mend_callback_round {
     mend_list link;
     uint64_t number;
 } mend_callback_round;
 
-/* One run of a callback, on the stack of the thread that calls it. */
+/* One run of a callback, on the stack of the thread that runs it. */
 typedef struct mend_callback_run {
     mend_list link;
     pthread_t thread;
@@ -25,15 +25,15 @@ typedef struct mend_callback_entry {
     mend_list link;
     mend_pressure_callback callback;
     void *context;
-    uint64_t number; /* grows with every entry that is added */
-    mend_list runs;  /* under way; the entry stays in the list until there are none */
-    bool is_removed; /* not to be called any more */
+    uint64_t number; /* rises with each entry */
+    mend_list runs;  /* runs in progress; the entry stays in the list until there are none */
+    bool is_removed; /* it is not called any more */
 } mend_callback_entry;
 
 /* Guarded by the `state` lock of the pool's heap. */
 typedef struct mend_pressure {
-    mend_list entries;      /* in the order they were added */
-    mend_list rounds;       /* under way, in the order they began */
+    mend_list entries;      /* in the order of adding */
+    mend_list rounds;       /* rounds in progress, in the order of beginning */
     mend_condition changed; /* a run or a round ended */
     uint64_t last_entry;
     uint64_t last_round;

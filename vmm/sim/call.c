@@ -1,4 +1,4 @@
-/* What every call of the table begins and ends with, whatever it does. */
+/* What every call of the table does first and last. */
 #include "sim/state.h"
 
 mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)

@@ -1,6 +1,6 @@
 /*
- * Capture: while a stream is captured its work is recorded instead of run. It begins on one stream,
- * spreads to those that wait for its events, and ends where it began.
+ * Capture: the work of a captured stream is recorded instead of run. A capture begins on one
+ * stream, spreads to the streams that wait for its events, and ends on the stream where it began.
  */
 #include "sim/captures.h"
 
@@ -39,7 +39,8 @@ mend_status mend_sim_capture_takes_work(mend_sim *sim, mend_sim_stream *stream, 
                            mend_driver_call_name(sim->call), stream->id);
 }
 
-/* The stream comes after `tip`, which the capture recorded, and joins it if it has not yet. */
+/* Makes the stream wait for `tip`, which the capture recorded; the stream joins the capture if it
+ * has not yet. */
 static mend_status join(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture *capture,
                         mend_sim_node *tip)
 {

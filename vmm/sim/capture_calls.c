@@ -1,9 +1,8 @@
-/* Captures as programs make them, begun, joined and ended, and what the table is asked about them.
- */
+/* Captures as a program makes them (begin, join, end), and the table's questions about them. */
 #include "base/align.h"
 #include "sim/captures.h"
 
-/* ---- from its beginning to its end -------------------------------------------------------- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
 static mend_result begin(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture_mode mode)
 {
@@ -27,7 +26,8 @@ static mend_result begin(mend_sim *sim, mend_sim_stream *stream, mend_sim_captur
     return MEND_OK;
 }
 
-/* A stream that can be captured, or NULL: one that was created, or the calling thread's own. */
+/* A stream that can be captured: a created one, or the calling thread's per-thread stream.
+ * Otherwise NULL. */
 static mend_sim_stream *find(mend_sim *sim, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
@@ -50,7 +50,8 @@ mend_result mend_sim_begin_capture(mend_sim *sim, mend_stream handle, mend_sim_c
     return result;
 }
 
-/* Lets the capture's streams go, and gives what was recorded: NULL where that is of no use. */
+/* Ends the capture on all its streams. Returns what was recorded; NULL if the capture was
+ * invalid. */
 static mend_sim_graph *end(mend_sim *sim, mend_sim_capture *capture)
 {
     mend_sim_graph *graph = capture->graph;
@@ -70,7 +71,7 @@ static mend_sim_graph *end(mend_sim *sim, mend_sim_capture *capture)
     return whole ? graph : NULL;
 }
 
-/* A capture that is not relaxed is ended by the thread that began it. */
+/* A capture that is not relaxed may be ended only by the thread that began it. */
 static bool may_end(mend_sim *sim, const mend_sim_stream *stream)
 {
     const mend_sim_capture *capture = stream != NULL ? stream->capture : NULL;
@@ -103,7 +104,7 @@ mend_result mend_sim_end_capture(mend_sim *sim, mend_stream handle, mend_sim_gra
     return result;
 }
 
-/* ---- joined and asked --------------------------------------------------------------------- */
+/* ---- joins and questions --------------------------------------------------------------------- */
 
 mend_result mend_sim_stream_wait(mend_sim *sim, mend_stream stream, mend_stream other)
 {

@@ -1,13 +1,14 @@
 /*
- * What may not be done while streams are captured, since the answer would depend on work that does
- * not run, or since a graph could not repeat it. Whoever does it spoils the captures concerned.
+ * What is forbidden while streams are captured: a question whose answer depends on work that does
+ * not run, and anything that a graph cannot repeat. A call that breaks a rule invalidates the
+ * captures concerned.
  */
 #include <inttypes.h>
 
 #include "base/align.h"
 #include "sim/captures.h"
 
-/* ---- calls unsafe beside a capture -------------------------------------------------------- */
+/* ---- calls that are unsafe during a capture -------------------------------------------------- */
 
 static bool forbids_unsafe(const mend_sim_capture *capture, const mend_sim_thread *thread)
 {
@@ -80,7 +81,7 @@ mend_status mend_sim_exchange_capture_mode(mend_sim *sim, mend_capture_mode *mod
     return MEND_DRIVER_OK;
 }
 
-/* ---- calls about what is captured --------------------------------------------------------- */
+/* ---- calls on captured streams and events ---------------------------------------------------- */
 
 mend_status mend_sim_capture_forbids_stream(mend_sim *sim, mend_sim_stream *stream)
 {

@@ -1,4 +1,5 @@
-/* Chunks: physical memory, held by handles, mappings and exported files, gone when none is left. */
+/* Chunks: physical memory. It is freed when no handle, mapping or exported file holds it any
+ * more. */
 #include <inttypes.h>
 
 #include "base/align.h"
@@ -6,7 +7,7 @@
 #include "sim/content.h"
 #include "sim/scrub.h"
 
-/* Handles are numbers that never come back, so that a stale one is always noticed. */
+/* Handles are never reused, so that a stale handle is always noticed. */
 enum { HANDLE_STEP = 512 };
 
 mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_bytes, bool plain)

@@ -1,4 +1,4 @@
-/* The clock: as it passes, work that is due completes, in order. */
+/* The clock: as it advances, due work completes in order. */
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"

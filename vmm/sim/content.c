@@ -1,7 +1,7 @@
 /*
- * Content: where bytes are kept, the device's addresses are real ones of this process, and a chunk
- * is a range of a file in memory. Two mappings of a chunk are two mappings of the same bytes, and
- * whoever touches an address that is not mapped and accessible is stopped by the processor.
+ * Content: if bytes are kept, the device's addresses are real addresses of this process, and a
+ * chunk is a range of a file in memory. Two mappings of a chunk map the same bytes. An access to an
+ * address that is not mapped or not accessible crashes.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 #include "sim/content.h"
 #include "sim/state.h"
 
-/* Without content, addresses are numbers from here on. */
+/* If no bytes are kept, addresses are numbers from here on. */
 #define INVENTED_BASE (UINT64_C(1) << 40)
 
-/* The most real addresses asked for; less where they are not to be had, and where a sanitizer
- * leaves the process only a part of its addresses. */
+/* The most real addresses to ask for. Less if the system refuses, or if a sanitizer leaves the
+ * process only a part of its addresses. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define MOST_REAL_BYTES (UINT64_C(512) << 30)
 #else
@@ -24,8 +24,8 @@
 #endif
 #define LEAST_REAL_BYTES (UINT64_C(64) << 20)
 
-/* Where the addresses begin is the system's choice, but always one page behind a multiple of this:
- * whatever is aligned to no more lies at the same distance from there in every run. */
+/* The system chooses where the addresses begin, but they always begin one page behind a multiple of
+ * this. So anything aligned to at most this much has the same distance from there in every run. */
 #define BASE_ALIGNMENT_BYTES (UINT64_C(1) << 30)
 
 enum { PATTERN_BYTES = 16 };
@@ -40,7 +40,7 @@ static void *pointer_of(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
-/* Takes the addresses back from whatever is mapped there, and forbids access. */
+/* Removes what is mapped at the addresses and forbids access. */
 static bool close_addresses(uint64_t address, uint64_t size_bytes)
 {
     return mmap(pointer_of(address), (size_t)size_bytes, PROT_NONE,
@@ -106,7 +106,7 @@ void mend_sim_content_close(mend_sim *sim)
     }
 }
 
-/* Each chunk has a part of the file of its own, never used again: the file is sparse. */
+/* Each chunk gets its own part of the file, which is never reused: the file is sparse. */
 bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk)
 {
     if (!kept(sim)) {
@@ -155,9 +155,9 @@ bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes
            mprotect(pointer_of(address), (size_t)size_bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
-/* ---- work ----------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
-/* Each granule begins with the tag and its index; a last one shorter than that is left alone. */
+/* Each granule begins with the tag and its index; a last granule shorter than that is ignored. */
 static uint64_t run_pattern(const mend_sim_item *item, bool verify)
 {
     uint64_t different = 0;

@@ -1,5 +1,4 @@
-/* The bytes behind the addresses of a simulated device; nothing happens where content is not kept.
- */
+/* The bytes at the addresses of a simulated device. Does nothing if the device keeps no content. */
 #ifndef MEND_SIM_CONTENT_H
 #define MEND_SIM_CONTENT_H
 
@@ -13,7 +12,7 @@ bool mend_sim_content_map(mend_sim *sim, const mend_sim_mapping *mapping);
 bool mend_sim_content_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
 bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes);
 
-/* Carries out an item that was judged. */
+/* Runs an item that was judged. */
 void mend_sim_content_run(mend_sim *sim, const mend_sim_item *item);
 
 #endif

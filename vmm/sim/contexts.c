@@ -6,12 +6,12 @@
 #include "base/align.h"
 #include "sim/state.h"
 
-/* The primary context of device 0, the next is that of device 1. */
+/* The primary context of device 0; that of device 1 is the next number. */
 #define CONTEXT_BASE  ((uintptr_t)0xC000)
 #define MOST_CONTEXTS ((uintptr_t)MEND_SIM_MOST_DEVICES * (1 + MEND_SIM_MOST_GREEN))
 
-/* Names the threads of the process for every simulated device in it: a pthread_t would come back
- * for another thread, which would then inherit a stack of contexts. */
+/* Identifies a thread to every simulated device of the process. A pthread_t can be reused by
+ * another thread, which would then inherit a stack of contexts. */
 static uint64_t this_thread(void)
 {
     static atomic_uint_fast64_t last;

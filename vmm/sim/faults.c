@@ -1,11 +1,11 @@
-/* Faults: calls that fail because a test said so. */
+/* Faults: calls that fail because a test wants them to. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/struct_size.h"
 #include "sim/state.h"
 
-/* What gives back and never fails: no fault answers for it, and it is not counted. */
+/* Whether a call can fail. Calls that cannot get no fault and are not counted. */
 bool mend_sim_call_can_fail(mend_driver_call call)
 {
     return call != MEND_CALL_context_pop && call != MEND_CALL_device_close &&
@@ -22,7 +22,7 @@ const char *mend_sim_call_member(mend_driver_call call)
     return members[call];
 }
 
-/* The call a fault names; -1: any, -2: none such, or one that cannot fail. */
+/* The call that a fault names; -1: any call, -2: no such call, or one that cannot fail. */
 static int call_of(const char *name)
 {
     if (name == NULL) {
@@ -103,7 +103,7 @@ mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t
     return MEND_DRIVER_OK;
 }
 
-/* A broken context still lets go of the thread and of itself. */
+/* The calls that still work with a broken context. */
 static bool works_when_broken(mend_driver_call call)
 {
     return call == MEND_CALL_device_count || call == MEND_CALL_device_close ||

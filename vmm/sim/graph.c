@@ -80,7 +80,7 @@ bool mend_sim_graph_touches(const mend_sim_graph *graph, uint64_t address, uint6
 bool mend_sim_graph_is_joined(mend_sim_graph *graph, const mend_sim_node *tip)
 {
     bool joined = true;
-    /* Backwards, every node is met after all that come after it. */
+    /* Backwards: a node is visited after all nodes that come after it. */
     for (mend_list *at = graph->nodes.previous; at != &graph->nodes; at = at->previous) {
         mend_sim_node *node = NODE_OF(at);
         node->reached |= node == tip;

@@ -1,4 +1,4 @@
-/* Graphs, launched: what they recorded is queued again, as often as the program asks for it. */
+/* Launching graphs: each launch queues the recorded work again. */
 #include "base/align.h"
 #include "sim/captures.h"
 

@@ -1,4 +1,4 @@
-/* Handles: numbers that stand for objects. The one given back last is the next to be given out. */
+/* Handles: numbers that name objects. The handle freed last is the next to be used. */
 #include <stdlib.h>
 
 #include "sim/state.h"

@@ -1,4 +1,4 @@
-/* Items: pieces of queued work, in the order of their completion. */
+/* Items: pieces of queued work, ordered by completion time. */
 #include <stdlib.h>
 
 #include "base/align.h"
@@ -55,7 +55,7 @@ static bool overlaps(uint64_t address, uint64_t size, uint64_t other, uint64_t o
     return size > 0 && other_size > 0 && address < other + other_size && other < address + size;
 }
 
-/* The first granule that ends behind `address` begins before the end of the range. */
+/* Whether the first granule that ends after `address` begins before the end of the range. */
 static bool granules_touch(const mend_sim_item *item, uint64_t address, uint64_t size)
 {
     uint64_t first_end = item->address + item->granule_bytes;

@@ -1,4 +1,4 @@
-/* Judgement: may this work touch these addresses, for as long as it ran? */
+/* The judge: whether work may access these addresses during the whole time that it runs. */
 #include <inttypes.h>
 
 #include "base/align.h"
@@ -22,7 +22,7 @@ static const char *kind_name(mend_sim_item_kind kind)
     }
 }
 
-/* What is wrong with the first address of the range that the item may not touch; NULL: nothing. */
+/* What is wrong with the first address of the range that the item may not access; NULL: nothing. */
 static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, uint64_t address,
                               uint64_t size, uint64_t *fault)
 {
@@ -64,8 +64,8 @@ static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, uint64_
                            item->start_ns, item->complete_ns, fault, reason);
 }
 
-/* Granules that do not touch each other are judged one by one only where the whole span, holes
- * included, is not in order: most of the time it is. */
+/* Judges the whole span first, gaps included, and single granules only if that fails: usually it
+ * does not. */
 static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
 {
     if (item->granule_count == 0) {

@@ -1,7 +1,7 @@
 /*
- * Who wants to hear when a captured graph is no more. A graph and what is instantiated from it are
- * one object here; its keepers hear once it was destroyed and its launches are done, or once its
- * capture came to nothing.
+ * Callers that must be told when a captured graph has ended. Here a graph and everything
+ * instantiated from it are one object. Its keepers are called once it is destroyed and its launches
+ * are done, or once its capture has failed.
  */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Mappings: which chunk is visible where, and which devices may use it. */
+/* Mappings: which chunk is mapped where, and which devices may access it. */
 #include <inttypes.h>
 
 #include "base/align.h"
@@ -77,7 +77,7 @@ void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t d
     mapping->access_devices |= devices;
 }
 
-/* The reservation in which the whole range lies; NULL: none. */
+/* The reservation that contains the complete range; NULL: none. */
 static mend_sim_range *reservation_of(const mend_sim *sim, uint64_t address, uint64_t size)
 {
     mend_sim_range *range = mend_sim_range_at(sim, address);
@@ -86,7 +86,7 @@ static mend_sim_range *reservation_of(const mend_sim *sim, uint64_t address, uin
     return inside ? range : NULL;
 }
 
-/* A mapping that shares addresses with the range; NULL: none. */
+/* A mapping that overlaps the range; NULL: none. */
 static mend_sim_mapping *overlap_of(const mend_sim *sim, uint64_t address, uint64_t size)
 {
     mend_sim_mapping key = {.address = address + (size - 1)};
@@ -148,8 +148,9 @@ mend_status mend_sim_map(mend_sim *sim, uint64_t address, uint64_t size_bytes,
     return MEND_DRIVER_OK;
 }
 
-/* The range is whole mappings of one reservation without a hole: *first is the first of them.
- * Nobody has shown that the driver takes two reservations in one call, however close they lie. */
+/* Checks that the range consists of complete mappings of one reservation, without a hole; *first is
+ * the first one. It is unknown whether the driver accepts two reservations in one call, even
+ * neighbours. */
 static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address, uint64_t size,
                                mend_sim_mapping **first)
 {
@@ -187,7 +188,7 @@ static mend_status check_whole(mend_sim *sim, const char *call, uint64_t address
                      : mend_sim_refuse(sim, invalid, "%s: the range is empty", call);
 }
 
-/* Tells of captures that recorded work on one of `count` mappings. */
+/* Reports captures that recorded work on one of `count` mappings. */
 static void mind_captures(mend_sim *sim, const mend_sim_mapping *mapping, uint64_t count)
 {
     for (uint64_t left = mend_list_is_empty(&sim->captures) ? 0 : count; left > 0; left--) {
@@ -231,7 +232,7 @@ static mend_status check_devices(mend_sim *sim, const int *devices, int count, u
     return MEND_DRIVER_OK;
 }
 
-/* Each device is that of the memory or one that can reach it. */
+/* Checks that each device is the one with the memory, or can reach it. */
 static mend_status check_peers(mend_sim *sim, const mend_sim_mapping *mapping, uint64_t count,
                                const int *devices, int device_count)
 {

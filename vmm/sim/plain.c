@@ -6,7 +6,7 @@
 #include "sim/content.h"
 #include "sim/state.h"
 
-/* Any size the address space could hold; keeps roundings from overflowing. */
+/* Larger than any address space; prevents overflow when sizes are rounded up. */
 #define MOST_PLAIN_BYTES (UINT64_C(1) << 60)
 
 static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim_mapping **made)
@@ -42,7 +42,7 @@ static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim
     return MEND_DRIVER_OK;
 }
 
-/* The allocation that starts at the address and is not being freed; NULL: none. */
+/* The allocation that begins at the address and is not being freed; NULL: none. */
 static mend_sim_mapping *find(const mend_sim *sim, uint64_t address)
 {
     mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);

@@ -1,4 +1,4 @@
-/* Prices: what a call costs, added up in the ledger and, where asked for, taken by the clock. */
+/* Prices: the cost of each call, added to the ledger and, if asked for, to the clock. */
 #include <string.h>
 
 #include "base/align.h"
@@ -26,8 +26,8 @@ void mend_sim_reference_prices(mend_sim_prices *prices)
     };
 }
 
-/* By the sources of the driver, access and unmapping cost by the mapping: page tables are written,
- * and the device is waited for, once for each. */
+/* In the sources of the driver, set_access and unmap cost time for each mapping: they write page
+ * tables and wait for the device once for each. */
 static void fill_per_mapping(mend_sim_prices *prices)
 {
     mend_sim_reference_prices(prices);
@@ -76,14 +76,15 @@ void mend_sim_prices_apply(mend_sim *sim, const mend_sim_prices *prices,
 
 typedef unsigned __int128 wide;
 
-/* Prices come from files, sizes from traces: time may end, but it never runs backwards. */
+/* Adds without overflow: prices come from files and sizes from traces, so a sum may reach the
+ * largest time. */
 static uint64_t sum_to_the_end(uint64_t time_ns, wide more_ns)
 {
     wide sum = time_ns + more_ns;
     return sum < UINT64_MAX ? (uint64_t)sum : UINT64_MAX;
 }
 
-/* What the call under way costs by a list. */
+/* The cost of the current call by a price list. */
 static wide cost_of(const mend_sim *sim, const mend_sim_price *price)
 {
     return (wide)sim->bill_bytes * price->mib_ns / MEND_MIB + price->call_ns +

@@ -8,7 +8,7 @@ uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
     return sim->config.memory_bytes - of->charged_bytes - of->foreign_bytes;
 }
 
-/* What was cleaned since it was accounted for last. */
+/* Accounts for what was cleaned since the last time. */
 static void settle(mend_sim *sim, mend_sim_device *of)
 {
     typedef unsigned __int128 wide;
@@ -39,6 +39,6 @@ void mend_sim_scrub_for(mend_sim *sim, int device, uint64_t bytes)
     of->dirty_bytes -= awaited;
     sim->bill_scrub_ns += wait_ns;
     if (sim->config.prices_advance_clock) {
-        of->clean_ns = sim->now_ns + wait_ns; /* nothing else is cleaned meanwhile */
+        of->clean_ns = sim->now_ns + wait_ns; /* this wait cleans nothing else */
     }
 }

@@ -1,21 +1,20 @@
-/* Scrubbing: memory that was given back is cleaned in the background before somebody else has it. A
- * creation that needs more than is clean waits, which `scrub` of the prices puts a price on. */
+/* Scrubbing: the device cleans freed memory in the background before it gives it out again. A
+ * creation that needs more memory than is clean waits; the price `scrub` sets how long. */
 #ifndef MEND_SIM_SCRUB_H
 #define MEND_SIM_SCRUB_H
 
 #include "sim/state.h"
 
-/* Where its price stands among those of calls: it is none. */
+/* Its index among the prices of calls; it is not a call. */
 enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT };
 
-/* What the device has free. */
+/* Free bytes of the device. */
 uint64_t mend_sim_free_bytes(const mend_sim *sim, int device);
 
-/* Memory comes back to a device. */
+/* A device gets memory back. */
 void mend_sim_scrub_given(mend_sim *sim, int device, uint64_t bytes);
 
-/* Memory is to be taken: bills the wait until so much is clean, or until all is where there is not
- * enough. */
+/* Memory will be taken: bills the wait until this much is clean, or all of it if there is less. */
 void mend_sim_scrub_for(mend_sim *sim, int device, uint64_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Chunks shared by file descriptors. An exported descriptor holds the memory until its last copy,
- * in whatever process, is closed: so it is one end of a pair of sockets, and the device, which
- * keeps the other end, sees it hang up. What an importer needs to know lies in it, to be read any
+ * in any process, is closed. So it is one end of a pair of sockets, and the device keeps the other
+ * end and sees it hang up. The socket contains what an importer needs to know, and may be read any
  * number of times.
  */
 #include <inttypes.h>
@@ -12,9 +12,10 @@
 #include "base/align.h"
 #include "sim/state.h"
 
-/* What an exported descriptor says. */
+/* The content of an exported descriptor. */
 typedef struct share_token {
-    uint64_t mark; /* the address of the simulated device: it is of this process */
+    uint64_t mark; /* address of the simulated device: shows that the descriptor is of this
+                    * process */
     uint64_t id;
 } share_token;
 
@@ -91,7 +92,7 @@ mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_t
     return MEND_DRIVER_OK;
 }
 
-/* The chunk of an open export; NULL: it is none of this device. */
+/* The chunk of an open export; NULL: the descriptor is not of this device. */
 static mend_sim_chunk *find_shared(const mend_sim *sim, int descriptor)
 {
     share_token token;

@@ -1,4 +1,4 @@
-/* A simulated device as its user holds it: made, asked, told, destroyed. */
+/* The functions with which a program creates, configures, reads and destroys a simulated device. */
 #include "sim/content.h"
 #include "sim/state.h"
 
@@ -20,7 +20,7 @@
 #define MOST_BYTES            (UINT64_C(1) << 62)
 #define MOST_ENTRIES          (UINT64_C(1) << 20)
 
-/* Handles of streams and events stand in ranges of their own. */
+/* Handles of streams and of events have ranges of their own. */
 #define STREAM_HANDLES ((uintptr_t)0x10000)
 #define EVENT_HANDLES  ((uintptr_t)0x80000000)
 

@@ -1,5 +1,4 @@
-/* Streams and events: when what was queued is done, and waiting for it on the device or the host.
- */
+/* Streams and events: when queued work is done, and waits for it by the device or the host. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -132,7 +131,7 @@ void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t unt
     }
 }
 
-/* Waits on the host: the clock jumps to the time at which it is done. */
+/* The host waits: the clock jumps to the time when the work is done. */
 static mend_status wait_host(mend_sim *sim, uint64_t until_ns)
 {
     sim->ledger.host_syncs++;
@@ -140,7 +139,7 @@ static mend_status wait_host(mend_sim *sim, uint64_t until_ns)
     return sim->broken;
 }
 
-/* Queued work of a destroyed stream still runs. */
+/* Work queued on a destroyed stream still runs. */
 mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
 {
     mend_sim_stream *stream = NULL;
@@ -323,7 +322,7 @@ mend_status mend_sim_event_record(mend_sim *sim, mend_event handle, mend_stream 
     return mend_sim_event_mark(sim, event, stream);
 }
 
-/* When the host hears that the event is complete. */
+/* When the host learns that the event is complete. */
 static uint64_t heard_ns(const mend_sim *sim, const mend_sim_event *event)
 {
     return event->ready_ns == 0 ? 0 : event->ready_ns + sim->event_delay_ns;

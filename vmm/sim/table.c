@@ -1,4 +1,4 @@
-/* The table: every function is a call of the device between begin and end. */
+/* The table: every function runs between mend_sim_call_begin and mend_sim_call_end. */
 #include <inttypes.h>
 
 #include "base/align.h"
@@ -8,7 +8,7 @@
 #include "sim/table.h"
 #include "sim/watch.h"
 
-/* The body of a table function: `work` gives the status unless the call is answered before. */
+/* The body of a table function. `work` computes the status, unless begin has answered already. */
 #define CALL(member, size, work)                                                                   \
     mend_sim *sim = driver->state;                                                                 \
     const mend_sim_watch watch = mend_sim_watch_begin(sim, MEND_CALL_##member);                    \

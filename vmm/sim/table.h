@@ -1,4 +1,4 @@
-/* The table of a simulated device: every call of the driver, by what the files of this room do. */
+/* The table of a simulated device: every driver call, made of the functions of this room. */
 #ifndef MEND_SIM_TABLE_H
 #define MEND_SIM_TABLE_H
 

@@ -1,4 +1,4 @@
-/* A violation: a rule of the driver that a call or its work has broken, told in words. */
+/* Violations: rules of the driver that a call or its work broke, explained in words. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

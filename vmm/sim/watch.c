@@ -1,6 +1,6 @@
 /*
- * The observer of calls: a test that stops a thread in the middle of a driver call, or writes down
- * the order of calls, hears of them here, while no lock of the device is held.
+ * The observer of calls: a test that stops a thread inside a driver call, or records the order of
+ * calls. It is called without a lock of the device.
  */
 #include "sim/watch.h"
 #include "sim/state.h"

@@ -1,11 +1,11 @@
-/* Who hears of the calls of the table as they begin and end. */
+/* The observer of calls is told when calls of the table begin and end. */
 #ifndef MEND_SIM_WATCH_H
 #define MEND_SIM_WATCH_H
 
 #include "sim/state.h"
 
-/* Tells the observer that a call begins, and returns who is to hear of its end. Without the lock.
- */
+/* Tells the observer that a call begins; returns who must be told of its end. The caller does not
+ * hold the lock. */
 mend_sim_watch mend_sim_watch_begin(mend_sim *sim, mend_driver_call call);
 void mend_sim_watch_end(const mend_sim_watch *watch, mend_driver_call call);
 

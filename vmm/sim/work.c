@@ -1,4 +1,5 @@
-/* Work: queued on streams with a known completion time, carried out as the clock passes it. */
+/* Work: queued on streams with a known completion time, and run when the clock reaches that
+ * time. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,8 +121,8 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
     return result;
 }
 
-/* The host's bytes are taken when the call is made, as the driver does with pageable memory; where
- * the copy is recorded, each replay takes them anew. */
+/* Copies the host's bytes when the call is made, as the driver does for pageable memory. If the
+ * copy is recorded in a graph, each launch copies them again. */
 static bool stage(const mend_sim *sim, mend_sim_item *item, uint64_t source, uint64_t size)
 {
     if (sim->config.content == MEND_SIM_CONTENT_NONE || size == 0) {

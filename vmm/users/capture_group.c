@@ -9,8 +9,8 @@
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
 
-/* What a group and the driver share: the last of the two frees it. The driver may come
- * in any thread, and long after the pool has gone. */
+/* Shared by a group and the driver; the last of the two frees it. The driver calls in any thread,
+ * maybe long after the pool is destroyed. */
 typedef struct mend_capture_end {
     atomic_bool has_come;
     atomic_int owners;
@@ -43,7 +43,7 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the memory of a capture");
 }
 
-/* The driver will tell when the graph is no more. */
+/* Asks the driver to report the end of the graph. */
 static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture_end *end)
 {
     mend_scope scope;

@@ -1,8 +1,8 @@
 /*
- * Groups of captures. What is allocated on a captured stream outside of the program's own groups,
- * or used and freed there, is used again at every launch of the graph. So each capture that touches
- * the pool has a group (users/group.h) made for it: nobody else gets that memory until the driver
- * says that the graph is no more.
+ * Groups of captures. A graph uses its memory again at every launch: memory allocated on a captured
+ * stream outside of the program's own groups, or freed or declared there. So the pool makes a group
+ * (users/group.h) for each capture that calls it. No other request gets that memory until the
+ * driver reports that the graph has ended.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -11,11 +11,11 @@
 
 #include "users/group.h"
 
-/* The number of the group of a capture, which is made if it is new. Reaches the driver then.
+/* The number of a capture's group, which is created if there is none; that calls the driver.
  * MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST. */
 mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t *group);
 
-/* Gives back the memory of graphs that are no more. Calls nothing. */
+/* Releases the groups whose graphs have ended. Does not call the driver. */
 void mend_capture_groups_collect_all(mend_heap *heap);
 static inline void mend_capture_groups_collect(mend_heap *heap)
 {
@@ -24,13 +24,13 @@ static inline void mend_capture_groups_collect(mend_heap *heap)
     }
 }
 
-/* Lets the host wait as mend_streams_wait_oldest does; and at last, where nothing else is left and
- * *has_graphs, once for launches of graphs that were destroyed: they keep their memory until they
- * end. Collects. */
+/* The host waits as in mend_streams_wait_oldest. If nothing else is left and *has_graphs is set, it
+ * waits once for the context, for launches of graphs that were destroyed: those keep their memory
+ * until they end. Then it collects. */
 mend_result mend_capture_groups_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
                                             bool *has_graphs, bool *waited);
 
-/* Frees any group that is in no list, and hears of its graph no more. */
+/* Frees a group of any kind that is in no list. The end of its graph is then ignored. */
 void mend_capture_group_free(mend_group *group);
 
 #endif

@@ -6,7 +6,7 @@
 #include "physical/fence.h"
 #include "users/users.h"
 
-/* A stream that the pool knows from groups alone must not be forgotten in its capture either. */
+/* A stream that the pool knows only from groups must not be forgotten during its capture either. */
 static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)
 {
     const uint32_t index = mend_streams_lookup_captured(&heap->streams, stream);
@@ -46,7 +46,7 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
         return result;
     }
     uint64_t id = heap->streams.items[index].id;
-    /* One last fence, for what was freed and for blocks that are still in use on the stream. */
+    /* One last fence, for memory that was freed and for blocks that the stream still uses. */
     mend_streams_stamp(&heap->streams, index, 0);
     result = mend_streams_forget(&heap->streams, index);
     if (result == MEND_OK) {

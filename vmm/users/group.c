@@ -70,7 +70,8 @@ void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream
     }
 }
 
-/* Records what stands for the group's use of its memory, on the stream that is behind it. */
+/* Records events on `stream`, which is behind the last launch, for all use of the group's
+ * memory. */
 static mend_result close_on(mend_heap *heap, const mend_group *group, mend_stream stream)
 {
     uint32_t recorder;
@@ -91,7 +92,7 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
     mend_streams *streams = &heap->streams;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         if (streams->items[i].group == group->number) {
-            mend_streams_stamp(streams, i, 0); /* for the sake of blocks still live */
+            mend_streams_stamp(streams, i, 0); /* for blocks that are still live */
         }
     }
     mend_result result = stream == MEND_NO_STREAM ? MEND_OK : close_on(heap, group, stream);

@@ -3,7 +3,7 @@
 #include "users/capture_group.h"
 #include "users/users.h"
 
-/* The groups that take a stream watch it from now on. */
+/* The groups of a stream watch it from now on. */
 static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t group, uint32_t *index)
 {
     mend_result result = mend_users_find_stream(heap, stream, group, index);

@@ -12,7 +12,8 @@ void mend_users_record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* A place where no thread but one that makes room works with a slot that nothing keeps. */
+/* Collects unused slots. This is the place for it: no other thread that makes room uses an unmarked
+ * slot now. */
 static void collect_slots(mend_heap *heap)
 {
     if (heap->streams.wants_collection && mend_mutex_try_lock(&heap->grow)) {
@@ -21,7 +22,7 @@ static void collect_slots(mend_heap *heap)
     }
 }
 
-/* Whose slot stays while its fence is recorded, for the lock is let go of. */
+/* Keeps the slot while its fence is recorded, which releases the lock. */
 static void record_found(mend_heap *heap, uint32_t stream)
 {
     heap->streams.items[stream].calls++;

@@ -1,10 +1,10 @@
-/* The streams that use blocks: found by their handles, and their fences recorded. */
+/* The streams that use blocks: finding them by handle, and recording their fences. */
 #ifndef MEND_USERS_USERS_H
 #define MEND_USERS_USERS_H
 
 #include "layout/state.h"
 
-/* Finds a stream, reaching the driver where it must. Errors of mend_streams_find. */
+/* Finds or registers a stream; calls the driver if necessary. Errors of mend_streams_find. */
 mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t group,
                                     uint32_t *index);
 static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream stream,
@@ -19,9 +19,9 @@ static inline mend_result mend_users_find_stream(mend_heap *heap, mend_stream st
     return mend_users_learn_stream(heap, stream, group, index);
 }
 
-/* Records what was freed on a stream that a call has just named, inside an open driver scope. What
- * the driver refuses is recorded when it is needed, or when the stream is named again; of one that
- * is not, the context is waited for. */
+/* Records a fence for frees on a stream that the current call names, inside an open driver scope.
+ * If the driver refuses, the fence is recorded when it is needed, or when a call names the stream
+ * again; without either, a wait for the context covers it. */
 void mend_users_record_fence(mend_heap *heap, uint32_t stream);
 
 #endif
