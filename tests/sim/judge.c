@@ -54,7 +54,7 @@ bool trial_is_faulty(const trial *t)
     trial_claim(t, verdict, (left) == (right), "%s: %llu, expected %llu", what, LLU(left),         \
                 LLU(right))
 
-/* A swap has mapped them again, and the driver refused access. */
+/* A compaction has mapped them again, and the driver refused access. */
 static uint64_t bytes_without_access(const trial *t)
 {
     uint64_t bytes = 0;

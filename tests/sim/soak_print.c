@@ -50,7 +50,7 @@ static void print_ways(FILE *out, const mend_stats *stats)
     fprintf(out,
             "\nthe first pools placed %llu requests in runs (%llu of them from the front cache), "
             "%llu by\n"
-            "extension, %llu afresh;\n",
+            "extension, %llu at a new address;\n",
             LLU(stats->placed_in_run), LLU(stats->cache_hits), LLU(stats->placed_by_extension),
             LLU(stats->placed_at_new_address));
     fprintf(out, "moved %llu chunks, created %llu, released %llu; made %llu stream waits and\n",
@@ -58,7 +58,7 @@ static void print_ways(FILE *out, const mend_stats *stats)
             LLU(stats->stream_waits));
     fprintf(out, "%llu host waits; called %llu callbacks; ran out of memory %llu times;\n",
             LLU(stats->host_waits), LLU(stats->pressure_calls), LLU(stats->out_of_memory));
-    fprintf(out, "swapped %llu chunks, and copied %llu bytes for that; remade %llu chunks;\n",
+    fprintf(out, "compacted %llu chunks, and copied %llu bytes for that; remade %llu chunks;\n",
             LLU(stats->compactions), LLU(stats->copied_bytes), LLU(stats->chunks_remade));
     fprintf(out, "created memory instead of moving chunks for %llu requests\n",
             LLU(stats->moves_avoided));

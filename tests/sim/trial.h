@@ -251,7 +251,7 @@ struct trial {
     int calling_thread;
     int calling_stream;
     bool has_called; /* in the present step */
-    bool may_unmap;  /* in it, a call that may swap met what was planted */
+    bool may_unmap;  /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */
     mend_list wrappers; /* those that were set and have not retired */

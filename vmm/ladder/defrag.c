@@ -1,5 +1,6 @@
 #include "ladder/defrag.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -44,6 +45,7 @@ static uint64_t most_room(const mend_compact_pass *pass)
 {
     const mend_heap *heap = pass->heap;
     uint64_t limit = mend_budget_limit(heap);
+    assert(heap->chunks.empty_bytes <= heap->chunks.reserved_bytes);
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
     uint64_t bytes = largest_run(heap) + (limit > used ? limit - used : 0);
     for (size_t i = 0; i < pass->candidate_count; i++) {
@@ -85,6 +87,7 @@ mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool
             pass->stop = is_done && was_refused ? MEND_DEFRAG_NO_ROOM : pass->stop;
             return MEND_OK;
         }
+        assert(chunk->live_bytes > 0);
         mend_result result = mend_compact_chunk(pass, chunk);
         if (result != MEND_ERROR_OUT_OF_MEMORY) {
             *compacted = result == MEND_OK;

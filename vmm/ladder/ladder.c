@@ -1,5 +1,7 @@
 #include "ladder/ladder.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/process.h"
 #include "ladder/defrag.h"
@@ -130,6 +132,7 @@ static mend_outcome behind_host_waits(climb *c)
     bool has_graphs = waited && heap->groups.capture_count > 0;
     mend_streams_begin_host_waits(&heap->streams);
     mend_outcome outcome = MEND_NOTHING;
+    assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
         /* Memory of the stream's own needs no wait, but addresses it may still use do. */
         bool lacks_addresses = heap->shortage.no_addresses != MEND_DRIVER_OK;
@@ -178,6 +181,7 @@ static mend_outcome behind_compactions(climb *c)
         return outcome;
     }
     const mend_thread_error why = *mend_process_failure();
+    assert(!heap->budget.spends_last_room);
     heap->budget.spends_last_room = true;
     outcome = place(c, false);
     heap->budget.spends_last_room = false;
@@ -436,10 +440,12 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
         outcome = to_the_end(&c);
     }
     if (outcome == MEND_PLACED) {
+        assert(c.span->size_bytes == request->size_bytes);
         *span = c.span;
         return MEND_OK;
     }
     if (outcome == MEND_NOTHING) {
+        assert(c.waits_on_host); /* the last search went to the end */
         *mend_process_failure() = *c.answer;
     }
     return mend_process_failure()->result;

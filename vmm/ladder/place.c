@@ -1,5 +1,7 @@
 #include "ladder/place.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "layout/cache.h"
 #include "layout/ready.h"
@@ -49,6 +51,8 @@ static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit 
             return mend_outcome_of(result);
         }
     }
+    assert(fit.address >= fit.run->address);
+    assert(fit.address + request->size_bytes <= mend_run_end(fit.run));
     *span = mend_layout_take(heap, fit.run, fit.address, request->size_bytes);
     heap->counters.placed_in_run++;
     return MEND_PLACED;
@@ -138,6 +142,7 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     mend_shortage before = heap->shortage;
     mend_outcome outcome = carry_out(heap, request, true, plan, span);
     if (outcome == MEND_PLACED) {
+        assert(heap->shortage.refused_bytes == before.refused_bytes);
         mend_headroom_note_creation(heap);
         heap->counters.moves_avoided++;
     } else if (outcome == MEND_NOTHING) {
@@ -254,6 +259,7 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
 
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
+    assert(!request->may_break);
     mend_outcome outcome = place_by_rules(heap, request, span);
     bool is_critical = outcome == MEND_NOTHING && request->zone == MEND_ZONE_LARGE &&
                        mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;

@@ -1,5 +1,7 @@
 #include "ladder/trim.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
@@ -22,6 +24,7 @@ static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_
     unsigned holds = 0;
     const mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     uint64_t end = chunk->address + chunk->size_bytes;
+    assert(mend_chunk_is_empty(chunk));
     if (run == NULL) { /* mapped nowhere */
         return holds;
     }

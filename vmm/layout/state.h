@@ -196,7 +196,7 @@ typedef struct mend_headroom {
 
 /* The devices that may use the memory: the pool's own first, then its peer devices. */
 typedef struct mend_allowed {
-    int devices[MEND_DEVICE_LIMIT];
+    int devices[MEND_DEVICE_LIMIT + 1]; /* the pool's own may be above the limit */
     int count;
 } mend_allowed;
 

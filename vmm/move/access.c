@@ -1,10 +1,15 @@
 #include "move/access.h"
 
+#include <assert.h>
+
 #include "move/scope.h"
 #include "move/steps.h"
 
 static void append(mend_heap *heap, int device)
 {
+    assert(device >= 0);
+    assert(heap->allowed.count < MEND_DEVICE_LIMIT + 1);
+    assert(!mend_access_includes(heap, device));
     heap->allowed.devices[heap->allowed.count++] = device;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "move/compact.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -54,6 +55,7 @@ static uint64_t room_under_limit(const mend_heap *heap)
 
 static bool is_taken(const compaction *s, size_t cluster_count, const mend_chunk *chunk)
 {
+    assert(cluster_count <= s->size.clusters);
     for (size_t i = 0; i < cluster_count; i++) {
         if (s->clusters[i].chunk == chunk) {
             return true;
@@ -71,6 +73,7 @@ static mend_chunk *find_fitting(compaction *s, size_t cluster)
     for (; at != NULL && at->size_bytes == size_bytes; at = mend_chunk_empty_next(at)) {
         mend_run *run =
             at->address != 0 ? mend_layout_run_at(&heap->zones[at->zone], at->address) : NULL;
+        assert(mend_chunk_is_empty(at));
         if (!is_taken(s, cluster, at) &&
             (run == NULL || mend_layout_is_ready(heap, run, at->address, size_bytes,
                                                  MEND_STREAM_UNKNOWN, false))) {
@@ -101,7 +104,11 @@ static mend_result measure(compaction *s)
     if (s->clusters == NULL) {
         return no_host_memory();
     }
+    size_t clusters = s->size.clusters;
     mend_victims_measure(heap, s->chunk, s->clusters, &s->size);
+    assert(s->size.clusters == clusters);
+    assert(s->size.used_bytes <= s->chunk->size_bytes);
+    (void)clusters;
     return MEND_OK;
 }
 
@@ -171,6 +178,7 @@ static void freeze(compaction *s)
     mend_heap *heap = s->heap;
     uint64_t end = s->chunk->address + s->chunk->size_bytes;
     size_t next = 0;
+    assert(!s->chunk->is_frozen);
     mend_chunk_freeze(&heap->chunks, s->chunk);
     for (uint64_t at = s->chunk->address; at < end;) {
         mend_run *run = mend_layout_run_from(s->zone, at);
@@ -186,6 +194,8 @@ static void freeze(compaction *s)
         mend_chunk *chunk = s->clusters[i].chunk;
         uint64_t address = chunk != NULL ? chunk->address : 0;
         if (address != 0) {
+            assert(mend_chunk_is_empty(chunk));
+            assert(chunk->claimed_address == 0);
             mend_layout_detach(heap, chunk, &chunk->claimed_waits);
             chunk->claimed_address = address;
         }
@@ -199,6 +209,7 @@ static mend_result create_chunks(compaction *s)
 {
     for (size_t i = 0; i < s->size.clusters; i++) {
         mend_cluster *cluster = &s->clusters[i];
+        assert(cluster->size_bytes % s->heap->device.granularity_bytes == 0);
         if (cluster->chunk == NULL) {
             mend_status status =
                 mend_chunk_create(&s->heap->chunks, cluster->size_bytes, &cluster->chunk);
@@ -233,6 +244,7 @@ static mend_result map_scratch(compaction *s)
         }
         s->mapped_bytes += s->clusters[i].size_bytes;
     }
+    assert(s->mapped_bytes == s->size.used_bytes);
     status = mend_step_allow(s->heap, s->scratch, s->mapped_bytes);
     s->pass->driver_calls++;
     return failed(s, MEND_CALL_set_access, status);
@@ -244,6 +256,8 @@ static mend_result copy(compaction *s)
     uint64_t scratch = s->scratch;
     for (size_t i = 0; i < s->size.clusters; i++) {
         const mend_cluster *cluster = &s->clusters[i];
+        assert(cluster->live_address >= cluster->address);
+        assert(cluster->live_end <= cluster->address + cluster->size_bytes);
         uint64_t to = scratch + (cluster->live_address - cluster->address);
         mend_status status = driver->copy(driver, to, cluster->live_address,
                                           cluster->live_end - cluster->live_address, NULL);
@@ -253,6 +267,7 @@ static mend_result copy(compaction *s)
         }
         scratch += cluster->size_bytes;
     }
+    assert(scratch == s->scratch + s->mapped_bytes);
     s->pass->driver_calls++;
     return failed(s, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
 }
@@ -286,6 +301,7 @@ static void leave_scratch(compaction *s)
     mend_space_take(&s->heap->space, s->scratch, s->mapped_bytes);
     for (size_t i = 0; address < end; i++) {
         mend_waits idle = {0};
+        assert(i < s->size.clusters);
         mend_retire_mapping(heap, s->clusters[i].chunk, address, &idle);
         address += s->clusters[i].size_bytes;
     }
@@ -321,6 +337,7 @@ static mend_span *pass_cluster(compaction *s, mend_span *span, mend_cluster *clu
     uint64_t end = cluster->address + cluster->size_bytes;
     while (mend_span_end(span) <= cluster->address) {
         mend_span *next = span->next;
+        assert(!span->live);
         mend_space_give(&s->heap->space, span->address, span->size_bytes);
         mend_layout_cut(s->heap, span);
         span = next;
@@ -349,12 +366,16 @@ static void exchange(compaction *s)
     mend_span *span = s->first;
     int zone = s->chunk->zone;
     uint64_t end = s->chunk->address + s->chunk->size_bytes;
+    assert(s->chunk->is_frozen);
     mend_chunk_set_address(chunks, s->chunk, zone, 0);
     for (size_t i = 0; i < s->size.clusters; i++) {
         mend_cluster *cluster = &s->clusters[i];
         mend_chunk *chunk = cluster->chunk;
         uint64_t live_bytes;
+        assert(span != NULL);
+        assert(chunk->address == 0);
         span = pass_cluster(s, span, cluster, &live_bytes);
+        assert(live_bytes <= cluster->size_bytes);
         if (chunk->claimed_address != 0) {
             mend_retire_mapping(heap, chunk, chunk->claimed_address, &chunk->claimed_waits);
             chunk->claimed_address = 0;
@@ -369,6 +390,7 @@ static void exchange(compaction *s)
     }
     while (span != NULL && span->address < end && mend_span_end(span) <= end) {
         mend_span *next = span->next;
+        assert(!span->live);
         mend_space_give(&s->heap->space, span->address, span->size_bytes);
         mend_layout_cut(heap, span);
         span = next;
@@ -432,6 +454,7 @@ mend_result mend_compact_chunk(mend_compact_pass *pass, mend_chunk *chunk)
     mend_result result = plan(&s);
     if (result == MEND_OK) {
         s.first = mend_layout_first_span(heap, chunk);
+        assert(s.first != NULL);
         result = perform(&s);
     }
     if (s.has_nodes) {

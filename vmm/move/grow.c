@@ -1,5 +1,7 @@
 #include "move/grow.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "layout/ready.h"
 #include "move/attainable.h"
@@ -58,6 +60,7 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
     }
     for (size_t i = 0; i < t->plan->picks.count && result == MEND_OK; i++) {
         const mend_chunk *at = t->plan->picks.chunks[i];
+        assert(mend_chunk_is_empty(at));
         if (at->address != 0) {
             mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
             result =
@@ -69,6 +72,7 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
 
 static void enter(transaction *t, mend_chunk *chunk)
 {
+    assert(*t->tail == NULL);
     chunk->next_claimed = NULL;
     *t->tail = chunk;
     t->tail = &chunk->next_claimed;
@@ -81,6 +85,8 @@ static void claim(transaction *t)
     mend_run *base = t->plan->base;
     if (base != NULL) {
         uint64_t start = t->plan->start;
+        assert(base->address == t->plan->base_address);
+        assert(start >= base->address);
         t->address = mend_run_end(base);
         if (start < t->address) { /* what lies before the block is no part of it */
             t->base = mend_layout_claim_part(heap, base, start, t->address - start);
@@ -89,6 +95,8 @@ static void claim(transaction *t)
     for (size_t i = 0; i < t->plan->picks.count; i++) {
         mend_chunk *at = t->plan->picks.chunks[i];
         uint64_t address = at->address;
+        assert(mend_chunk_is_empty(at));
+        assert(at->claimed_address == 0);
         if (address != 0) {
             mend_layout_detach(heap, at, &at->claimed_waits);
             at->claimed_address = address;
@@ -112,6 +120,7 @@ static void end_claim(transaction *t)
     end_claim_of_base(t);
     for (mend_chunk *at = t->chunks; at != NULL && at != t->created; at = at->next_claimed) {
         uint64_t address = at->claimed_address;
+        assert(at->address == 0);
         if (address != 0) {
             at->claimed_address = 0;
             mend_layout_attach(t->heap, at, at->zone, address, &at->claimed_waits);
@@ -125,6 +134,8 @@ static mend_result create_chunks(transaction *t)
     while (left_bytes > 0) {
         uint64_t size_bytes = mend_plan_next_chunk(t->plan, left_bytes);
         mend_chunk *chunk;
+        assert(size_bytes > 0);
+        assert(size_bytes <= left_bytes);
         mend_status status = mend_chunk_create(&t->heap->chunks, size_bytes, &chunk);
         if (status != MEND_DRIVER_OK) {
             mend_result result = mend_driver_refused(t->heap, MEND_CALL_create, status);
@@ -149,6 +160,7 @@ static bool find_tail(const transaction *t, uint64_t *address)
     }
     const mend_span *span = MEND_CONTAINER_OF(last, mend_span, by_end);
     uint64_t end = span->address + span->size_bytes;
+    assert(!span->live || span->run == NULL);
     if (mend_space_room_at(&t->heap->space, end) < t->total_bytes) {
         return false;
     }
@@ -197,6 +209,8 @@ static mend_result choose_address(transaction *t, const mend_request *request)
 static mend_result map_chunks(transaction *t)
 {
     mend_heap *heap = t->heap;
+    assert(t->address != 0);
+    assert(t->mapped_bytes == 0);
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
         mend_status status = mend_step_map(heap, t->address + t->mapped_bytes, at);
         if (status != MEND_DRIVER_OK) {
@@ -204,6 +218,7 @@ static mend_result map_chunks(transaction *t)
         }
         t->mapped_bytes += at->size_bytes;
     }
+    assert(t->mapped_bytes == t->total_bytes);
     mend_status status = mend_step_allow(heap, t->address, t->mapped_bytes);
     return status == MEND_DRIVER_OK ? MEND_OK
                                     : mend_driver_refused(heap, MEND_CALL_set_access, status);
@@ -217,6 +232,7 @@ static void retire_mapped(transaction *t)
     mend_space_take(&t->heap->space, t->address, t->mapped_bytes);
     for (mend_chunk *at = t->chunks; address < end; at = at->next_claimed) {
         mend_waits idle = {0};
+        assert(at != NULL);
         mend_retire_mapping(t->heap, at, address, &idle);
         address += at->size_bytes;
     }
@@ -226,6 +242,7 @@ static void release_created(transaction *t)
 {
     for (mend_chunk *at = t->created; at != NULL;) {
         mend_chunk *next = at->next_claimed;
+        assert(at->address == 0);
         mend_step_undo_create(t->heap, at);
         at = next;
     }
@@ -262,6 +279,7 @@ static void commit(transaction *t)
     mend_heap *heap = t->heap;
     mend_wait_env room = mend_heap_wait_env(heap);
     uint64_t address = t->address;
+    assert(t->mapped_bytes == t->total_bytes);
     mend_space_take(&t->heap->space, address, t->total_bytes);
     end_claim_of_base(t);
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
@@ -276,6 +294,7 @@ static void commit(transaction *t)
         mend_layout_attach(heap, at, t->zone_number, address, &waits);
         address += at->size_bytes;
     }
+    assert(address == t->address + t->total_bytes);
     mend_step_note_peaks(heap);
 }
 
@@ -300,6 +319,8 @@ static mend_span *take_block(const transaction *t, const mend_request *request, 
     mend_heap *heap = t->heap;
     uint64_t address = mend_align_up(start, request->alignment_bytes);
     mend_run *run = mend_layout_run_at(t->zone, address);
+    assert(run != NULL);
+    assert(mend_run_end(run) - address >= request->size_bytes);
     if (t->plan->base != NULL) {
         heap->counters.placed_by_extension++;
     } else {
@@ -316,6 +337,9 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
                      .zone = &heap->zones[request->zone],
                      .zone_number = request->zone,
                      .total_bytes = plan->picked_bytes + plan->create_bytes};
+    assert(t.total_bytes > 0);
+    assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
+    assert(t.total_bytes % heap->device.granularity_bytes == 0);
     t.tail = &t.chunks;
     t.reservations_before = heap->space.reservation_count;
     mend_outcome outcome = mend_outcome_of(perform(&t, request));

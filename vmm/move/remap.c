@@ -23,6 +23,9 @@ mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *firs
 {
     mend_chunks *chunks = &heap->chunks;
     mend_status status = MEND_DRIVER_OK;
+    assert(chunk->address != 0);
+    assert(chunk->is_frozen);
+    assert(chunk->missing != MEND_MISSING_NOTHING);
     if (chunk->missing == MEND_MISSING_MAPPING) {
         *refused = MEND_CALL_map;
         status = mend_step_map(heap, chunk->address, chunk);

@@ -1,5 +1,7 @@
 #include "move/retire.h"
 
+#include <assert.h>
+
 #include "move/scope.h"
 #include "physical/fence.h"
 
@@ -26,6 +28,7 @@ bool mend_retire_reserve(mend_heap *heap, size_t count)
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits)
 {
+    assert(chunk->address != address); /* the mapping that is left behind */
     mend_retired *retired = mend_slab_take(&heap->retire.nodes);
     retired->address = address;
     retired->size_bytes = chunk->size_bytes;
@@ -47,6 +50,8 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
                         uint64_t size_bytes)
 {
     mend_space *space = &heap->space;
+    assert(size_bytes >= first->size_bytes);
+    assert(size_bytes <= heap->retire.bytes);
     if (!mend_space_reserve_nodes(space, 1)) {
         heap->retire.lacked_nodes = true;
         return;

@@ -1,5 +1,7 @@
 #include "move/steps.h"
 
+#include <assert.h>
+
 /* A lack of memory in disguise, which some drivers overcome by themselves after a moment: it is
  * asked again so often, after ever longer pauses, without the lock. */
 enum { NOT_READY_TRIES = 4 };
@@ -19,6 +21,7 @@ mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *c
     const mend_driver *driver = heap->driver;
     mend_status status;
     int tries = 0;
+    assert(address % heap->device.granularity_bytes == 0);
     do {
         status = driver->map(driver, address, chunk->size_bytes, 0, chunk->handle);
     } while (try_again(heap, status, &tries));
@@ -31,6 +34,8 @@ mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_
     const mend_driver *driver = heap->driver;
     mend_status status;
     int tries = 0;
+    assert(size_bytes > 0);
+    assert(device_count > 0);
     do {
         status = driver->set_access(driver, address, size_bytes, devices, device_count);
     } while (try_again(heap, status, &tries));
@@ -46,6 +51,7 @@ mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_byt
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)
 {
     uint64_t size_bytes = chunk->size_bytes;
+    assert(heap->chunks.created > 0);
     if (mend_chunk_release(&heap->chunks, chunk) != MEND_DRIVER_OK) {
         heap->counters.driver_failures++;
     } else {

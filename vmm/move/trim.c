@@ -4,6 +4,8 @@
  */
 #include "move/trim.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "layout/ready.h"
 #include "move/attainable.h"
@@ -16,6 +18,7 @@
 
 static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unmap)
 {
+    assert(mend_chunk_is_empty(chunk));
     if (chunk->address == 0 || !may_unmap) {
         return chunk->address == 0;
     }
@@ -51,6 +54,7 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
     uint64_t address = chunk->address;
     mend_waits waits = {0};
     mend_layout_detach(heap, chunk, &waits);
+    assert(chunk->address == 0);
     mend_retire_mapping(heap, chunk, address, &waits);
 }
 
@@ -102,6 +106,8 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     while (withdrawn != NULL) {
         mend_chunk *next = withdrawn->next_claimed;
         uint64_t size_bytes = withdrawn->size_bytes;
+        assert(withdrawn->address == 0);
+        assert(mend_chunk_is_empty(withdrawn));
         mend_retired *left = mend_retire_holds(heap, withdrawn->handle);
         if (left == NULL) {
             mend_status status = mend_chunk_release(&heap->chunks, withdrawn);

@@ -62,6 +62,7 @@ mend_pressure mend_budget_pressure(const mend_heap *heap)
 void mend_budget_note_use(mend_heap *heap)
 {
     mend_usage_peaks *peaks = &heap->budget.peaks;
+    assert(heap->chunks.empty_bytes <= heap->chunks.reserved_bytes);
     uint64_t used = heap->chunks.reserved_bytes - heap->chunks.empty_bytes;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     if ((allocated - peaks->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
@@ -73,6 +74,7 @@ void mend_budget_note_use(mend_heap *heap)
     }
     peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
     if (is_near(heap, used)) {
+        assert(heap->counters.live_bytes <= used);
         uint64_t trapped = used - heap->counters.live_bytes;
         peaks->trapped_bytes[0] = mend_max_u64(peaks->trapped_bytes[0], trapped);
     }
@@ -86,6 +88,7 @@ static bool is_below_limit(const mend_heap *heap)
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)
 {
     mend_shortage *shortage = &heap->shortage;
+    assert(create_bytes > 0);
     bool is_least = shortage->refused_bytes == 0 || create_bytes < shortage->refused_bytes;
     shortage->refused_bytes = is_least ? create_bytes : shortage->refused_bytes;
 }
@@ -115,6 +118,7 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
     } else if (heap->config.chunk_bytes != 0) {
         bytes = heap->config.chunk_bytes;
     }
+    assert(bytes > 0);
     return mend_align_up(bytes, heap->device.granularity_bytes);
 }
 

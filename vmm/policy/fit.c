@@ -1,5 +1,7 @@
 #include "policy/fit.h"
 
+#include <assert.h>
+
 #include "layout/ready.h"
 #include "policy/budget.h"
 #include "policy/constants.h"
@@ -50,6 +52,7 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
     uint64_t end = address + size_bytes;
     const mend_chunk *chunk = mend_run_chunk_at(heap, run, address);
     for (;;) {
+        assert(chunk != NULL);
         uint64_t chunk_end = chunk->address + chunk->size_bytes;
         if (mend_chunk_is_empty(chunk)) {
             uint64_t before = address > chunk->address ? address - chunk->address : 0;
@@ -96,6 +99,8 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
                        uint64_t largest_bytes)
 {
     const mend_zone *zone = &heap->zones[zone_number];
+    assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
+    assert(mend_is_power_of_two(request->alignment_bytes));
     if (request->zone == MEND_ZONE_LARGE) {
         mend_pressure pressure = mend_budget_pressure(heap);
         bool is_critical = pressure == MEND_PRESSURE_CRITICAL;

@@ -1,5 +1,7 @@
 #include "policy/headroom.h"
 
+#include <assert.h>
+
 #include "policy/budget.h"
 #include "policy/constants.h"
 
@@ -8,6 +10,7 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     mend_headroom *headroom = &heap->budget.headroom;
     uint64_t live = heap->counters.live_bytes + size_bytes;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
+    assert(allocated >= headroom->window_start_bytes);
     if (live <= heap->config.limit_bytes) { /* what asks for more than that tries its luck */
         headroom->most_live_bytes = mend_max_u64(headroom->most_live_bytes, live);
     }

@@ -35,11 +35,14 @@ static bool reserve(mend_picks *picks)
     picks->chunks = chunks;
     picks->capacity = capacity;
     picks->sorted_count = 0; /* lies elsewhere now */
+    assert(picks->count < picks->capacity);
     return true;
 }
 
 static void pick(mend_plan *plan, mend_chunk *chunk)
 {
+    assert(mend_chunk_is_empty(chunk));
+    assert(!mend_plan_is_in_base(plan, chunk));
     if (!reserve(&plan->picks)) {
         plan->lacks_host_memory = true;
         return;
@@ -108,6 +111,8 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
     }
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);
     for (size_t i = 0; i < count; i++, at = mend_chunk_empty_next(at)) {
+        assert(at != NULL);
+        assert(at->size_bytes == size_bytes);
         const mend_run *run = mend_layout_run_at(&heap->zones[at->zone], at->address);
         candidates[i] = (candidate){at, run != NULL ? run->size_bytes : 0};
     }
@@ -138,6 +143,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
                        uint64_t need_bytes)
 {
     uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
+    assert(need_bytes > 0);
     mend_chunk *cover = mend_chunk_empty_at_least(&heap->chunks, need_bytes, 0);
     while (cover != NULL && (mend_plan_uses(plan, cover) || !is_ready(heap, cover, request))) {
         cover = mend_chunk_empty_next(cover);
@@ -153,6 +159,7 @@ uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_pla
                           uint64_t need_bytes)
 {
     bool keeps_runs = mend_budget_is_roomy(heap);
+    assert(need_bytes > 0);
     mend_chunk *largest = mend_chunk_empty_at_most(&heap->chunks, need_bytes, UINT64_MAX);
     while (need_bytes > 0 && largest != NULL) {
         uint64_t size_bytes = largest->size_bytes;

@@ -1,5 +1,6 @@
 #include "policy/plan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk)
         return mend_plan_is_in_base(plan, chunk);
     }
     mend_chunk **sorted = picks->chunks + picks->capacity;
+    assert(picks->count <= picks->capacity);
     if (picks->sorted_count != picks->count) {
         memcpy(sorted, picks->chunks, picks->count * sizeof(mend_chunk *));
         qsort(sorted, picks->count, sizeof(mend_chunk *), compare_chunks);
@@ -38,6 +40,10 @@ bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk)
 
 uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes)
 {
+    assert(left_bytes > 0);
+    assert(left_bytes <= plan->create_bytes);
+    assert(plan->create_unit_bytes > 0);
+    assert(plan->create_tail_bytes < plan->create_bytes);
     return left_bytes > plan->create_tail_bytes
                ? mend_min_u64(left_bytes - plan->create_tail_bytes, plan->create_unit_bytes)
                : left_bytes;

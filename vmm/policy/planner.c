@@ -26,6 +26,7 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
 {
     uint64_t room = mend_budget_room_bytes(heap);
     uint64_t page = mend_budget_page(heap, request);
+    assert(missing_bytes > 0);
     if (rules.exact || mend_align_up(missing_bytes, page) > room) {
         page = heap->device.granularity_bytes;
     }
@@ -45,6 +46,9 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     plan->create_bytes = rounded_up ? usual : exact;
     plan->create_unit_bytes = is_small ? usual : mend_budget_lone_chunk(heap);
     plan->create_tail_bytes = is_pressed && exact > page && missing_bytes % page != 0 ? page : 0;
+    assert(plan->create_bytes >= missing_bytes);
+    assert(plan->create_bytes <= room);
+    assert(plan->create_bytes % heap->device.granularity_bytes == 0);
     return true;
 }
 
@@ -61,6 +65,7 @@ static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_ru
 /* `to` becomes the plan that `from` was, and knows what either was refused. */
 static void take_over(mend_plan *to, mend_plan *from)
 {
+    assert(to != from);
     note_refused(from, to->refused_bytes);
     from->lacks_host_memory = from->lacks_host_memory || to->lacks_host_memory;
     mend_plan_clear(to);
@@ -79,6 +84,9 @@ static bool can_grow(mend_heap *heap, const mend_request *request, const base_ca
 {
     const mend_space *space = &heap->space;
     uint64_t end = mend_run_end(place->run);
+    assert(place->start >= place->run->address);
+    assert(place->start <= end); /* the block may take nothing of the run */
+    assert(end - place->start + place->need_bytes == request->size_bytes);
     return mend_space_room_at(space, end) >= place->need_bytes &&
            mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
                                 request->behind_wait);
@@ -138,6 +146,7 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
                        .start = place->start};
     bool is_filled = fill_plan(heap, request, rules, place->need_bytes, &grown);
     take_over(plan, &grown);
+    assert(!is_filled || plan->picked_bytes + plan->create_bytes >= place->need_bytes);
     if (!is_filled) {
         return GROWTH_LACKS_MEMORY;
     }
@@ -213,6 +222,7 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
     if (found || !extension_lacks_less) {
         take_over(plan, &elsewhere);
     } else {
+        assert(!found);
         note_refused(plan, elsewhere.refused_bytes);
         plan->lacks_host_memory = plan->lacks_host_memory || elsewhere.lacks_host_memory;
         mend_plan_clear(&elsewhere);

@@ -33,6 +33,8 @@ bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk)
 /* Adds a live stretch behind the last cluster, or to it. True when it is a new one. */
 static bool add_stretch(mend_cluster *last, uint64_t from, uint64_t to, uint64_t page)
 {
+    assert(from < to);
+    assert(to > last->live_end);
     bool is_new = mend_align_down(from, page) > last->address + last->size_bytes;
     if (is_new) {
         *last = (mend_cluster){.address = mend_align_down(from, page), .live_address = from};
@@ -69,6 +71,8 @@ void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_c
             clusters[size->clusters - 1] = last;
         }
     }
+    assert(size->used_bytes <= chunk->size_bytes);
+    assert(size->copied_bytes <= size->used_bytes);
     size->gained_bytes = chunk->size_bytes - size->used_bytes;
 }
 
@@ -93,6 +97,7 @@ bool mend_victims_find(mend_compact_pass *pass)
             mend_victims_measure(heap, chunk, NULL, &size);
         }
         if (size.gained_bytes > 0) {
+            assert(pass->candidate_count < heap->chunks.mapped.count);
             pass->candidates[pass->candidate_count++] =
                 (mend_compact_candidate){chunk->number, size};
         }

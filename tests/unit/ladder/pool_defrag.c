@@ -421,7 +421,7 @@ MEND_TEST(pool_defrag, nobody_gets_what_is_freed_in_a_chunk_under_compact)
             thin_out(&r);
             bool is_inside = mend_held_begin(&held, r.w.sim, position, defrag_all, &r);
             is_there = is_inside && strcmp(held.call, calls[i]) == 0;
-            if (is_there) { /* the first chunk is being swapped */
+            if (is_there) { /* the first chunk is being compacted */
                 void *freed = r.blocks[3];
                 kit_free(&r.w, freed, r.w.streams[0]);
                 r.blocks[3] = kit_alloc(&r.w, BLOCK, r.w.streams[0]);

@@ -251,7 +251,7 @@ static const making makings[] = {
     {"first", NULL, create, 0, true},
     {"extension", NULL, extend, 0, false},
     {"creation", NULL, create, 0, false},
-    {"afresh", NULL, place_at_new_address, 0, false},
+    {"at_new_address", NULL, place_at_new_address, 0, false},
     {"small", NULL, create_small, 0, true},
     {"behind a stream wait", work_on_other, move_many, 0, false},
     {"behind an event", work_on_other, move_many, -1, false},

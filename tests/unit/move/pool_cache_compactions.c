@@ -115,7 +115,7 @@ MEND_TEST(pool_cache_compactions, a_block_that_moved_is_cached_again)
     close_rig(&r);
 }
 
-/* A block that reaches into the swapped chunk begins in the chunk before it, as it did. */
+/* A block that reaches into the compacted chunk begins in the chunk before it, as it did. */
 MEND_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did)
 {
     rig r;

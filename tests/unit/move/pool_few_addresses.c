@@ -75,7 +75,7 @@ MEND_TEST(pool_few_addresses, free_chunks_give_up_their_addresses)
 
 /* A second pool of the device takes all there is, and has nothing left in it when the first one
  * needs addresses: whether it has given its memory back or not; and where the first one finds out
- * at the very end, for it keeps room to swap until then. */
+ * at the very end, for it keeps room to compact until then. */
 MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
 {
     for (int i = 0; i < 4; i++) {

@@ -321,7 +321,7 @@ MEND_TEST(pool_restore, memory_that_another_takes_is_no_failure)
     close_rig(&r);
 }
 
-/* The swap has given two chunks a place, and none of them a mapping. */
+/* The compaction has given two chunks a place, and none of them a mapping. */
 MEND_TEST(pool_restore, a_mapping_that_was_never_made_is_no_peak)
 {
     rig r;

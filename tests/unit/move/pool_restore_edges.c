@@ -12,7 +12,7 @@ typedef enum side { COMPACTED_BEFORE, COMPACTED_BEHIND, SIDES } side;
 typedef struct rig {
     mend_world w;
     void *block; /* over the edge; all else beside it in these chunks is free or `rest` */
-    void *rest;  /* fills what the chunk that is not swapped has left */
+    void *rest;  /* fills what the chunk that is not compacted has left */
 } rig;
 
 static void refuse_maps(rig *r, uint64_t after_calls)
