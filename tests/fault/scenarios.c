@@ -27,8 +27,8 @@
     {ALLOC, 5, 0, KIB(16)}, {ALLOC, 6, 0, KIB(16)}, {ALLOC, 7, 0, KIB(16)}, {FREE, 0, 0, 0},       \
     {FREE, 1, 0, 0}, {FREE, 3, 0, 0}, {FREE, 5, 0, 0}, {FREE, 7, 0, 0}
 
-/* A chunk that is too large for what comes, and a limit that the rest nearly fills: memory is
- * tight, and less than a chunk is left. */
+/* A chunk that is too large for what comes, and a limit that the rest nearly fills: the
+ * pressure is critical, and less than a chunk is left. */
 #define ONE_CHUNK_AT_THE_LIMIT(stream)                                                             \
     {ALLOC, 0, stream, CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(4)}, {ALLOC, 2, 0, KIB(32)},               \
     {LIMIT, 0, 0, KIB(325)}, {USE, 0, stream, 0}, {FREE, 0, stream, 0}
@@ -169,7 +169,7 @@ const scenario scenarios[] = {
      .call = {ALLOC, 5, 0, CHUNKS(2)},
      .way = {.placed_at_new_address = 1, .chunks_created = 2, .events = 1}},
 
-    /* Tight memory. */
+    /* High and critical pressure. */
     {.name = "closing_a_page",
      STEPS({ALLOC, 0, 0, CHUNKS(7)}, {ALLOC, 1, 0, CHUNKS(1) + KIB(2)}),
      .call = {ALLOC, 2, 0, KIB(13) + 512}, /* begins 512 bytes behind the other */

@@ -242,7 +242,7 @@ static bool defrag(trial *t, const operation *op)
     return true;
 }
 
-/* By itself memory is seldom tight: a limit may lie a little above what lives. */
+/* By itself the pressure is seldom high: a limit may lie a little above what lives. */
 static uint64_t limit_of(const trial *t, const operation *op, int pool)
 {
     uint64_t part_bytes = t->device_bytes / 256;

@@ -28,9 +28,9 @@ typedef struct mend_world {
 } mend_world;
 
 /*
- * Fills in the configs of a small world: 64 MiB in pages of 64 KiB, chunks of 1 MiB, ample while
- * nine tenths are not reserved, real bytes.
- * A test changes what it needs before mend_world_open.
+ * Fills in the configs of a small world: 64 MiB in pages of 64 KiB, chunks of 1 MiB, low pressure
+ * while nine tenths are not reserved, real bytes. A test changes what it needs before
+ * mend_world_open.
  */
 void mend_world_init(mend_world *world);
 

@@ -158,7 +158,7 @@ static void run(uint64_t memory_bytes, int compact_when_full, uint64_t salt)
     }
 }
 
-MEND_TEST(pool_cache_same, while_memory_is_ample)
+MEND_TEST(pool_cache_same, under_low_pressure)
 {
     run(512 * MEND_MIB, 0, 1);
 }

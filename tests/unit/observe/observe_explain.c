@@ -14,7 +14,7 @@ enum { LARGE = MEND_ZONE_LARGE, SMALL = MEND_ZONE_SMALL };
 static bool open_scene(mend_world *w)
 {
     mend_world_init(w);
-    w->sim_config.memory_bytes = 256 * MEND_MIB; /* ample: blocks share chunks of 1 MiB */
+    w->sim_config.memory_bytes = 256 * MEND_MIB; /* low pressure: blocks share chunks of 1 MiB */
     return kit_open(w);
 }
 
@@ -284,12 +284,8 @@ MEND_TEST(observe_explain, counts_chunks_mapped_nowhere)
     mend_world w;
     void *pointer;
     ASSERT_TRUE(open_scene(&w));
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "map";
-    fault.count = UINT64_MAX;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
-    fault.call = "release";
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    kit_fail(&w, "map", 0, UINT64_MAX, 0);
+    kit_fail(&w, "release", 0, UINT64_MAX, 0);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, MEND_MIB, w.streams[0], &pointer));
     mend_explanation e = explain(&w, 0);
     EXPECT_TRUE(e.reserved_bytes > 0);

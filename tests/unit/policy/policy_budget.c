@@ -1,4 +1,4 @@
-/* How scarce memory is, by heaps made up by hand: what is reserved, in use and trapped. */
+/* How high the pressure is, by heaps made up by hand: what is reserved, in use and trapped. */
 #include "policy/budget.h"
 
 #include "tests/support/test.h"
@@ -24,9 +24,9 @@ static void use(mend_heap *heap, usage is)
 }
 
 /* All of it live, and nothing else reserved. */
-static void use_live(mend_heap *heap, uint64_t bytes)
+static usage live(uint64_t bytes)
 {
-    use(heap, (usage){.reserved_bytes = bytes, .live_bytes = bytes});
+    return (usage){.reserved_bytes = bytes, .live_bytes = bytes};
 }
 
 /* After so much more was allocated. */
@@ -48,7 +48,7 @@ static mend_heap heap_with_limit(uint64_t limit_bytes)
     return (mend_heap){.config = {.limit_bytes = limit_bytes}};
 }
 
-MEND_TEST(heap_scarcity, ample_while_all_but_a_twentieth_is_not_reserved)
+MEND_TEST(policy_budget, pressure_is_low_while_less_than_a_twentieth_is_reserved)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     EXPECT_INT_EQ(MEND_PRESSURE_LOW, noted(&heap, (usage){0}));
@@ -56,7 +56,7 @@ MEND_TEST(heap_scarcity, ample_while_all_but_a_twentieth_is_not_reserved)
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, (usage){.reserved_bytes = PERCENT(5)}));
 }
 
-MEND_TEST(heap_scarcity, ample_as_long_as_the_pool_was_told)
+MEND_TEST(policy_budget, pressure_is_low_as_long_as_the_configuration_says)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     heap.config.low_pressure_percent = 60;
@@ -67,27 +67,21 @@ MEND_TEST(heap_scarcity, ample_as_long_as_the_pool_was_told)
 }
 
 /* Whatever was in use before: what is not reserved can be had without breaking anything. */
-MEND_TEST(heap_scarcity, ample_again_once_memory_was_given_back)
+MEND_TEST(policy_budget, pressure_is_low_again_once_memory_was_given_back)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, LIMIT_BYTES);
-    mend_budget_note_use(&heap);
-    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, live(LIMIT_BYTES)));
     EXPECT_INT_EQ(MEND_PRESSURE_LOW, noted(&heap, (usage){.reserved_bytes = PERCENT(5) - 1}));
 }
 
-MEND_TEST(heap_scarcity, tight_once_all_but_a_fiftieth_was_in_use)
+MEND_TEST(policy_budget, pressure_is_critical_once_all_but_a_fiftieth_was_in_use)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, PERCENT(98) - 1);
-    mend_budget_note_use(&heap);
-    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
-    use_live(&heap, PERCENT(98));
-    mend_budget_note_use(&heap);
-    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, live(PERCENT(98) - 1)));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, live(PERCENT(98))));
 }
 
-MEND_TEST(heap_scarcity, wholly_free_chunks_are_not_in_use)
+MEND_TEST(policy_budget, empty_chunks_are_not_in_use)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     usage is = {.reserved_bytes = LIMIT_BYTES, .empty_bytes = PERCENT(11)};
@@ -98,7 +92,7 @@ MEND_TEST(heap_scarcity, wholly_free_chunks_are_not_in_use)
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, is));
 }
 
-MEND_TEST(heap_scarcity, tight_near_the_limit_beside_much_that_is_trapped)
+MEND_TEST(policy_budget, pressure_is_critical_near_the_limit_beside_much_that_is_trapped)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     usage is = {.reserved_bytes = LIMIT_BYTES, .empty_bytes = PERCENT(10)};
@@ -109,22 +103,19 @@ MEND_TEST(heap_scarcity, tight_near_the_limit_beside_much_that_is_trapped)
 }
 
 /* What lies beside live blocks while there is room enough says nothing. */
-MEND_TEST(heap_scarcity, what_is_trapped_counts_near_the_limit_only)
+MEND_TEST(policy_budget, what_is_trapped_counts_near_the_limit_only)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     usage far = {.reserved_bytes = PERCENT(90) - 1, .live_bytes = PERCENT(10)};
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, far));
-    use_live(&heap, PERCENT(95));
-    mend_budget_note_use(&heap);
-    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, live(PERCENT(95))));
 }
 
-MEND_TEST(heap_scarcity, remembers_a_peak_for_the_rest_of_its_window_and_the_next)
+MEND_TEST(policy_budget, remembers_a_peak_for_the_rest_of_its_window_and_the_next)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, LIMIT_BYTES);
-    mend_budget_note_use(&heap);
-    use_live(&heap, PERCENT(50));
+    EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, live(LIMIT_BYTES)));
+    use(&heap, live(PERCENT(50)));
     note_behind(&heap, WINDOW_BYTES - 1);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     EXPECT_U64_EQ(LIMIT_BYTES, heap.budget.peaks.used_bytes[0]);
@@ -137,35 +128,33 @@ MEND_TEST(heap_scarcity, remembers_a_peak_for_the_rest_of_its_window_and_the_nex
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
 }
 
-MEND_TEST(heap_scarcity, forgets_what_was_trapped_as_well)
+MEND_TEST(policy_budget, forgets_what_was_trapped_as_well)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
     usage is = {.reserved_bytes = PERCENT(92), .live_bytes = PERCENT(89)};
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, noted(&heap, is));
-    use_live(&heap, PERCENT(92));
+    use(&heap, live(PERCENT(92)));
     note_behind(&heap, WINDOW_BYTES);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     note_behind(&heap, WINDOW_BYTES);
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
 }
 
-MEND_TEST(heap_scarcity, the_most_of_a_window_counts)
+MEND_TEST(policy_budget, the_most_of_a_window_counts)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, PERCENT(99));
+    use(&heap, live(PERCENT(99)));
     note_behind(&heap, 1);
-    use_live(&heap, PERCENT(20));
+    use(&heap, live(PERCENT(20)));
     note_behind(&heap, 1);
     EXPECT_U64_EQ(PERCENT(99), heap.budget.peaks.used_bytes[0]);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
 }
 
-MEND_TEST(heap_scarcity, follows_the_limit)
+MEND_TEST(policy_budget, follows_the_limit)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, PERCENT(60));
-    mend_budget_note_use(&heap);
-    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, live(PERCENT(60))));
     heap.config.limit_bytes = PERCENT(61);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));
     heap.config.limit_bytes = PERCENT(30); /* below what is in use */
@@ -178,12 +167,10 @@ MEND_TEST(heap_scarcity, follows_the_limit)
     EXPECT_U64_EQ(PERCENT(1940), mend_budget_room_bytes(&heap));
 }
 
-MEND_TEST(heap_scarcity, goes_by_what_the_device_can_give)
+MEND_TEST(policy_budget, goes_by_what_the_device_can_give)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    use_live(&heap, PERCENT(89));
-    mend_budget_note_use(&heap);
-    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
+    EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, live(PERCENT(89))));
     heap.budget.attainable.is_known = true;
     heap.budget.attainable.bytes = PERCENT(90);
     EXPECT_INT_EQ(MEND_PRESSURE_CRITICAL, mend_budget_pressure(&heap));

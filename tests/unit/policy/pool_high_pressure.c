@@ -1,10 +1,9 @@
-/* Where memory is scarce, bytes count: what is created, and where in an open page a block begins.
- */
+/* Under high pressure bytes count: what is created, and where in an open page a block begins. */
 #include "tests/support/kit.h"
 
 #define PAGE (64 * MEND_KIB)
 
-/* Of a page, and so near to the limit of 64 MiB that memory is scarce. */
+/* Of a page, and so near to the limit of 64 MiB that the pressure is high. */
 #define PAGE_PARTS(n)        (PAGE / 16 * (n))
 #define MOST_OF_LOW_PRESSURE (6 * MEND_MIB)
 #define TENTH_OF_ALL         (7 * MEND_MIB)
@@ -33,15 +32,14 @@ static void expect_growth(mend_world *w, uint64_t request_bytes, uint64_t bytes,
 /* A world in which so much is reserved and live, and nothing free. */
 static bool open_with(mend_world *w, uint64_t live_bytes)
 {
-    mend_world_init(w);
-    if (!kit_open(w)) {
+    if (!kit_open_default(w)) {
         return false;
     }
     kit_alloc(w, live_bytes, NULL);
     return !mend_test_has_failed();
 }
 
-MEND_TEST(pool_scarce, ample_memory_is_shared_in_usual_chunks_below_half_of_one)
+MEND_TEST(pool_high_pressure, under_low_pressure_requests_below_half_a_usual_chunk_share_one)
 {
     mend_world w;
     ASSERT_TRUE(open_with(&w, 1 * MEND_MIB));
@@ -49,7 +47,7 @@ MEND_TEST(pool_scarce, ample_memory_is_shared_in_usual_chunks_below_half_of_one)
     kit_close(&w);
 }
 
-MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_on)
+MEND_TEST(pool_high_pressure, under_low_pressure_chunks_are_exact_from_half_a_usual_one_on)
 {
     mend_world w;
     ASSERT_TRUE(open_with(&w, MOST_OF_LOW_PRESSURE - 2 * MEND_MIB));
@@ -59,7 +57,7 @@ MEND_TEST(pool_scarce, ample_memory_is_created_exactly_from_half_a_usual_chunk_o
 }
 
 /* Several share a chunk of 128 MiB; what one request lacks is made in larger ones: fewer calls. */
-MEND_TEST(pool_scarce, on_a_large_device_ample_memory_is_made_in_chunks_of_256_mib)
+MEND_TEST(pool_high_pressure, on_a_large_device_under_low_pressure_chunks_are_of_256_mib)
 {
     mend_world w;
     mend_world_init(&w);
@@ -72,7 +70,7 @@ MEND_TEST(pool_scarce, on_a_large_device_ample_memory_is_made_in_chunks_of_256_m
     kit_close(&w);
 }
 
-MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
+MEND_TEST(pool_high_pressure, pressure_is_low_as_long_as_the_configuration_says)
 {
     mend_world w;
     mend_world_init(&w);
@@ -88,7 +86,7 @@ MEND_TEST(pool_scarce, memory_is_ample_as_long_as_the_pool_was_told)
     kit_close(&w);
 }
 
-MEND_TEST(pool_scarce, the_last_page_is_a_chunk_of_its_own)
+MEND_TEST(pool_high_pressure, the_last_page_is_a_chunk_of_its_own)
 {
     mend_world w;
     ASSERT_TRUE(open_with(&w, TENTH_OF_ALL));
@@ -99,7 +97,7 @@ MEND_TEST(pool_scarce, the_last_page_is_a_chunk_of_its_own)
     kit_close(&w);
 }
 
-MEND_TEST(pool_scarce, whole_pages_have_no_tail)
+MEND_TEST(pool_high_pressure, whole_pages_have_no_tail)
 {
     mend_world w;
     ASSERT_TRUE(open_with(&w, TENTH_OF_ALL));
@@ -110,7 +108,7 @@ MEND_TEST(pool_scarce, whole_pages_have_no_tail)
 }
 
 /* A page of 64 KiB would be next to nothing of 1 GiB: 256 KiB are the smallest that is created. */
-MEND_TEST(pool_scarce, pages_grow_with_the_limit)
+MEND_TEST(pool_high_pressure, pages_grow_with_the_limit)
 {
     mend_world w;
     mend_world_init(&w);
@@ -127,8 +125,8 @@ MEND_TEST(pool_scarce, pages_grow_with_the_limit)
 /* ---- a block that closes a page -----------------------------------------------------------------
  */
 
-/* A scarce world with a block of `parts` sixteenths of a page behind ten pages: the rest of its
- * last page is open. */
+/* A world under high pressure with a block of `parts` sixteenths of a page behind ten pages: the
+ * rest of its last page is open. */
 static bool open_page(mend_world *w, uint64_t parts, uint64_t *end)
 {
     if (!open_with(w, TENTH_OF_ALL)) {
@@ -153,7 +151,7 @@ static uint64_t address_of(mend_world *w, uint64_t bytes)
     return (uint64_t)(uintptr_t)kit_alloc(w, bytes, NULL);
 }
 
-MEND_TEST(pool_scarce, a_block_that_ends_with_a_page_begins_in_an_open_one)
+MEND_TEST(pool_high_pressure, a_block_that_ends_with_a_page_begins_in_an_open_one)
 {
     mend_world w;
     uint64_t end;
@@ -167,7 +165,7 @@ MEND_TEST(pool_scarce, a_block_that_ends_with_a_page_begins_in_an_open_one)
     kit_close(&w);
 }
 
-MEND_TEST(pool_scarce, small_blocks_use_the_gap)
+MEND_TEST(pool_high_pressure, small_blocks_use_the_gap)
 {
     mend_world w;
     uint64_t end;
@@ -179,7 +177,7 @@ MEND_TEST(pool_scarce, small_blocks_use_the_gap)
 }
 
 /* From a quarter of a page on it is too much: the block begins at once, and leaves a page open. */
-MEND_TEST(pool_scarce, a_gap_is_less_than_a_quarter_of_a_page)
+MEND_TEST(pool_high_pressure, a_gap_is_less_than_a_quarter_of_a_page)
 {
     mend_world w;
     uint64_t end;
@@ -188,7 +186,7 @@ MEND_TEST(pool_scarce, a_gap_is_less_than_a_quarter_of_a_page)
     kit_close(&w);
 }
 
-MEND_TEST(pool_scarce, the_smallest_gap_is_chosen)
+MEND_TEST(pool_high_pressure, the_smallest_gap_is_chosen)
 {
     mend_world w;
     uint64_t end;
@@ -199,7 +197,7 @@ MEND_TEST(pool_scarce, the_smallest_gap_is_chosen)
 }
 
 /* Where an alignment does not let a block begin behind the gap, it begins before. */
-MEND_TEST(pool_scarce, a_block_behind_a_gap_is_aligned)
+MEND_TEST(pool_high_pressure, a_block_behind_a_gap_is_aligned)
 {
     mend_world w;
     uint64_t end;
@@ -211,7 +209,7 @@ MEND_TEST(pool_scarce, a_block_behind_a_gap_is_aligned)
     kit_close(&w);
 }
 
-MEND_TEST(pool_scarce, while_memory_is_ample_no_gap_is_left)
+MEND_TEST(pool_high_pressure, under_low_pressure_no_gap_is_left)
 {
     mend_world w;
     uint64_t bytes = 10 * PAGE + PAGE_PARTS(8);

@@ -1,4 +1,4 @@
-/* How much may be created to spare moves, by heaps made up by hand. */
+/* How much may be created to avoid moves, by heaps made up by hand. */
 #include "policy/headroom.h"
 
 #include "base/align.h"
@@ -22,7 +22,7 @@ static mend_heap heap_that_held_it(void)
     return heap;
 }
 
-MEND_TEST(heap_spare, a_little_of_what_was_live_at_most_may_be_created)
+MEND_TEST(policy_headroom, a_little_of_what_was_live_at_most_may_be_created)
 {
     mend_heap heap = heap_that_held_it();
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
@@ -35,7 +35,7 @@ MEND_TEST(heap_spare, a_little_of_what_was_live_at_most_may_be_created)
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(1) + 1));
 }
 
-MEND_TEST(heap_spare, much_may_be_created_once_moves_have_paid_for_all)
+MEND_TEST(policy_headroom, much_may_be_created_once_moves_have_paid_for_all)
 {
     mend_heap heap = heap_that_held_it();
     mend_headroom_note_moves(&heap, MOVES_WORTH_ALL - 1);
@@ -48,7 +48,7 @@ MEND_TEST(heap_spare, much_may_be_created_once_moves_have_paid_for_all)
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(50) + 1));
 }
 
-MEND_TEST(heap_spare, what_moves_have_paid_for_is_spent_once)
+MEND_TEST(policy_headroom, what_moves_have_paid_for_is_spent_once)
 {
     mend_heap heap = heap_that_held_it();
     mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
@@ -60,7 +60,7 @@ MEND_TEST(heap_spare, what_moves_have_paid_for_is_spent_once)
     EXPECT_FALSE(mend_headroom_allows(&heap, 1));
 }
 
-MEND_TEST(heap_spare, rare_moves_pay_for_nothing)
+MEND_TEST(policy_headroom, rare_moves_pay_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
     mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
@@ -73,7 +73,7 @@ MEND_TEST(heap_spare, rare_moves_pay_for_nothing)
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
 
-MEND_TEST(heap_spare, moves_pay_only_while_half_of_the_limit_is_left)
+MEND_TEST(policy_headroom, moves_pay_only_while_half_of_the_limit_is_left)
 {
     mend_heap heap = heap_that_held_it();
     mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
@@ -84,7 +84,7 @@ MEND_TEST(heap_spare, moves_pay_only_while_half_of_the_limit_is_left)
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
 
-MEND_TEST(heap_spare, a_fiftieth_of_the_limit_is_kept)
+MEND_TEST(policy_headroom, a_fiftieth_of_the_limit_is_kept)
 {
     mend_heap heap = heap_that_held_it();
     heap.config.limit_bytes = LIVED_BYTES / 95 * 100;
@@ -94,7 +94,7 @@ MEND_TEST(heap_spare, a_fiftieth_of_the_limit_is_kept)
     EXPECT_FALSE(mend_headroom_allows(&heap, left - kept + 1));
 }
 
-MEND_TEST(heap_spare, nothing_while_memory_is_tight)
+MEND_TEST(policy_headroom, nothing_under_critical_pressure)
 {
     mend_heap heap = heap_that_held_it();
     heap.config.limit_bytes = 2 * LIVED_BYTES;
@@ -102,7 +102,7 @@ MEND_TEST(heap_spare, nothing_while_memory_is_tight)
     EXPECT_FALSE(mend_headroom_allows(&heap, 0));
 }
 
-MEND_TEST(heap_spare, nothing_for_a_while_after_a_refusal)
+MEND_TEST(policy_headroom, nothing_for_a_while_after_a_refusal)
 {
     mend_heap heap = heap_that_held_it();
     mend_headroom_note_refusal(&heap);
@@ -112,7 +112,7 @@ MEND_TEST(heap_spare, nothing_for_a_while_after_a_refusal)
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
 
-MEND_TEST(heap_spare, what_lived_before_a_trim_is_forgotten)
+MEND_TEST(policy_headroom, what_lived_before_a_trim_is_forgotten)
 {
     mend_heap heap = heap_that_held_it();
     heap.counters.live_bytes = PERCENT(50);
@@ -123,7 +123,7 @@ MEND_TEST(heap_spare, what_lived_before_a_trim_is_forgotten)
 }
 
 /* A program that tries how much it gets asks for more than there can ever be. */
-MEND_TEST(heap_spare, what_can_never_live_counts_for_nothing)
+MEND_TEST(policy_headroom, what_can_never_live_counts_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
     mend_headroom_note_request(&heap, UINT64_C(1) << 60);

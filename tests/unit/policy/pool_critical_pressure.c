@@ -1,7 +1,6 @@
 /*
- * Once nearly all of the limit was in use, empty chunks are not broken without need: a block
- * is made of chunks of the right size, or a chunk is remade for it. What fits is found all the
- * same.
+ * Under critical pressure empty chunks are not broken without need: a block is made of chunks of
+ * the right size, or a chunk is remade for it. What fits is found all the same.
  */
 #include "tests/support/kit.h"
 
@@ -44,8 +43,8 @@ static bool open_filled(full_program *f)
     return !mend_test_has_failed();
 }
 
-/* A large request sees that all is in use, and from then on memory is tight. */
-static bool open_tight(full_program *f)
+/* A large request sees that all is in use, and from then on the pressure is critical. */
+static bool open_critical(full_program *f)
 {
     if (!open_filled(f)) {
         return false;
@@ -64,40 +63,48 @@ static void *request(full_program *f, uint64_t pages)
     return kit_alloc(&f->w, pages * PAGE, f->asking);
 }
 
-static void expect_whole_pages(full_program *f, uint64_t pages)
+static void expect_empty_pages(full_program *f, uint64_t pages)
 {
     EXPECT_U64_EQ(pages * PAGE, mend_world_stats(&f->w).free_empty_bytes);
+}
+
+/* 48 pages, where chunks of 64, 32 and 16 are empty: how many pages of them stay so, and how many
+ * chunks are moved for that. */
+static void request_of_three(full_program *f, uint64_t empty_pages, uint64_t moves)
+{
+    request(f, 48);
+    expect_empty_pages(f, empty_pages);
+    EXPECT_U64_EQ(moves, mend_world_stats(&f->w).chunks_moved);
+}
+
+static void release_three(full_program *f)
+{
+    release(f, LARGE);
+    release(f, SMALLER);
+    release(f, LEAST);
 }
 
 /* ---- not broken ---------------------------------------------------------------------------------
  */
 
-MEND_TEST(pool_tight, a_block_is_made_of_chunks_of_the_right_size)
+MEND_TEST(pool_critical_pressure, a_block_is_made_of_chunks_of_the_right_size)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
-    release(&f, LARGE);
-    release(&f, SMALLER);
-    release(&f, LEAST);
-    request(&f, 48);
-    expect_whole_pages(&f, 64);
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_moved); /* behind the other */
+    ASSERT_TRUE(open_critical(&f));
+    release_three(&f);
+    request_of_three(&f, 64, 1); /* behind the other */
     EXPECT_U64_EQ(BLOCKS, mend_world_stats(&f.w).chunks_created);
     EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
 }
 
-/* The same while memory is merely scarce: a call of the driver costs more than a chunk. */
-MEND_TEST(pool_tight, while_memory_is_scarce_a_chunk_is_broken)
+/* The same while the pressure is merely high: a call of the driver costs more than a chunk. */
+MEND_TEST(pool_critical_pressure, under_high_pressure_a_chunk_is_broken)
 {
     full_program f;
     ASSERT_TRUE(open_filled(&f));
-    release(&f, LARGE);
-    release(&f, SMALLER);
-    release(&f, LEAST);
-    request(&f, 48);
-    expect_whole_pages(&f, 48);
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_moved);
+    release_three(&f);
+    request_of_three(&f, 48, 0);
     kit_close(&f.w);
 }
 
@@ -109,7 +116,7 @@ static void configure_half(mend_pool_config *config)
 
 /* All chunks that are free and all that may be created do not hold it, but for half a page that is
  * free behind a block. */
-MEND_TEST(pool_tight, a_smaller_run_may_need_less)
+MEND_TEST(pool_critical_pressure, a_smaller_run_may_need_less)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 2 * LIMIT_PAGES * PAGE, configure_half));
@@ -122,15 +129,15 @@ MEND_TEST(pool_tight, a_smaller_run_may_need_less)
     kit_close(&w);
 }
 
-MEND_TEST(pool_tight, a_chunk_is_created_where_there_is_room)
+MEND_TEST(pool_critical_pressure, a_chunk_is_created_where_there_is_room)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     release(&f, MIDDLE);
     ASSERT_RESULT(MEND_OK, mend_trim(f.w.pool, 0, NULL));
     release(&f, LARGE);
     request(&f, 40);
-    expect_whole_pages(&f, 64);
+    expect_empty_pages(&f, 64);
     EXPECT_U64_EQ(BLOCKS + 1, mend_world_stats(&f.w).chunks_created);
     EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
@@ -145,120 +152,113 @@ static void pass_window(full_program *f)
     kit_expect_none(&f->w, LIMIT_PAGES * PAGE, f->asking, "");
 }
 
-/* Two windows later, in which less was in use, memory is merely scarce. */
-MEND_TEST(pool_tight, a_full_moment_is_forgotten)
+/* Two windows later, in which less was in use, the pressure is merely high. */
+MEND_TEST(pool_critical_pressure, a_full_moment_is_forgotten)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
-    release(&f, LARGE);
-    release(&f, SMALLER);
-    release(&f, LEAST);
+    ASSERT_TRUE(open_critical(&f));
+    release_three(&f);
     pass_window(&f);
     pass_window(&f);
-    request(&f, 48);
-    expect_whole_pages(&f, 48);
-    EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_moved);
+    request_of_three(&f, 48, 0);
     kit_close(&f.w);
 }
 
 /* A page beside the block is no reason to call the driver. */
-MEND_TEST(pool_tight, a_chunk_too_large_by_a_page_is_right)
+MEND_TEST(pool_critical_pressure, a_chunk_too_large_by_a_page_is_right)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     release(&f, LARGE);
     EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 63));
     EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     kit_close(&f.w);
 }
 
-MEND_TEST(pool_tight, a_chunk_too_large_by_two_pages_is_remade)
-{
-    full_program f;
-    ASSERT_TRUE(open_tight(&f));
-    release(&f, LARGE);
-    request(&f, 62);
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 2) * PAGE, mend_world_stats(&f.w).reserved_bytes);
-    kit_close(&f.w);
-}
-
 /* ---- remade -------------------------------------------------------------------------------------
  */
 
-MEND_TEST(pool_tight, a_chunk_that_is_too_large_is_remade)
+/* A request for which one chunk is made anew, of so many pages less than it had. */
+static void expect_remade(full_program *f, uint64_t pages, uint64_t pages_less)
+{
+    request(f, pages);
+    EXPECT_U64_EQ(1, mend_world_stats(&f->w).chunks_remade);
+    EXPECT_U64_EQ((LIMIT_PAGES - pages_less) * PAGE, mend_world_stats(&f->w).reserved_bytes);
+}
+
+MEND_TEST(pool_critical_pressure, a_chunk_too_large_by_two_pages_is_remade)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     release(&f, LARGE);
-    request(&f, 16);
-    mend_stats stats = mend_world_stats(&f.w);
-    EXPECT_U64_EQ(1, stats.chunks_remade);
-    EXPECT_U64_EQ(1, stats.chunks_released);
-    EXPECT_U64_EQ(BLOCKS + 1, stats.chunks_created);
-    EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, stats.reserved_bytes);
-    EXPECT_U64_EQ(0, stats.free_bytes);
-    request(&f, 48); /* what is left of the limit can still be had */
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
+    expect_remade(&f, 62, 2);
     kit_close(&f.w);
 }
 
-MEND_TEST(pool_tight, the_smallest_chunk_that_gives_room_is_remade)
+MEND_TEST(pool_critical_pressure, a_chunk_that_is_too_large_is_remade)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
+    release(&f, LARGE);
+    expect_remade(&f, 16, 48);
+    mend_stats stats = mend_world_stats(&f.w);
+    EXPECT_U64_EQ(1, stats.chunks_released);
+    EXPECT_U64_EQ(BLOCKS + 1, stats.chunks_created);
+    EXPECT_U64_EQ(0, stats.free_bytes);
+    expect_remade(&f, 48, 0); /* what is left of the limit can still be had: none but that one */
+    kit_close(&f.w);
+}
+
+MEND_TEST(pool_critical_pressure, the_smallest_chunk_that_gives_room_is_remade)
+{
+    full_program f;
+    ASSERT_TRUE(open_critical(&f));
     release(&f, LARGE);
     release(&f, MIDDLE);
-    request(&f, 40);
-    expect_whole_pages(&f, 64);
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 8) * PAGE, mend_world_stats(&f.w).reserved_bytes);
+    expect_remade(&f, 40, 8);
+    expect_empty_pages(&f, 64);
     kit_close(&f.w);
 }
 
 /* The chunk of 16 pages is what the block is to be made of: giving that back would gain nothing. */
-MEND_TEST(pool_tight, what_the_block_will_be_made_of_is_not_given_back)
+MEND_TEST(pool_critical_pressure, what_the_block_will_be_made_of_is_not_given_back)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     release(&f, LARGE);
     release(&f, LEAST);
-    request(&f, 24);
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 64 + 8) * PAGE, mend_world_stats(&f.w).reserved_bytes);
+    expect_remade(&f, 24, 64 - 8);
     EXPECT_U64_EQ(0, mend_world_stats(&f.w).free_bytes);
     kit_close(&f.w);
 }
 
 /* Memory of the asking stream's own: its fence is recorded for this. */
-MEND_TEST(pool_tight, what_the_stream_freed_itself_is_remade)
+MEND_TEST(pool_critical_pressure, what_the_stream_freed_itself_is_remade)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     kit_free(&f.w, f.blocks[LARGE], f.asking);
-    request(&f, 16);
-    EXPECT_U64_EQ(1, mend_world_stats(&f.w).chunks_remade);
-    EXPECT_U64_EQ((LIMIT_PAGES - 48) * PAGE, mend_world_stats(&f.w).reserved_bytes);
+    expect_remade(&f, 16, 48);
     kit_close(&f.w);
 }
 
-MEND_TEST(pool_tight, a_chunk_in_flight_is_broken_behind_a_wait)
+MEND_TEST(pool_critical_pressure, a_chunk_in_flight_is_broken_behind_a_wait)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     kit_use(&f.w, f.owner, f.blocks[LARGE], PAGE, 1000);
     release(&f, LARGE);
     EXPECT_PTR_EQ(f.blocks[LARGE], request(&f, 16));
-    expect_whole_pages(&f, 0);
+    expect_empty_pages(&f, 0);
     EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
     EXPECT_U64_EQ(1, mend_world_stats(&f.w).stream_waits);
     kit_close(&f.w);
 }
 
-MEND_TEST(pool_tight, nothing_is_remade_beside_a_capture)
+MEND_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     mend_stream captured = f.w.streams[2];
     release(&f, LARGE);
     mend_group *group = kit_begin_group(&f.w, captured);
@@ -284,58 +284,48 @@ typedef struct refusal {
     bool is_remade;
 } refusal;
 
-static void plant(full_program *f, const refusal *told, uint64_t count)
-{
-    kit_fail(&f->w, told->call, 0, count, told->status);
-}
-
 /* Once: the request finds another way. */
-static void expect_another_way(const refusal *told)
+static void expect_another_way(const refusal *r)
 {
     full_program f;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     release(&f, LARGE);
-    plant(&f, told, 1);
+    kit_fail(&f.w, r->call, 0, 1, r->status);
     EXPECT_TRUE(request(&f, 16) != NULL);
-    EXPECT_INT_EQ(told->is_remade, mend_world_stats(&f.w).chunks_remade);
+    EXPECT_INT_EQ(r->is_remade, mend_world_stats(&f.w).chunks_remade);
     mend_world_check(&f.w);
     kit_close(&f.w);
 }
 
-MEND_TEST(pool_tight, a_driver_that_refuses_once_is_no_reason_to_fail)
+MEND_TEST(pool_critical_pressure, a_driver_that_refuses_once_is_no_reason_to_fail)
 {
-    const refusal told[] = {
-        {"unmap", MEND_DRIVER_UNKNOWN, false},
-        {"release", MEND_DRIVER_UNKNOWN, false},
-        {"create", MEND_DRIVER_OUT_OF_MEMORY, true},
-        {"map", MEND_DRIVER_OUT_OF_MEMORY, true},
-    };
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-        expect_another_way(&told[i]);
-    }
+    expect_another_way(&(refusal){"unmap", MEND_DRIVER_UNKNOWN, false});
+    expect_another_way(&(refusal){"release", MEND_DRIVER_UNKNOWN, false});
+    expect_another_way(&(refusal){"create", MEND_DRIVER_OUT_OF_MEMORY, true});
+    expect_another_way(&(refusal){"map", MEND_DRIVER_OUT_OF_MEMORY, true});
 }
 
 /* For ever: what cannot be given back is broken. What cannot be created is refused, and is there
  * once the driver has memory again. */
-static void expect_nothing_lost(const refusal *told, mend_result expected)
+static void expect_nothing_lost(const refusal *r, mend_result expected)
 {
     full_program f;
     void *pointer = NULL;
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     release(&f, LARGE);
     uint64_t live_bytes = mend_world_stats(&f.w).live_bytes;
-    plant(&f, told, UINT64_MAX);
+    kit_fail(&f.w, r->call, 0, UINT64_MAX, r->status);
     EXPECT_RESULT(expected, mend_alloc(f.w.pool, 16 * PAGE, f.asking, &pointer));
     EXPECT_U64_EQ(live_bytes + (expected == MEND_OK ? 16 * PAGE : 0),
                   mend_world_stats(&f.w).live_bytes);
-    EXPECT_INT_EQ(told->is_remade, mend_world_stats(&f.w).chunks_remade);
+    EXPECT_INT_EQ(r->is_remade, mend_world_stats(&f.w).chunks_remade);
     mend_sim_clear_faults(f.w.sim);
     mend_world_check(&f.w);
     request(&f, expected == MEND_OK ? 48 : 64);
     kit_close(&f.w);
 }
 
-MEND_TEST(pool_tight, a_driver_that_refuses_for_ever_loses_nothing)
+MEND_TEST(pool_critical_pressure, a_driver_that_refuses_for_ever_loses_nothing)
 {
     expect_nothing_lost(&(refusal){"unmap", MEND_DRIVER_UNKNOWN, false}, MEND_OK);
     expect_nothing_lost(&(refusal){"release", MEND_DRIVER_UNKNOWN, false}, MEND_OK);
@@ -348,7 +338,7 @@ MEND_TEST(pool_tight, a_driver_that_refuses_for_ever_loses_nothing)
 
 enum { ROUNDS = 300, MANY = 40 };
 
-static uint64_t wholly_free_and_room(full_program *f)
+static uint64_t empty_and_room(full_program *f)
 {
     mend_stats stats = mend_world_stats(&f->w);
     return stats.free_empty_bytes + mend_align_down(stats.limit_bytes - stats.reserved_bytes, PAGE);
@@ -356,13 +346,13 @@ static uint64_t wholly_free_and_room(full_program *f)
 
 /* Blocks of any size come and go; at any time all that is empty, and what the limit leaves,
  * can be had as one block. */
-MEND_TEST(pool_tight, all_that_is_wholly_free_can_be_had_in_one)
+MEND_TEST(pool_critical_pressure, all_empty_chunks_can_be_had_in_one)
 {
     full_program f;
     mend_test_random random;
     void *blocks[MANY] = {NULL};
     mend_test_random_init(&random, mend_test_seed());
-    ASSERT_TRUE(open_tight(&f));
+    ASSERT_TRUE(open_critical(&f));
     for (int i = 0; i < BLOCKS; i++) {
         release(&f, i);
     }
@@ -374,9 +364,9 @@ MEND_TEST(pool_tight, all_that_is_wholly_free_can_be_had_in_one)
             kit_free(&f.w, *block, stream);
             *block = NULL;
         } else if (mend_alloc(f.w.pool, size, stream, block) != MEND_OK) {
-            EXPECT_TRUE(size > wholly_free_and_room(&f));
+            EXPECT_TRUE(size > empty_and_room(&f));
         }
-        uint64_t all_bytes = wholly_free_and_room(&f);
+        uint64_t all_bytes = empty_and_room(&f);
         if (i % 4 == 0 && all_bytes > 0) {
             void *all = kit_alloc(&f.w, all_bytes, stream);
             kit_free(&f.w, all, stream);
