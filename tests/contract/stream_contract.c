@@ -1,8 +1,8 @@
 /* Streams, events, and the order they keep. */
-#include <pthread.h>
 #include <string.h>
 
 #include "tests/contract/contract.h"
+#include "tests/support/threads.h"
 
 static mend_event make_event(contract *c)
 {
@@ -172,10 +172,8 @@ CONTRACT_TEST(contract_stream, default_streams_are_one_a_process_and_one_a_threa
     thread_stream here = {c, 0, 0};
     thread_stream there = {c, 0, 0};
     mend_stream_info null_info = {0};
-    pthread_t thread;
     ask_ids(&here);
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, ask_ids, &there));
-    pthread_join(thread, NULL);
+    mend_test_run_thread(ask_ids, &there);
     EXPECT_OK(c->driver->stream_get_info(c->driver, NULL, &null_info));
     EXPECT_U64_EQ(here.legacy_id, null_info.id);
     EXPECT_U64_EQ(here.legacy_id, there.legacy_id);

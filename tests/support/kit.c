@@ -76,10 +76,10 @@ void kit_close(mend_world *w)
     mend_world_close(w);
 }
 
-void *kit_alloc_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream)
+void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream)
 {
     void *block = NULL;
-    EXPECT_AT(MEND_OK, mend_alloc(w->pool, size_bytes, stream, &block));
+    EXPECT_AT(MEND_OK, mend_alloc(pool, size_bytes, stream, &block));
     return block;
 }
 
@@ -88,12 +88,26 @@ void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream)
     EXPECT_AT(MEND_OK, mend_free(w->pool, block, stream));
 }
 
+mend_stats kit_stats_at(kit_line at, mend_pool *pool)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    EXPECT_AT(MEND_OK, mend_get_stats(pool, &stats));
+    return stats;
+}
+
 void kit_expect_words_at(kit_line at, const char *words)
 {
     mend_error error = MEND_ERROR_INIT;
     EXPECT_AT(MEND_OK, mend_last_error(&error));
     MEND_TEST_CHECK_AT(at.file, at.line, strstr(error.message, words) != NULL, (void)0,
                        "\"%s\" does not say \"%s\"", error.message, words);
+}
+
+void kit_expect_error_at(kit_line at, mend_result result)
+{
+    mend_error error = MEND_ERROR_INIT;
+    EXPECT_AT(MEND_OK, mend_last_error(&error));
+    EXPECT_AT(result, error.result);
 }
 
 void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
@@ -148,6 +162,15 @@ void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_ca
     fault.after_calls = after_calls;
     fault.count = count;
     fault.status = status;
+    EXPECT_AT(MEND_OK, mend_sim_fail(w->sim, &fault));
+}
+
+void kit_break_at(kit_line at, mend_world *w, const char *call)
+{
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = call;
+    fault.status = 700;
+    fault.sticky = 1;
     EXPECT_AT(MEND_OK, mend_sim_fail(w->sim, &fault));
 }
 

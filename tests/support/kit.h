@@ -42,9 +42,10 @@ bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
 /* Lets all work end, checks everything, forgets the streams where there are any, and closes. */
 void kit_close(mend_world *w);
 
-/* A block; NULL where it is refused, which is a failure. */
-#define kit_alloc(w, size_bytes, stream) kit_alloc_at(KIT_LINE, w, size_bytes, stream)
-void *kit_alloc_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream);
+/* A block of the world's pool, or of any; NULL where it is refused, which is a failure. */
+#define kit_alloc(w, size_bytes, stream)         kit_alloc_from((w)->pool, size_bytes, stream)
+#define kit_alloc_from(pool, size_bytes, stream) kit_alloc_at(KIT_LINE, pool, size_bytes, stream)
+void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream);
 
 #define kit_free(w, block, stream) kit_free_at(KIT_LINE, w, block, stream)
 void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream);
@@ -54,6 +55,10 @@ void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream);
     kit_expect_none_at(KIT_LINE, w, size_bytes, stream, advice)
 void kit_expect_none_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
                         const char *advice);
+
+/* The figures of any pool; those of the world's are mend_world_stats. */
+#define kit_stats(pool) kit_stats_at(KIT_LINE, pool)
+mend_stats kit_stats_at(kit_line at, mend_pool *pool);
 
 /* The GPU writes the block, is busy for so long, and compares it, in the order of the stream. */
 #define kit_use(w, stream, block, size_bytes, duration_ns)                                         \
@@ -80,9 +85,17 @@ void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work
 void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_calls, uint64_t count,
                  int status);
 
+/* The next call of this name, or of any (NULL), breaks the context for good. */
+#define kit_break(w, call) kit_break_at(KIT_LINE, w, call)
+void kit_break_at(kit_line at, mend_world *w, const char *call);
+
 /* The thread's last error says these words. */
 #define kit_expect_words(words) kit_expect_words_at(KIT_LINE, words)
 void kit_expect_words_at(kit_line at, const char *words);
+
+/* The thread's last error is of this kind. */
+#define kit_expect_error(result) kit_expect_error_at(KIT_LINE, result)
+void kit_expect_error_at(kit_line at, mend_result result);
 
 #define kit_begin_group(w, stream) kit_begin_group_at(KIT_LINE, w, stream)
 mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream);

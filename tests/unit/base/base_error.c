@@ -1,13 +1,13 @@
 /* Results and their names, each thread's last error, and the log's sink. */
 #include "base/error.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/process.h"
 #include "tests/support/test.h"
+#include "tests/support/threads.h"
 
 MEND_TEST(base_error, every_result_has_its_name)
 {
@@ -149,9 +149,7 @@ MEND_TEST(base_error, is_each_thread_s_own)
     mend_fail(MEND_ERROR_OUT_OF_MEMORY, "full");
     mend_error error = MEND_ERROR_INIT;
     error.result = MEND_ERROR_DRIVER;
-    pthread_t thread;
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, read_last_error, &error));
-    pthread_join(thread, NULL);
+    mend_test_run_thread(read_last_error, &error);
     EXPECT_RESULT(MEND_OK, error.result);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/process.h"
 #include "tests/support/test.h"
+#include "tests/support/threads.h"
 
 MEND_TEST(base_mutex, locks_and_unlocks_in_rising_order)
 {
@@ -51,16 +52,8 @@ MEND_TEST(base_mutex, lets_one_thread_in_at_a_time)
 {
     counter shared = {.value = 0};
     mend_mutex_init(&shared.mutex, MEND_RANK_POOL);
-    pthread_t threads[THREADS];
-    size_t started = 0;
-    while (started < THREADS && pthread_create(&threads[started], NULL, count_up, &shared) == 0) {
-        started++;
-    }
-    for (size_t i = 0; i < started; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    EXPECT_U64_EQ(THREADS, started);
-    EXPECT_U64_EQ(started * ROUNDS, shared.value);
+    mend_test_run_threads_of(count_up, &shared, 0, THREADS);
+    EXPECT_U64_EQ(THREADS * ROUNDS, shared.value);
     mend_mutex_destroy(&shared.mutex);
 }
 
@@ -79,12 +72,7 @@ MEND_TEST(base_mutex, ranks_are_each_thread_s_own)
     mend_mutex_init(&process, MEND_RANK_PROCESS);
     mend_mutex_init(&pool, MEND_RANK_POOL);
     mend_mutex_lock(&pool);
-    pthread_t thread;
-    bool started = pthread_create(&thread, NULL, lock_process_rank, &process) == 0;
-    EXPECT_TRUE(started);
-    if (started) {
-        pthread_join(thread, NULL);
-    }
+    mend_test_run_thread(lock_process_rank, &process);
     mend_mutex_unlock(&pool);
     mend_mutex_destroy(&pool);
     mend_mutex_destroy(&process);
@@ -108,12 +96,7 @@ static void *try_once(void *argument)
 static bool another_thread_can_take(mend_mutex *mutex)
 {
     attempt other = {.mutex = mutex};
-    pthread_t thread;
-    bool started = pthread_create(&thread, NULL, try_once, &other) == 0;
-    EXPECT_TRUE(started);
-    if (started) {
-        pthread_join(thread, NULL);
-    }
+    mend_test_run_thread(try_once, &other);
     return other.succeeded;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "tests/support/test.h"
+#include "tests/support/threads.h"
 
 static const char cuda, sim; /* only their addresses count */
 
@@ -123,7 +124,6 @@ typedef struct guest {
 static guest staying[STAYING];
 
 typedef struct visitor {
-    pthread_t thread;
     uint64_t mistakes;
 } visitor;
 
@@ -165,14 +165,8 @@ MEND_TEST(base_process, each_member_that_stays_is_met_once_while_others_come_and
         mend_process_join(&staying[i].member);
     }
     visitor visitors[THREADS] = {0};
-    size_t started = 0;
-    while (started < THREADS &&
-           pthread_create(&visitors[started].thread, NULL, come_and_go, &visitors[started]) == 0) {
-        started++;
-    }
-    EXPECT_U64_EQ(THREADS, started);
-    for (size_t i = 0; i < started; i++) {
-        pthread_join(visitors[i].thread, NULL);
+    mend_test_run_threads(come_and_go, visitors, THREADS);
+    for (size_t i = 0; i < THREADS; i++) {
         EXPECT_U64_EQ(0, visitors[i].mistakes);
     }
     for (size_t i = 0; i < STAYING; i++) {
@@ -190,12 +184,7 @@ MEND_TEST(base_process, the_depth_of_pressing_is_each_thread_s_own)
 {
     unsigned seen = 7;
     ++*mend_process_callback_depth();
-    pthread_t thread;
-    bool started = pthread_create(&thread, NULL, read_pressing_depth, &seen) == 0;
-    if (started) {
-        pthread_join(thread, NULL);
-    }
-    EXPECT_TRUE(started);
+    mend_test_run_thread(read_pressing_depth, &seen);
     EXPECT_U64_EQ(0, seen);
     EXPECT_U64_EQ(1, *mend_process_callback_depth());
     --*mend_process_callback_depth();

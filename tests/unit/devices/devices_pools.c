@@ -8,6 +8,7 @@
 #include "tests/support/child.h"
 #include "tests/support/host_memory.h"
 #include "tests/support/test.h"
+#include "tests/support/threads.h"
 #include "tests/unit/devices/devices_counter.h"
 #include "tests/unit/devices/devices_fixture.h"
 
@@ -234,7 +235,6 @@ MEND_TEST(devices_pools, a_current_device_outside_of_the_table_is_refused)
 enum { THREADS = 4 };
 
 typedef struct racer {
-    pthread_t thread;
     pthread_barrier_t *start;
     mend_pool *pool;
 } racer;
@@ -257,10 +257,9 @@ MEND_TEST(devices_pools, threads_that_come_at_once_get_the_same)
         pthread_barrier_init(&start, NULL, THREADS);
         for (int i = 0; i < THREADS; i++) {
             racers[i].start = &start;
-            pthread_create(&racers[i].thread, NULL, race, &racers[i]);
         }
+        mend_test_run_threads(race, racers, THREADS);
         for (int i = 0; i < THREADS; i++) {
-            pthread_join(racers[i].thread, NULL);
             EXPECT_PTR_EQ(racers[0].pool, racers[i].pool);
         }
         EXPECT_U64_EQ(1, devices_ledger(&world).contexts_open);

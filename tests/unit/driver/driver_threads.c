@@ -1,16 +1,15 @@
 /* The counting decorator and the simulated device under several threads: nothing is refused,
  * nothing is lost from their books. */
-#include <pthread.h>
 
 #include "base/align.h"
 #include "driver/traced.h"
 #include "mend/mend_sim.h"
 #include "tests/support/test.h"
+#include "tests/support/threads.h"
 
 enum { THREADS = 4, ROUNDS = 50 };
 
 typedef struct worker {
-    pthread_t thread;
     const mend_driver *driver;
     mend_context context;
     uint64_t page;
@@ -66,10 +65,9 @@ MEND_TEST(driver_threads, nothing_is_lost)
     for (int i = 0; i < THREADS; i++) {
         workers[i] =
             (worker){.driver = traced, .context = info.context, .page = info.granularity_bytes};
-        ASSERT_INT_EQ(0, pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]));
     }
+    mend_test_run_threads(run_worker, workers, THREADS);
     for (int i = 0; i < THREADS; i++) {
-        pthread_join(workers[i].thread, NULL);
         EXPECT_U64_EQ(0, workers[i].failures);
     }
     EXPECT_INT_EQ(MEND_DRIVER_OK, traced->device_close(traced, 0));

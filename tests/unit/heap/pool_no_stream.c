@@ -63,11 +63,10 @@ MEND_TEST(pool_no_stream, nobody_waits_while_there_is_other_memory)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *small = NULL;
     void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     launch(&w, w.streams[0], MEND_SIM_WORK_TOUCH, block, 0, LONG_NS);
     kit_free(&w, block, w.streams[0]);
-    small = kit_alloc(&w, MEND_MIB, MEND_NO_STREAM);
+    void *small = kit_alloc(&w, MEND_MIB, MEND_NO_STREAM);
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
     kit_free(&w, small, MEND_NO_STREAM);
     kit_close(&w);
@@ -107,11 +106,8 @@ MEND_TEST(pool_no_stream, a_group_neither_gives_nor_takes)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group;
-    void *block;
-    EXPECT_RESULT(MEND_OK, mend_group_create(w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, MEND_EVERY_STREAM));
-    block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
+    mend_group *group = kit_begin_group(&w, MEND_EVERY_STREAM);
+    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     kit_free(&w, block, w.streams[0]);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(w.pool, BLOCK_BYTES, MEND_NO_STREAM, &block));

@@ -192,10 +192,8 @@ MEND_TEST(pool_streams, a_stream_the_driver_does_not_know_is_refused)
     uint64_t violations = mend_world_ledger(&w).violations;
     void *pointer = NULL;
     int no_stream;
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "stream_get_capture"; /* the first that is asked */
-    fault.status = MEND_DRIVER_INVALID_HANDLE;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    kit_fail(&w, "stream_get_capture", 0, 0,
+             MEND_DRIVER_INVALID_HANDLE); /* the first that is asked */
     EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
                   mend_alloc(w.pool, 512, (mend_stream)(void *)&no_stream, &pointer));
     EXPECT_PTR_EQ(NULL, pointer);

@@ -1,9 +1,9 @@
 /* Memory that crosses from stream to stream by ways that are easily forgotten: blocks freed where
  * nobody used them, and the per-thread streams of several threads. */
-#include <pthread.h>
 #include <string.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 enum { BLOCK_BYTES = 5 << 20 };
 
@@ -53,19 +53,12 @@ static void *use_per_thread_and_free(void *context)
     return NULL;
 }
 
-static void run_in_thread(void *(*body)(void *), worker *by)
-{
-    pthread_t thread;
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, body, by));
-    ASSERT_INT_EQ(0, pthread_join(thread, NULL));
-}
-
 static void per_thread_memory_crosses(int allow_stream_waits, mend_stream stream)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, allow_stream_waits));
     worker by = {.w = &w};
-    run_in_thread(use_per_thread_and_free, &by);
+    mend_test_run_thread(use_per_thread_and_free, &by);
     void *block = kit_alloc(&w, BLOCK_BYTES, stream);
     kit_use(&w, stream, block, BLOCK_BYTES, 10);
     kit_close(&w);
@@ -92,7 +85,7 @@ MEND_TEST(pool_waits, a_per_thread_user_holds_the_block_that_another_thread_free
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     worker by = {.w = &w, .block = kit_alloc(&w, BLOCK_BYTES, NULL)};
-    run_in_thread(use_on_per_thread, &by);
+    mend_test_run_thread(use_on_per_thread, &by);
     kit_free(&w, by.block, NULL);
     void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
     kit_use(&w, NULL, block, BLOCK_BYTES, 10);
@@ -104,7 +97,7 @@ MEND_TEST(pool_waits, trim_waits_for_the_per_thread_stream_of_another_thread)
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     worker by = {.w = &w};
-    run_in_thread(use_per_thread_and_free, &by);
+    mend_test_run_thread(use_per_thread_and_free, &by);
     uint64_t released = 77;
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
     EXPECT_U64_EQ(0, released);
@@ -126,7 +119,7 @@ MEND_TEST(pool_waits, a_forgotten_per_thread_stream_needs_no_wait_for_the_contex
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     worker by = {.w = &w};
-    run_in_thread(forget_per_thread, &by);
+    mend_test_run_thread(forget_per_thread, &by);
     void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
     kit_use(&w, NULL, block, BLOCK_BYTES, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
@@ -262,9 +255,7 @@ MEND_TEST(pool_waits, a_moved_chunk_still_waits_for_its_former_owner)
 {
     enum { CHUNK = 1 << 20 };
     mend_world w;
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 4 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_with(&w, 4 * MEND_MIB, NULL));
     mend_stream first = w.streams[0];
     mend_stream second = w.streams[1];
     void *blocks[4];

@@ -33,9 +33,7 @@ static void release(rig *r, void *block, uint64_t size_bytes)
 static bool open_rig(rig *r, uint64_t memory_bytes)
 {
     *r = (rig){.blocks = {NULL}};
-    mend_world_init(&r->w);
-    r->w.sim_config.memory_bytes = memory_bytes;
-    return kit_open(&r->w);
+    return kit_open_with(&r->w, memory_bytes, NULL);
 }
 
 /* Four full chunks side by side. */

@@ -22,9 +22,7 @@ static bool open_rig(rig *r)
     void *all;
     void *halves[CHUNKS][2];
     *r = (rig){.call = ""};
-    mend_world_init(&r->w);
-    r->w.sim_config.memory_bytes = (CHUNKS + 1) * CHUNK;
-    if (!kit_open(&r->w)) {
+    if (!kit_open_with(&r->w, (CHUNKS + 1) * CHUNK, NULL)) {
         return false;
     }
     mend_pool *pool = r->w.pool;

@@ -45,9 +45,9 @@ MEND_TEST(pool_grow, others_allocate_from_the_cache_while_one_sits_in_an_access_
     void *cached[3]; /* all of a chunk; the middle is the cache, which nobody can extend */
     for (int i = 0; i < 3; i++) {
         uint64_t size_bytes = i == 1 ? 512 * MEND_KIB : 256 * MEND_KIB;
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, size_bytes, NULL, &cached[i]));
+        cached[i] = kit_alloc(&w, size_bytes, NULL);
     }
-    ASSERT_RESULT(MEND_OK, mend_free(w.pool, cached[1], NULL));
+    kit_free(&w, cached[1], NULL);
     request slow = {&w, 5 * MEND_MIB, 512, NULL, MEND_OK, NULL};
     mend_held held;
     ASSERT_TRUE(mend_held_begin(&held, w.sim, 11, allocate, &slow));
@@ -56,12 +56,12 @@ MEND_TEST(pool_grow, others_allocate_from_the_cache_while_one_sits_in_an_access_
     for (uint64_t i = 0; i < 200; i++) {
         void *fast[3];
         for (int k = 0; k < 3; k++) {
-            ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 48 * MEND_KIB, NULL, &fast[k]));
+            fast[k] = kit_alloc(&w, 48 * MEND_KIB, NULL);
             use(&w, NULL, fast[k], 48 * MEND_KIB, MEND_SIM_WORK_WRITE, i * 3 + (uint64_t)k);
         }
         for (int k = 0; k < 3; k++) {
             use(&w, NULL, fast[k], 48 * MEND_KIB, MEND_SIM_WORK_VERIFY, i * 3 + (uint64_t)k);
-            ASSERT_RESULT(MEND_OK, mend_free(w.pool, fast[k], NULL));
+            kit_free(&w, fast[k], NULL);
         }
     }
     mend_stats stats = mend_world_stats(&w);
@@ -85,19 +85,13 @@ MEND_TEST(pool_grow, records_are_left_for_who_waits_for_the_gpu)
         ASSERT_TRUE(kit_open(&w));
         mend_stream other;
         ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &other));
-        void *cache;
-        void *freed;
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &cache));
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 4 * MEND_MIB, other, &freed));
-        mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                              .address = (uint64_t)(uintptr_t)freed,
-                              .size_bytes = 4 * MEND_MIB,
-                              .finish_ns = mend_sim_now_ns(w.sim) + 1000000000};
-        ASSERT_RESULT(MEND_OK, mend_sim_launch(w.sim, other, &work));
-        ASSERT_RESULT(MEND_OK, mend_free(w.pool, freed, other));
-        void *wedge;
-        ASSERT_RESULT(MEND_OK, mend_free(w.pool, cache, NULL));
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 6 * MEND_MIB, NULL, &wedge));
+        void *cache = kit_alloc(&w, 8 * MEND_MIB, NULL);
+        void *freed = kit_alloc(&w, 4 * MEND_MIB, other);
+        kit_launch(&w, other, MEND_SIM_WORK_TOUCH, freed, 4 * MEND_MIB, 0,
+                   mend_sim_now_ns(w.sim) + 1000000000);
+        kit_free(&w, freed, other);
+        kit_free(&w, cache, NULL);
+        kit_alloc(&w, 6 * MEND_MIB, NULL);
         request waits = {&w, 3 * MEND_MIB, 2 * MEND_MIB, NULL, MEND_OK, NULL};
         mend_held held;
         ASSERT_TRUE(mend_held_begin(&held, w.sim, 1, allocate, &waits));
@@ -122,13 +116,10 @@ MEND_TEST(pool_grow, what_was_worked_around_is_not_the_last_error)
     ASSERT_TRUE(kit_open(&w));
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(w.pool, 0, NULL, &pointer));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 5 * MEND_MIB, NULL, &pointer));
-    ASSERT_RESULT(MEND_OK, mend_free(w.pool, pointer, MEND_NO_STREAM));
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "create";
-    fault.count = UINT64_MAX;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 5 * MEND_MIB, NULL, &pointer));
+    pointer = kit_alloc(&w, 5 * MEND_MIB, NULL);
+    kit_free(&w, pointer, MEND_NO_STREAM);
+    kit_fail(&w, "create", 0, UINT64_MAX, 0);
+    pointer = kit_alloc(&w, 5 * MEND_MIB, NULL);
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
@@ -189,11 +180,8 @@ MEND_TEST(pool_grow, what_others_free_at_the_last_moment_is_found)
     bool is_frozen = true;
     for (uint64_t position = 1; is_frozen; position++) {
         mend_world w;
-        mend_world_init(&w);
-        w.sim_config.memory_bytes = 8 * MEND_MIB;
-        ASSERT_TRUE(kit_open(&w));
-        void *freed;
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 5 * MEND_MIB, NULL, &freed));
+        ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+        void *freed = kit_alloc(&w, 5 * MEND_MIB, NULL);
         mend_sim_set_foreign_bytes(w.sim, 0, 3 * MEND_MIB);
         request r = {&w, 3 * MEND_MIB, 512, NULL, MEND_OK, NULL};
         mend_held held;
@@ -212,36 +200,22 @@ MEND_TEST(pool_grow, a_stream_that_comes_during_a_failed_wait_stands_for_no_othe
 {
     enum { BLOCK = 5 << 20 };
     mend_world w;
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 8 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_stream gone;
     mend_stream come;
-    void *block = NULL;
-    void *small[2] = {NULL};
     ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &gone));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, BLOCK, gone, &block));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 512, NULL, &small[0]));
+    void *block = kit_alloc(&w, BLOCK, gone);
+    kit_alloc(&w, 512, NULL);
     use(&w, gone, block, BLOCK, MEND_SIM_WORK_WRITE, 1);
-    mend_sim_work late = {.kind = MEND_SIM_WORK_VERIFY,
-                          .address = (uint64_t)(uintptr_t)block,
-                          .size_bytes = BLOCK,
-                          .tag = 1,
-                          .finish_ns = mend_sim_now_ns(w.sim) + 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, gone, &late));
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "event_record"; /* or the free would leave a fence */
-    fault.status = 999;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    kit_launch(&w, gone, MEND_SIM_WORK_VERIFY, block, BLOCK, 1, mend_sim_now_ns(w.sim) + 1000);
+    kit_fail(&w, "event_record", 0, 0, 999); /* or the free would leave a fence */
     kit_free(&w, block, gone);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, gone));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &come)); /* with its handle */
     EXPECT_PTR_EQ(gone, come);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, come));
 
-    fault.call = "context_synchronize";
-    fault.count = UINT64_MAX;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    kit_fail(&w, "context_synchronize", 0, UINT64_MAX, 999);
     request r = {&w, BLOCK, 512, NULL, MEND_OK, NULL};
     mend_held held;
     uint64_t position = 1;
@@ -251,7 +225,7 @@ MEND_TEST(pool_grow, a_stream_that_comes_during_a_failed_wait_stands_for_no_othe
         ASSERT_RESULT(MEND_ERROR_DRIVER, r.result);
         position++;
     }
-    small[1] = kit_alloc(&w, 512, come);
+    kit_alloc(&w, 512, come);
     mend_held_end(&held);
     EXPECT_RESULT(MEND_ERROR_DRIVER, r.result);
     mend_sim_clear_faults(w.sim);
@@ -272,15 +246,11 @@ MEND_TEST(pool_grow, what_a_wait_for_the_context_is_to_free_is_not_free_before)
     w.pool_config.limit_bytes = 8 * MEND_MIB;
     ASSERT_TRUE(kit_open(&w));
     mend_stream unknown;
-    void *freed;
     ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &unknown));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &freed));
-    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                          .address = (uint64_t)(uintptr_t)freed,
-                          .size_bytes = 8 * MEND_MIB,
-                          .finish_ns = mend_sim_now_ns(w.sim) + 1000000000};
-    ASSERT_RESULT(MEND_OK, mend_sim_launch(w.sim, unknown, &work));
-    ASSERT_RESULT(MEND_OK, mend_free(w.pool, freed, MEND_NO_STREAM));
+    void *freed = kit_alloc(&w, 8 * MEND_MIB, NULL);
+    kit_launch(&w, unknown, MEND_SIM_WORK_TOUCH, freed, 8 * MEND_MIB, 0,
+               mend_sim_now_ns(w.sim) + 1000000000);
+    kit_free(&w, freed, MEND_NO_STREAM);
     request waits = {&w, 8 * MEND_MIB, 512, NULL, MEND_OK, NULL};
     mend_held held;
     ASSERT_TRUE(mend_held_begin(&held, w.sim, 1, allocate, &waits));

@@ -30,7 +30,7 @@ typedef struct block {
  */
 typedef struct scenery {
     mend_world w;
-    mend_stream stream; /* of the thread that makes room */
+    mend_stream stream; /* of the thread that makes room: the world's first */
     mend_stream other;
     block pieces[PIECES];
     block base;
@@ -39,8 +39,7 @@ typedef struct scenery {
     block around[AROUND];
     block made[MOST_BLOCKS];
     int made_count;
-    uint64_t tags;
-    bool is_quiet;      /* nobody launches anything now */
+    bool is_quiet;      /* the program launches nothing now */
     mend_result result; /* of the making */
     block room;
 } scenery;
@@ -62,7 +61,7 @@ static block take_aligned(scenery *s, uint64_t size_bytes, uint64_t alignment_by
     block b = {NULL, size_bytes, stream, 0};
     EXPECT_RESULT(MEND_OK,
                   mend_alloc_aligned(s->w.pool, size_bytes, alignment_bytes, stream, &b.pointer));
-    b.tag = s->is_quiet ? 0 : ++s->tags;
+    b.tag = s->is_quiet ? 0 : ++s->w.last_tag;
     launch(s, &b, stream, MEND_SIM_WORK_WRITE, 0);
     return b;
 }
@@ -103,8 +102,8 @@ static bool open(scenery *s, int allow_stream_waits, int compact_when_full)
     if (!kit_open(&s->w)) {
         return false;
     }
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &s->stream));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(s->w.sim, &s->other));
+    s->stream = s->w.streams[0];
+    s->other = s->w.streams[1];
     return true;
 }
 
@@ -352,9 +351,7 @@ static void look(scenery *s)
 
 static void use_a_group(scenery *s)
 {
-    mend_group *group;
-    ASSERT_RESULT(MEND_OK, mend_group_create(s->w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, MEND_EVERY_STREAM));
+    mend_group *group = kit_begin_group(&s->w, MEND_EVERY_STREAM);
     give(s, &s->base, s->stream); /* no block of the group: idle memory is all it would get */
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
 }
@@ -394,7 +391,7 @@ static void end(scenery *s)
         EXPECT_RESULT(MEND_OK, mend_defrag(s->w.pool, NULL, NULL));
     }
     if (s->result == MEND_OK && s->room.pointer != NULL) {
-        s->room.tag = ++s->tags;
+        s->room.tag = ++s->w.last_tag;
         launch(s, &s->room, s->stream, MEND_SIM_WORK_WRITE, 0);
     }
     mend_sim_advance(s->w.sim, 1000000000);
@@ -442,7 +439,7 @@ static bool hold_once(const making *m, uint64_t position, void (*deed)(scenery *
     if (is_inside) {
         pthread_join(thread, NULL);
         if (late.result == MEND_OK && !s.is_quiet) {
-            keep(&s, (block){late.pointer, 128 * KIB, s.other, ++s.tags});
+            keep(&s, (block){late.pointer, 128 * KIB, s.other, ++s.w.last_tag});
             launch(&s, &s.made[s.made_count - 1], s.other, MEND_SIM_WORK_WRITE, 0);
         } else if (late.result == MEND_OK) {
             keep(&s, (block){late.pointer, 128 * KIB, s.other, 0});

@@ -62,9 +62,8 @@ static void close_scene(scene *s)
 /* Allocates; the calls since the last such request, runs of the same as one, are `calls`. */
 static void *allocate(scene *s, uint64_t size_bytes, int stream, const char *calls)
 {
-    void *pointer = NULL;
     forget_calls(s);
-    pointer = kit_alloc(&s->w, size_bytes, s->w.streams[stream]);
+    void *pointer = kit_alloc(&s->w, size_bytes, s->w.streams[stream]);
     EXPECT_STR_EQ(calls, s->calls);
     return pointer;
 }

@@ -177,10 +177,7 @@ MEND_TEST(pool_report, tells_when_the_driver_refuses_what_it_counts_as_free)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 0));
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "create";
-    fault.count = UINT64_MAX;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.w.sim, &fault));
+    kit_fail(&s.w, "create", 0, UINT64_MAX, 0);
     expect_refused(&s, 3 * MEND_MIB, 0);
     expect_words(&s, "The driver refuses memory that it counts as free");
     EXPECT_U64_EQ(0, s.shortfall.holder_address); /* there is none */
@@ -267,9 +264,7 @@ MEND_TEST(pool_report, tells_what_is_held_for_groups)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
-    mend_group *group;
-    EXPECT_RESULT(MEND_OK, mend_group_create(s.w.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, s.w.streams[0]));
+    mend_group *group = kit_begin_group(&s.w, s.w.streams[0]);
     void *block = kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
     kit_free(&s.w, block, s.w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));

@@ -112,8 +112,7 @@ MEND_TEST(pool_locate, any_address_is_that_of_its_block_or_of_none)
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());
     r = (rig){0};
-    mend_world_init(&r.w);
-    ASSERT_TRUE(kit_open(&r.w));
+    ASSERT_TRUE(kit_open_default(&r.w));
     mend_sim_set_call_observer(r.w.sim, ask_meanwhile, &r);
     for (int i = 0; i < STEPS && !mend_test_has_failed(); i++) {
         step(&r, &random);
@@ -201,8 +200,8 @@ MEND_TEST(pool_locate, free_spans_in_one_run_are_not_walked)
     for (int s = 0; s < 2; s++) {
         ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &streams[s]));
         void *first; /* a stream with nothing open would be the only one */
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 512, streams[s], &first));
-        ASSERT_RESULT(MEND_OK, mend_free(w.pool, first, streams[s]));
+        first = kit_alloc(&w, 512, streams[s]);
+        kit_free(&w, first, streams[s]);
     }
     for (size_t i = 0; i < IN_ONE_RUN - 1; i++) {
         kit_free(&w, blocks[i], streams[i % 2]);

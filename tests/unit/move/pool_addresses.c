@@ -82,13 +82,11 @@ MEND_TEST(pool_addresses, what_another_zone_left_is_given_back)
 {
     mend_world w;
     ASSERT_TRUE(open_short(&w, 6 * MEND_MIB));
-    void *small = NULL;
-    void *large = NULL;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 512, w.streams[0], &small));
+    void *small = kit_alloc(&w, 512, w.streams[0]);
     kit_free(&w, small, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_TRUE(mend_world_stats(&w).address_bytes > 0);
-    large = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
+    void *large = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
     kit_use(&w, w.streams[0], large, 4 * MEND_MIB, 1000);
     kit_close(&w);
 }
@@ -97,9 +95,8 @@ MEND_TEST(pool_addresses, what_another_zone_left_is_given_back)
 MEND_TEST(pool_addresses, a_failed_call_keeps_none_of_its_second_reservation)
 {
     mend_world w;
-    void *block = NULL;
     ASSERT_TRUE(open_short(&w, 6 * MEND_MIB));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, MEND_MIB, w.streams[0], &block));
+    void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);
     kit_free(&w, block, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_U64_EQ(1, mend_world_ledger(&w).reservations);

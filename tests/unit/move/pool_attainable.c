@@ -31,9 +31,7 @@ static void others_hold(scene *s, uint64_t bytes)
 static bool open_scene(scene *s)
 {
     *s = (scene){0};
-    mend_world_init(&s->w);
-    s->w.sim_config.memory_bytes = DEVICE_MIB * MEND_MIB;
-    if (!kit_open(&s->w)) {
+    if (!kit_open_with(&s->w, DEVICE_MIB * MEND_MIB, NULL)) {
         return false;
     }
     others_hold(s, OTHERS_MIB * MEND_MIB);
@@ -48,7 +46,7 @@ static void close_scene(scene *s)
 }
 
 /* Allocates from the legacy stream, and counts what the driver was asked for that. */
-static void *allocate(scene *s, mend_result expected, uint64_t size_bytes)
+static void *request(scene *s, mend_result expected, uint64_t size_bytes)
 {
     void *pointer = NULL;
     s->creates = s->questions = 0;
@@ -68,9 +66,9 @@ static bool open_taught(scene *s)
         return false;
     }
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(s));
-    allocate(s, MEND_OK, 8 * MEND_MIB);
+    request(s, MEND_OK, 8 * MEND_MIB);
     EXPECT_U64_EQ(0, s->questions);
-    allocate(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_TRUE(s->creates > 0);
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(s));
     return true;
@@ -89,13 +87,13 @@ MEND_TEST(pool_attainable, is_not_asked_for_memory_that_it_lacks)
 {
     scene s;
     ASSERT_TRUE(open_taught(&s));
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, s.creates);
     EXPECT_TRUE(s.questions > 0);
-    allocate(&s, MEND_OK, 2 * MEND_MIB); /* all there is */
+    request(&s, MEND_OK, 2 * MEND_MIB); /* all there is */
     EXPECT_U64_EQ(0, s.questions);
     EXPECT_TRUE(s.creates > 0);
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 64 * MEND_KIB);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 64 * MEND_KIB);
     EXPECT_U64_EQ(0, s.creates);
     close_scene(&s);
 }
@@ -105,11 +103,11 @@ MEND_TEST(pool_attainable, is_asked_again_before_a_request_fails)
     scene s;
     ASSERT_TRUE(open_taught(&s));
     others_hold(&s, 2 * MEND_MIB);
-    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    request(&s, MEND_OK, 4 * MEND_MIB);
     EXPECT_U64_EQ(1, s.questions);
     EXPECT_U64_EQ(14, attainable_mib(&s));
     others_hold(&s, 0);
-    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    request(&s, MEND_OK, 4 * MEND_MIB);
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
     close_scene(&s);
 }
@@ -131,9 +129,9 @@ MEND_TEST(pool_attainable, is_asked_again_before_the_program_is)
     ASSERT_TRUE(open_taught(&s));
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, count_call, &calls));
     others_hold(&s, 2 * MEND_MIB);
-    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    request(&s, MEND_OK, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, calls);
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(1, calls);
     close_scene(&s);
 }
@@ -143,9 +141,9 @@ MEND_TEST(pool_attainable, follows_others_who_take_more)
     scene s;
     ASSERT_TRUE(open_taught(&s));
     others_hold(&s, 7 * MEND_MIB);
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 2 * MEND_MIB);
     EXPECT_U64_EQ(9, attainable_mib(&s));
-    allocate(&s, MEND_OK, MEND_MIB);
+    request(&s, MEND_OK, MEND_MIB);
     close_scene(&s);
 }
 
@@ -154,16 +152,16 @@ MEND_TEST(pool_attainable, is_asked_again_after_a_while)
     scene s;
     ASSERT_TRUE(open_taught(&s));
     others_hold(&s, 0);
-    allocate(&s, MEND_OK, MEND_MIB / 2);
+    request(&s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(0, s.questions); /* it goes without them */
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
     for (uint64_t left_mib = 4 * DEVICE_MIB; left_mib > 0; left_mib--) {
-        void *block = allocate(&s, MEND_OK, MEND_MIB);
+        void *block = request(&s, MEND_OK, MEND_MIB);
         kit_free(&s.w, block, NULL);
     }
-    allocate(&s, MEND_OK, MEND_MIB);
+    request(&s, MEND_OK, MEND_MIB);
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s)); /* from a free run: nobody was asked */
-    allocate(&s, MEND_OK, MEND_MIB / 2);
+    request(&s, MEND_OK, MEND_MIB / 2);
     EXPECT_U64_EQ(1, s.questions);
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
     close_scene(&s);
@@ -175,7 +173,7 @@ MEND_TEST(pool_attainable, is_forgotten_by_a_trim)
     ASSERT_TRUE(open_taught(&s));
     EXPECT_RESULT(MEND_OK, mend_trim(s.w.pool, 0, NULL));
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_TRUE(s.creates > 0);
     EXPECT_U64_EQ(ATTAINABLE_MIB, attainable_mib(&s));
     EXPECT_RESULT(MEND_OK, mend_trim_wait(s.w.pool, 0, NULL));
@@ -186,28 +184,22 @@ MEND_TEST(pool_attainable, is_forgotten_by_a_trim)
 MEND_TEST(pool_attainable, is_not_known_where_the_driver_does_not_say)
 {
     scene s;
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "memory_info";
-    fault.status = MEND_DRIVER_UNKNOWN;
-    fault.count = UINT64_MAX;
     ASSERT_TRUE(open_scene(&s));
-    allocate(&s, MEND_OK, 8 * MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(s.w.sim, &fault));
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(&s, MEND_OK, 8 * MEND_MIB);
+    kit_fail(&s.w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(DEVICE_MIB, attainable_mib(&s));
     mend_sim_clear_faults(s.w.sim);
     close_scene(&s);
 }
 
-MEND_TEST(pool_attainable, tells_who_holds_what_is_missing)
+MEND_TEST(pool_attainable, says_who_holds_what_is_missing)
 {
     scene s;
-    mend_error error = MEND_ERROR_INIT;
     ASSERT_TRUE(open_taught(&s));
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_U64_EQ(0, s.creates);
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_TRUE(strstr(error.message, "Others hold memory of the GPU: stop them") != NULL);
+    kit_expect_words("Others hold memory of the GPU: stop them");
     close_scene(&s);
 }
 
@@ -215,15 +207,14 @@ MEND_TEST(pool_attainable, lets_peer_pools_give_though_nothing_is_refused_any_mo
 {
     scene s;
     mend_pool *peer_pool = NULL;
-    void *idle = NULL;
     ASSERT_TRUE(open_scene(&s));
     ASSERT_RESULT(MEND_OK, mend_pool_create(&s.w.pool_config, &peer_pool));
-    allocate(&s, MEND_OK, 6 * MEND_MIB);
-    ASSERT_RESULT(MEND_OK, mend_alloc(peer_pool, 2 * MEND_MIB, NULL, &idle));
-    allocate(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
+    request(&s, MEND_OK, 6 * MEND_MIB);
+    void *idle = kit_alloc_from(peer_pool, 2 * MEND_MIB, NULL);
+    request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
     EXPECT_RESULT(MEND_OK, mend_free(peer_pool, idle, NULL));
     s.creates = 0;
-    allocate(&s, MEND_OK, 4 * MEND_MIB);
+    request(&s, MEND_OK, 4 * MEND_MIB);
     EXPECT_U64_EQ(1, mend_world_stats(&s.w).peer_pool_trims - 1); /* the first gave nothing */
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(peer_pool));
     close_scene(&s);

@@ -30,13 +30,11 @@ static void *release(rig *r, int block)
 
 static bool open_rig(rig *r)
 {
-    void *all;
     *r = (rig){.blocks = {NULL}};
-    mend_world_init(&r->w);
-    if (!kit_open(&r->w)) {
+    if (!kit_open_default(&r->w)) {
         return false;
     }
-    all = kit_alloc(&r->w, CHUNKS * CHUNK, r->w.streams[0]);
+    void *all = kit_alloc(&r->w, CHUNKS * CHUNK, r->w.streams[0]);
     kit_free(&r->w, all, r->w.streams[0]);
     for (int i = 0; i < BLOCKS; i++) {
         alloc(r, i);
@@ -119,11 +117,10 @@ MEND_TEST(pool_cache_compactions, a_block_that_moved_is_cached_again)
 MEND_TEST(pool_cache_compactions, a_block_that_moved_in_part_begins_where_it_did)
 {
     rig r;
-    void *wide;
     ASSERT_TRUE(open_rig(&r));
     void *pointer = release(&r, BLOCKS_OF_CHUNK - 1);
     release(&r, BLOCKS_OF_CHUNK);
-    wide = kit_alloc(&r.w, 2 * BLOCK, r.w.streams[0]);
+    void *wide = kit_alloc(&r.w, 2 * BLOCK, r.w.streams[0]);
     EXPECT_PTR_EQ(pointer, wide);
     for (int i = BLOCKS_OF_CHUNK + 1; i < BLOCKS; i++) {
         release(&r, i);

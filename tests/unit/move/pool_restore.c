@@ -24,7 +24,6 @@ static void release(rig *r, int i)
 /* One chunk of eight blocks, of which the second and the sixth live: two clusters. */
 static bool open_rig_with(rig *r, uint64_t reserve_bytes)
 {
-    void *all;
     *r = (rig){.blocks = {NULL}};
     mend_world_init(&r->w);
     r->w.sim_config.memory_bytes = 8 * CHUNK;
@@ -32,7 +31,7 @@ static bool open_rig_with(rig *r, uint64_t reserve_bytes)
     if (!kit_open(&r->w)) {
         return false;
     }
-    all = kit_alloc(&r->w, CHUNK, NULL);
+    void *all = kit_alloc(&r->w, CHUNK, NULL);
     kit_free(&r->w, all, NULL);
     for (int i = 0; i < BLOCKS; i++) {
         r->blocks[i] = kit_alloc(&r->w, BLOCK, NULL);
@@ -247,10 +246,9 @@ MEND_TEST(pool_restore, without_addresses_to_copy_at_nothing_moves)
     for (int i = 0; i < 2; i++) {
         static const int statuses[] = {MEND_DRIVER_OUT_OF_MEMORY, MEND_DRIVER_UNKNOWN};
         rig r;
-        void *rest = NULL;
         ASSERT_TRUE(open_rig_with(&r, CHUNK));
         uint64_t left_bytes = mend_world_stats(&r.w).address_bytes - CHUNK - PAGE;
-        ASSERT_RESULT(MEND_OK, mend_alloc(r.w.pool, left_bytes + 2 * BLOCK, NULL, &rest));
+        void *rest = kit_alloc(&r.w, left_bytes + 2 * BLOCK, NULL);
         mend_stats before = mend_world_stats(&r.w);
         kit_fail(&r.w, "reserve", 0, UINT64_MAX, statuses[i]);
         mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;

@@ -25,9 +25,7 @@ static void refuse_maps(rig *r, uint64_t after_calls)
 static bool open_rig(rig *r, side which)
 {
     *r = (rig){.block = NULL};
-    mend_world_init(&r->w);
-    r->w.sim_config.memory_bytes = 8 * CHUNK;
-    if (!kit_open(&r->w)) {
+    if (!kit_open_with(&r->w, 8 * CHUNK, NULL)) {
         return false;
     }
     kit_free(&r->w, kit_alloc(&r->w, 2 * CHUNK, NULL), NULL);

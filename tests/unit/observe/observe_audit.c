@@ -136,10 +136,9 @@ MEND_TEST(observe_audit, finds_waits_without_end)
 MEND_TEST(observe_audit, finds_memory_of_a_group_that_became_idle)
 {
     rig r;
-    void *block = NULL;
     ASSERT_TRUE(open_rig(&r));
     EXPECT_RESULT(MEND_OK, mend_group_begin(r.group, NULL));
-    block = kit_alloc(&r.w, LARGE, NULL);
+    void *block = kit_alloc(&r.w, LARGE, NULL);
     kit_free(&r.w, block, NULL);
     EXPECT_RESULT(MEND_OK, mend_group_end(r.group));
     uint32_t index = mend_streams_lookup(&r.heap->streams, NULL, r.group->number);

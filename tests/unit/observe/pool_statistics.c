@@ -82,9 +82,7 @@ MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
         uint64_t bytes;
         int zone;
     } slots[SLOTS] = {{0}};
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 256 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_with(&w, 256 * MEND_MIB, NULL));
     mend_test_random_init(&random, mend_test_seed());
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         uint64_t at = mend_test_random_below(&random, SLOTS);
@@ -119,11 +117,9 @@ MEND_TEST(pool_statistics, zones_and_sums_are_those_of_a_naive_count)
 MEND_TEST(pool_statistics, reserved_memory_lies_in_zones)
 {
     mend_world w;
-    void *small;
-    void *large;
     ASSERT_TRUE(kit_open_default(&w));
-    small = kit_alloc(&w, 1000, NULL);
-    large = kit_alloc(&w, 3 * MEND_MIB, NULL);
+    void *small = kit_alloc(&w, 1000, NULL);
+    void *large = kit_alloc(&w, 3 * MEND_MIB, NULL);
     mend_stats stats = mend_world_stats(&w);
     uint64_t large_bytes = stats.reserved_bytes - stats.small_reserved_bytes;
     EXPECT_U64_EQ(64 * MEND_MIB, stats.device_bytes);
@@ -173,16 +169,14 @@ MEND_TEST(pool_statistics, what_was_undone_was_never_created)
 MEND_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
 {
     mend_world w;
-    void *block;
-    void *other;
     ASSERT_TRUE(kit_open_default(&w));
-    block = kit_alloc(&w, MEND_MIB, NULL);
+    void *block = kit_alloc(&w, MEND_MIB, NULL);
     kit_free(&w, block, NULL);
     EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, MEND_MIB, MEND_GIB, NULL, &block));
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
     kit_fail(&w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
     uint64_t before = mend_world_stats(&w).driver_failures;
-    other = kit_alloc(&w, MEND_MIB, NULL);
+    void *other = kit_alloc(&w, MEND_MIB, NULL);
     EXPECT_U64_EQ(before + 1, mend_world_stats(&w).driver_failures);
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
     kit_free(&w, block, NULL);
@@ -198,13 +192,12 @@ MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
     for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
         mend_world w;
         mend_unwatched_driver unwatched;
-        void *block;
         void *other = NULL;
         mend_world_init(&w);
         ASSERT_TRUE(mend_world_open_device(&w));
         mend_unwatched_driver_init(&unwatched, mend_sim_driver(w.sim));
         ASSERT_TRUE(mend_world_open_pool(&w, &unwatched.table));
-        block = kit_alloc(&w, MEND_MIB, NULL);
+        void *block = kit_alloc(&w, MEND_MIB, NULL);
         kit_free(&w, block, NULL);
         EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, MEND_MIB, MEND_GIB, NULL, &block));
         mend_test_fail_host_memory_after(after, 1);

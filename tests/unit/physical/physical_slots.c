@@ -5,6 +5,7 @@
 
 #include "pool/pool.h"
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 #include "tests/unit/physical/stream_rig.h"
 
 enum { STREAMS = 2000, BETWEEN_TRIMS = 40, MOST_SLOTS = 300, BLOCK_BYTES = 4096 };
@@ -34,9 +35,7 @@ static void take_turns(bool vanish, bool leave_blocks)
     ASSERT_TRUE(kit_open(&w));
     for (int i = 0; i < STREAMS; i++) {
         turn t = {.w = &w, .leaves_its_block = leave_blocks};
-        pthread_t thread;
-        ASSERT_INT_EQ(0, pthread_create(&thread, NULL, take_turn, &t));
-        ASSERT_INT_EQ(0, pthread_join(thread, NULL));
+        mend_test_run_thread(take_turn, &t);
         if (leave_blocks) {
             kit_free(&w, t.block, NULL);
         }
@@ -173,11 +172,9 @@ static void *find_own(void *context)
 MEND_TEST(physical_slots, each_thread_has_its_own)
 {
     stream_rig r;
-    pthread_t thread;
     ASSERT_TRUE(stream_rig_open_unmet(&r, true));
     EXPECT_U64_EQ(1, stream_rig_find(&r, MEND_STREAM_PER_THREAD, 0));
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, find_own, &r));
-    ASSERT_INT_EQ(0, pthread_join(thread, NULL));
+    mend_test_run_thread(find_own, &r);
     EXPECT_U64_EQ(1, stream_rig_find(&r, MEND_STREAM_PER_THREAD, 0));
     EXPECT_TRUE(r.streams.items[1].thread != r.streams.items[2].thread);
     stream_rig_close(&r);

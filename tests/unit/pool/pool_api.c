@@ -1,20 +1,10 @@
 /* The public calls on one stream: what they answer, and every misuse by its own error. */
-#include <string.h>
 
 #include "tests/support/kit.h"
 
 static void *at(void *pointer, int64_t offset)
 {
     return (char *)pointer + offset;
-}
-
-static void expect_message(const char *part)
-{
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    if (strstr(error.message, part) == NULL) {
-        mend_test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", error.message, part);
-    }
 }
 
 MEND_TEST(pool_api, create_refuses_bad_configs)
@@ -26,7 +16,7 @@ MEND_TEST(pool_api, create_refuses_bad_configs)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, NULL));
     config.struct_size = 0;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
-    expect_message("MEND_POOL_CONFIG_INIT");
+    kit_expect_words("MEND_POOL_CONFIG_INIT");
     config.struct_size = sizeof(config) + 8;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
     config.struct_size = sizeof(config);
@@ -34,7 +24,7 @@ MEND_TEST(pool_api, create_refuses_bad_configs)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
     config.device = 1;
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_pool_create(&config, &pool));
-    expect_message("device 1");
+    kit_expect_words("device 1");
     config.device = 0;
     config.allow_stream_waits = 2;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
@@ -56,10 +46,8 @@ MEND_TEST(pool_api, alloc_rounds_to_the_granule_and_counts)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *first;
-    void *second;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 1, NULL, &first));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 513, NULL, &second));
+    void *first = kit_alloc(&w, 1, NULL);
+    void *second = kit_alloc(&w, 513, NULL);
     EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)first % 512);
     mend_stats stats = mend_world_stats(&w);
     EXPECT_U64_EQ(512 + 1024, stats.live_bytes);
@@ -111,7 +99,7 @@ MEND_TEST(pool_api, absurd_sizes_are_refused)
                   mend_alloc(w.pool, 512, MEND_EVERY_STREAM, &pointer));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, UINT64_C(1) << 60, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 65 * MEND_MIB, NULL, &pointer));
-    expect_message("The limit is 64.00 MiB");
+    kit_expect_words("The limit is 64.00 MiB");
     EXPECT_PTR_EQ(&w, pointer);
     EXPECT_U64_EQ(2, mend_world_stats(&w).out_of_memory);
     EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
@@ -122,13 +110,12 @@ MEND_TEST(pool_api, wrong_pointers_have_their_own_errors)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *pointer;
     int on_the_stack;
     kit_free(&w, NULL, NULL);
     EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_free(w.pool, &on_the_stack, NULL));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 5000, NULL, &pointer));
+    void *pointer = kit_alloc(&w, 5000, NULL);
     EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER, mend_free(w.pool, at(pointer, 512), NULL));
-    expect_message("512 bytes inside");
+    kit_expect_words("512 bytes inside");
     EXPECT_RESULT(MEND_ERROR_INTERIOR_POINTER, mend_record_stream(w.pool, at(pointer, 1), NULL));
     kit_free(&w, pointer, NULL);
     EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(w.pool, pointer, NULL));
@@ -145,13 +132,12 @@ MEND_TEST(pool_api, free_chunks_join_into_any_request)
     /* Every other block of one chunk each is freed: 30 MiB lie free, and no hole is above 1 MiB. */
     void *blocks[60];
     for (int i = 0; i < 60; i++) {
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, MEND_MIB, NULL, &blocks[i]));
+        blocks[i] = kit_alloc(&w, MEND_MIB, NULL);
     }
     for (int i = 0; i < 60; i += 2) {
         kit_free(&w, blocks[i], NULL);
     }
-    void *large;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 34 * MEND_MIB, NULL, &large));
+    kit_alloc(&w, 34 * MEND_MIB, NULL);
     mend_stats stats = mend_world_stats(&w);
     EXPECT_U64_EQ(64 * MEND_MIB, stats.reserved_bytes);
     EXPECT_U64_EQ(0, stats.free_bytes);
@@ -167,8 +153,7 @@ MEND_TEST(pool_api, steady_state_calls_no_driver)
     for (int round = 0; round < 4; round++) {
         void *blocks[8];
         for (int i = 0; i < 8; i++) {
-            ASSERT_RESULT(MEND_OK,
-                          mend_alloc(w.pool, (uint64_t)(i + 1) * 300 * MEND_KIB, NULL, &blocks[i]));
+            blocks[i] = kit_alloc(&w, (uint64_t)(i + 1) * 300 * MEND_KIB, NULL);
         }
         for (int i = 0; i < 8; i++) {
             kit_free(&w, blocks[i], NULL);
@@ -184,15 +169,9 @@ MEND_TEST(pool_api, trim_gives_back_what_is_idle)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *kept;
-    void *freed;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, NULL, &kept));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 9 * MEND_MIB, NULL, &freed));
-    mend_sim_work work = {.kind = MEND_SIM_WORK_TOUCH,
-                          .address = (uint64_t)(uintptr_t)freed,
-                          .size_bytes = 9 * MEND_MIB,
-                          .finish_ns = 1000};
-    EXPECT_RESULT(MEND_OK, mend_sim_launch(w.sim, NULL, &work));
+    kit_alloc(&w, 2 * MEND_MIB, NULL);
+    void *freed = kit_alloc(&w, 9 * MEND_MIB, NULL);
+    kit_launch(&w, NULL, MEND_SIM_WORK_TOUCH, freed, 9 * MEND_MIB, 0, 1000);
     kit_free(&w, freed, NULL);
     uint64_t released = 77;
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
@@ -210,16 +189,14 @@ MEND_TEST(pool_api, a_lower_limit_trims_and_refuses_growth)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *kept;
-    void *freed;
     void *more;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 4 * MEND_MIB, NULL, &kept));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &freed));
+    kit_alloc(&w, 4 * MEND_MIB, NULL);
+    void *freed = kit_alloc(&w, 8 * MEND_MIB, NULL);
     kit_free(&w, freed, NULL);
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 6 * MEND_MIB));
     EXPECT_U64_EQ(6 * MEND_MIB, mend_world_stats(&w).reserved_bytes);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 2 * MEND_MIB + 512, NULL, &more));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, NULL, &more));
+    more = kit_alloc(&w, 2 * MEND_MIB, NULL);
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 0));
     EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);
     kit_close(&w);
@@ -242,13 +219,8 @@ MEND_TEST(pool_api, a_broken_context_is_reported_and_destroy_still_frees)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, NULL, &pointer));
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "create";
-    fault.status = 700;
-    fault.sticky = 1;
-    EXPECT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    void *pointer = kit_alloc(&w, 8 * MEND_MIB, NULL);
+    kit_break(&w, "create");
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(w.pool, 9 * MEND_MIB, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(w.pool, 512, NULL, &pointer));
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_free(w.pool, pointer, NULL));
@@ -264,16 +236,16 @@ MEND_TEST(pool_api, a_hopeless_request_waits_for_nothing)
     void *blocks[2];
     for (int i = 0; i < 2; i++) {
         ASSERT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &streams[i]));
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, MEND_MIB, streams[i], &blocks[i]));
+        blocks[i] = kit_alloc(&w, MEND_MIB, streams[i]);
     }
     kit_free(&w, blocks[0], streams[0]);
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(w.pool, 64 * MEND_MIB, streams[1], &pointer));
-    expect_message("Free memory: only that would help.");
+    kit_expect_words("Free memory: only that would help.");
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 2 * MEND_MIB));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 2 * MEND_MIB, streams[1], &pointer));
-    expect_message("Raise the limit to 3.00 MiB or more, or free memory.");
+    kit_expect_words("Raise the limit to 3.00 MiB or more, or free memory.");
     kit_close(&w);
 }

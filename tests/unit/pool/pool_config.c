@@ -137,11 +137,9 @@ MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *live;
-    void *freed;
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &live));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, NULL, &freed));
+    void *live = kit_alloc(&w, 3 * MEND_MIB, NULL);
+    void *freed = kit_alloc(&w, 2 * MEND_MIB, NULL);
     kit_free(&w, freed, NULL);
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 1));
     EXPECT_U64_EQ(1, mend_world_stats(&w).limit_bytes);
@@ -169,9 +167,8 @@ MEND_TEST(pool_config, trim_keeps_what_it_is_told_to)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *pointer;
     uint64_t released = 7;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 6 * MEND_MIB, NULL, &pointer));
+    void *pointer = kit_alloc(&w, 6 * MEND_MIB, NULL);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, &released));
     EXPECT_U64_EQ(0, released); /* live */
     kit_free(&w, pointer, NULL);
@@ -236,8 +233,7 @@ MEND_TEST(pool_config, the_audit_finds_a_contradiction_and_says_which)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
+    kit_alloc(&w, 3 * MEND_MIB, NULL);
     mend_heap *heap = &w.pool->heap;
     uint64_t *const figures[] = {&heap->counters.live_bytes,
                                  &heap->counters.zone[MEND_ZONE_SMALL].frees,

@@ -34,8 +34,7 @@ MEND_TEST(pool_corners, the_largest_sizes_of_a_config_work)
     w.pool_config.reserve_bytes = UINT64_C(1) << 60;
     w.pool_config.limit_bytes = UINT64_MAX;
     ASSERT_TRUE(kit_open(&w));
-    void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
+    kit_alloc(&w, 3 * MEND_MIB, NULL);
     kit_close(&w);
 }
 
@@ -48,7 +47,7 @@ MEND_TEST(pool_corners, a_mapping_the_driver_keeps_keeps_its_chunk)
     kit_fail(&w, "unmap", 0, 1, 999);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
     mend_world_check(&w);
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
+    pointer = kit_alloc(&w, 3 * MEND_MIB, NULL);
     mend_world_check(&w);
     kit_free(&w, pointer, NULL);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
@@ -83,7 +82,7 @@ MEND_TEST(pool_corners, small_requests_join_free_chunks_too)
     ASSERT_TRUE(kit_open(&w));
     void *blocks[64];
     for (int i = 0; i < 64; i++) {
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 64 * MEND_KIB, NULL, &blocks[i]));
+        blocks[i] = kit_alloc(&w, 64 * MEND_KIB, NULL);
     }
     for (int i = 0; i < 64; i += 2) {
         kit_free(&w, blocks[i], NULL);
@@ -99,17 +98,13 @@ MEND_TEST(pool_corners, small_requests_join_free_chunks_too)
 MEND_TEST(pool_corners, trim_leaves_what_is_in_flight_without_a_word)
 {
     mend_world w;
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 8 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_stream first;
     mend_stream second;
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &first));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &second));
-    void *block;
-    void *keep;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 2 * MEND_MIB, first, &keep));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 5 * MEND_MIB, first, &block));
+    kit_alloc(&w, 2 * MEND_MIB, first);
+    void *block = kit_alloc(&w, 5 * MEND_MIB, first);
     kit_launch(&w, first, MEND_SIM_WORK_TOUCH, block, 5 * MEND_MIB, 0, 1000);
     kit_free(&w, block, first);
     ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 5 * MEND_MIB, MEND_GIB, second, &block));
@@ -149,7 +144,7 @@ MEND_TEST(pool_corners, a_steady_state_on_two_streams_holds_few_events)
     for (int round = 0; round < 3000; round++) {
         void *blocks[2];
         for (int i = 0; i < 2; i++) {
-            ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 8 * MEND_MIB, streams[i], &blocks[i]));
+            blocks[i] = kit_alloc(&w, 8 * MEND_MIB, streams[i]);
         }
         for (int i = 0; i < 2; i++) {
             kit_free(&w, blocks[i], streams[i]);
@@ -170,8 +165,7 @@ MEND_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 1000, NULL, &pointer));
+    void *pointer = kit_alloc(&w, 1000, NULL);
 
     mend_stats stats = MEND_STATS_INIT;
     stats.struct_size = offsetof(mend_stats, requested_bytes);
@@ -222,10 +216,9 @@ MEND_TEST(pool_corners, map_and_access_are_asked_again_when_not_ready)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    void *pointer;
     kit_fail(&w, "map", 0, 3, 600);
     kit_fail(&w, "set_access", 0, 3, 600);
-    pointer = kit_alloc(&w, 3 * MEND_MIB, NULL);
+    void *pointer = kit_alloc(&w, 3 * MEND_MIB, NULL);
     kit_fail(&w, "set_access", 0, UINT64_MAX, 600);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &pointer));
     mend_sim_clear_faults(w.sim);
@@ -258,7 +251,7 @@ MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
     EXPECT_U64_EQ(0, mend_world_stats(&w).peak_reserved_bytes);
     EXPECT_U64_EQ(1, mend_world_stats(&w).driver_failures);
     for (int i = 0; i < 3; i++) {
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &blocks[i]));
+        blocks[i] = kit_alloc(&w, 3 * MEND_MIB, NULL);
     }
     for (int i = 0; i < 3; i++) {
         kit_free(&w, blocks[i], NULL);
@@ -272,7 +265,7 @@ MEND_TEST(pool_corners, counters_and_peaks_tell_what_happened)
     EXPECT_U64_EQ(9, stats.peak_mappings);
     /* Addresses are kept: the next request reserves none. */
     EXPECT_TRUE(stats.address_bytes > 0);
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, 3 * MEND_MIB, NULL, &blocks[0]));
+    blocks[0] = kit_alloc(&w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(stats.address_bytes, mend_world_stats(&w).address_bytes);
     kit_close(&w);
 }
@@ -281,10 +274,9 @@ MEND_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
 {
     mend_world w;
     mend_stream busy;
-    void *pointer;
     ASSERT_TRUE(kit_open_default(&w));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &busy));
-    pointer = kit_alloc(&w, MEND_MIB, busy);
+    void *pointer = kit_alloc(&w, MEND_MIB, busy);
     kit_launch(&w, busy, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
     kit_free(&w, pointer, busy);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 65 * MEND_MIB, NULL, &pointer));
@@ -296,9 +288,8 @@ MEND_TEST(pool_corners, a_hopeless_request_does_not_wait_for_work_in_flight)
 MEND_TEST(pool_corners, destroy_waits_for_work_in_flight)
 {
     mend_world w;
-    void *pointer;
     ASSERT_TRUE(kit_open_default(&w));
-    pointer = kit_alloc(&w, MEND_MIB, NULL);
+    void *pointer = kit_alloc(&w, MEND_MIB, NULL);
     kit_launch(&w, NULL, MEND_SIM_WORK_TOUCH, pointer, 512, 0, 1000);
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
     EXPECT_TRUE(mend_sim_now_ns(w.sim) >= 1000);
@@ -345,14 +336,10 @@ MEND_TEST(pool_corners, calls_leave_the_thread_s_capture_mode_alone)
 MEND_TEST(pool_corners, a_trim_that_finds_the_device_lost_says_so)
 {
     mend_world w;
-    void *pointer = NULL;
     ASSERT_TRUE(kit_open_default(&w));
-    ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, MEND_MIB, NULL, &pointer));
-    ASSERT_RESULT(MEND_OK, mend_free(w.pool, pointer, NULL));
-    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
-    fault.call = "unmap";
-    fault.status = 4;
-    ASSERT_RESULT(MEND_OK, mend_sim_fail(w.sim, &fault));
+    void *pointer = kit_alloc(&w, MEND_MIB, NULL);
+    kit_free(&w, pointer, NULL);
+    kit_fail(&w, "unmap", 0, 0, 4);
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_trim(w.pool, 0, NULL));
     mend_pool_destroy(w.pool);
     mend_sim_destroy(w.sim);
@@ -383,13 +370,12 @@ MEND_TEST(pool_corners, a_trim_without_host_memory_says_so)
     int left_unmapping = 0;
     for (uint64_t after = 0; after < MOST_ALLOCATIONS; after++) {
         mend_world w;
-        void *pointer;
         mend_unwatched_driver unwatched;
         mend_world_init(&w);
         ASSERT_TRUE(mend_world_open_device(&w));
         mend_unwatched_driver_init(&unwatched, mend_sim_driver(w.sim));
         ASSERT_TRUE(mend_world_open_pool(&w, &unwatched.table));
-        pointer = kit_alloc(&w, MEND_MIB, NULL);
+        void *pointer = kit_alloc(&w, MEND_MIB, NULL);
         kit_free(&w, pointer, NULL);
         mend_slab *gaps = &w.pool->heap.space.gap_slab;
         size_t withheld = gaps->free_count - gaps->promised_count;

@@ -1,10 +1,10 @@
 /* Records of events and waits of streams, which block while a stream's queue is full: the pool's
  * lock is let go of, and what others do meanwhile is right. */
-#include <pthread.h>
 #include <string.h>
 
 #include "pool/pool.h"
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
@@ -90,9 +90,7 @@ static void *free_late(void *argument)
 
 static void free_in_another_thread(interruption *i)
 {
-    pthread_t thread;
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, free_late, i));
-    pthread_join(thread, NULL);
+    mend_test_run_thread(free_late, i);
 }
 
 /* Behind the event, and before the fence: the fence does not cover it. */
@@ -128,9 +126,7 @@ static void *take_it(void *argument)
 
 static void take_in_another_thread(interruption *i)
 {
-    pthread_t thread;
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, take_it, i));
-    pthread_join(thread, NULL);
+    mend_test_run_thread(take_it, i);
 }
 
 /* The stream that freed it takes a piece of what another is about to get: that one looks again. */

@@ -64,9 +64,7 @@ MEND_TEST(pool_last_error, a_trim_that_cannot_map_again_leaves_it)
 {
     mend_world w;
     void *blocks[8];
-    mend_world_init(&w);
-    w.sim_config.memory_bytes = 8 * MEND_MIB;
-    ASSERT_TRUE(kit_open(&w));
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     leave_unmapped(&w, blocks);
     leave_error();
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, UINT64_MAX, NULL));
@@ -83,8 +81,7 @@ MEND_TEST(pool_last_error, a_trim_that_cannot_map_again_leaves_it)
 /* A block at an alignment of its own moves a chunk there; the place it has left retires. */
 static bool open_with_retired(mend_world *w, void **block)
 {
-    mend_world_init(w);
-    if (!kit_open(w)) {
+    if (!kit_open_default(w)) {
         return false;
     }
     EXPECT_RESULT(MEND_OK, mend_alloc(w->pool, MEND_MIB, NULL, block));
@@ -140,10 +137,9 @@ MEND_TEST(pool_last_error, a_free_after_the_drivers_end_leaves_it)
 {
     mend_world w;
     mend_stream stream;
-    void *block;
     ASSERT_TRUE(kit_open_default(&w));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &stream));
-    block = kit_alloc(&w, 512, NULL);
+    void *block = kit_alloc(&w, 512, NULL);
     mend_sim_stop(w.sim);
     leave_error();
     kit_free(&w, block, stream); /* which the pool does not know */

@@ -98,7 +98,7 @@ MEND_TEST(pool_log, tells_what_lives_when_a_pool_is_destroyed)
     void *blocks[5];
     static const uint64_t sizes[] = {MEND_MIB, 5 * MEND_MIB, 512, 3 * MEND_MIB, 2 * MEND_MIB};
     for (int i = 0; i < 5; i++) {
-        ASSERT_RESULT(MEND_OK, mend_alloc(w.pool, sizes[i], NULL, &blocks[i]));
+        blocks[i] = kit_alloc(&w, sizes[i], NULL);
     }
     char expected[256];
     snprintf(expected, sizeof(expected),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 enum { MOST = 3 };
 
@@ -21,9 +22,7 @@ typedef struct family {
 static bool open_family(family *f, int count)
 {
     *f = (family){.count = count};
-    mend_world_init(&f->w);
-    f->w.sim_config.memory_bytes = 8 * MEND_MIB;
-    if (!kit_open(&f->w)) {
+    if (!kit_open_with(&f->w, 8 * MEND_MIB, NULL)) {
         return false;
     }
     f->pools[0] = f->w.pool;
@@ -43,29 +42,30 @@ static void close_family(family *f)
     kit_close(&f->w);
 }
 
-static mend_stats stats_of(mend_pool *pool)
-{
-    mend_stats stats = MEND_STATS_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
-    return stats;
-}
-
 static uint64_t reserved(mend_pool *pool)
 {
-    return stats_of(pool).reserved_bytes;
+    return kit_stats(pool).reserved_bytes;
 }
 
-static mend_result allocate(mend_pool *pool, uint64_t size_bytes, void **pointer)
+/* What each pool holds, and how often the first has asked another. */
+static void expect_reserved(const family *f, const uint64_t mib[], uint64_t trims)
 {
-    return mend_alloc(pool, size_bytes, NULL, pointer);
+    for (int i = 0; i < f->count; i++) {
+        EXPECT_U64_EQ(mib[i] * MEND_MIB, reserved(f->pools[i]));
+    }
+    EXPECT_U64_EQ(trims, kit_stats(f->pools[0]).peer_pool_trims);
+}
+
+static void expect_none(mend_pool *pool, uint64_t size_bytes)
+{
+    void *pointer = NULL;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(pool, size_bytes, NULL, &pointer));
 }
 
 /* Leaves so many idle MiB in a pool. */
 static void leave_idle(mend_pool *pool, uint64_t mib)
 {
-    void *pointer;
-    ASSERT_RESULT(MEND_OK, allocate(pool, mib * MEND_MIB, &pointer));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, pointer, NULL));
+    EXPECT_RESULT(MEND_OK, mend_free(pool, kit_alloc_from(pool, mib * MEND_MIB, NULL), NULL));
     EXPECT_U64_EQ(mib * MEND_MIB, reserved(pool));
 }
 
@@ -74,12 +74,9 @@ MEND_TEST(pool_peer_pools, one_gives_what_the_other_lacks_and_keeps_the_rest)
     family f;
     ASSERT_TRUE(open_family(&f, 2));
     leave_idle(f.pools[1], 6);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
-    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[1]));
-    EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[0]));
-    EXPECT_U64_EQ(1, stats_of(f.pools[0]).peer_pool_trims);
-    EXPECT_U64_EQ(0, stats_of(f.pools[0]).host_waits);
+    kit_alloc(&f.w, 5 * MEND_MIB, NULL);
+    expect_reserved(&f, (uint64_t[]){5, 3}, 1);
+    EXPECT_U64_EQ(0, kit_stats(f.pools[0]).host_waits);
     close_family(&f);
 }
 
@@ -89,14 +86,11 @@ MEND_TEST(pool_peer_pools, each_is_asked_only_for_what_is_still_missing)
     ASSERT_TRUE(open_family(&f, 3));
     leave_idle(f.pools[1], 3);
     leave_idle(f.pools[2], 4);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
-    EXPECT_U64_EQ(0, reserved(f.pools[1]));
-    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[2]));
-    EXPECT_U64_EQ(2, stats_of(f.pools[0]).peer_pool_trims);
-    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], pointer, NULL));
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[2], 4 * MEND_MIB, &pointer)); /* and back */
-    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[0]));
+    void *block = kit_alloc(&f.w, 5 * MEND_MIB, NULL);
+    expect_reserved(&f, (uint64_t[]){5, 0, 3}, 2);
+    kit_free(&f.w, block, NULL);
+    kit_alloc_from(f.pools[2], 4 * MEND_MIB, NULL); /* and back */
+    expect_reserved(&f, (uint64_t[]){4, 0, 4}, 2);
     close_family(&f);
 }
 
@@ -106,10 +100,8 @@ MEND_TEST(pool_peer_pools, what_the_pool_has_itself_is_used_first)
     ASSERT_TRUE(open_family(&f, 2));
     leave_idle(f.pools[0], 2);
     leave_idle(f.pools[1], 6);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
-    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[0]));
-    EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[1]));
+    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
+    expect_reserved(&f, (uint64_t[]){3, 5}, 1);
     close_family(&f);
 }
 
@@ -117,45 +109,38 @@ MEND_TEST(pool_peer_pools, what_is_live_or_in_flight_stays)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
-    void *live;
-    void *pointer;
-    mend_stream stream;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(f.w.sim, &stream));
-    ASSERT_RESULT(MEND_OK, allocate(f.pools[1], 3 * MEND_MIB, &live));
-    ASSERT_RESULT(MEND_OK, mend_alloc(f.pools[1], 4 * MEND_MIB, stream, &pointer));
+    mend_stream stream = f.w.streams[0];
+    kit_alloc_from(f.pools[1], 3 * MEND_MIB, NULL);
+    void *pointer = kit_alloc_from(f.pools[1], 4 * MEND_MIB, stream);
     kit_launch(&f.w, stream, MEND_SIM_WORK_TOUCH, pointer, 4 * MEND_MIB, 0, 1000);
     EXPECT_RESULT(MEND_OK, mend_free(f.pools[1], pointer, stream));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    expect_none(f.pools[0], 3 * MEND_MIB);
     EXPECT_U64_EQ(7 * MEND_MIB, reserved(f.pools[1]));
     mend_sim_advance(f.w.sim, 1000);
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
     EXPECT_U64_EQ(5 * MEND_MIB, reserved(f.pools[1]));
     EXPECT_RESULT(MEND_OK, mend_forget_stream(f.pools[1], stream));
-    mend_sim_stream_destroy(f.w.sim, stream);
     close_family(&f);
 }
 
-MEND_TEST(pool_peer_pools, are_left_alone_where_the_limit_stands_in_the_way)
+MEND_TEST(pool_peer_pools, are_left_alone_where_the_limit_is_what_lacks)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 2));
     leave_idle(f.pools[1], 6);
-    void *pointer;
     EXPECT_RESULT(MEND_OK, mend_set_limit(f.pools[0], 2 * MEND_MIB));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
-    EXPECT_U64_EQ(6 * MEND_MIB, reserved(f.pools[1]));
-    EXPECT_U64_EQ(0, stats_of(f.pools[0]).peer_pool_trims);
+    expect_none(f.pools[0], 3 * MEND_MIB);
+    expect_reserved(&f, (uint64_t[]){0, 6}, 0);
     close_family(&f);
 }
 
-MEND_TEST(pool_peer_pools, a_pool_alone_asks_nobody)
+MEND_TEST(pool_peer_pools, a_pool_alone_asks_no_other)
 {
     family f;
     ASSERT_TRUE(open_family(&f, 1));
-    void *pointer;
     mend_sim_set_foreign_bytes(f.w.sim, 0, 7 * MEND_MIB);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
-    EXPECT_U64_EQ(0, stats_of(f.pools[0]).peer_pool_trims);
+    expect_none(f.pools[0], 3 * MEND_MIB);
+    expect_reserved(&f, (uint64_t[]){0}, 0);
     close_family(&f);
 }
 
@@ -174,12 +159,11 @@ MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_a
     ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &beside));
     leave_idle(beside, 8);
     leave_idle(other.pool, 8);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, allocate(w.pool, 6 * MEND_MIB, &pointer));
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate(w.pool, 3 * MEND_MIB, &pointer));
+    kit_alloc(&w, 6 * MEND_MIB, NULL);
+    expect_none(w.pool, 3 * MEND_MIB);
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(beside));
     EXPECT_U64_EQ(8 * MEND_MIB, reserved(other.pool));
-    EXPECT_U64_EQ(0, stats_of(w.pool).peer_pool_trims);
+    EXPECT_U64_EQ(0, kit_stats(w.pool).peer_pool_trims);
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(beside));
     kit_close(&other);
     kit_close(&w);
@@ -192,15 +176,12 @@ MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
     leave_idle(f.pools[1], 3);
     leave_idle(f.pools[2], 4);
     kit_fail(&f.w, "unmap", 0, 0, 999);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
-    EXPECT_U64_EQ(3 * MEND_MIB, reserved(f.pools[1]));
-    EXPECT_U64_EQ(2 * MEND_MIB, reserved(f.pools[2]));
+    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
+    expect_reserved(&f, (uint64_t[]){3, 3, 2}, 2);
     close_family(&f);
 }
 
 /* Two pools that each need what lies idle in the other, at the same moment. */
-static family *shared;
 static pthread_barrier_t both;
 static __thread int has_met;
 
@@ -214,13 +195,12 @@ static void meet_when_refused(void *context, const char *call, int is_after)
     }
 }
 
-static void *take_from_the_other(void *argument)
+static void *take_from_the_other(void *pool)
 {
-    int number = *(const int *)argument;
-    static void *pointers[2];
-    mend_result result = allocate(shared->pools[number], 6 * MEND_MIB, &pointers[number]);
+    void *pointer = NULL;
+    mend_result result = mend_alloc(*(mend_pool **)pool, 6 * MEND_MIB, NULL, &pointer);
     EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
-    return result == MEND_OK ? pointers[number] : NULL;
+    return pointer;
 }
 
 MEND_TEST(pool_peer_pools, may_ask_each_other_at_once)
@@ -229,17 +209,9 @@ MEND_TEST(pool_peer_pools, may_ask_each_other_at_once)
     ASSERT_TRUE(open_family(&f, 2));
     leave_idle(f.pools[0], 4);
     leave_idle(f.pools[1], 4);
-    shared = &f;
     pthread_barrier_init(&both, NULL, 2);
     mend_sim_set_call_observer(f.w.sim, meet_when_refused, NULL);
-    pthread_t threads[2];
-    int numbers[2] = {0, 1};
-    for (int i = 0; i < 2; i++) {
-        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, take_from_the_other, &numbers[i]));
-    }
-    for (int i = 0; i < 2; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    mend_test_run_threads(take_from_the_other, f.pools, 2);
     mend_sim_set_call_observer(f.w.sim, NULL, NULL);
     EXPECT_TRUE(reserved(f.pools[0]) + reserved(f.pools[1]) <= 8 * MEND_MIB);
     pthread_barrier_destroy(&both);
@@ -287,13 +259,12 @@ MEND_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_ask
     sem_init(&e.begun, 0, 0);
     sem_init(&e.over, 0, 0);
     mend_sim_set_call_observer(f.w.sim, destroy_when_it_releases, &e);
-    void *pointer;
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 5 * MEND_MIB, &pointer));
+    kit_alloc(&f.w, 5 * MEND_MIB, NULL);
     EXPECT_TRUE(e.has_begun);
     pthread_join(e.thread, NULL);
     mend_sim_set_call_observer(f.w.sim, NULL, NULL);
     EXPECT_U64_EQ(5 * MEND_MIB, mend_world_ledger(&f.w).chunk_bytes);
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 3 * MEND_MIB, &pointer));
+    kit_alloc(&f.w, 3 * MEND_MIB, NULL);
     f.count = 1;
     sem_destroy(&e.begun);
     sem_destroy(&e.over);
@@ -305,18 +276,13 @@ MEND_TEST(pool_peer_pools, one_that_is_destroyed_meanwhile_ends_after_it_was_ask
 MEND_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for)
 {
     family f;
-    void *block;
-    void *pin;
     ASSERT_TRUE(open_family(&f, 2));
-    ASSERT_RESULT(MEND_OK, allocate(f.pools[0], 2 * MEND_MIB, &block));
-    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], block, NULL));
-    ASSERT_RESULT(MEND_OK, allocate(f.pools[0], 128 * MEND_KIB, &pin));
+    kit_free(&f.w, kit_alloc(&f.w, 2 * MEND_MIB, NULL), NULL);
+    void *pin = kit_alloc(&f.w, 128 * MEND_KIB, NULL);
     leave_idle(f.pools[1], 5);
-    EXPECT_RESULT(MEND_OK, allocate(f.pools[0], 4 * MEND_MIB - 128 * MEND_KIB, &block));
-    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[0]));
-    EXPECT_U64_EQ(4 * MEND_MIB, reserved(f.pools[1]));
-    EXPECT_U64_EQ(1, stats_of(f.pools[0]).peer_pool_trims);
-    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], block, NULL));
-    EXPECT_RESULT(MEND_OK, mend_free(f.pools[0], pin, NULL));
+    void *block = kit_alloc(&f.w, 4 * MEND_MIB - 128 * MEND_KIB, NULL);
+    expect_reserved(&f, (uint64_t[]){4, 4}, 1);
+    kit_free(&f.w, block, NULL);
+    kit_free(&f.w, pin, NULL);
     close_family(&f);
 }

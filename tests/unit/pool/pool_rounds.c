@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
-/* A full pool of 4 MiB, and a callback in which the first thread that comes stays until told. */
+/* A full pool of 4 MiB, and a callback in which the first thread that comes stays until it may go.
+ */
 typedef struct stage {
     mend_world w;
-    pthread_t keeper; /* the thread that stays */
+    pthread_t thread; /* that stays; `keeper` is the same, as it sees itself */
+    pthread_t keeper;
     sem_t inside;
     sem_t go_on;
     sem_t over;
@@ -29,9 +32,7 @@ static bool open_stage(void)
     sem_init(&shared.inside, 0, 0);
     sem_init(&shared.go_on, 0, 0);
     sem_init(&shared.over, 0, 0);
-    void *pointer;
-    return kit_open(&shared.w) &&
-           mend_alloc(shared.w.pool, 4 * MEND_MIB, NULL, &pointer) == MEND_OK;
+    return kit_open(&shared.w) && kit_alloc(&shared.w, 4 * MEND_MIB, NULL) != NULL;
 }
 
 static void close_stage(void)
@@ -53,6 +54,13 @@ static void *allocate_as_keeper(void *unused)
     shared.keeper = pthread_self();
     shared.result = allocate();
     return unused;
+}
+
+/* Returns when it is in its callback. */
+static void begin_keeper(void)
+{
+    ASSERT_INT_EQ(0, pthread_create(&shared.thread, NULL, allocate_as_keeper, NULL));
+    sem_wait(&shared.inside);
 }
 
 /* While the keeper is inside, the other thread comes by and gets nothing. */
@@ -84,23 +92,19 @@ static void go_on_when_asked(void *context, const char *call, int is_after)
 MEND_TEST(pool_rounds, out_of_memory_is_not_answered_while_another_thread_is_in_its_callbacks)
 {
     ASSERT_TRUE(open_stage());
-    pthread_t keeper;
     EXPECT_RESULT(MEND_OK,
                   mend_add_pressure_callback(shared.w.pool, stay_then_raise_the_limit, &shared));
-    ASSERT_INT_EQ(0, pthread_create(&keeper, NULL, allocate_as_keeper, NULL));
-    sem_wait(&shared.inside);
+    begin_keeper();
     mend_sim_set_call_observer(shared.w.sim, go_on_when_asked, NULL);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_trim(NULL, 0, NULL));
     EXPECT_RESULT(MEND_OK, allocate());
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
-    pthread_join(keeper, NULL);
+    kit_expect_error(MEND_ERROR_INVALID_ARGUMENT);
+    pthread_join(shared.thread, NULL);
     EXPECT_RESULT(MEND_OK, shared.result);
     close_stage();
 }
 
-/* The keeper stays until its callback, being removed, could be added anew: the remover waits. */
+/* The keeper stays until its callback, being removed, could be added again: the remover waits. */
 static int stay_until_removed(void *context, mend_pool *pool, uint64_t needed_bytes,
                               uint64_t missing_bytes)
 {
@@ -121,13 +125,11 @@ MEND_TEST(pool_rounds, removing_a_callback_waits_for_those_who_run_it)
 {
     ASSERT_TRUE(open_stage());
     mend_pool *pool = shared.w.pool;
-    pthread_t keeper;
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, stay_until_removed, &shared));
-    ASSERT_INT_EQ(0, pthread_create(&keeper, NULL, allocate_as_keeper, NULL));
-    sem_wait(&shared.inside);
+    begin_keeper();
     EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, stay_until_removed, &shared));
     sem_post(&shared.over);
-    pthread_join(keeper, NULL);
+    pthread_join(shared.thread, NULL);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, shared.result);
     EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, stay_until_removed, &shared));
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
@@ -160,16 +162,14 @@ MEND_TEST(pool_rounds, what_is_removed_between_two_callbacks_is_not_called)
     ASSERT_TRUE(open_stage());
     mend_pool *pool = shared.w.pool;
     int calls[2] = {0, 0};
-    pthread_t keeper;
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, count, &calls[0]));
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, stay, NULL));
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, count, &calls[1]));
-    ASSERT_INT_EQ(0, pthread_create(&keeper, NULL, allocate_as_keeper, NULL));
-    sem_wait(&shared.inside);
+    begin_keeper();
     EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, count, &calls[0]));
     EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, count, &calls[1]));
     sem_post(&shared.go_on);
-    pthread_join(keeper, NULL);
+    pthread_join(shared.thread, NULL);
     EXPECT_INT_EQ(1, calls[0]);
     EXPECT_INT_EQ(0, calls[1]);
     close_stage();
@@ -183,8 +183,7 @@ static int meet(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t 
     (void)context;
     (void)needed_bytes;
     pthread_barrier_wait(&both);
-    mend_stats stats = MEND_STATS_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
+    kit_stats(pool);
     return 1;
 }
 
@@ -209,7 +208,7 @@ enum { CROWD = 4, ROUNDS = 60 };
 typedef struct member {
     uint64_t seed;
     mend_stream stream;
-    void *kept; /* freed under pressure, by whoever is pressed */
+    void *kept; /* freed under pressure, by the thread that is pressed */
 } member;
 
 static member crowd[CROWD];
@@ -262,18 +261,12 @@ static void *press(void *argument)
 MEND_TEST(pool_rounds, a_crowd_under_pressure_loses_nothing)
 {
     ASSERT_TRUE(open_stage());
-    pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i++) {
         crowd[i] = (member){.seed = mend_test_seed() + (uint64_t)i};
         ASSERT_RESULT(MEND_OK, mend_sim_stream_create(shared.w.sim, &crowd[i].stream));
     }
     EXPECT_RESULT(MEND_OK, mend_set_limit(shared.w.pool, 5 * MEND_MIB));
-    for (int i = 0; i < CROWD; i++) {
-        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, press, &crowd[i]));
-    }
-    for (int i = 0; i < CROWD; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    mend_test_run_threads(press, crowd, CROWD);
     for (int i = 0; i < CROWD; i++) {
         kit_free(&shared.w, crowd[i].kept, crowd[i].stream);
         EXPECT_RESULT(MEND_OK, mend_forget_stream(shared.w.pool, crowd[i].stream));
@@ -304,7 +297,7 @@ static int leave(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t
 }
 
 /* The next one. */
-static int tell(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+static int let_it_go(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
     (void)missing_bytes;
     (void)context;
@@ -314,18 +307,18 @@ static int tell(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t 
     return 0;
 }
 
-MEND_TEST(pool_rounds, one_that_was_removed_is_passed_by_though_somebody_is_in_it)
+MEND_TEST(pool_rounds, one_that_was_removed_is_passed_by_though_a_thread_is_in_it)
 {
     pthread_t other;
     ASSERT_TRUE(open_stage());
     mend_pool *pool = shared.w.pool;
     calls_of_leaver = 0;
     ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(pool, leave, &other));
-    ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(pool, tell, NULL));
+    ASSERT_RESULT(MEND_OK, mend_add_pressure_callback(pool, let_it_go, NULL));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, allocate());
     pthread_join(other, NULL);
     EXPECT_INT_EQ(1, calls_of_leaver);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_remove_pressure_callback(pool, leave, &other));
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, tell, NULL));
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, let_it_go, NULL));
     close_stage();
 }

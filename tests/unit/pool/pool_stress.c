@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 enum { THREADS = 4, POOLS = 2, ROUNDS = 250, SLOTS = 12, MOST_PAGES = 12 };
 
@@ -24,7 +25,6 @@ typedef struct stress {
     mend_pool *pools[POOLS];
     pthread_mutex_t mutex;
     block slots[SLOTS]; /* guarded by mutex */
-    atomic_uint_fast64_t last_tag;
     atomic_int refused; /* calls that may not fail, and did */
 } stress;
 
@@ -42,12 +42,8 @@ static void must(stress *s, mend_result result)
 
 static void launch(stress *s, const block *b, mend_sim_work_kind kind)
 {
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)b->pointer,
-                          .size_bytes = b->size_bytes,
-                          .tag = b->tag,
-                          .finish_ns = mend_sim_now_ns(s->w.sim) + 30};
-    must(s, mend_sim_launch(s->w.sim, b->stream, &work));
+    kit_launch(&s->w, b->stream, kind, b->pointer, b->size_bytes, b->tag,
+               mend_sim_now_ns(s->w.sim) + 30);
 }
 
 static block swap(stress *s, uint64_t slot, block mine)
@@ -73,7 +69,7 @@ static block take(worker *w, mend_pool *pool)
 {
     stress *s = w->shared;
     block b = {.size_bytes = (1 + mend_test_random_below(&w->random, MOST_PAGES)) * 32 * MEND_KIB,
-               .tag = atomic_fetch_add(&s->last_tag, 1) + 1,
+               .tag = __atomic_add_fetch(&s->w.last_tag, 1, __ATOMIC_RELAXED),
                .stream = w->stream};
     mend_result result = mend_alloc(pool, b.size_bytes, w->stream, &b.pointer);
     if (result == MEND_OK) {
@@ -84,7 +80,7 @@ static block take(worker *w, mend_pool *pool)
     return b;
 }
 
-/* Frees whatever comes to hand, of whichever pool and thread. */
+/* Frees the block of a slot, of any pool and thread. */
 static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
 {
     (void)missing_bytes;
@@ -192,21 +188,6 @@ static void *work_on(void *argument)
     return NULL;
 }
 
-static void run_threads(stress *s, worker workers[THREADS])
-{
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, work_on, &workers[i]));
-    }
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    for (int i = 0; i < SLOTS; i++) {
-        release(s, &s->slots[i]);
-    }
-    mend_sim_advance(s->w.sim, 1000);
-}
-
 MEND_TEST(pool_stress, threads_do_everything_at_once)
 {
     static stress s;
@@ -223,7 +204,11 @@ MEND_TEST(pool_stress, threads_do_everything_at_once)
         mend_test_random_init(&workers[i].random, mend_test_seed() + (uint64_t)i);
         ASSERT_RESULT(MEND_OK, mend_sim_stream_create(s.w.sim, &workers[i].stream));
     }
-    run_threads(&s, workers);
+    mend_test_run_threads(work_on, workers, THREADS);
+    for (int i = 0; i < SLOTS; i++) {
+        release(&s, &s.slots[i]);
+    }
+    mend_sim_advance(s.w.sim, 1000);
     EXPECT_INT_EQ(0, atomic_load(&s.refused));
     EXPECT_RESULT(MEND_OK, mend_audit(s.pools[1]));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(s.pools[1]));

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 enum { THREADS = 4, ROUNDS = 400, KEPT = 8, SHARED = 16 };
 
@@ -19,9 +20,8 @@ typedef struct arena {
     mend_world w;
     pthread_mutex_t mutex;
     shared_block slots[SHARED]; /* guarded by mutex: blocks on their way to another thread */
-    uint64_t refused;           /* guarded by mutex */
     uint64_t largest_granules;  /* of a block */
-    bool is_critical;           /* the limit moves, and is in everybody's way */
+    bool is_critical;           /* the limit moves, and is in the way of every thread */
 } arena;
 
 typedef struct worker {
@@ -33,14 +33,11 @@ typedef struct worker {
 
 static void launch(const worker *w, const shared_block *block, mend_sim_work_kind kind)
 {
-    mend_sim_work work = {.kind = kind,
-                          .address = (uint64_t)(uintptr_t)block->pointer,
-                          .size_bytes = block->size_bytes,
-                          .tag = block->tag};
-    mend_sim_launch(w->shared->w.sim, block->stream, &work);
+    kit_launch(&w->shared->w, block->stream, kind, block->pointer, block->size_bytes, block->tag,
+               0);
 }
 
-/* Compactions a block with the slot, so that it is freed by whoever comes by later. */
+/* Exchanges a block with the slot's, so that a thread that comes by later frees it. */
 static void hand_over(worker *w, shared_block *block, uint64_t slot)
 {
     pthread_mutex_lock(&w->shared->mutex);
@@ -56,11 +53,7 @@ static void release(worker *w, shared_block *block)
         return;
     }
     launch(w, block, MEND_SIM_WORK_VERIFY);
-    if (mend_free(w->shared->w.pool, block->pointer, block->stream) != MEND_OK) {
-        pthread_mutex_lock(&w->shared->mutex);
-        w->shared->refused++;
-        pthread_mutex_unlock(&w->shared->mutex);
-    }
+    kit_free(&w->shared->w, block->pointer, block->stream);
     *block = (shared_block){0};
 }
 
@@ -105,26 +98,18 @@ static void pass_blocks(uint64_t largest_granules, bool is_critical)
     shared = (arena){.mutex = PTHREAD_MUTEX_INITIALIZER,
                      .largest_granules = largest_granules,
                      .is_critical = is_critical};
-    mend_world_init(&shared.w);
-    ASSERT_TRUE(kit_open(&shared.w));
-    pthread_t threads[THREADS];
+    ASSERT_TRUE(kit_open_default(&shared.w));
     worker workers[THREADS];
     uint64_t seed = mend_test_seed();
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.shared = &shared, .seed = seed + (uint64_t)i * 1000000};
         ASSERT_RESULT(MEND_OK, mend_sim_stream_create(shared.w.sim, &workers[i].stream));
     }
-    for (int i = 0; i < THREADS; i++) {
-        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, work_on, &workers[i]));
-    }
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    mend_test_run_threads(work_on, workers, THREADS);
     for (int i = 0; i < SHARED; i++) {
         release(&workers[0], &shared.slots[i]);
     }
     mend_sim_advance(shared.w.sim, 1000);
-    EXPECT_U64_EQ(0, shared.refused);
     EXPECT_U64_EQ(0, mend_world_stats(&shared.w).live_blocks);
     EXPECT_TRUE(is_critical || mend_world_stats(&shared.w).allocations > THREADS * ROUNDS / 2);
     mend_world_check(&shared.w);

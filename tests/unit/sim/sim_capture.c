@@ -1,6 +1,6 @@
 /* Capture: what is recorded instead of run, which streams take part, and how it ends. */
-#include <pthread.h>
 
+#include "tests/support/threads.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 static mend_capture_state state_of(sim_fixture *f, mend_stream stream)
@@ -247,10 +247,8 @@ static void *end_elsewhere(void *argument)
 
 SIM_TEST(sim_capture, ends_in_the_thread_that_began_it)
 {
-    pthread_t other;
     begin(f, f->stream);
-    ASSERT_INT_EQ(0, pthread_create(&other, NULL, end_elsewhere, f));
-    pthread_join(other, NULL);
+    mend_test_run_thread(end_elsewhere, f);
     EXPECT_INT_EQ(MEND_CAPTURE_ACTIVE, state_of(f, f->stream));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(f->sim, f->stream, NULL));
 }

@@ -1,6 +1,6 @@
 /* Calls that are unsafe beside a capture: which threads may make them, by the modes of both. */
-#include <pthread.h>
 
+#include "tests/support/threads.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 static bool is_spoilt(sim_fixture *f)
@@ -43,11 +43,8 @@ SIM_TEST(sim_capture_modes, decide_who_may_make_unsafe_calls)
             ask(&t);
             EXPECT_INT_EQ(spoils_in_own_thread[capture][thread], is_spoilt(f));
             mend_sim_end_capture(f->sim, f->stream, NULL);
-
-            pthread_t other;
             EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(f->sim, f->stream, mode));
-            ASSERT_INT_EQ(0, pthread_create(&other, NULL, ask, &t));
-            pthread_join(other, NULL);
+            mend_test_run_thread(ask, &t);
             EXPECT_INT_EQ(spoils_in_another[capture][thread], is_spoilt(f));
             mend_sim_end_capture(f->sim, f->stream, NULL);
         }

@@ -1,6 +1,6 @@
 /* Several threads on one simulated device: each with a context stack and a stream of its own. */
-#include <pthread.h>
 
+#include "tests/support/threads.h"
 #include "tests/unit/sim/sim_fixture.h"
 
 enum { THREADS = 4, ROUNDS = 300 };
@@ -26,13 +26,7 @@ static void *live(void *argument)
 
 SIM_TEST(sim_threads, share_a_device)
 {
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, live, f));
-    }
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    mend_test_run_threads_of(live, f, 0, THREADS);
     mend_sim_ledger left = sim_fixture_ledger(f);
     EXPECT_U64_EQ(0, left.chunks + left.mappings + left.reservations + left.events);
     EXPECT_U64_EQ(0, f->heard);

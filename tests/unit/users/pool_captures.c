@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 /* So little that no fence is recorded at its free: the pool records one when somebody needs it. */
 static const uint64_t block_bytes = 3 * MEND_MIB;
@@ -309,12 +310,10 @@ static void *begin_global(void *context)
 MEND_TEST(pool_captures, in_the_global_mode_do_not_keep_other_threads_from_making_room)
 {
     mend_world w;
-    pthread_t thread;
     mend_capture_mode mode = MEND_CAPTURE_MODE_GLOBAL;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
     leave_in_flight(&w, w.streams[1], w.streams[1]);
-    ASSERT_INT_EQ(0, pthread_create(&thread, NULL, begin_global, &w));
-    ASSERT_INT_EQ(0, pthread_join(thread, NULL));
+    mend_test_run_thread(begin_global, &w);
     void *block = kit_alloc(&w, block_bytes, w.streams[2]);
     kit_use(&w, w.streams[2], block, block_bytes, 10);
     void *another = kit_alloc(&w, block_bytes, w.streams[2]); /* asks for events */

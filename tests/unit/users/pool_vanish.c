@@ -1,7 +1,7 @@
 /* Streams that end without a word, and programs that tell of every stream. */
-#include <pthread.h>
 
 #include "tests/support/kit.h"
+#include "tests/support/threads.h"
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
@@ -314,14 +314,8 @@ static void threads_end(void *(*body)(void *), uint64_t on_device, uint64_t on_h
 {
     enum { THREADS = 4 };
     mend_world w;
-    pthread_t threads[THREADS];
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    for (int i = 0; i < THREADS; i++) {
-        ASSERT_INT_EQ(0, pthread_create(&threads[i], NULL, body, &w));
-    }
-    for (int i = 0; i < THREADS; i++) {
-        ASSERT_INT_EQ(0, pthread_join(threads[i], NULL));
-    }
+    mend_test_run_threads_of(body, &w, 0, THREADS);
     void *all = kit_alloc(&w, 8 * MEND_MIB, w.streams[0]);
     kit_use(&w, w.streams[0], all, 8 * MEND_MIB, 10);
     expect_waits(&w, on_device, on_host);
