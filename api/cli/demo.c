@@ -23,7 +23,7 @@ static const char usage[] =
 
 typedef struct demo_options {
     mend_demo_device device;
-    char folder[PATH_MAX]; /* "": to be found */
+    char folder[PATH_MAX]; /* "": search for it */
     const char *page_path;
 } demo_options;
 
@@ -74,7 +74,7 @@ static int tell_failure(void)
     return STATUS_BAD_INPUT;
 }
 
-/* Tells of every rule that was broken. */
+/* Prints every broken rule. */
 static bool all_is_well(const mend_demo_report *report)
 {
     bool is_well = true;
@@ -91,7 +91,7 @@ static bool all_is_well(const mend_demo_report *report)
     return is_well;
 }
 
-/* The page is not written over what the demo reads. */
+/* The page must not overwrite what the demo reads. */
 static bool recordings_are_apart(const char *folder, const mend_output *page)
 {
     for (size_t i = 0; i < MEND_DEMO_SCENES; i++) {

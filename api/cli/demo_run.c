@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "driver/cuda.h"
 
-/* The part of a GPU's free memory a workload may ask for: programs besides its blocks need some. */
+/* The part of a GPU's free memory that a workload may use: programs need some besides their
+ * blocks. */
 enum { USABLE_PERCENT = 90 };
 
 typedef struct progress_line {
@@ -40,7 +41,7 @@ static void tell_outcome(const progress_line *line, const mend_demo_run *run)
     }
 }
 
-/* What was asked for when the run ended, and what was not in use then. */
+/* Notes the request at which the run ended, and what was not in use then. */
 static void explain_failure(const mend_trace *trace, mend_demo_run *run)
 {
     const mend_replay_result *result = &run->result;
@@ -55,8 +56,8 @@ static void explain_failure(const mend_trace *trace, mend_demo_run *run)
     run->unused_bytes = result->capacity_bytes - mend_min_u64(live_bytes, result->capacity_bytes);
 }
 
-/* The least size an allocator needs. It is searched for on the simulated device, which can be
- * larger than any GPU and is quick. */
+/* The smallest sufficient size for an allocator. It is searched for on the simulated device, which
+ * is quick and can be larger than any GPU. */
 static mend_result find_fit(const mend_trace *trace, const char *policy, progress_line *line,
                             double *fit_factor)
 {
@@ -80,7 +81,7 @@ static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t a
     mend_capacity capacity = {.kind = MEND_CAPACITY_FACTOR, .factor = act->scene->factor};
     mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
     options.device = act->on_gpu ? MEND_REPLAY_CUDA : MEND_REPLAY_SIM;
-    options.sample_limit = trace->event_count + 1; /* every event: peaks are short */
+    options.sample_limit = trace->event_count + 1; /* every event, because peaks are short */
     options.progress = show_progress;
     options.progress_context = &line;
     mend_demo_run *run = &act->runs[allocator];
@@ -95,7 +96,7 @@ static mend_result run_one(const mend_trace *trace, mend_demo_act *act, size_t a
     return result;
 }
 
-/* Device 0 of the CUDA driver: its name, and the memory that is free now; 0 when there is none. */
+/* Device 0 of the CUDA driver: its name and its free memory; 0: there is none. */
 static uint64_t find_gpu(char *name, size_t size)
 {
     const mend_driver *driver;

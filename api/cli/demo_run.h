@@ -5,15 +5,15 @@
 #include "cli/demo_report.h"
 
 typedef enum mend_demo_device {
-    MEND_DEMO_AUTO, /* the GPU where there is one with room for the workload */
+    MEND_DEMO_AUTO, /* the GPU if there is one with room for the workload */
     MEND_DEMO_SIM,
     MEND_DEMO_CUDA
 } mend_demo_device;
 
 /*
- * Fills *report, which the caller clears. `folder` holds the recordings. MEND_OK; errors of
- * mend_demo_load and mend_replay_run, with the detail of mend_last_error; MEND_ERROR_NO_DEVICE for
- * MEND_DEMO_CUDA where no GPU has room for a workload.
+ * Fills *report; the caller clears it. `folder` has the recordings. MEND_OK; errors of
+ * mend_demo_load and mend_replay_run, with the details in mend_last_error; MEND_ERROR_NO_DEVICE:
+ * MEND_DEMO_CUDA, and no GPU has room for a workload.
  */
 mend_result mend_demo_run_all(mend_demo_device device, const char *folder,
                               mend_demo_report *report);

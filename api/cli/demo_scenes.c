@@ -9,9 +9,9 @@
 #include "lab/trace/read.h"
 #include "lab/workloads/workload.h"
 
-/* Sizes at which the models of today's allocators run out of memory and Mend does not:
- *     mend replay --policy caching,expandable,mend --capacity fit SOURCE
- * tells from which size on each of them completes. */
+/* Sizes at which the models of today's allocators run out of memory and Mend does not. This command
+ * shows the size from which each of them completes:
+ *     mend replay --policy caching,expandable,mend --capacity fit SOURCE */
 const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES] = {
     {"detector-varboxes.csv.gz", "Object detector",
      "Training on images of any size with any number of regions: hardly two requests are alike.",
@@ -26,7 +26,7 @@ const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES] = {
 static const char *const trace_folders[] = {"bench/traces", "share/mend/traces"};
 enum { TRACE_FOLDERS = sizeof(trace_folders) / sizeof(*trace_folders) };
 
-/* The folder in which the first recording lies below `root`. */
+/* The folder below `root` that has the first recording. */
 static bool find_below(const char *root, char *folder, size_t size)
 {
     for (size_t i = 0; i < TRACE_FOLDERS; i++) {

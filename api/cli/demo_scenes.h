@@ -1,4 +1,4 @@
-/* The workloads of the demo, and where their recordings lie. */
+/* The workloads of the demo, and the folder of their recordings. */
 #ifndef MEND_CLI_DEMO_SCENES_H
 #define MEND_CLI_DEMO_SCENES_H
 
@@ -11,8 +11,8 @@
 typedef struct mend_demo_scene {
     const char *source; /* the file name of a recording, or a built-in workload */
     const char *title;
-    const char *what; /* one sentence for people who do not know it */
-    double factor;    /* the device's memory, as a multiple of what is live at the peak */
+    const char *what; /* one sentence that explains it */
+    double factor;    /* the device's memory / the peak of live bytes */
 } mend_demo_scene;
 
 enum { MEND_DEMO_SCENES = 3 };
@@ -20,14 +20,14 @@ extern const mend_demo_scene mend_demo_scenes[MEND_DEMO_SCENES];
 
 /*
  * Finds the folder of the recordings: bench/traces or share/mend/traces, in a folder above the
- * program or in the current one. False, and *folder untouched, when there is none.
+ * program or in the current one. False, and *folder is untouched, if there is none.
  */
 bool mend_demo_find_traces(char *folder, size_t size);
 
-/* The scene is a recording, not a workload made up. */
+/* Whether the scene is a recording, and not a built-in workload. */
 bool mend_demo_source_is_recording(const mend_demo_scene *scene);
 
-/* Where a recording lies. False where that is too long for a path. */
+/* The path of a recording. False if it is too long. */
 bool mend_demo_recording_path(const mend_demo_scene *scene, const char *folder,
                               char path[PATH_MAX]);
 

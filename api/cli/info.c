@@ -16,13 +16,13 @@
 #include "mend/mend_sim.h"
 
 typedef struct info_options {
-    const char *device; /* "sim", "cuda", or NULL: what there is */
+    const char *device; /* "sim", "cuda", or NULL: whichever there is */
     int ordinal;
     bool prices;
-    uint64_t seconds; /* how long measuring may take */
+    uint64_t seconds; /* time limit for measuring */
     const char *costs_path;
     const char *json_path;
-    mend_output costs; /* open while the device is looked at */
+    mend_output costs; /* open until the end */
     mend_output json;
 } info_options;
 
@@ -156,7 +156,7 @@ static bool write_files(const mend_measure_bench *bench, info_options *options)
     return mend_output_close(&options->json) && is_written;
 }
 
-/* With both streams and a current context. */
+/* Needs both streams and a current context. */
 static int measure(mend_measure_bench *bench, info_options *options)
 {
     if (!bench->info.virtual_memory) {
@@ -175,7 +175,7 @@ static int measure(mend_measure_bench *bench, info_options *options)
     mend_status measured = mend_status_is_fatal(tried) ? tried : mend_measure(bench, stdout);
     mend_status failure = tried != MEND_DRIVER_OK ? tried : measured;
     mend_measure_print_prices(bench, stdout);
-    /* What was measured is kept, whatever else failed. */
+    /* The measurements are written even if something else failed. */
     int exit_status = 0;
     if (failure != MEND_DRIVER_OK) {
         exit_status = fail(bench, "a measurement failed", failure);
@@ -227,7 +227,7 @@ static int show(const mend_driver *driver, info_options *options)
     return exit_status;
 }
 
-/* A device whose clock moves by its prices, with real bytes for the trial of aliases. */
+/* A simulated device whose clock advances by prices, with real bytes for the trial of aliases. */
 static int show_simulated(info_options *options)
 {
     mend_sim_config config = MEND_SIM_CONFIG_INIT;

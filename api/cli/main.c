@@ -1,4 +1,4 @@
-/* mend: the program. Each subcommand is a function of its own, with an argv of its own. */
+/* mend: the program. Each subcommand is a function with its own argv. */
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ static int run(int argc, char **argv)
     return 2;
 }
 
-/* Commands print without a look at the result: whether all of it was written is asked here. */
+/* Commands print without checks; mend_output_end checks that everything was written. */
 int main(int argc, char **argv)
 {
     mend_output_begin();

@@ -3,7 +3,7 @@
 #include "cli/page_parts.h"
 #include "cli/page_text.h"
 
-/* Says only what happened: a demo that does not show its point must not claim it. */
+/* States only what happened: a demo that does not show the point must not claim it. */
 static void write_headline(FILE *out, const mend_demo_report *report)
 {
     size_t by_mend = mend_demo_completed(report, MEND_DEMO_MEND);
@@ -29,7 +29,7 @@ static void write_headline(FILE *out, const mend_demo_report *report)
           out);
 }
 
-/* What a device must have more than this one so that the allocator finishes, in per cent. */
+/* How much larger a device must be for the allocator to complete, in percent. */
 static void write_lacking(FILE *out, const mend_demo_act *act, size_t allocator)
 {
     double fit_factor = act->runs[allocator].fit_factor;
@@ -47,7 +47,7 @@ static void write_lacking(FILE *out, const mend_demo_act *act, size_t allocator)
     }
 }
 
-/* Beside the headline: the sizes of the devices were chosen, and how close the choice is. */
+/* Next to the headline: the sizes of the devices were chosen, and how narrow the choice is. */
 static void write_capacities(FILE *out, const mend_demo_report *report)
 {
     fputs("<div class=\"card capacities\"><p><b>What the memory sizes mean.</b> Each device has a "
@@ -76,7 +76,7 @@ static void write_scores(FILE *out, const mend_demo_report *report)
     fputs("</div>\n", out);
 }
 
-/* What happened, in a mark and a sentence. */
+/* The outcome, as a mark and a sentence. */
 static void write_outcome(FILE *out, const mend_demo_run *run)
 {
     const mend_replay_result *result = &run->result;

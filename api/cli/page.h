@@ -1,4 +1,4 @@
-/* The demo's page: one HTML file that needs nothing else, to be looked at and passed on. */
+/* The demo's page: one HTML file without other files, so that it can be passed on. */
 #ifndef MEND_CLI_PAGE_H
 #define MEND_CLI_PAGE_H
 
@@ -6,7 +6,7 @@
 
 #include "cli/demo_report.h"
 
-/* Writes the whole page; errors show in ferror(out). */
+/* Writes the page; ferror(out) tells of errors. */
 void mend_page_write(FILE *out, const mend_demo_report *report);
 
 #endif

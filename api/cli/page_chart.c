@@ -1,7 +1,7 @@
 /*
- * One run as a picture: what the program used, what the allocator held, the device's size, and the
- * point where the run ended. Many events fall into one column of the picture; it shows the largest
- * value of each, for it is the peaks that run out of memory.
+ * A chart of one run: what the program used, what the allocator held, the device's size, and the
+ * point where the run ended. A column of the chart covers many events and shows the largest value
+ * of each kind, because peaks cause out of memory.
  */
 #include "base/align.h"
 #include "cli/page_parts.h"
@@ -17,7 +17,7 @@ enum {
     BOTTOM = 172,
     COLUMNS = 320,
     ARM = 7,             /* of the cross */
-    NEVER_TEXT_ROOM = 96 /* least width for the words in the part never reached */
+    NEVER_TEXT_ROOM = 96 /* least width for the text in the part that never ran */
 };
 
 typedef struct column {
@@ -38,7 +38,7 @@ static double y_of(const mend_demo_act *act, uint64_t bytes)
     return (double)BOTTOM - share * (double)(BOTTOM - TOP);
 }
 
-/* The largest values of each column. A column without a sample shows what the one before does. */
+/* The largest values of each column. A column without a sample repeats the one before. */
 static void fill_columns(const mend_demo_act *act, const mend_replay_result *result,
                          column columns[COLUMNS])
 {
@@ -58,7 +58,7 @@ static void fill_columns(const mend_demo_act *act, const mend_replay_result *res
     }
 }
 
-/* The area below one of the two values, as steps. */
+/* The area below one of the two values. */
 static void draw_area(FILE *out, const mend_demo_act *act, const column columns[COLUMNS],
                       bool is_live)
 {

@@ -1,4 +1,4 @@
-/* The part of the page that explains: what fragmentation is, what Mend does, what is simulated. */
+/* The part of the page that explains fragmentation, what Mend does, and what is simulated. */
 #include "cli/page_parts.h"
 #include "cli/page_text.h"
 
@@ -24,7 +24,7 @@ static void draw_memory(FILE *out, const char *request_class)
     }
 }
 
-/* Each cell of the request is one of the holes. */
+/* Lines from each cell of the request to a hole. */
 static void draw_threads(FILE *out)
 {
     int part = 0;
@@ -76,7 +76,7 @@ static void write_fragmentation(FILE *out)
           out);
 }
 
-/* What the figures are worth. */
+/* How far the figures can be trusted. */
 static void write_caveats(FILE *out, const mend_demo_report *report)
 {
     fputs("<section>\n<h2>What is real here, and what is not</h2>\n<ul>\n"

@@ -1,4 +1,4 @@
-/* The parts the demo's page is made of. Each writes HTML to `out`. */
+/* The parts of the demo's page. Each writes HTML to `out`. */
 #ifndef MEND_CLI_PAGE_PARTS_H
 #define MEND_CLI_PAGE_PARTS_H
 
@@ -15,7 +15,7 @@ void mend_page_chart(FILE *out, const mend_demo_act *act, size_t allocator);
 /* All figures of all runs. */
 void mend_page_table(FILE *out, const mend_demo_report *report);
 
-/* What fragmentation is and what Mend does, with a drawing; what is simulated and what is not. */
+/* What fragmentation is and what Mend does, with a drawing; and what is simulated. */
 void mend_page_explain(FILE *out, const mend_demo_report *report);
 
 #endif

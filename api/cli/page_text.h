@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Text, with what HTML would take for markup escaped. */
+/* Writes text with HTML's special characters escaped. */
 void mend_page_text(FILE *out, const char *text);
 
 /* 40,706 */

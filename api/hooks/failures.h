@@ -1,10 +1,10 @@
-/* Errors that a hook cannot return: counted, and written to the log as warnings. */
+/* Errors that a hook cannot return: they are counted and logged as warnings. */
 #ifndef MEND_HOOKS_FAILURES_H
 #define MEND_HOOKS_FAILURES_H
 
 #include "mend/mend.h"
 
-/* Because of an error `what` could not be done. */
+/* Counts an error; the log says that `what` failed. */
 void mend_hooks_note_failure(mend_result result, const char *what);
 
 static inline void mend_hooks_note(mend_result result, const char *what)
@@ -14,10 +14,10 @@ static inline void mend_hooks_note(mend_result result, const char *what)
     }
 }
 
-/* What the framework should not have asked: counted, and the line logged. */
+/* Counts a mistake of the framework, and logs the line. */
 void mend_hooks_note_mistake(const char *line);
 
-/* How many errors there were. */
+/* The number of errors so far. */
 uint64_t mend_hooks_failures(void);
 
 #endif

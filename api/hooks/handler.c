@@ -1,4 +1,4 @@
-/* The handler that cuStateVec, cuTensorNet and cuDSS take: its context is the device. */
+/* The handler for cuStateVec, cuTensorNet and cuDSS: its context is the device. */
 #include "mend/mend_hooks.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ mend_result mend_hook_handler(int device, mend_device_handler *handler)
 {
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     if (handler == NULL) {
-        return mend_get_allocator(device, NULL); /* which says what is wrong */
+        return mend_get_allocator(device, NULL); /* fails, and its message says what is wrong */
     }
     mend_result result = mend_get_allocator(device, &allocator);
     if (result == MEND_OK) {

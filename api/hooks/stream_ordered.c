@@ -1,4 +1,4 @@
-/* Allocation in stream order by plain types, for foreign-function interfaces. */
+/* Stream-ordered allocation with plain types, for foreign-function interfaces. */
 #include "hooks/failures.h"
 #include "mend/mend_hooks.h"
 

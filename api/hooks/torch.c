@@ -1,4 +1,4 @@
-/* PyTorch's hook: see mend_torch.h. Compiled with -fexceptions, for what is thrown passes through
+/* PyTorch's hook: see mend_torch.h. Compiled with -fexceptions, because exceptions pass through
  * mend_torch_alloc. */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ void mend_torch_set_raise(void (*raise)(const char *message))
     atomic_store(&raise_message, raise);
 }
 
-/* Larger requests than this are no device's: the program asked for too much, not for nonsense. */
+/* No device has room for a larger request, so it is out of memory, not a wrong argument. */
 #define LARGEST_BYTES (UINT64_C(1) << 60)
 
 static bool lacks_memory(mend_result result, size_t size)
@@ -30,7 +30,7 @@ static bool lacks_memory(mend_result result, size_t size)
 
 enum { MESSAGE_BYTES = 1280, AMOUNT_BYTES = 32 };
 
-/* As PyTorch writes amounts. */
+/* Writes an amount as PyTorch does. */
 static void write_amount(char text[AMOUNT_BYTES], uint64_t bytes)
 {
     static const char *const names[] = {"KiB", "MiB", "GiB"};
@@ -43,8 +43,8 @@ static void write_amount(char text[AMOUNT_BYTES], uint64_t bytes)
     }
 }
 
-/* Of Mend's message what lies between the sentences on the request and on the GPU, which PyTorch's
- * words tell already. */
+/* The middle part of Mend's message, without the sentences about the request and the GPU, which
+ * PyTorch's text has already. */
 static const char *middle_of(const char *message, int *length)
 {
     static const char request[] = " requested. ";
@@ -55,7 +55,7 @@ static const char *middle_of(const char *message, int *length)
     return begin;
 }
 
-/* Where the pool itself has answered: PyTorch's own words, and then what Mend knows. */
+/* If the pool reported out of memory: PyTorch's text, and then Mend's. */
 static void write_out_of_memory(char message[MESSAGE_BYTES], const mend_error *error, size_t size,
                                 int device)
 {
@@ -162,7 +162,7 @@ static mend_result set_fraction(double fraction, int device)
     if (result != MEND_OK) {
         return result;
     }
-    /* 0 would mean no limit; more than all of the device is none. */
+    /* 0 would mean no limit; a fraction above 1 means no limit */
     double bytes = fraction * (double)stats.device_bytes;
     return mend_set_limit(pool, fraction < 1 ? (uint64_t)bytes + (bytes < 1) : 0);
 }
@@ -171,7 +171,7 @@ void mend_torch_memory_fraction(double fraction, int device)
 {
     if (fraction >= 0) {
         mend_hooks_note(set_fraction(fraction, device), "the memory fraction of PyTorch");
-    } else { /* NaN, too */
+    } else { /* also for NaN */
         mend_hooks_note_mistake(
             "the memory fraction of PyTorch is no number from 0 to 1: the limit "
             "stays as it is");

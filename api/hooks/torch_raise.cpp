@@ -1,4 +1,4 @@
-/* See torch_raise.h: what PyTorch is to catch must be thrown by C++. */
+/* See torch_raise.h: only C++ can throw what PyTorch catches. */
 #include "hooks/torch_raise.h"
 
 #include <stdexcept>

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-/* Throws a std::runtime_error with this text, which is copied. */
+/* Throws a std::runtime_error with a copy of this text. */
 __attribute__((noreturn)) void mend_torch_throw(const char *message);
 
 #ifdef __cplusplus

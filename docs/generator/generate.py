@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Makes docs/api.md from the public headers, and the table in docs/configuration.md from the keys
-of MEND_CONF. With --check it writes nothing, and fails when one of them is out of date.
+"""Makes docs/api.md and the pages in docs/api from the public headers, and the table in
+docs/configuration.md from the keys of MEND_CONF. With --check it writes nothing, and fails if one
+of them is out of date.
 
 Usage: generate.py [--check]
 """
@@ -16,6 +17,30 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HEADERS = ("mend", "mend_results", "mend_stats", "mend_types", "mend_devices", "mend_hooks",
            "mend_torch", "mend_sim")
 COLUMNS = 130
+
+# The pages by use: file in docs/api, title, what it is about, and its sections by header.
+PAGES = (
+    ("pools", "Pools and blocks", "Create a pool, allocate, free, limit and trim it.",
+     (("mend", ("lifecycle", "blocks", "memory in total", "pressure callbacks", "compaction")),
+      ("mend_types", ("names and types",)))),
+    ("streams-and-graphs", "Streams, groups and graphs",
+     "What a program with several streams or captured graphs tells the pool. [The rules in plain"
+     " words](streams-and-graphs.md).",
+     (("mend", ("streams", "groups: memory of captured graphs")),)),
+    ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
+     (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
+      ("mend_types", ("log",)))),
+    ("devices-and-hooks", "Devices and hooks",
+     "The default pool of each device, allocators in its place, and the functions that frameworks"
+     " call.",
+     (("mend_devices", ("default pools", "other allocators under the hooks", "calls for hooks")),
+      ("mend_hooks", ("hooks in stream order", "cuStateVec, cuTensorNet, cuDSS", "CuPy",
+                      "ONNX Runtime")),
+      ("mend_torch", ("PyTorch: blocks", "PyTorch: memory in total", "PyTorch: failures")))),
+    ("simulator", "The simulated device", "Test without a GPU.",
+     (("mend_sim", ("the device and its prices", "time and work", "capture and graphs", "faults",
+                    "the ledger")),)),
+)
 
 # What a reader takes for code: our names, pointers, snake case, the driver's names.
 CODE = re.compile(r"\bmend_\w+(?:\.\w+|\(\))?|\bMEND_[\w.]*\w|(?<![\w)])\*\w+|"
@@ -192,41 +217,83 @@ def tasks_table(links):
         (task, ", ".join(links[name] for name in names)) for task, names in TASKS]))
 
 
-def api_document(_):
-    anchors = Anchors()
-    body, contents, link_of = [], [], {}
+def in_folder(text):
+    """The text of a page in docs/api: its links to other documents lead one folder up."""
+    return re.sub(r"\]\((?!#|[a-z]+://)", "](../", text)
+
+
+def read_headers():
+    """The opening of each header, and its sections by title."""
+    openings, sections = {}, {}
     for header in HEADERS:
-        opening, sections = read_header(os.path.join(ROOT, f"api/include/mend/{header}.h"))
-        heading = f"{header}.h"
-        anchors.of(heading)
-        body += [f"## {heading}", *blocks_of(opening)]
-        contents.append(f"\n**{heading}**\n")
-        for section in sections:
-            title = section.title[0].upper() + section.title[1:]
-            links = []
-            body.append(f"### {title}")
-            section_link = f"[{title}](#{anchors.of(title)})"
+        openings[header], found = read_header(os.path.join(ROOT, f"api/include/mend/{header}.h"))
+        sections.update({(header, section.title): section for section in found})
+    return openings, sections
+
+
+def page_of(name, title, about, parts, openings, sections):
+    """The text of a page, the links of its names as a document in docs/ has them, and its contents.
+    Takes its sections out of `sections`."""
+    anchors = Anchors()
+    anchors.of(title)
+    body, contents, link_of = [], [], {}
+    for header, titles in parts:
+        for section_title in titles:
+            section = sections.pop((header, section_title), None)
+            if section is None:
+                raise Undocumented(f"PAGES names the section {section_title} of {header}.h, which"
+                                   " is not there, or on two pages")
+            heading = section_title[0].upper() + section_title[1:]
+            anchor = anchors.of(heading)
+            body.append(f"## {heading}")
+            if openings.get(header) and header != "mend":
+                body += blocks_of(openings.pop(header))
+            names_here = []
             for entry in section.entries:
                 check_documented(entry)
                 names = names_of(entry)
                 if names:
-                    heading = ", ".join(f"`{name}`" for name in names)
-                    anchor = anchors.of(heading)
-                    link_of.update({name: f"[`{name}`](#{anchor})" for name in names})
-                    links += [link_of[name] for name in names]
-                    body.append(f"#### {heading}")
+                    entry_heading = ", ".join(f"`{one}`" for one in names)
+                    entry_anchor = anchors.of(entry_heading)
+                    link_of.update({one: f"[`{one}`](api/{name}.md#{entry_anchor})"
+                                    for one in names})
+                    names_here += [f"[`{one}`](#{entry_anchor})" for one in names]
+                    body.append(f"### {entry_heading}")
                 body += rendered(entry)
-            contents.append(f"- {section_link}: {', '.join(links)}")
-    title = ["# The interface",
-             "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->",
+            contents.append(f"- [{heading}](#{anchor}) (`{header}.h`): {', '.join(names_here)}")
+    top = [f"# {title}", MADE, wrapped(prose(about)), "\n".join(contents)]
+    text = in_folder("\n\n".join(top + body)) + "\n"
+    return text, link_of, [line.split(" (`", 1)[0].replace("](#", f"](api/{name}.md#")
+                           for line in contents]
+
+
+MADE = "<!-- Made by `./run docs` from api/include/mend; change the comments there. -->"
+
+
+def api_documents():
+    """The pages and the index, by their paths."""
+    openings, sections = read_headers()
+    documents, link_of, contents = {}, {}, []
+    for name, title, about, parts in PAGES:
+        text, links, sections_here = page_of(name, title, about, parts, openings, sections)
+        documents[f"docs/api/{name}.md"] = text
+        link_of.update(links)
+        contents.append(f"| [{title}](api/{name}.md) | {prose(about)} | "
+                        + ", ".join(line.removeprefix("- ") for line in sections_here) + " |")
+    if sections:
+        raise Undocumented("on no page: " + ", ".join(f"{h}.h, {t}" for h, t in sections))
+    index = ["# The interface", MADE,
              wrapped("Every call, type and constant of the headers in"
                      " [api/include/mend](../api/include/mend), in their words. Programs that"
                      " use them are in the [tutorials](tutorials/README.md) and in"
                      " [examples](examples); [install.md](install.md) explains how to link the"
                      " libraries, [configuration.md](configuration.md) the options that the"
                      " environment can set."),
-             tasks_table(link_of)]
-    return "\n\n".join(title + ["\n".join(contents).strip()] + body) + "\n"
+             "\n".join(table(("page", "use", "sections"), [])) + "\n" + "\n".join(contents),
+             "## By task", tasks_table(link_of), "## Conventions", *blocks_of(openings["mend"]),
+             "## All names", ", ".join(link_of[name] for name in sorted(link_of, key=str.lower))]
+    documents["docs/api.md"] = "\n\n".join(index) + "\n"
+    return documents
 
 
 KINDS = {
@@ -241,6 +308,9 @@ KINDS = {
 }
 KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"
                   r".*?(?=<!-- end of keys -->)", re.S)
+
+
+CONFIGURATION = "docs/configuration.md"
 
 
 def configuration_document(current):
@@ -259,28 +329,31 @@ def configuration_document(current):
 def main():
     check = sys.argv[1:] == ["--check"]
     stale = 0
-    for name, make in (("api", api_document), ("configuration", configuration_document)):
-        path = os.path.join(ROOT, "docs", f"{name}.md")
+    try:
+        documents = api_documents()
+    except Undocumented as error:
+        print(f"docs/api.md cannot be made: {error}")
+        return 1
+    with open(os.path.join(ROOT, CONFIGURATION), encoding="utf-8") as file:
+        documents[CONFIGURATION] = configuration_document(file.read())
+    for name, wanted in documents.items():
+        path = os.path.join(ROOT, name)
         current = ""
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 current = file.read()
-        try:
-            wanted = make(current)
-        except Undocumented as error:
-            print(f"docs/{name}.md cannot be made: {error}")
-            return 1
         if wanted == current:
             continue
         stale += 1
         if check:
-            print(f"docs/{name}.md is out of date; make it anew with\n  ./run docs\n")
+            print(f"{name} is out of date; make it with\n  ./run docs\n")
             sys.stdout.writelines(difflib.unified_diff(
                 current.splitlines(True), wanted.splitlines(True), "as it is", "as it should be"))
         else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(wanted)
-            print(f"wrote docs/{name}.md")
+            print(f"wrote {name}")
     print(f"{stale} documents were out of date")
     return 1 if check and stale else 0
 

@@ -105,8 +105,8 @@ static bool covers_mappings(mend_driver_call call)
 }
 
 /*
- * The medians of an idle device. Calls of one mapping tell what a MiB costs; those of many, less
- * that, what a mapping costs. False when the call was not measured.
+ * Fits the medians of an idle device: calls with one mapping give the cost of a MiB; calls with
+ * many, less that, give the cost of a mapping. False if the call was not measured.
  */
 static bool fit_price(const mend_measure_bench *bench, mend_driver_call call, mend_sim_price *price)
 {
@@ -143,10 +143,10 @@ static bool fit_price(const mend_measure_bench *bench, mend_driver_call call, me
 
 void mend_measure_write_costs(const mend_measure_bench *bench, FILE *out)
 {
-    /* The list has one price for all waits of the host. */
+    /* The price list has one price for all waits of the host. */
     enum {
         MEND_CALL_synchronize = MEND_CALL_stream_synchronize,
-        MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT /* of no call: nothing measures it */
+        MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT /* not a call, so it cannot be measured */
     };
     mend_sim_price price;
     fprintf(out, "# Prices measured on %s, driver %d.%d, page %llu bytes.\n", bench->info.name,

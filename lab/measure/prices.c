@@ -5,8 +5,8 @@
 
 #include "base/align.h"
 
-/* All subjects take turns, a few rounds each, so that a budget that ends early has had something of
- * everything. One that fails is left; the others go on. */
+/* The subjects take turns of a few rounds each, so that a short time budget gives some samples of
+ * each. A subject that fails is dropped; the others go on. */
 
 static const uint64_t sizes_mib[] = {2, 8, 32, 128, 512, 1024};
 #define LARGEST_COPY_BYTES (32 * MEND_MIB)
@@ -15,8 +15,8 @@ static const uint64_t load_ns = 20 * UINT64_C(1000000);
 static const uint64_t warm_up_ns = UINT64_C(1000000000);
 static const unsigned batches[] = {4, 16, 64, MEND_MEASURE_MOST_BATCH};
 
-/* Calls for single chunks of a busy round that are measured: where each waits for a kernel, all of
- * a large batch would take ten seconds a round. */
+/* How many calls for single chunks are measured in a busy round: if each waits for a kernel, all
+ * calls of a large batch would take ten seconds. */
 enum { MOST_BUSY_CHUNKS = 16, ROUNDS_A_TURN = 3 };
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -49,7 +49,8 @@ typedef struct timed_call {
     uint64_t start_ns;
 } timed_call;
 
-/* Streams through the load's memory for a while; a spinning thread where there is none. */
+/* Runs a kernel that streams through the load's memory for a while; without such memory, one that
+ * spins in one thread. */
 static mend_status start_load(const mend_measure_bench *bench, uint64_t duration_ns)
 {
     mend_kernel kernel = {.kind = MEND_KERNEL_STREAM,
@@ -62,7 +63,7 @@ static mend_status start_load(const mend_measure_bench *bench, uint64_t duration
                                     : mend_measure_spin(bench, duration_ns);
 }
 
-/* A busy call begins while a kernel runs, however long the calls before it took. */
+/* A busy call begins while a kernel runs, however long the earlier calls took. */
 static void call_began(timed_call *timed)
 {
     const mend_driver *driver = timed->bench->driver;
@@ -100,7 +101,7 @@ static int compare_u64(const void *a, const void *b)
 
 /* ---- virtual memory -------------------------------------------------------------------------- */
 
-/* What one round holds; `unwind` gives it back. */
+/* What one round holds; `unwind` releases it. */
 typedef struct map_round {
     uint64_t address;
     uint64_t chunk_bytes;
@@ -147,7 +148,7 @@ static mend_status build(timed_call *one, timed_call *all, map_round *round)
     return status;
 }
 
-/* The first failure is reported, and everything that can be given back is. */
+/* Releases everything that it can, and returns the first failure. */
 static mend_status unwind(timed_call *one, timed_call *all, map_round *round)
 {
     const mend_driver *driver = one->bench->driver;
@@ -182,7 +183,7 @@ static mend_status measure_round(mend_measure_bench *bench, uint64_t chunk_bytes
     return built != MEND_DRIVER_OK ? built : unwound;
 }
 
-/* Rounds that keep a subject under about a second on a GPU. */
+/* A number of rounds that takes less than about a second on a GPU. */
 static unsigned rounds(uint64_t total_bytes, bool busy)
 {
     uint64_t fit = 16 * MEND_GIB / total_bytes;
@@ -197,7 +198,7 @@ static mend_status measure_allocators(mend_measure_bench *bench, uint64_t size_b
     uint64_t address = 0;
     timed_call half = {.bench = bench, .size_bytes = size_bytes / 2};
     mend_status status = MEASURE(&timed, plain_alloc, size_bytes, &address);
-    /* Of a copy, what the call takes: it goes on behind it. Large ones tell nothing more. */
+    /* A copy call returns before the copy is done; larger copies measure nothing more. */
     if (status == MEND_DRIVER_OK && size_bytes <= LARGEST_COPY_BYTES) {
         status =
             MEASURE(&half, copy, address + size_bytes / 2, address, size_bytes / 2, bench->work);
@@ -208,7 +209,7 @@ static mend_status measure_allocators(mend_measure_bench *bench, uint64_t size_b
     if (status == MEND_DRIVER_OK) {
         status = MEASURE(&timed, async_alloc, size_bytes, bench->work, &address);
         if (status == MEND_DRIVER_NOT_SUPPORTED) {
-            return MEND_DRIVER_OK; /* a driver without memory pools: no figures */
+            return MEND_DRIVER_OK; /* a driver without memory pools has no figures */
         }
     }
     if (status == MEND_DRIVER_OK) {
@@ -310,7 +311,7 @@ static void note(mend_measure_bench *bench, const subject *what, const char *why
     fprintf(notes, "%s (%s)\n", what->busy ? ", next to a kernel" : "", why);
 }
 
-/* A few rounds. A failure ends the subject and is told; true while there is something to do. */
+/* Runs a few rounds. A failure ends the subject and is printed; true while rounds are left. */
 static bool take_turn(mend_measure_bench *bench, subject *what, mend_event event,
                       mend_status *first_failure, FILE *notes)
 {
@@ -331,12 +332,13 @@ static bool take_turn(mend_measure_bench *bench, subject *what, mend_event event
         }
     }
     if (what->busy) {
-        driver->stream_synchronize(driver, bench->work); /* the next one may want an idle device */
+        driver->stream_synchronize(driver, bench->work); /* the next subject may need an idle
+                                                          * device */
     }
     return what->rounds_left > 0;
 }
 
-/* Turns until everything was measured, time is over or the device is lost. */
+/* Turns until everything is measured, time runs out or the device is lost. */
 static mend_status measure_all(mend_measure_bench *bench, mend_event event, FILE *notes)
 {
     subject subjects[MOST_SUBJECTS];
@@ -359,7 +361,7 @@ static mend_status measure_all(mend_measure_bench *bench, mend_event event, FILE
 
 /* ---- before and after ------------------------------------------------------------------------ */
 
-/* A GPU that was idle is slow at first. Where there is no memory for a load, one thread spins. */
+/* A GPU that was idle is slow at first. Without memory for a load, one thread spins. */
 static void warm_up(mend_measure_bench *bench)
 {
     const mend_driver *driver = bench->driver;
@@ -375,7 +377,7 @@ static void warm_up(mend_measure_bench *bench)
     }
     start_load(bench, warm_up_ns);
     driver->stream_synchronize(driver, bench->work);
-    measure_round(bench, bench->info.granularity_bytes, 1, false); /* the first of all */
+    measure_round(bench, bench->info.granularity_bytes, 1, false); /* the very first round */
     bench->series_count = 0;
 }
 

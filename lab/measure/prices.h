@@ -1,7 +1,7 @@
 /*
- * Measuring the driver's calls: each size alone, pages in batches under one set_access and one
- * unmap, on an idle device and next to a kernel that streams through memory. Durations are those of
- * the table's clock, so the simulated device answers with its prices.
+ * Measures the driver's calls: each size alone, and batches of pages under one set_access and one
+ * unmap, on an idle device and while a kernel streams through memory. Durations are of the table's
+ * clock, so the simulated device reports its prices.
  */
 #ifndef MEND_LAB_MEASURE_PRICES_H
 #define MEND_LAB_MEASURE_PRICES_H
@@ -10,9 +10,9 @@
 
 #include "lab/measure/measure.h"
 
-/* Measures all calls and fills `series`. What the device has no room for, what fails and what there
- * is no time for is named on `notes`, and the rest goes on. OK, or the first failure other than a
- * lack of memory; what was measured stands all the same. Nothing is left behind on the device. */
+/* Measures all calls and fills `series`. If the device has no room, a call fails or time runs out,
+ * it names the subject on `notes` and goes on. OK, or the first failure other than a lack of
+ * memory; the results stay valid. Leaves nothing on the device. */
 mend_status mend_measure(mend_measure_bench *bench, FILE *notes);
 
 #endif

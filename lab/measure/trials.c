@@ -91,7 +91,7 @@ static mend_status try_part(const mend_measure_bench *bench, const char *how, ui
 
 /* ---- neighbouring reservations --------------------------------------------------------------- */
 
-/* Two reservations of a page, side by side if the driver follows the hints. */
+/* Two reservations of one page, neighbours if the driver follows the hints. */
 static mend_status reserve_neighbours(const mend_measure_bench *bench, uint64_t address[2])
 {
     const mend_driver *driver = bench->driver;
@@ -107,7 +107,7 @@ static mend_status reserve_neighbours(const mend_measure_bench *bench, uint64_t 
     return status;
 }
 
-/* One call over the range of both, and where that is refused, one for each. */
+/* Tries one call over both ranges; if that is refused, one call for each. */
 static mend_status cover_both(const mend_measure_bench *bench, const uint64_t address[2],
                               bool unmap, FILE *out)
 {
@@ -172,7 +172,7 @@ static mend_status try_neighbours(const mend_measure_bench *bench, FILE *out)
 
 static const uint64_t long_spin_ns = 100 * UINT64_C(1000000);
 
-/* The calls that are tried, each with the state it needs made before and undone after. */
+/* The calls to try. `prepare` makes the state that each needs. */
 typedef enum tried_call {
     TRIED_CREATE,
     TRIED_MAP,
@@ -181,7 +181,7 @@ typedef enum tried_call {
     TRIED_COUNT
 } tried_call;
 
-/* Everything before the call that is tried, while the device is idle. */
+/* Prepares everything for the call, while the device is idle. */
 static mend_status prepare(trial_state *trial, tried_call tried)
 {
     const mend_driver *driver = trial->driver;
@@ -223,7 +223,7 @@ static mend_status make_call(trial_state *trial, tried_call tried)
     return status;
 }
 
-/* The kernel is started first, and asked about when the call has returned. */
+/* Starts the kernel, makes the call, and then asks whether the kernel still runs. */
 static mend_status try_wait(const mend_measure_bench *bench, tried_call tried, const char *name,
                             FILE *out)
 {
@@ -273,7 +273,7 @@ static mend_kernel alternate(const trial_state *trial, mend_kernel_kind kind, un
     return kernel;
 }
 
-/* Two kernels write side by side, each through an alias of its own; then both aliases are read. */
+/* Two kernels write at the same time, each through its own alias; then both aliases are read. */
 static mend_status write_through_aliases(trial_state *trial, uint64_t *duration_ns)
 {
     const mend_measure_bench *bench = trial->bench;

@@ -1,8 +1,9 @@
 /*
- * The "best fit with coalescing" arena of TensorFlow, JAX and ONNX Runtime, as a model: one plain
- * allocation of all it may have, cut into blocks of any stream. Streams are kept apart by whoever
- * uses such an arena; here a stream that takes over a block waits for those that used it before.
- * What counts as reserved is the highest byte ever used, since the arena itself is always all.
+ * A model of the "best fit with coalescing" arena of TensorFlow, JAX and ONNX Runtime: one plain
+ * allocation of all the memory that it may have, split into blocks for any stream. Programs that
+ * use such an arena order streams themselves; here a stream that takes a block waits for the
+ * streams that used it before. Reserved memory is counted up to the highest byte ever used, because
+ * the arena itself always has everything.
  */
 #include <stdlib.h>
 
@@ -16,7 +17,7 @@
 
 enum { MAX_STREAMS = 64 };
 
-/* A block is cut when it is twice as large as needed, or larger by this much. */
+/* A block is split if it is twice as large as needed, or larger by this much. */
 #define MAX_WASTE_BYTES (128 * MEND_MIB)
 
 typedef struct bfc_block {
@@ -33,7 +34,7 @@ typedef struct bfc_arena {
     mend_peer peer;
     mend_peer_config config;
     mend_mutex mutex;
-    uint64_t address; /* 0: not there yet */
+    uint64_t address; /* 0: not allocated yet */
     mend_tree free_blocks;
     mend_pointer_map live;
     mend_slab blocks;
@@ -63,7 +64,8 @@ static mend_result fail(mend_status status, const char *call)
                             "the model of an arena cannot go on");
 }
 
-/* Takes all it may have: the limit, or three quarters of what is free as JAX does. */
+/* Allocates all the memory that it may have: the limit, or three quarters of the free memory, as
+ * JAX does. */
 static mend_result open_arena(bfc_arena *arena)
 {
     const mend_driver *driver = arena->config.driver;
@@ -92,7 +94,7 @@ static mend_result open_arena(bfc_arena *arena)
     return MEND_OK;
 }
 
-/* The place of a stream in the table. MEND_ERROR_NOT_SUPPORTED when there are too many. */
+/* The index of a stream in the table. MEND_ERROR_NOT_SUPPORTED if there are too many. */
 static mend_result find_stream(bfc_arena *arena, mend_stream stream, size_t *index)
 {
     size_t at = 0;

@@ -1,6 +1,7 @@
 /*
- * PyTorch's native caching allocator, as a model: segments come from cudaMalloc, are cut into
- * blocks, and go back only when an allocation has failed and nothing in them is in use.
+ * A model of PyTorch's native caching allocator: it gets segments from cudaMalloc and splits them
+ * into blocks. It frees a segment only after an allocation has failed, and only if no block in it
+ * is in use.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * The driver's own allocators, one call for each block. What they hold in reserve is not told by
- * the driver in a portable way: the sum of the live blocks stands for it.
+ * The driver's own allocators, one call for each block. There is no portable way to ask how much
+ * they reserve, so the sum of live blocks is used.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ typedef struct cuda_malloc {
     mend_peer_config config;
     bool is_async;
     mend_mutex mutex;
-    mend_pointer_map live; /* to the size */
+    mend_pointer_map live; /* from a block's address to its size */
     mend_peer_usage usage;
 } cuda_malloc;
 
@@ -48,7 +48,7 @@ static mend_result fail(mend_status status, const char *call)
                             "the driver's allocator failed");
 }
 
-/* Asks for the room a block needs under the limit and in the table. */
+/* Checks that the block fits under the limit, and reserves its entry in the table. */
 static mend_result begin_alloc(cuda_malloc *self, uint64_t size_bytes)
 {
     mend_peer_usage *usage = &self->usage;

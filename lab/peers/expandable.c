@@ -1,7 +1,7 @@
 /*
- * PyTorch's expandable segments, as a model: a wide range of addresses for each stream and pool,
- * filled page by page from its start. Pages come from the driver alone, never from elsewhere in the
- * cache, and go back all at once when an allocation has failed.
+ * A model of PyTorch's expandable segments: one wide range of addresses for each stream and pool,
+ * mapped page by page from its start. New pages always come from the driver, never from elsewhere
+ * in the cache; all free pages are released when an allocation has failed.
  */
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static void release_pages(const mend_driver *driver, mend_chunk_handle *handles,
     }
 }
 
-/* Creates, maps and opens pages for a range of whole pages. */
+/* Creates, maps and gives access to the pages of a range. */
 static mend_result map_pages(torch_model *model, torch_segment *segment, uint64_t address,
                              uint64_t size_bytes)
 {
@@ -88,7 +88,7 @@ static mend_result unmap_pages(torch_model *model, torch_segment *segment, mend_
 
 /* ---- growing --------------------------------------------------------------------------------- */
 
-/* A new range of addresses, nine eighths of the device's memory as PyTorch has it. */
+/* A new range of addresses, 9/8 of the device's memory as in PyTorch. */
 static mend_result add_segment(torch_model *model, torch_pool *pool, mend_stream stream,
                                torch_block **block)
 {
@@ -131,7 +131,8 @@ static bool has_addresses(const torch_block *block, uint64_t size_bytes)
     return bytes >= size_bytes;
 }
 
-/* The lowest row of free blocks, mapped or not, that is wide enough. */
+/* The free blocks, mapped or not, that follow each other and are large enough together, at the
+ * lowest address. */
 static torch_block *find_row(torch_pool *pool, uint64_t size_bytes, mend_stream stream)
 {
     torch_block key = {.stream = stream};
@@ -149,8 +150,8 @@ static torch_block *find_row(torch_pool *pool, uint64_t size_bytes, mend_stream 
     return NULL;
 }
 
-/* Maps the start of an unmapped block; it becomes part of the free block around it, which is in the
- * pool and is given back in *block. */
+/* Maps the start of an unmapped block and joins it with free neighbours. The result is in the pool
+ * and in *block. */
 static mend_result map_start(torch_model *model, torch_block **block, uint64_t size_bytes)
 {
     torch_block *start = *block;
@@ -201,7 +202,7 @@ static mend_result grow(torch_model *model, torch_pool *pool, uint64_t size_byte
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-/* Unmaps the whole pages inside a free block, which is in its pool; its ends stay. */
+/* Unmaps the complete pages inside a free block, which is in its pool; the ends stay mapped. */
 static mend_result unmap_inside(torch_model *model, torch_block *block)
 {
     torch_segment *segment = block->segment;
@@ -241,7 +242,7 @@ static mend_result unmap_inside(torch_model *model, torch_block *block)
     return MEND_OK;
 }
 
-/* Unmapping changes the pool, but no free block that comes later in its order. */
+/* Unmapping a block changes the pool, but not the free blocks that come later in its order. */
 static mend_result release(torch_model *model, torch_pool *pool)
 {
     size_t count = pool->free_blocks.count;

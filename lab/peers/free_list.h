@@ -1,6 +1,6 @@
 /*
- * Free memory by address and by size, neighbours joined when they come in: what the models of
- * RMM's pool and of its arenas are made of. Blocks come from the slab of whoever owns the list.
+ * Free memory by address and by size, with neighbours joined: a part of the models of RMM's pool
+ * and arenas. The owner of the list has the slab for the blocks.
  */
 #ifndef MEND_LAB_PEERS_FREE_LIST_H
 #define MEND_LAB_PEERS_FREE_LIST_H
@@ -14,7 +14,7 @@ typedef struct free_block {
     mend_tree_node by_size; /* by size, then address */
     uint64_t address;
     uint64_t size_bytes;
-    bool is_head; /* begins an allocation of the driver's: never joined to what lies before it */
+    bool is_head; /* the start of a driver allocation: not joined with memory before it */
 } free_block;
 
 typedef struct free_list {
@@ -24,17 +24,18 @@ typedef struct free_list {
 
 void free_list_init(free_list *list);
 
-/* Joins the range to its neighbours in the list, or adds it. One block was reserved in the slab. */
+/* Joins the range with its neighbours in the list, or adds it. The caller reserved one block in the
+ * slab. */
 void free_list_put(free_list *list, mend_slab *slab, uint64_t address, uint64_t size_bytes,
                    bool is_head);
 
 /* Moves all blocks of `from` into `list`. Needs no further blocks. */
 void free_list_merge(free_list *list, mend_slab *slab, free_list *from);
 
-/* The smallest block that is large enough, the lowest among equals; NULL: none is. */
+/* The smallest block that is large enough; of equal ones the lowest. NULL: none. */
 free_block *free_list_best_fit(const free_list *list, uint64_t size_bytes);
 
-/* The lowest block that is large enough; NULL: none is. */
+/* The lowest block that is large enough; NULL: none. */
 free_block *free_list_first_fit(const free_list *list, uint64_t size_bytes);
 
 /* Takes the first bytes of a block out of the list, and returns their address. */

@@ -1,8 +1,9 @@
 /*
- * GMLake as a model: memory above 1 MiB in pages of 2 MiB; where no free block of the stream is
- * large enough, several are shown a second time at new addresses, which stay for the next request
- * of that size. Requests up to 1 MiB go to PyTorch's caching allocator, as in GMLake. Its program
- * stitches by default only above 512 MiB; the model does at any size, as its paper does.
+ * A model of GMLake: memory above 1 MiB has pages of 2 MiB. If no free block of the stream is large
+ * enough, several are mapped a second time at new, contiguous addresses (stitched); the stitched
+ * block stays for later requests of that size. As in GMLake, requests up to 1 MiB go to PyTorch's
+ * caching allocator. GMLake's program stitches only above 512 MiB by default; the model stitches
+ * any size, as the paper does.
  */
 #include "lab/peers/gmlake_blocks.h"
 
@@ -32,7 +33,8 @@ static void count_usage(gmlake *model)
 
 /* ---- stitched blocks ------------------------------------------------------------------------- */
 
-/* The oldest stitched blocks whose last use has ended go, until few enough addresses are shown. */
+/* Unmaps the oldest stitched blocks whose last use has ended, until few enough addresses are
+ * mapped. */
 static mend_result collect_garbage(gmlake *model)
 {
     const mend_driver *driver = model->config.driver;
@@ -55,8 +57,8 @@ static mend_result collect_garbage(gmlake *model)
     return MEND_OK;
 }
 
-/* Free primitive blocks of a stream, the largest first, that together are of exactly so many pages;
- * what is missing is created. */
+/* Free primitive blocks of a stream, the largest first, with exactly this many pages together;
+ * creates what is missing. */
 static mend_result gather(gmlake *model, mend_stream stream, uint64_t pages, gmlake_array *parts)
 {
     uint64_t found = 0;
@@ -102,7 +104,7 @@ static void use_stitched(gmlake *model, gmlake_stitched *stitched, uint64_t *add
     *address = stitched->address;
 }
 
-/* Several blocks as one; a single new one as it is. */
+/* Stitches several blocks; returns a single new one as it is. */
 static mend_result try_join(gmlake *model, mend_stream stream, uint64_t pages, uint64_t *address)
 {
     gmlake_array parts = {0};
@@ -278,7 +280,8 @@ mend_result mend_peer_create_gmlake(const mend_peer_config *config, mend_peer **
     }
     model->peer.operations = &gmlake_operations;
     model->config = *config;
-    mend_mutex_init(&model->mutex, MEND_RANK_GROW); /* the small requests' own comes after it */
+    mend_mutex_init(&model->mutex, MEND_RANK_GROW); /* its rank comes before that of the small
+                                                     * allocator's mutex */
     gmlake_init_trees(model);
     mend_list_init(&model->segments);
     mend_list_init(&model->stitched_order);

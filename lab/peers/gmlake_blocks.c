@@ -134,7 +134,7 @@ void gmlake_set_in_use(gmlake *model, gmlake_primitive *primitive, bool in_use)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-/* Maps one page and opens it. On failure it is not mapped. */
+/* Maps one page and gives access to it. On failure it is not mapped. */
 static mend_status show_page(const gmlake *model, uint64_t address, mend_chunk_handle handle)
 {
     const mend_driver *driver = model->config.driver;
@@ -148,7 +148,7 @@ static mend_status show_page(const gmlake *model, uint64_t address, mend_chunk_h
     return status;
 }
 
-/* Unmaps the first pages of a range and gives its addresses back. */
+/* Unmaps the first pages of a range and frees its addresses. */
 static mend_status hide_pages(const gmlake *model, uint64_t address, uint64_t shown, uint64_t pages)
 {
     const mend_driver *driver = model->config.driver;
@@ -162,7 +162,7 @@ static mend_status hide_pages(const gmlake *model, uint64_t address, uint64_t sh
     return status == MEND_DRIVER_OK ? freed : status;
 }
 
-/* Creates and shows the pages of a segment; on failure nothing stays. */
+/* Creates and maps the pages of a segment; on failure nothing stays. */
 static mend_result fill_segment(gmlake *model, gmlake_segment *segment)
 {
     const mend_driver *driver = model->config.driver;
@@ -267,7 +267,7 @@ mend_result gmlake_cut(gmlake *model, gmlake_primitive *primitive, uint64_t page
     return MEND_OK;
 }
 
-/* Shows all pages of the parts, one after the other. On failure none. */
+/* Maps all pages of the parts, one after the other; on failure none. */
 static mend_status show_parts(const gmlake *model, const gmlake_stitched *stitched)
 {
     mend_status status = MEND_DRIVER_OK;
@@ -294,7 +294,8 @@ static void free_stitched(gmlake_stitched *stitched)
     free(stitched);
 }
 
-/* A stitched block with its parts and room for itself in them; nothing knows it yet. */
+/* Makes a stitched block with its parts, and room in the parts to refer to it. Nothing refers to it
+ * yet. */
 static gmlake_stitched *make_stitched(const gmlake_array *parts)
 {
     gmlake_stitched *made = calloc(1, sizeof(gmlake_stitched));
@@ -375,7 +376,7 @@ static void free_primitive(gmlake_primitive *primitive)
     free(primitive);
 }
 
-/* Gives the pages of a segment back, whatever is in them. */
+/* Releases the pages of a segment, whatever uses them. */
 static mend_status drop_segment(gmlake *model, gmlake_segment *segment)
 {
     const mend_driver *driver = model->config.driver;

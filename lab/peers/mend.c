@@ -1,4 +1,4 @@
-/* Mend itself, through its public face; only the explanation comes from inside. */
+/* Mend itself, through its public interface; only the explanation uses internals. */
 #include <stdlib.h>
 
 #include "base/align.h"

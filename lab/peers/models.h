@@ -1,4 +1,4 @@
-/* What makes a peer of each kind, one file a model. Errors: those of the driver, and
+/* The constructors of all peers; each model has a file. Errors: those of the driver, and
  * MEND_ERROR_OUT_OF_HOST_MEMORY. */
 #ifndef MEND_LAB_PEERS_MODELS_H
 #define MEND_LAB_PEERS_MODELS_H

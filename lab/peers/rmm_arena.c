@@ -1,9 +1,10 @@
 /*
- * RMM's arenas as a model: one plain allocation of all it may have, cut into superblocks of 1 MiB
- * or more. Small blocks come from superblocks of the stream's own arena, larger ones from those
- * that all share, both from the lowest address that fits. To free a larger block, or one of
- * another stream, the host waits for the stream; when memory is out, for the device, and all
- * arenas give their superblocks back. What counts as reserved is the highest byte ever used.
+ * A model of RMM's arenas: one plain allocation of all the memory that it may have, split into
+ * superblocks of 1 MiB or more. Small blocks come from superblocks of the stream's own arena,
+ * larger ones from shared superblocks, both from the lowest address that fits. Before a larger
+ * block, or one of another stream, is freed, the host waits for the stream. When memory runs out,
+ * the host waits for the device, and all arenas give their superblocks back. Reserved memory is
+ * counted up to the highest byte ever used.
  */
 #include <stdlib.h>
 
@@ -25,7 +26,7 @@ typedef struct superblock {
     free_list blocks;
 } superblock;
 
-/* The superblocks of one stream, or those that all share. */
+/* The superblocks of one stream, or the shared ones. */
 typedef struct arena {
     mend_stream stream;
     mend_tree superblocks;
@@ -35,11 +36,11 @@ typedef struct rmm_arena {
     mend_peer peer;
     mend_peer_config config;
     mend_mutex mutex;
-    uint64_t address; /* 0: not there yet */
+    uint64_t address; /* 0: not allocated yet */
     arena shared;
     arena streams[MAX_STREAMS];
     size_t stream_count;
-    mend_pointer_map live; /* to the size */
+    mend_pointer_map live; /* from a block's address to its size */
     mend_slab superblocks;
     mend_slab blocks;
     mend_peer_usage usage;
@@ -76,7 +77,7 @@ static mend_result fail(mend_status status, const char *call)
                             "the model of RMM's arenas cannot go on");
 }
 
-/* A superblock all free, in no arena. One of each was reserved in the slabs. */
+/* An empty superblock, in no arena. The caller reserved one of each in the slabs. */
 static superblock *make_superblock(rmm_arena *self, uint64_t address, uint64_t size_bytes)
 {
     superblock *made = mend_slab_take(&self->superblocks);
@@ -87,7 +88,7 @@ static superblock *make_superblock(rmm_arena *self, uint64_t address, uint64_t s
     return made;
 }
 
-/* Takes all it may have: the limit, or half of what is free. */
+/* Allocates all the memory that it may have: the limit, or half of the free memory. */
 static mend_result open_arena(rmm_arena *self)
 {
     const mend_driver *driver = self->config.driver;
@@ -131,7 +132,7 @@ static mend_result find_arena(rmm_arena *self, mend_stream stream, arena **own)
 
 /* ---- superblocks ----------------------------------------------------------------------------- */
 
-/* The lowest superblock in which a block of that size fits; NULL: none. */
+/* The lowest superblock in which a block of this size fits; NULL: none. */
 static superblock *first_fit(const arena *from, uint64_t size_bytes)
 {
     superblock *at = superblock_of(mend_tree_first(&from->superblocks));
@@ -141,7 +142,7 @@ static superblock *first_fit(const arena *from, uint64_t size_bytes)
     return at;
 }
 
-/* A shared superblock with room for the block, cut to its size where it is empty. */
+/* A shared superblock with room for the block; an empty one is split to the block's size. */
 static superblock *first_fit_shared(rmm_arena *self, uint64_t size_bytes)
 {
     superblock *found = first_fit(&self->shared, size_bytes);
@@ -176,7 +177,7 @@ static void join(rmm_arena *self, superblock *left, superblock *right)
     mend_slab_give(&self->superblocks, right);
 }
 
-/* Into the shared ones, joined with empty neighbours if it is empty. */
+/* Makes a superblock shared; an empty one is joined with empty neighbours. */
 static void give_superblock(rmm_arena *self, superblock *given)
 {
     mend_tree *shared = &self->shared.superblocks;
@@ -193,7 +194,7 @@ static void give_superblock(rmm_arena *self, superblock *given)
     }
 }
 
-/* All arenas give their superblocks back, behind a wait for the device. */
+/* Waits for the device; all arenas give their superblocks back. */
 static mend_result defragment(rmm_arena *self)
 {
     const mend_driver *driver = self->config.driver;
@@ -214,7 +215,7 @@ static mend_result defragment(rmm_arena *self)
 
 /* ---- allocate and free ----------------------------------------------------------------------- */
 
-/* 0: there is no room. */
+/* Returns 0 if there is no room. */
 static uint64_t try_alloc(rmm_arena *self, arena *own, uint64_t size_bytes)
 {
     superblock *found = is_large(size_bytes) ? NULL : first_fit(own, size_bytes);
@@ -235,7 +236,7 @@ static uint64_t try_alloc(rmm_arena *self, arena *own, uint64_t size_bytes)
 static mend_result alloc_locked(rmm_arena *self, uint64_t size_bytes, mend_stream stream,
                                 uint64_t *address)
 {
-    enum { BLOCKS_NEEDED = 3 }; /* to cut a superblock, and a block of it */
+    enum { BLOCKS_NEEDED = 3 }; /* one to split a superblock, and one for the block */
     arena *own = NULL;
     if (!mend_slab_reserve(&self->blocks, BLOCKS_NEEDED) ||
         !mend_slab_reserve(&self->superblocks, 1) || !mend_pointer_map_reserve(&self->live)) {
@@ -279,7 +280,7 @@ static mend_result rmm_arena_alloc(mend_peer *peer, uint64_t size_bytes, mend_st
     return result;
 }
 
-/* The superblock of an arena that holds the address; NULL: none. */
+/* The superblock of an arena that contains the address; NULL: none. */
 static superblock *find_superblock(const arena *in, uint64_t address)
 {
     superblock key = {.address = address};

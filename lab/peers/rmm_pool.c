@@ -1,8 +1,9 @@
 /*
- * RMM's pool as a model: a few large plain allocations, cut into blocks by best fit from one list
- * of free blocks a stream. A stream without a block that fits takes one from the list of another
- * behind a wait on the device, or merges the other lists into its own; then the pool grows by its
- * own size, or by as large a half of that as the driver gives. Memory never goes back.
+ * A model of RMM's pool: a few large plain allocations, split into blocks by best fit, with one
+ * list of free blocks for each stream. If no block of its list fits, a stream takes one from
+ * another list behind a wait on the device, or merges the other lists into its own. Then the pool
+ * grows by its own size, or by half of it, and so on, until the driver does not refuse. It never
+ * releases memory.
  */
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 
 enum { MAX_STREAMS = 64, PAGE_BYTES = 2 << 20 };
 
-/* Free memory that was last used on a stream, and the event behind that use. */
+/* Free memory that was last used on a stream, and the event recorded after that use. */
 typedef struct stream_list {
     mend_stream stream;
     mend_event event;
@@ -26,10 +27,10 @@ typedef struct rmm_pool {
     mend_peer peer;
     mend_peer_config config;
     mend_mutex mutex;
-    stream_list lists[MAX_STREAMS]; /* in the order in which streams were first seen */
+    stream_list lists[MAX_STREAMS]; /* in the order in which the streams were first seen */
     size_t list_count;
-    mend_pointer_map upstream; /* the driver's allocations, to their size */
-    mend_pointer_map live;     /* to the size */
+    mend_pointer_map upstream; /* from the address of a driver allocation to its size */
+    mend_pointer_map live;     /* from a block's address to its size */
     mend_slab blocks;
     bool is_open; /* the initial allocation was made */
     mend_peer_usage usage;
@@ -44,7 +45,7 @@ static mend_result fail(mend_status status, const char *call)
                             "the model of RMM's pool cannot go on");
 }
 
-/* The list of a stream, made when it is first seen. */
+/* The list of a stream, created when the stream is first seen. */
 static mend_result find_list(rmm_pool *pool, mend_stream stream, stream_list **list)
 {
     const mend_driver *driver = pool->config.driver;
@@ -79,7 +80,7 @@ static bool has_room(const rmm_pool *pool, uint64_t size_bytes)
            (size_bytes <= limit_bytes && pool->usage.reserved_bytes <= limit_bytes - size_bytes);
 }
 
-/* One allocation of the driver's, into a list. */
+/* Adds one driver allocation to a list. */
 static mend_result take_from_driver(rmm_pool *pool, uint64_t size_bytes, free_list *list)
 {
     const mend_driver *driver = pool->config.driver;
@@ -102,7 +103,7 @@ static mend_result take_from_driver(rmm_pool *pool, uint64_t size_bytes, free_li
     return MEND_OK;
 }
 
-/* Doubles the pool; where that fails tries halves of it, down to what is needed. */
+/* Doubles the pool. If that fails, tries half as much, and so on, down to what is needed. */
 static mend_result grow(rmm_pool *pool, uint64_t size_bytes, free_list *list)
 {
     uint64_t bytes = mend_max_u64(size_bytes, pool->usage.reserved_bytes);
@@ -114,9 +115,9 @@ static mend_result grow(rmm_pool *pool, uint64_t size_bytes, free_list *list)
     return result;
 }
 
-/* Under a limit the pool starts with half of it, as RMM does when it is not told how much, in whole
- * pages, so that the other half is there when the pool doubles. Without one it starts empty, for
- * half of such a device would say nothing. */
+/* Under a limit the pool starts with half of it, in complete pages, as RMM does without an initial
+ * size: so the other half is there when the pool doubles. Without a limit it starts empty, because
+ * half of an unlimited device means nothing. */
 static mend_result open_pool(rmm_pool *pool)
 {
     uint64_t bytes = mend_align_down(pool->config.limit_bytes / 2, PAGE_BYTES);
@@ -138,7 +139,7 @@ static mend_result wait_for(rmm_pool *pool, const stream_list *own, const stream
     return status == MEND_DRIVER_OK ? MEND_OK : fail(status, "cuStreamWaitEvent");
 }
 
-/* A block of another stream's list. What is left of it stays there. */
+/* Takes a block from another stream's list; the rest of it stays there. */
 static mend_result find_elsewhere(rmm_pool *pool, stream_list *own, uint64_t size_bytes,
                                   stream_list **list, free_block **block)
 {
@@ -153,7 +154,7 @@ static mend_result find_elsewhere(rmm_pool *pool, stream_list *own, uint64_t siz
     return MEND_OK;
 }
 
-/* Merges one list after the other into the stream's own, until a block fits. */
+/* Merges the other lists into the stream's own, one by one, until a block fits. */
 static mend_result merge_lists(rmm_pool *pool, stream_list *own, uint64_t size_bytes,
                                free_block **block)
 {
@@ -172,7 +173,7 @@ static mend_result merge_lists(rmm_pool *pool, stream_list *own, uint64_t size_b
     return MEND_OK;
 }
 
-/* A block that is large enough, and the list it is in. */
+/* Finds a block that is large enough, and its list. */
 static mend_result find_block(rmm_pool *pool, stream_list *own, uint64_t size_bytes,
                               stream_list **list, free_block **block)
 {

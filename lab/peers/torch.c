@@ -76,7 +76,7 @@ torch_block *torch_block_cut(torch_model *model, torch_block *block, uint64_t si
     return rest;
 }
 
-/* Puts `right`, which is in no tree, into `left`. */
+/* Joins `right`, which is in no tree, into `left`. */
 static void absorb(torch_model *model, torch_block *left, torch_block *right)
 {
     left->size_bytes += right->size_bytes;
@@ -195,7 +195,7 @@ static bool waits_earlier(const torch_model *model, const torch_waiting *waiting
     return false;
 }
 
-/* Asks about the oldest event of each stream, until one is not complete. */
+/* Queries the oldest event of each stream, until one is not complete. */
 static void take_completed(torch_model *model)
 {
     const mend_driver *driver = model->config.driver;
@@ -222,7 +222,7 @@ static void wait_for_all(torch_model *model)
 
 /* ---- allocate and free ----------------------------------------------------------------------- */
 
-/* What a block at the growing end of a segment could become counts as its size. */
+/* A block at the growing end of a segment counts with the size that it could grow to. */
 static uint64_t size_it_can_have(const torch_block *block)
 {
     bool grows = block->next != NULL && !block->next->is_mapped;
@@ -266,7 +266,8 @@ static mend_result find_block(torch_model *model, torch_pool *pool, uint64_t siz
     if (result != MEND_ERROR_OUT_OF_MEMORY) {
         return result;
     }
-    /* The last resort: everything cached goes back. What the events held is not searched again. */
+    /* The last resort: releases everything cached. Blocks that waited for events are not searched
+     * again. */
     wait_for_all(model);
     for (int i = 0; i < 2; i++) {
         result = model->release(model, &model->pools[i]);

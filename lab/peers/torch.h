@@ -1,8 +1,8 @@
 /*
- * What both modes of PyTorch's CUDA allocator have in common, as a model: free blocks ordered by
- * (stream, size, address) in a pool for small and one for large requests, best fit, splitting,
- * joining with free neighbours of the same segment, and blocks that wait for an event because they
- * were used on another stream. How segments come and go is what the modes differ in.
+ * What both modes of PyTorch's CUDA allocator share, as a model: free blocks ordered by (stream,
+ * size, address), a pool for small and one for large requests, best fit, splitting, joining with
+ * free neighbours of the same segment, and blocks that wait for an event because another stream
+ * used them. The modes differ in how they get and release segments.
  */
 #ifndef MEND_LAB_PEERS_TORCH_H
 #define MEND_LAB_PEERS_TORCH_H
@@ -25,13 +25,13 @@ typedef struct torch_segment {
     mend_list in_segments;
     uint64_t address;
     uint64_t size_bytes;
-    uint64_t page_bytes;        /* of a mapped range; else 0 */
-    mend_chunk_handle *handles; /* one a page; 0: not mapped */
+    uint64_t page_bytes;        /* of a mapped range; otherwise 0 */
+    mend_chunk_handle *handles; /* one for each page; 0: not mapped */
     uint64_t mapped_pages;
 } torch_segment;
 
 typedef struct torch_block {
-    mend_tree_node in_pool; /* in the tree its state says, when it is free */
+    mend_tree_node in_pool; /* while it is free: in one of the pool's trees */
     uint64_t address;
     uint64_t size_bytes;
     mend_stream stream;
@@ -43,7 +43,7 @@ typedef struct torch_block {
     bool is_mapped;
 } torch_block;
 
-/* A freed block whose last use was on a stream not its own. */
+/* A freed block that another stream than its own used last. */
 typedef struct torch_waiting {
     mend_list in_waiting;
     torch_block *block;
@@ -53,13 +53,13 @@ typedef struct torch_waiting {
 
 typedef struct torch_model torch_model;
 
-/* Makes a free block of at least `size_bytes` by asking the driver for more, and takes it out of
+/* Gets memory from the driver for a free block of at least `size_bytes`, and takes the block out of
  * its pool. */
 typedef mend_result (*torch_grow)(torch_model *model, torch_pool *pool, uint64_t size_bytes,
                                   mend_stream stream, torch_block **block);
-/* Gives all cached memory of a pool back to the driver. */
+/* Releases all cached memory of a pool to the driver. */
 typedef mend_result (*torch_release)(torch_model *model, torch_pool *pool);
-/* Gives one segment back, whatever is in it. */
+/* Releases one segment, whatever uses it. */
 typedef mend_result (*torch_drop)(torch_model *model, torch_segment *segment);
 
 struct torch_model {
@@ -91,31 +91,31 @@ mend_result torch_model_create(const mend_peer_config *config, torch_grow grow,
                                torch_release release, torch_drop drop, bool is_expandable,
                                mend_peer **peer);
 
-/* A new free block that covers a whole new segment, in no tree. One was reserved in the slab. */
+/* A new free block that covers a new segment, in no tree. The caller reserved it in the slab. */
 torch_block *torch_segment_block(torch_model *model, torch_pool *pool, torch_segment *segment,
                                  mend_stream stream, bool is_mapped);
 
-/* Cuts the end off a block, beginning `size_bytes` from its start; the rest is in no tree. One
- * block was reserved in the slab. */
+/* Splits a block at `size_bytes`; the rest is in no tree. The caller reserved one block in the
+ * slab. */
 torch_block *torch_block_cut(torch_model *model, torch_block *block, uint64_t size_bytes);
 
-/* Into and out of the tree of its state. */
+/* Adds the block to the tree for its state, and removes it. */
 void torch_block_insert(torch_block *block);
 void torch_block_remove(torch_block *block);
 
-/* Joins a free block, itself in no tree, with free neighbours in the same state, and returns the
- * whole, in no tree. */
+/* Joins a free block in no tree with free neighbours in the same state. Returns the result, in no
+ * tree. */
 torch_block *torch_block_join(torch_model *model, torch_block *block);
 
-/* Forgets a block that is alone in its segment, and the segment. */
+/* Removes a block that is alone in its segment, and the segment. */
 void torch_segment_forget(torch_model *model, torch_block *block);
 
-/* Accounts for memory taken (or given back); the limit is checked by torch_has_room. */
+/* Accounts for memory taken or released; torch_has_room checks the limit. */
 bool torch_has_room(const torch_model *model, uint64_t size_bytes);
 void torch_take_bytes(torch_model *model, uint64_t size_bytes);
 void torch_give_bytes(torch_model *model, uint64_t size_bytes);
 
-/* What a failed driver call means to the caller: out of memory, or a failure. */
+/* The result for a failed driver call: out of memory, or a failure. */
 mend_result torch_fail(mend_status status, const char *call);
 
 #endif

@@ -9,7 +9,7 @@
 #include "lab/peers/policies.h"
 #include "lab/support/costs.h"
 
-enum { LIST_SHOWN = 256 }; /* of a list that is refused */
+enum { LIST_SHOWN = 256 }; /* most characters of a wrong list in a message */
 
 const char mend_replay_usage[] =
     "usage: mend replay [options] TRACE|WORKLOAD...\n"
@@ -25,11 +25,11 @@ const char mend_replay_usage[] =
     "  --lag N                  rows after a free until the GPU is done with the block (64)\n"
     "  --costs NAME|FILE        prices of driver calls: reference (default), per-mapping, or a "
     "file\n"
-    "  --others PERCENT         so much of the device others hold, beside the capacity (0)\n"
+    "  --others PERCENT         percent of the device that others hold, besides the capacity (0)\n"
     "  --timeline FILE          write live and reserved memory over time there\n"
     "  --content none|check     check: write every block and compare it before it is freed\n"
     "  --scale F|fit            divide all sizes by F, or so that the peak fits the GPU\n"
-    "  --load                   on the GPU, stream through memory beside the replay\n"
+    "  --load                   on the GPU, run a kernel that streams through memory as well\n"
     "  --threads N              replay with N threads\n"
     "  --seed N                 seed of workloads that name none\n"
     "  --explain                show where memory is that is reserved and not live, and what the\n"
@@ -78,8 +78,8 @@ static bool read_scale(const char *text, double *scale)
     return true;
 }
 
-/* The next of a list's items; NULL behind the last. *is_good is false, after an explanation, where
- * the item is empty. */
+/* The next item of a list; NULL after the last. If the item is empty, prints the reason and sets
+ * *is_good to false. */
 static char *next_item(char **rest, const char *list, bool *is_good)
 {
     char *item = strsep(rest, ",");
@@ -167,7 +167,7 @@ static bool read_capacities(char *list, mend_replay_arguments *arguments)
     return true;
 }
 
-/* One of two words. */
+/* Reads one of two words. */
 static bool read_word(const char *text, const char *first, const char *second, bool *is_second)
 {
     *is_second = strcmp(text, second) == 0;

@@ -16,17 +16,17 @@ typedef struct mend_replay_arguments {
     char **inputs; /* the rest of the command line */
     size_t input_count;
     const char *costs;    /* the file of prices; NULL: a built-in list */
-    const char *timeline; /* a file for live and reserved memory over time; NULL: none */
+    const char *timeline; /* file for live and reserved memory over time; NULL: none */
     double scale;
-    bool scale_fits; /* instead: as the GPU's memory wants it */
-    uint64_t seed;   /* 0: each workload's own */
+    bool scale_fits; /* choose the scale so that the trace fits on the GPU */
+    uint64_t seed;   /* 0: the default of each workload */
     bool json;
-    bool list; /* print the workloads and end */
+    bool list; /* print the workloads and exit */
     bool help;
 } mend_replay_arguments;
 
-/* argv[0] is "replay"; its strings are cut up and must outlive *arguments. False after an
- * explanation on standard error. */
+/* argv[0] is "replay". Modifies the strings, which must outlive *arguments. Prints the reason to
+ * standard error and returns false if they are wrong. */
 bool mend_replay_arguments_read(int argc, char **argv, mend_replay_arguments *arguments);
 
 extern const char mend_replay_usage[];

@@ -11,11 +11,11 @@
 #define MAPPING_OF(node) MEND_CONTAINER_OF(node, known_mapping, by_address)
 
 typedef struct known_chunk {
-    mend_tree_node by_handle; /* until it is released */
+    mend_tree_node by_handle; /* in the tree until it is released */
     mend_chunk_handle handle;
     size_t size_class;
     uint64_t mappings;
-    bool had_access; /* through any mapping */
+    bool had_access; /* by any mapping */
     bool is_released;
 } known_chunk;
 
@@ -24,7 +24,7 @@ typedef struct known_mapping {
     uint64_t address;
     uint64_t size_bytes;
     known_chunk *chunk;
-    bool is_first; /* of a chunk that had no access before */
+    bool is_first; /* its chunk had no access before */
     bool has_access;
 } known_mapping;
 
@@ -72,14 +72,15 @@ static uint64_t price_ns(const causes_driver *causes)
     return ledger.driver_time_ns;
 }
 
-/* ---- what is charged to whom ----------------------------------------------------------------- */
+/* ---- charging
+ * --------------------------------------------------------------------------------- */
 
 static void charge(causes_driver *causes, mend_replay_cause cause, uint64_t time_ns)
 {
     causes->costs.by_cause[cause].time_ns += time_ns;
 }
 
-/* The part of a price that is about one chunk. */
+/* Charges the part of a price that is for one chunk. */
 static void charge_chunk(causes_driver *causes, mend_replay_cause cause, size_t size_class,
                          uint64_t time_ns, bool counts)
 {
@@ -93,7 +94,7 @@ static void count_call(causes_driver *causes, mend_replay_cause cause)
     causes->costs.by_cause[cause].calls++;
 }
 
-/* Calls that are always for the same. The five that are about chunks and mappings stand below. */
+/* Calls that always have the same cause. The five calls for chunks and mappings are below. */
 static mend_replay_cause cause_of(mend_driver_call call)
 {
     switch (call) {
@@ -146,7 +147,7 @@ static int compare_handles(const mend_tree_node *a, const mend_tree_node *b)
            (CHUNK_OF(a)->handle < CHUNK_OF(b)->handle);
 }
 
-/* NULL: unknown, for want of host memory. */
+/* NULL: not known, because malloc failed. */
 static known_chunk *find_chunk(const causes_driver *causes, mend_chunk_handle handle)
 {
     known_chunk key = {.handle = handle};
@@ -277,11 +278,10 @@ typedef struct range_call {
     uint64_t time_ns;
     bool is_done;
     mend_replay_cause (*cause_of)(const known_mapping *mapping);
-    mend_replay_cause otherwise; /* where no mapping is known */
+    mend_replay_cause otherwise; /* the cause if no mapping is known */
 } range_call;
 
-/* Shares the price of a call among the mappings of its range; the first takes what is left when it
- * is divided. */
+/* Shares the price of a call among the mappings of its range; the first one gets the remainder. */
 static void share(causes_driver *causes, const range_call *call)
 {
     uint64_t mappings = 0;

@@ -1,7 +1,8 @@
 /*
- * What each driver call was for: a decorator before the simulated device that follows chunks and
- * mappings, and sorts the price of every call by its cause. Nothing is asked of the policy: a chunk
- * that gets access for the first time grows it, one that had access elsewhere is moved, and so on.
+ * Why each driver call was made: a decorator in front of the simulated device that follows chunks
+ * and mappings, and sorts the price of every call by cause. It does not ask the policy: a chunk
+ * that gets access for the first time is growth, one that had access elsewhere is a move, and so
+ * on.
  */
 #ifndef MEND_LAB_REPLAY_CAUSES_H
 #define MEND_LAB_REPLAY_CAUSES_H
@@ -29,35 +30,36 @@ typedef enum mend_replay_cause {
         MEND_CAUSE_COUNT
 } mend_replay_cause;
 
-/* A call that maps or gives access for several causes at once shares its price equally among its
- * mappings, and counts for the first cause of the list that it serves. */
+/* A map or set_access call with several causes shares its price equally among its mappings, and
+ * counts for its first cause in the list. */
 typedef struct mend_replay_cost {
     uint64_t calls;
     uint64_t time_ns;
 } mend_replay_cost;
 
-/* Chunks by size: class 0 up to 2 MiB, each next one up to twice as much, the last without end. */
+/* Classes of chunk sizes: class 0 is up to 2 MiB, each next one up to twice as much; the last has
+ * no bound. */
 enum { MEND_CAUSE_CLASSES = 9 };
 
 typedef struct mend_replay_costs {
     mend_replay_cost by_cause[MEND_CAUSE_COUNT];
-    /* The part of this that is about chunks, by their size: of the causes up to undoing, how many
-     * were created, mapped anew, unmapped where they are mapped elsewhere, released, undone. */
+    /* The part of this that is about chunks, by their size, for the causes up to "undo": chunks
+     * created, mapped again, unmapped while mapped elsewhere, released, undone. */
     struct {
         uint64_t chunks;
         uint64_t time_ns;
     } by_size[MEND_CAUSE_undoing + 1][MEND_CAUSE_CLASSES];
-    bool is_complete; /* false: host memory was short, and causes may be wrong */
+    bool is_complete; /* false: malloc failed, so causes may be wrong */
 } mend_replay_costs;
 
-/* The class of a chunk's size, and the most that a class holds (UINT64_MAX: no bound). */
+/* The class of a chunk's size, and the largest size of a class (UINT64_MAX: no bound). */
 size_t mend_cause_class(uint64_t chunk_bytes);
 uint64_t mend_cause_class_bytes(size_t size_class);
 
 void mend_replay_costs_subtract(mend_replay_costs *from, const mend_replay_costs *costs);
 
-/* `inner` is the table of `sim`, or passes everything on to it; both are borrowed, and called by
- * one thread at a time. MEND_ERROR_OUT_OF_HOST_MEMORY. */
+/* `inner` is the table of `sim`, or a decorator of it; both are borrowed. Only one thread calls the
+ * decorator at a time. MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_causes_driver_create(mend_sim *sim, const mend_driver *inner,
                                       mend_driver **causes);
 void mend_causes_driver_get(const mend_driver *causes, mend_replay_costs *costs);

@@ -15,7 +15,7 @@
 
 enum { STATUS_COMPLETED = 0, STATUS_OUT_OF_MEMORY = 1, STATUS_BAD_INPUT = 2, STATUS_BROKEN = 3 };
 
-/* What the line of progress on standard error says. */
+/* The line of progress on standard error. */
 typedef struct progress_line {
     const char *policy;
     bool is_terminal;
@@ -66,7 +66,7 @@ static mend_result load(const mend_replay_arguments *arguments, const char *inpu
     return result;
 }
 
-/* The status of one run, told on standard error where it is bad. */
+/* The exit status for one run; prints problems to standard error. */
 static int judge(const mend_replay_row *row)
 {
     const mend_replay_result *result = row->result;
@@ -132,7 +132,7 @@ static int run_trace(const mend_replay_arguments *arguments, const mend_trace *t
     return status;
 }
 
-/* All inputs are read before the first run: bad ones are told at once. */
+/* Reads all inputs before the first run, so that wrong ones are reported at once. */
 static int run_all(const mend_replay_arguments *arguments, FILE *timeline)
 {
     mend_trace **traces = calloc(arguments->input_count, sizeof(mend_trace *));
@@ -158,7 +158,7 @@ static int run_all(const mend_replay_arguments *arguments, FILE *timeline)
     return status;
 }
 
-/* What is read is never written over. */
+/* An input file is never overwritten. */
 static bool inputs_are_apart(const mend_replay_arguments *arguments, const mend_output *timeline)
 {
     bool are_apart = arguments->costs == NULL || mend_output_is_apart(timeline, arguments->costs);
@@ -169,7 +169,7 @@ static bool inputs_are_apart(const mend_replay_arguments *arguments, const mend_
     return are_apart;
 }
 
-/* All runs, with the file of their time lines where one is asked for. */
+/* All runs, and the file of timelines if it is asked for. */
 static int run_with_timeline(const mend_replay_arguments *arguments)
 {
     mend_output timeline;

@@ -14,7 +14,7 @@ static void note_peaks(mend_replay_peaks *peaks, uint64_t event, uint64_t live_b
     }
 }
 
-/* The number of the block that is live at the address. */
+/* The number of the live block at the address. */
 static bool find_block(const mend_replay_view *view, uint64_t address, uint32_t *block)
 {
     for (size_t i = 0; i < view->trace->block_count; i++) {
@@ -69,7 +69,7 @@ static void take_moment(const mend_replay_view *view, uint64_t event, mend_repla
     }
 }
 
-/* The run that explains does what the one before it did. */
+/* Checks that this run does the same as the probe. */
 static void expect_same(mend_replay_result *result, uint64_t event, uint64_t expected_bytes,
                         uint64_t bytes)
 {

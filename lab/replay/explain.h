@@ -1,7 +1,7 @@
 /*
- * Where each lost percent goes: at the peaks of a run and at its failure, memory that is reserved
- * and not live, by its cause; and the driver's time by cause. A first run finds the events of the
- * peaks, a second one, which does the same, is looked at just after them.
+ * What each lost percent is for: at the peaks of a run and at its failure, memory that is reserved
+ * and not live, by cause; and the driver's time by cause. A first run finds the events of the
+ * peaks. A second, identical run is examined just after them.
  */
 #ifndef MEND_LAB_REPLAY_EXPLAIN_H
 #define MEND_LAB_REPLAY_EXPLAIN_H
@@ -13,38 +13,39 @@
 #include "lab/trace/trace.h"
 #include "observe/explain.h"
 
-/* The block that holds a chunk, in events of the trace. */
+/* A block that keeps a chunk in use, in events of the trace. */
 typedef struct mend_replay_holder {
     uint64_t allocated_at;
-    bool is_freed; /* by the trace; else it lives to its end */
+    bool is_freed; /* by the trace; otherwise it lives to the end */
     uint64_t freed_at;
 } mend_replay_holder;
 
 typedef enum mend_replay_moment_kind {
     MEND_MOMENT_PEAK_RESERVED,
-    MEND_MOMENT_PEAK_WASTE, /* most reserved and not live */
+    MEND_MOMENT_PEAK_WASTE, /* most bytes reserved and not live */
     MEND_MOMENT_FAILURE,
     MEND_MOMENT_COUNT
 } mend_replay_moment_kind;
 
-/* The pool just after an event, as the event's stream finds it. */
+/* The pool just after an event, from the view of the event's stream. */
 typedef struct mend_replay_moment {
     bool applies;
     uint64_t event;
     bool is_alloc;
     uint64_t size_bytes; /* of the event */
     mend_explanation state;
-    mend_replay_holder holders[MEND_EXPLAIN_EMPTIEST]; /* of the emptiest chunks, in their order */
+    mend_replay_holder holders[MEND_EXPLAIN_EMPTIEST]; /* for the emptiest chunks, in the same
+                                                        * order */
 } mend_replay_moment;
 
 typedef struct mend_replay_explanation {
-    bool knows_memory; /* moments apply: the policy can explain itself */
+    bool knows_memory; /* `moments` is valid: the policy can explain itself */
     mend_replay_moment moments[MEND_MOMENT_COUNT];
     mend_replay_costs costs;
     mend_replay_costs costs_second_half;
 } mend_replay_explanation;
 
-/* What a run is looked at with. */
+/* What an examination of a run needs. */
 typedef struct mend_replay_view {
     const mend_trace *trace;
     const mend_replay_options *options;
@@ -54,12 +55,13 @@ typedef struct mend_replay_view {
     bool is_probe;
 } mend_replay_view;
 
-/* Just after an event that went well: a probe looks for the peaks, another run explains those that
- * it was told of. */
+/* Called just after an event that succeeded: a probe looks for the peaks; any other run explains
+ * those it was given. */
 void mend_replay_look(const mend_replay_view *view, uint64_t event, uint64_t live_bytes,
                       mend_replay_result *result);
 
-/* When a run that is not a probe has ended, as it should or not: its failure, and time by cause. */
+/* Called when a run that is not a probe has ended: explains its failure, if it failed, and time by
+ * cause. */
 void mend_replay_look_at_end(const mend_replay_view *view, const mend_replay_costs *costs,
                              const mend_replay_costs *costs_at_half, mend_replay_result *result);
 

@@ -28,7 +28,7 @@ static const char *const cause_names[MEND_CAUSE_COUNT] = {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* One line: a figure of each moment, in MiB and in percent of the peak of live bytes. */
+/* One line: a figure for each moment, in MiB and in percent of the peak of live bytes. */
 typedef struct line {
     char what[2 * TEXT_BYTES];
     uint64_t bytes[MEND_MOMENT_COUNT];
@@ -178,7 +178,7 @@ static void print_largest(FILE *out, const mend_replay_result *result)
     }
 }
 
-/* What a failed request lacked, of what can be brought to any place. */
+/* The bytes that a failed request lacked, apart from memory that can be mapped anywhere. */
 static uint64_t missing_bytes(const mend_replay_moment *moment, uint64_t room_bytes)
 {
     uint64_t movable_bytes = room_bytes + moment->state.unmapped_bytes;

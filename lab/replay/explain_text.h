@@ -1,4 +1,4 @@
-/* The explanation as tables for people. Lines of nothing are left out. */
+/* The explanation as tables. Lines with only zeros are left out. */
 #ifndef MEND_LAB_REPLAY_EXPLAIN_TEXT_H
 #define MEND_LAB_REPLAY_EXPLAIN_TEXT_H
 

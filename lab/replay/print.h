@@ -1,4 +1,4 @@
-/* The figures of a run, for programs and for people. */
+/* Prints the figures of a run, as JSON or as a table. */
 #ifndef MEND_LAB_REPLAY_PRINT_H
 #define MEND_LAB_REPLAY_PRINT_H
 
@@ -7,7 +7,7 @@
 #include "lab/replay/run.h"
 #include "lab/trace/trace.h"
 
-/* What a row says beside its figures. */
+/* A run with its names. */
 typedef struct mend_replay_row {
     const mend_trace *trace;
     const char *policy;
@@ -15,10 +15,10 @@ typedef struct mend_replay_row {
     const mend_replay_result *result;
 } mend_replay_row;
 
-/* One object on a line of its own. */
+/* Prints one object on one line. */
 void mend_replay_print_json(FILE *out, const mend_replay_row *row);
 
-/* A table with a head of its own for each trace, aligned for a terminal. */
+/* Prints a table with a head for each trace, aligned for a terminal. */
 void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
                                   const mend_replay_options *options);
 void mend_replay_print_table_row(FILE *out, const mend_replay_row *row);

@@ -1,4 +1,4 @@
-/* Runs at a given capacity, and the search for the smallest that is enough. */
+/* Runs at a given capacity, and the search for the smallest one that is enough. */
 #include "lab/replay/replay.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "lab/peers/policies.h"
 #include "lab/replay/session.h"
 
-/* The grid of the search: steps of 0.2 %, at least as far as 1.100. */
+/* The grid of the search: steps of 0.2 %, at least up to 1.100. */
 enum { STEPS_IN_ONE = 500, LEAST_TOP_STEP = 50 };
 
 typedef struct fit_search {
@@ -41,8 +41,8 @@ static mend_result probe(const fit_search *search, uint64_t capacity_bytes, doub
                                result);
 }
 
-/* One run whose figures are reported. What is to be explained a first run finds: both do the same,
- * for chance has no part in them. */
+/* One run whose figures are reported. If it is to be explained, a first run finds the moments; both
+ * do the same, because nothing in them is random. */
 static mend_result measure(const fit_search *search, uint64_t capacity_bytes,
                            mend_replay_result *result)
 {
@@ -67,7 +67,7 @@ static double factor_of(uint64_t step)
     return 1 + (double)step / (double)STEPS_IN_ONE;
 }
 
-/* The lowest step that holds `bytes`, 0 at least. */
+/* The lowest step that has at least `bytes`; at least 0. */
 static uint64_t step_that_holds(const fit_search *search, uint64_t bytes)
 {
     uint64_t live_bytes = search->trace->peak_live_bytes;
@@ -80,9 +80,9 @@ static uint64_t step_that_holds(const fit_search *search, uint64_t bytes)
 }
 
 /*
- * The lowest point that a completed run at `step` speaks for. Points of the same capacity in pages
- * are the same device. And a policy that feels the limit only where it is refused memory does the
- * same at every capacity from what it reserved at most up to the one it was tried at.
+ * The lowest point that a completed run at `step` proves. Points with the same number of pages are
+ * the same device. And a policy that notices the limit only when memory is refused does the same at
+ * every capacity from its peak of reserved bytes up to the capacity of this run.
  */
 static uint64_t proven_step(const fit_search *search, uint64_t step,
                             const mend_replay_result *result)
@@ -94,7 +94,7 @@ static uint64_t proven_step(const fit_search *search, uint64_t step,
     return mend_min_u64(step, step_that_holds(search, least_bytes));
 }
 
-/* Scans from `top` downward and stops at the first point that fails. */
+/* Scans from `top` downwards and stops at the first point that fails. */
 static mend_result scan(const fit_search *search, uint64_t top, bool *found, uint64_t *best)
 {
     *found = false;

@@ -11,16 +11,15 @@
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-/* Some policies keep a table of the device's pages, so that a device without bounds would take the
- * host's memory without bounds. */
+/* Some policies have a table of the device's pages: this bounds the host memory for it. */
 #define MOST_MEMORY_BYTES (16 * MEND_TIB)
 #define MOST_LIVE_BYTES   (4 * MEND_TIB)
 
 /* Of the simulated device, by default. */
 #define SIMULATED_PAGE_BYTES (2 * MEND_MIB)
 
-/* A device nobody fills: what wastes most on the worst workload known wants 20 times the peak.
- * Where bytes are real, so are addresses, and both are scarcer. */
+/* A size that no policy fills: the most wasteful policy needs 20 times the peak on the worst known
+ * workload. If bytes are real, addresses and host memory limit it. */
 static uint64_t unlimited_bytes(const mend_trace *trace, bool has_content)
 {
     uint64_t peak_bytes = trace->peak_live_bytes;
@@ -41,7 +40,7 @@ static mend_result check_bounds(const mend_trace *trace, uint64_t capacity_bytes
     return MEND_OK;
 }
 
-/* What others hold beside these bytes: so many percent of the sum, in whole pages. */
+/* Memory held by others, in addition to these bytes: `percent` of the sum, in complete pages. */
 static uint64_t others_beside(uint64_t memory_bytes, uint64_t percent)
 {
     return mend_align_down(memory_bytes / (100 - percent) * percent, SIMULATED_PAGE_BYTES);
@@ -66,7 +65,7 @@ static mend_result create_sim(mend_replay_rig *rig, const mend_trace *trace)
         config.compared_prices = &compared;
     }
     if (!has_content) {
-        /* Addresses are not what a replay is about: enough for every stream to reserve its own. */
+        /* A replay is not about addresses: there are enough for every stream to reserve its own. */
         uint64_t reservations_bytes = 4 * (trace->stream_count + 1) * config.memory_bytes;
         config.address_bytes =
             mend_min_u64(mend_max_u64(128 * MEND_TIB, reservations_bytes), UINT64_C(1) << 61);
@@ -211,7 +210,7 @@ void mend_replay_rig_tick(mend_replay_rig *rig)
     }
 }
 
-/* What all calls have cost so far, by both lists; nothing on a real device. */
+/* The cost of all calls so far, by both price lists; 0 on a real device. */
 typedef struct rig_prices {
     uint64_t time_ns;
     uint64_t compared_ns;
@@ -226,8 +225,8 @@ static rig_prices priced(const mend_replay_rig *rig)
     return (rig_prices){ledger.driver_time_ns, ledger.compared_time_ns};
 }
 
-/* Makes `later` wait for what is queued on `earlier`, as a program that passes a block between
- * streams does. The prices of that are the program's, not the policy's. */
+/* Makes `later` wait for the work queued on `earlier`, as a program that passes a block between
+ * streams does. That cost is the program's, not the policy's. */
 static mend_result order_streams(mend_replay_rig *rig, uint16_t earlier, uint16_t later)
 {
     const mend_driver *inner = rig->inner;
@@ -375,7 +374,7 @@ static void read_counter(mend_replay_rig *rig, mend_replay_result *result)
     inner->plain_free(inner, rig->counter_address);
 }
 
-/* Whatever is still there after the policy has gone was left behind by it. */
+/* What remains after the policy was destroyed was leaked by it. */
 static void judge_sim(mend_replay_rig *rig, mend_replay_result *result)
 {
     mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
@@ -384,7 +383,7 @@ static void judge_sim(mend_replay_rig *rig, mend_replay_result *result)
     result->mappings_peak = ledger.peak_mappings;
     result->content_errors = result->content_checked ? ledger.content_errors : 0;
     if (ledger.violations > 0) {
-        /* Whatever failed after it is a consequence. */
+        /* Later failures are consequences of this one. */
         result->problem[0] = 0;
         mend_replay_note_problem(result, "a rule of the driver was broken: %s",
                                  mend_sim_first_violation(rig->sim));

@@ -1,6 +1,6 @@
 /*
- * What a run stands on: a device, simulated or real, a counting table before its door, streams for
- * those of the trace, and the work that stands for the program's kernels.
+ * What a run needs: a device, simulated or real, a counting table in front of its driver, streams
+ * for those of the trace, and the work that stands for the program's kernels.
  */
 #ifndef MEND_LAB_REPLAY_RIG_H
 #define MEND_LAB_REPLAY_RIG_H
@@ -13,49 +13,49 @@
 #include "lab/replay/run.h"
 #include "lab/trace/trace.h"
 
-enum { MEND_REPLAY_TICK_NS = 1000 }; /* a row of the trace, on the simulated clock */
+enum { MEND_REPLAY_TICK_NS = 1000 }; /* one row of the trace, on the simulated clock */
 
 typedef struct mend_replay_rig {
     const mend_replay_options *options;
     mend_sim *sim;            /* NULL on a real device */
-    const mend_driver *inner; /* what the rig itself calls: not counted */
-    mend_driver *causes;      /* sorts calls by their cause, where that is asked for; or NULL */
-    mend_driver *driver;      /* what the policy calls */
+    const mend_driver *inner; /* for the rig's own calls, which are not counted */
+    mend_driver *causes;      /* sorts calls by cause, if asked for; otherwise NULL */
+    mend_driver *driver;      /* for the policy's calls */
     mend_device_info info;
     uint64_t page_bytes;
     uint64_t capacity_bytes; /* rounded up to a page; 0: unlimited */
-    uint64_t others_bytes;   /* held by others beside the capacity */
+    uint64_t others_bytes;   /* memory held by others, in addition to the capacity */
     uint64_t limit_bytes;    /* the sum of both; 0: unlimited */
     mend_stream *streams;    /* by index of the trace */
     size_t stream_count;
-    uint64_t counter_address;     /* of differences found, on a real device */
-    mend_replay_load load;        /* beside the replay, where that is asked for */
+    uint64_t counter_address;     /* count of differences found, on a real device */
+    mend_replay_load load;        /* if asked for */
     _Atomic uint64_t own_time_ns; /* prices of the rig's own calls */
     _Atomic uint64_t own_compared_ns;
 } mend_replay_rig;
 
-/* What has passed the door up to now. */
+/* Driver calls of the policy up to now. */
 typedef struct mend_replay_traffic {
     mend_replay_calls calls;
     uint64_t host_syncs;
     uint64_t creates_refused;
     double time_us;
-    double compared_us; /* by the list compared with; 0 on a real device */
+    double compared_us; /* by the second price list; 0 on a real device */
 } mend_replay_traffic;
 
 /* `capacity_bytes` 0: unlimited. Fails as the device does; then there is nothing to close. The
- * calling thread has entered. */
+ * calling thread counts as entered. */
 mend_result mend_replay_rig_open(mend_replay_rig *rig, const mend_trace *trace,
                                  const mend_replay_options *options, uint64_t capacity_bytes);
 
-/* Each further thread that replays makes the context current first, and ends so. */
+/* Each further thread calls enter first (it makes the context current) and leave last. */
 mend_result mend_replay_rig_enter(mend_replay_rig *rig);
 void mend_replay_rig_leave(mend_replay_rig *rig);
 
-/* A row has passed. */
+/* Called after each row. */
 void mend_replay_rig_tick(mend_replay_rig *rig);
 
-/* A block in use: its place, and a number no other block has. */
+/* A block in use: its address, and a number that no other block has. */
 typedef struct mend_replay_use {
     uint64_t address;
     uint64_t size_bytes;
@@ -63,22 +63,21 @@ typedef struct mend_replay_use {
     uint16_t stream; /* index of the stream it was allocated for */
 } mend_replay_use;
 
-/* Queues what the program does first with a block, and last, on stream `last_stream`, before the
- * free. */
+/* Queues the program's first use of a block, and its last use on `last_stream`, before the free. */
 mend_result mend_replay_rig_first_use(mend_replay_rig *rig, const mend_replay_use *use);
 mend_result mend_replay_rig_last_use(mend_replay_rig *rig, const mend_replay_use *use,
                                      uint16_t last_stream);
 
 void mend_replay_rig_read(mend_replay_rig *rig, mend_replay_traffic *traffic);
 
-/* The same by cause. Zeroes where that was not asked for. */
+/* The same by cause; zeros if that was not asked for. */
 void mend_replay_rig_read_costs(mend_replay_rig *rig, mend_replay_costs *costs);
 
-/* Lets all work end. */
+/* Waits for all work. */
 mend_result mend_replay_rig_finish(mend_replay_rig *rig);
 
-/* Closes everything, and fills in what is known only then: errors of content, the peak of mappings,
- * and the problem, unless one is there already. */
+/* Closes everything, and fills in what is only known then: errors of content, the peak of mappings,
+ * and the problem, if there is none yet. */
 void mend_replay_rig_close(mend_replay_rig *rig, mend_replay_result *result);
 
 #endif

@@ -1,5 +1,4 @@
-/* What a run is asked to do, and what came of it; docs/formats/replay.md tells what each figure
- * means. */
+/* The options and the result of a run; docs/formats/replay.md describes each figure. */
 #ifndef MEND_LAB_REPLAY_RUN_H
 #define MEND_LAB_REPLAY_RUN_H
 
@@ -10,35 +9,36 @@
 #include "mend/mend_sim.h"
 
 typedef enum mend_replay_device {
-    MEND_REPLAY_SIM, /* a fresh simulated device for each run */
+    MEND_REPLAY_SIM, /* a new simulated device for each run */
     MEND_REPLAY_CUDA /* device 0 of the CUDA driver; capacities are accounting limits */
 } mend_replay_device;
 
-/* Called about a hundred times a run, from the thread that replays. While `fit` searches, `phase`
- * is "fit 1.024x" or so and `done_events` counts those of that probe; else it is "". */
+/* Called about a hundred times in a run, from the thread that replays. While `fit` searches,
+ * `phase` is like "fit 1.024x" and `done_events` counts events of that probe; otherwise it is
+ * "". */
 typedef void (*mend_replay_progress)(void *context, const char *phase, uint64_t done_events,
                                      uint64_t all_events);
 
-/* The events after which most is reserved, and most is reserved and not live; the first of them. */
+/* The first events after which the most is reserved, and the most is reserved and not live. */
 typedef struct mend_replay_peaks {
     struct {
         uint64_t event;
-        uint64_t bytes; /* 0: there is none */
+        uint64_t bytes; /* 0: none */
     } reserved, waste;
 } mend_replay_peaks;
 
 typedef struct mend_replay_options {
     mend_replay_device device;
-    uint64_t lag_events;           /* rows after its free until a block's last work is done */
+    uint64_t lag_events;           /* rows from a block's free to the end of its last work */
     const mend_sim_prices *prices; /* NULL: the reference list */
     const char *costs_name;        /* its name in the result; NULL: "reference" */
-    unsigned others_percent;       /* of the simulated device, held by others beside the capacity;
-                                      the policy is told the whole device as its limit */
-    bool check_content;            /* write at each allocation, compare at each free */
-    bool has_load;                 /* on a GPU: a kernel streams through memory meanwhile */
-    unsigned threads;              /* threads that replay; 0 and 1: the caller's alone */
-    bool explain;                  /* where memory and time go; one thread, simulated device */
-    mend_replay_peaks peaks;       /* set by mend_replay_run: what is to be explained */
+    unsigned others_percent;       /* percent of the simulated device held by others, in addition to
+                                    * the capacity; the policy's limit is the complete device */
+    bool check_content;            /* write each block at its allocation, compare at its free */
+    bool has_load;                 /* on a GPU: another kernel streams through memory */
+    unsigned threads;              /* threads that replay; 0 and 1: only the caller */
+    bool explain;                  /* explain memory and time; one thread, simulated device */
+    mend_replay_peaks peaks;       /* set by mend_replay_run: the moments to explain */
     size_t sample_limit;           /* most samples over time to keep; 0: none */
     mend_replay_progress progress; /* may be NULL */
     void *progress_context;
@@ -70,17 +70,17 @@ typedef struct mend_replay_calls {
 #undef X
 } mend_replay_calls;
 
-/* Host time of one kind of call, prices of the simulated device not included. */
+/* Host time of one kind of call, without the prices of the simulated device. */
 typedef struct mend_replay_latency {
-    uint64_t calls; /* 0: the others mean nothing */
+    uint64_t calls; /* 0: the other members are not valid */
     uint64_t mean_ns;
     uint64_t p50_ns;
     uint64_t p99_ns;
-    uint64_t p999_ns; /* of 1000 calls, 999 took no longer */
+    uint64_t p999_ns; /* of 1000 calls, 999 were at most this long */
     uint64_t max_ns;
 } mend_replay_latency;
 
-/* The state just after an event. */
+/* Memory just after an event. */
 typedef struct mend_replay_sample {
     uint64_t event;
     uint64_t live_bytes; /* sizes rounded up to 512 B */
@@ -91,49 +91,49 @@ enum { MEND_REPLAY_PROBLEM_BYTES = 512 };
 
 typedef struct mend_replay_result {
     bool completed;
-    bool limited;             /* capacity_bytes applies */
+    bool limited;             /* capacity_bytes is valid */
     uint64_t capacity_bytes;  /* rounded up to a page */
     uint64_t page_bytes;      /* of the device */
-    uint64_t failed_at_event; /* applies when not completed */
+    uint64_t failed_at_event; /* valid if not completed */
     uint64_t events;          /* of the trace */
     uint64_t peak_live_bytes; /* of the trace */
     uint64_t peak_reserved_bytes;
-    bool fitted; /* fit_... apply: the capacity was searched for and found */
+    bool fitted; /* fit_... are valid: the capacity was searched for and found */
     uint64_t fit_capacity_bytes;
-    double fit_factor; /* the point of the grid: 1.000, 1.002, ... */
+    double fit_factor; /* a point of the grid: 1.000, 1.002, ... */
     uint64_t host_syncs;
     uint64_t bytes_copied;
     uint64_t creates_refused;
     double driver_time_us;
     double driver_time_second_half_us;
-    double compared_time_us; /* the same by mend_replay_compared_costs; simulated device alone */
+    double compared_time_us; /* the same by mend_replay_compared_costs; simulated device only */
     double compared_time_second_half_us;
     mend_replay_calls calls;
     mend_replay_calls calls_second_half;
     mend_replay_latency alloc_ns;
     mend_replay_latency free_ns;
-    bool counts_mappings; /* mappings_peak applies: on the simulated device */
+    bool counts_mappings; /* mappings_peak is valid: on the simulated device */
     uint64_t mappings_peak;
-    bool content_checked; /* content_errors applies */
+    bool content_checked; /* content_errors is valid */
     uint64_t content_errors;
     mend_replay_sample *samples; /* owned by the result */
     size_t sample_count;
-    mend_replay_peaks peaks; /* of a policy that can explain itself, where that is asked for */
+    mend_replay_peaks peaks; /* if asked for, of a policy that can explain itself */
     struct mend_replay_explanation *explanation; /* see explain.h; owned; NULL: not asked
                                                     for */
-    /* "" when all is well; else which rule was broken, or what was left behind, or which call
-     * failed for another reason than a lack of memory. Then no figure is to be trusted. */
+    /* "" if there is none; otherwise the broken rule, the leak, or the call that failed for another
+     * reason than a lack of memory. Then the figures are not valid. */
     char problem[MEND_REPLAY_PROBLEM_BYTES];
 } mend_replay_result;
 
-/* The built-in list by which driver time is counted as well: "per-mapping", or "reference" where
+/* The second built-in price list by which driver time is computed: "per-mapping", or "reference" if
  * the options name "per-mapping". */
 const char *mend_replay_compared_costs(const mend_replay_options *options);
 
 /* Frees what a result owns. */
 void mend_replay_result_clear(mend_replay_result *result);
 
-/* Notes a problem, the first one only. */
+/* Notes a problem; only the first one stays. */
 __attribute__((format(printf, 2, 3))) void mend_replay_note_problem(mend_replay_result *result,
                                                                     const char *format, ...);
 

@@ -19,21 +19,21 @@ typedef struct replay_session {
     mend_replay_rig rig;
     mend_peer *peer;
     mend_replay_use *uses;   /* by block; address 0: not live */
-    uint16_t *block_threads; /* the thread that allocated, by block; where there are several */
+    uint16_t *block_threads; /* the thread that allocated, by block; if there are several threads */
     pthread_mutex_t mutex;   /* guards `result` while threads run */
     mend_replay_result *result;
     mend_replay_traffic traffic_at_half;
     mend_replay_costs costs_at_half;
-    mend_histogram alloc_ns; /* of all threads, once they have ended */
+    mend_histogram alloc_ns; /* of all threads, after they have ended */
     mend_histogram free_ns;
     uint64_t sample_every;
     uint64_t progress_every;
     _Atomic uint64_t live_bytes;
-    _Atomic uint64_t started; /* events begun, by any thread */
+    _Atomic uint64_t started; /* events begun by any thread */
     atomic_bool stopped;
 } replay_session;
 
-/* What one thread has to itself. */
+/* State of one thread. */
 typedef struct replay_worker {
     replay_session *session;
     unsigned number;
@@ -49,7 +49,8 @@ static uint64_t host_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* ---- how a run ends before its end ----------------------------------------------------------- */
+/* ---- how a run ends early
+ * ---------------------------------------------------------------------- */
 
 static void stop_at(replay_session *session, size_t event)
 {
@@ -138,7 +139,7 @@ static bool replay_free(replay_worker *worker, size_t index, uint16_t stream, me
     return true;
 }
 
-/* Frees of blocks that were never allocated, because their size is 0, are nothing. */
+/* A free of a block of size 0, which was never allocated, does nothing. */
 static bool replay_event(replay_worker *worker, size_t index)
 {
     replay_session *session = worker->session;
@@ -152,7 +153,8 @@ static bool replay_event(replay_worker *worker, size_t index)
                : replay_free(worker, index, event->stream, &session->uses[event->block]);
 }
 
-/* ---- what is seen from outside while it runs ------------------------------------------------- */
+/* ---- what is observed while it runs
+ * ------------------------------------------------------------ */
 
 static void take_sample(replay_session *session, uint64_t event)
 {
@@ -189,7 +191,7 @@ static mend_replay_view view_of(const replay_session *session)
                               .is_probe = session->is_probe};
 }
 
-/* Just after an event. */
+/* Called just after an event. */
 static void look(const replay_session *session, uint64_t event)
 {
     if (session->options->explain) {
@@ -198,8 +200,8 @@ static void look(const replay_session *session, uint64_t event)
     }
 }
 
-/* Events of a block belong to one thread: that of its allocation, or any where the trace knows
- * fewer threads than there are. */
+/* The thread for an event: all events of a block belong to the thread of its allocation. If the
+ * trace has fewer threads than the run, its blocks are dealt out to all threads of the run. */
 static unsigned owner_of(const replay_session *session, const mend_trace_event *event)
 {
     if (session->trace->thread_count < session->threads) {
@@ -334,7 +336,7 @@ static void subtract_calls(mend_replay_calls *from, const mend_replay_calls *cal
 #undef X
 }
 
-/* Takes the figures, which end here; what follows is not measured. */
+/* Takes the figures; nothing after this is measured. */
 static void take_figures(replay_session *session)
 {
     mend_replay_result *result = session->result;
@@ -370,7 +372,7 @@ static void take_figures(replay_session *session)
     }
 }
 
-/* Frees what is live, so that its content is checked and nothing is left behind. */
+/* Frees live blocks, so that their content is checked and nothing is leaked. */
 static void free_living(replay_session *session)
 {
     replay_worker *worker = calloc(1, sizeof(replay_worker));
@@ -417,7 +419,7 @@ static mend_result prepare(replay_session *session)
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the replay");
     }
     if (samples > 0) {
-        /* One is kept for the last event. */
+        /* One sample is kept for the last event. */
         uint64_t spread = samples > 1 ? samples - 1 : 1;
         session->sample_every = (trace->event_count + spread - 1) / spread;
     }
@@ -425,9 +427,9 @@ static mend_result prepare(replay_session *session)
     return MEND_OK;
 }
 
-/* A model that only the device's refusals make go back is left to ask the device, so that the calls
- * that are refused are made, and what they had created before is undone. A GPU has more memory than
- * the capacity: there the limit is the policy's to keep. */
+/* The policy's limit. A model that goes back only when the device refuses gets none: so it makes
+ * the calls that the device refuses, and undoes what it had created before. A GPU has more memory
+ * than the capacity, so there the policy must keep the limit. */
 static uint64_t limit_of(const mend_replay_rig *rig, const mend_peer_policy *policy)
 {
     return rig->sim != NULL && policy->limit_only_refuses ? 0 : rig->limit_bytes;

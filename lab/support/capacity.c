@@ -16,11 +16,11 @@ static const struct {
 };
 enum { UNIT_COUNT = sizeof(units) / sizeof(*units) };
 
-/* Digits with at most one point, in the C locale whatever the user's: "12", "1.5", not ".5". */
+/* Digits with at most one point, whatever the user's locale: "12", "1.5", not ".5". */
 static bool parse_decimal(const char *text, size_t length, long double *value)
 {
     long double whole = 0;
-    long double place = 0; /* of the next digit behind the point; 0: before it */
+    long double place = 0; /* value of the next digit after the point; 0: no point yet */
     if (length == 0 || length > 40 || !isdigit((unsigned char)text[0]) ||
         !isdigit((unsigned char)text[length - 1])) {
         return false;

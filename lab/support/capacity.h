@@ -1,4 +1,4 @@
-/* Sizes of memory as people write them: bytes, 16GiB, and capacities relative to a trace. */
+/* Sizes of memory as text: bytes, 16GiB, and capacities relative to a trace. */
 #ifndef MEND_LAB_SUPPORT_CAPACITY_H
 #define MEND_LAB_SUPPORT_CAPACITY_H
 
@@ -10,7 +10,7 @@ typedef enum mend_capacity_kind {
     MEND_CAPACITY_UNLIMITED,
     MEND_CAPACITY_BYTES,
     MEND_CAPACITY_FACTOR, /* a multiple of the trace's peak live bytes */
-    MEND_CAPACITY_FIT     /* search for the smallest that is enough */
+    MEND_CAPACITY_FIT     /* search for the smallest capacity that is enough */
 } mend_capacity_kind;
 
 typedef struct mend_capacity {
@@ -19,12 +19,12 @@ typedef struct mend_capacity {
     double factor;
 } mend_capacity;
 
-/* "4096", "1.5MiB" (B, KiB, MiB, GiB, TiB), rounded up to whole bytes. False, and *bytes untouched,
- * for anything else: a sign, a fraction of a byte without a larger unit, an unknown unit, 2^62
+/* "4096", "1.5MiB" (B, KiB, MiB, GiB, TiB), rounded up to full bytes. False for anything else, and
+ * *bytes is untouched: a sign, a fraction of a byte without a larger unit, an unknown unit, 2^62
  * bytes or more. */
 bool mend_parse_bytes(const char *text, uint64_t *bytes);
 
-/* It would be an amount of memory, if bytes had fractions: "1.05", "1.5B". */
+/* Whether it is an amount with a fraction of a byte: "1.05", "1.5B". */
 bool mend_is_fraction_of_bytes(const char *text);
 
 /* "1.05x", "unlimited", "fit", or bytes as above but not 0. */

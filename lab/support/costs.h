@@ -4,7 +4,7 @@
 
 #include "mend/mend_sim.h"
 
-/* MEND_OK; MEND_ERROR_INVALID_ARGUMENT with file, line and reason; *prices untouched then. */
+/* MEND_OK; MEND_ERROR_INVALID_ARGUMENT with file, line and reason; then *prices is untouched. */
 mend_result mend_costs_read(const char *path, mend_sim_prices *prices);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at `text`; 0 when there is none. */
+/* Length of the UTF-8 character at `text`; 0 if it is not valid. */
 static size_t character_bytes(const unsigned char *text)
 {
     static const struct {
@@ -101,7 +101,7 @@ void mend_json_integer(mend_json *json, const char *key, uint64_t value)
     fprintf(json->out, "%" PRIu64, value);
 }
 
-/* The program never leaves the C locale: the point is a point. */
+/* The program stays in the C locale, so the decimal point is a point. */
 void mend_json_number(mend_json *json, const char *key, double value, int digits)
 {
     if (!isfinite(value)) {

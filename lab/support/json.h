@@ -1,4 +1,4 @@
-/* Writes JSON, value by value: commas, quotes and escapes are its business. */
+/* Writes JSON value by value, with commas, quotes and escapes. */
 #ifndef MEND_LAB_SUPPORT_JSON_H
 #define MEND_LAB_SUPPORT_JSON_H
 
@@ -11,7 +11,7 @@ typedef struct mend_json {
     bool needs_comma;
 } mend_json;
 
-/* `key` is the name of the value in the object under way, NULL in an array and at the top. */
+/* `key` is the name of the value in the current object; NULL in an array and at the top. */
 void mend_json_begin_object(mend_json *json, const char *key);
 void mend_json_end_object(mend_json *json);
 void mend_json_begin_array(mend_json *json, const char *key);
@@ -20,7 +20,7 @@ void mend_json_end_array(mend_json *json);
 /* Bytes that are not UTF-8 become U+FFFD. */
 void mend_json_string(mend_json *json, const char *key, const char *value);
 void mend_json_integer(mend_json *json, const char *key, uint64_t value);
-/* With at most `digits` behind the point; null when it is not finite. */
+/* At most `digits` decimal digits; null if the value is not finite. */
 void mend_json_number(mend_json *json, const char *key, double value, int digits);
 void mend_json_bool(mend_json *json, const char *key, bool value);
 void mend_json_null(mend_json *json, const char *key);

@@ -1,4 +1,5 @@
-/* Lines of a file, plain or compressed: everything a hostile file can do to a reader ends here. */
+/* Lines of a file, plain or compressed. It refuses damaged and hostile files, so that its callers
+ * get only valid lines. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ mend_result mend_line_source_fail(const mend_line_source *source, const char *fo
                      (unsigned long long)source->line_number, reason);
 }
 
-/* Reads more bytes; none are left when the buffer stays empty. */
+/* Reads more bytes; if the buffer stays empty, there are none left. */
 static mend_result refill(mend_line_source *source)
 {
     size_t count = 0;

@@ -13,7 +13,8 @@ void mend_output_begin(void)
 {
     for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
         if (fcntl(descriptor, F_GETFD) == -1) {
-            /* The lowest free number, which is this one. Opened for what it is not used for. */
+            /* Gets the lowest free number, which is this one. Opened in the direction that is not
+             * used. */
             int opened = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
             (void)opened;
         }
@@ -46,7 +47,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* The standard stream that goes to this file; -1: none does. */
+/* The standard stream that goes to this file, or -1. */
 static int standard_stream_of(const struct stat *file)
 {
     for (int descriptor = STDOUT_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
@@ -64,7 +65,7 @@ static bool is_too_long(void)
     return false;
 }
 
-/* The place of a file that does not exist: the folder behind all links, and the name. */
+/* Resolves the path of a file that does not exist: its folder without links, and its name. */
 static bool resolve_new(mend_output *output)
 {
     const char *slash = strrchr(output->path, '/');
@@ -104,7 +105,7 @@ static int make_beside(const mend_output *output, char path[PATH_MAX])
     return mkstemp(path);
 }
 
-/* Tries whether a file can be made in the folder of the target, and leaves none there. */
+/* Tries to create a file in the folder of the target, and removes it. */
 static bool try_folder(const mend_output *output)
 {
     char beside[PATH_MAX];
@@ -116,12 +117,12 @@ static bool try_folder(const mend_output *output)
     return unlink(beside) == 0;
 }
 
-/* Opens what cannot be replaced, and tries whether anything else can. */
+/* Opens a target that cannot be replaced, and tries whether any other can be. */
 static bool prepare(mend_output *output)
 {
     struct stat status;
     if (stat(output->path, &status) != 0) {
-        /* A link that leads nowhere is not a new file. */
+        /* A dangling link is not a new file. */
         int error = errno;
         bool is_new = error == ENOENT && lstat(output->path, &status) != 0;
         errno = error;
@@ -199,7 +200,7 @@ static bool write_all(int descriptor, const char *text, size_t size_bytes)
     return true;
 }
 
-/* That of the file there is, or of a new one. */
+/* The mode of the existing file, or of a new one. */
 static mode_t mode_of(const char *target)
 {
     struct stat status;
@@ -244,7 +245,7 @@ static bool write_text(const mend_output *output)
     if (output->direct < 0) {
         return replace(output);
     }
-    /* It may be standard output: what was printed before comes first. */
+    /* The target may be standard output: writes first what was printed before. */
     fflush(stdout);
     return write_all(output->direct, output->text, output->size_bytes);
 }

@@ -1,6 +1,6 @@
 /*
- * What the program writes: standard output, which is complete or else the exit status says so, and
- * files, which are whole or not there.
+ * What the program writes: standard output, whose loss the exit status reports, and files, which
+ * are written completely or not at all.
  */
 #ifndef MEND_LAB_SUPPORT_OUTPUT_H
 #define MEND_LAB_SUPPORT_OUTPUT_H
@@ -12,41 +12,41 @@
 
 enum { MEND_STATUS_BAD_OUTPUT = 2 };
 
-/* At the start of the program: closed standard streams refuse what is written to them, and no file
- * that is opened later takes their place. */
+/* Called at the start of the program: opens closed standard streams such that writes to them fail,
+ * and no file opened later gets their number. */
 void mend_output_begin(void);
 
-/* At the end, after the last print: the exit status; at least MEND_STATUS_BAD_OUTPUT, and a line on
- * standard error, where anything printed is lost. */
+/* Called after the last print; returns the exit status. If anything printed is lost, that is at
+ * least MEND_STATUS_BAD_OUTPUT, with a line on standard error. */
 int mend_output_end(int status);
 
-/* A file to be written. Its text is kept in memory until it is complete. */
+/* A file to be written. Its text stays in memory until it is complete. */
 typedef struct mend_output {
-    FILE *stream;          /* where its text goes; NULL: the file is closed, or none is wanted */
+    FILE *stream;          /* for its text; NULL: the file is closed, or there is none */
     const char *command;   /* for messages */
     const char *path;      /* as the user wrote it */
-    char target[PATH_MAX]; /* where that leads to */
-    int direct;            /* a descriptor, where the file cannot be replaced; or -1 */
+    char target[PATH_MAX]; /* the path with all links resolved */
+    int direct;            /* a descriptor if the file cannot be replaced; otherwise -1 */
     char *text;
     size_t size_bytes;
 } mend_output;
 
-/* Finds out, before any work, whether `path` can be written; changes nothing that is there.
- * `command` and `path` are borrowed until the file is closed. False after a line on standard
- * error; then there is nothing to close. NULL for `path`: no file is wanted, which is fine. */
+/* Checks, before any work, whether `path` can be written; changes nothing. `command` and `path` are
+ * borrowed until the file is closed. False after a line on standard error; then there is nothing to
+ * close. NULL for `path`: no file, which is allowed. */
 bool mend_output_open(mend_output *output, const char *command, const char *path);
 
-/* False, after a line on standard error, where `input` is the same file. */
+/* False, after a line on standard error, if `input` is the same file. */
 bool mend_output_is_apart(const mend_output *output, const char *input);
 
 /* The same for two outputs, whether their files exist or not. */
 bool mend_outputs_are_apart(const mend_output *a, const mend_output *b);
 
-/* Writes the text: beside the file first, which it replaces only when it is whole. False after a
- * line on standard error. A closed file is left alone. */
+/* Writes the text to a temporary file, which then replaces the target. False after a line on
+ * standard error. Does nothing if the file is closed. */
 bool mend_output_close(mend_output *output);
 
-/* Forgets the text. What was at the path stays. */
+/* Drops the text. The file at the path stays as it was. */
 void mend_output_discard(mend_output *output);
 
 #endif

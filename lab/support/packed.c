@@ -12,10 +12,11 @@ static const unsigned char magic[MAGIC_BYTES] = {0x1f, 0x8b};
 
 struct mend_packed_file {
     FILE *file;
-    bool is_begun;     /* it is known whether it is compressed */
-    bool is_packed;    /* it is; `stream` is in use */
-    bool is_in_member; /* of compressed data, not behind its end */
-    z_stream stream;   /* its input is what has been read and not used; of a plain file, too */
+    bool is_begun;     /* the kind of file is known */
+    bool is_packed;    /* compressed: `stream` is in use */
+    bool is_in_member; /* inside compressed data, before its end */
+    z_stream stream;   /* its input has bytes that were read and not used yet, of a plain file
+                        * too */
     unsigned char input[INPUT_BYTES];
     char reason[REASON_BYTES];
 };
@@ -37,7 +38,7 @@ mend_result mend_packed_open(const char *path, mend_packed_file **file)
     return MEND_OK;
 }
 
-/* Reads as much more as there is room for behind what is left. */
+/* Fills the buffer behind the bytes that are not used yet. */
 static const char *fill(mend_packed_file *file)
 {
     z_stream *stream = &file->stream;
@@ -75,7 +76,7 @@ static const char *begin(mend_packed_file *file)
     return NULL;
 }
 
-/* Behind a member: the next one, or the end. */
+/* After a member: begins the next one, or reaches the end. */
 static const char *begin_member(mend_packed_file *file)
 {
     if (file->stream.avail_in < MAGIC_BYTES) {
@@ -91,7 +92,7 @@ static const char *begin_member(mend_packed_file *file)
     return NULL;
 }
 
-/* Unpacks what the input gives, at most until the end of the member. */
+/* Unpacks the input, at most to the end of the member. */
 static const char *unpack(mend_packed_file *file)
 {
     z_stream *stream = &file->stream;

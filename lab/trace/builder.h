@@ -1,6 +1,6 @@
 /*
- * Makes a trace event by event. A failure is kept and reported by finish, so that readers and
- * generators need not ask after each event.
+ * Builds a trace event by event. A failure is kept and reported at the end, so that readers and
+ * generators need no check after each event.
  */
 #ifndef MEND_LAB_TRACE_BUILDER_H
 #define MEND_LAB_TRACE_BUILDER_H
@@ -8,7 +8,7 @@
 #include "base/pointer_map.h"
 #include "lab/trace/trace.h"
 
-/* What a trace may take of the host's memory: some GiB at most. */
+/* Bounds the host memory for a trace: a few GiB. */
 #define MEND_TRACE_MAX_EVENTS (UINT64_C(1) << 26)
 
 enum { MEND_TRACE_MAX_STREAMS = 4096, MEND_TRACE_MAX_THREADS = 65536 };
@@ -19,22 +19,22 @@ typedef struct mend_trace_builder {
     uint64_t *block_sizes;
     size_t block_room;
     size_t stream_room;
-    uint64_t salt;            /* odd, and nobody's to know who makes files */
-    mend_pointer_map streams; /* key of a name to index + 1; so are the threads */
+    uint64_t salt;            /* odd, and unknown to the author of a file */
+    mend_pointer_map streams; /* from the key of a name to index + 1; `threads` the same */
     mend_pointer_map threads;
     uint64_t live_bytes;
-    size_t event_limit;  /* MEND_TRACE_MAX_EVENTS, or fewer */
-    mend_result failure; /* the first; MEND_OK while there is none */
+    size_t event_limit;  /* MEND_TRACE_MAX_EVENTS or less */
+    mend_result failure; /* the first one; MEND_OK: none */
 } mend_trace_builder;
 
-/* Who does something: what the columns Stream and Thread hold. */
+/* The columns Stream and Thread. */
 typedef struct mend_trace_actor {
     uint64_t stream;
     uint64_t thread;
 } mend_trace_actor;
 
-/* A key for a table of any number but UINT64_MAX: never 0, different for each, and spread out in a
- * way that is another in each trace, so that no file can have all its keys meet in one place. */
+/* A table key for any number but UINT64_MAX: never 0, unique, and spread differently in each trace,
+ * so that no file can force all its keys into one place. */
 static inline uint64_t mend_trace_key(const mend_trace_builder *builder, uint64_t number)
 {
     uint64_t key = (number + 1) * builder->salt;
@@ -47,14 +47,14 @@ void mend_trace_builder_init(mend_trace_builder *builder, const char *name);
 uint32_t mend_trace_builder_alloc(mend_trace_builder *builder, uint64_t size_bytes,
                                   mend_trace_actor actor);
 
-/* `block` is one that alloc gave and that is live. */
+/* `block` was returned by mend_trace_builder_alloc and is live. */
 void mend_trace_builder_free(mend_trace_builder *builder, uint32_t block, mend_trace_actor actor);
 
-/* Gives the trace to the caller, or fails with what failed first: MEND_ERROR_OUT_OF_HOST_MEMORY,
+/* Returns the trace, which the caller owns, or the first failure: MEND_ERROR_OUT_OF_HOST_MEMORY,
  * MEND_ERROR_INVALID_ARGUMENT (too many streams, threads or blocks; too much live memory). */
 mend_result mend_trace_builder_finish(mend_trace_builder *builder, mend_trace **trace);
 
-/* Frees what the builder still holds; legal after finish. */
+/* Frees what the builder has; allowed after finish. */
 void mend_trace_builder_clear(mend_trace_builder *builder);
 
 #endif

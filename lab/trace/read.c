@@ -10,7 +10,7 @@ mend_result mend_trace_read(const char *path, mend_trace **trace)
     if (result != MEND_OK) {
         return result;
     }
-    /* Each format knows its first line. */
+    /* The first line tells the format. */
     result = mend_line_source_next(&source);
     if (result == MEND_OK) {
         if (source.ended) {

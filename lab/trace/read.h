@@ -1,4 +1,4 @@
-/* Traces from files, in any format that is known (docs/formats/trace.md). */
+/* Reads traces from files of all known formats (docs/formats/trace.md). */
 #ifndef MEND_LAB_TRACE_READ_H
 #define MEND_LAB_TRACE_READ_H
 
@@ -6,8 +6,8 @@
 
 /*
  * Reads a file, plain or compressed by gzip. The caller destroys *trace. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT: the file or one of its lines cannot be read, and the message of
- * mend_last_error names file, line and reason; MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * MEND_ERROR_INVALID_ARGUMENT: the file or a line is wrong, and mend_last_error names file, line
+ * and reason; MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 mend_result mend_trace_read(const char *path, mend_trace **trace);
 

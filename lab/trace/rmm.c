@@ -19,7 +19,7 @@ typedef struct log_row {
     char text[MEND_LINE_BYTES + 1];
 } log_row;
 
-/* Cuts the line at its commas. False when there are not exactly as many fields as columns. */
+/* Splits the line at its commas. False if the number of fields is wrong. */
 static bool split(const mend_line_source *source, log_row *row)
 {
     memcpy(row->text, source->line, source->line_length + 1);
@@ -68,7 +68,7 @@ static bool parse_number(const char *text, uint64_t *number)
     char *end;
     errno = 0;
     uintmax_t value = strtoumax(digits, &end, is_hex ? 16 : 10);
-    /* The largest number of all is the one our tables cannot hold; no pointer has it. */
+    /* The tables cannot have the largest number; no pointer is that large. */
     if (*end != 0 || errno != 0 || value >= UINT64_MAX) {
         return false;
     }
@@ -76,7 +76,7 @@ static bool parse_number(const char *text, uint64_t *number)
     return true;
 }
 
-/* A name for whatever stands in the column Thread: its number, or else a hash of the text. */
+/* A name for the text in the column Thread: its number, or a hash of the text. */
 static uint64_t thread_name(const char *text)
 {
     uint64_t name;
@@ -96,7 +96,7 @@ static mend_result fail_field(const mend_line_source *source, int column, const 
                                  text);
 }
 
-/* What the builder does not take is refused with its line, too. */
+/* Refuses with the line what the builder refuses. */
 static mend_result judge_builder(const mend_line_source *source, const mend_trace_builder *builder)
 {
     if (builder->failure != MEND_ERROR_INVALID_ARGUMENT) {
@@ -109,7 +109,7 @@ static mend_result judge_builder(const mend_line_source *source, const mend_trac
     return mend_line_source_fail(source, "%s", reason);
 }
 
-/* `live` leads from the key of a pointer to its block + 1. */
+/* `live` maps the key of a pointer to its block + 1. */
 static mend_result take_event(const mend_line_source *source, mend_trace_builder *builder,
                               mend_pointer_map *live, const log_row *row)
 {

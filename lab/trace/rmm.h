@@ -1,6 +1,7 @@
 /*
- * RMM's log: Thread,Time,Action,Pointer,Size,Stream. Pointers name blocks and are reused after
- * their free; streams and threads are names too. What does not fit is refused with its line.
+ * The log of RMM: Thread,Time,Action,Pointer,Size,Stream. A pointer names a block, and may be
+ * reused after the block's free; streams and threads are names too. A wrong line is refused with
+ * its number.
  */
 #ifndef MEND_LAB_TRACE_RMM_H
 #define MEND_LAB_TRACE_RMM_H

@@ -1,6 +1,6 @@
 /*
- * A trace: the allocations and frees of one program, in order, compact enough to be replayed many
- * times. It is read from a file (docs/formats/trace.md) or made by a built-in workload.
+ * A trace: the allocations and frees of one program, in order, compact enough for many replays. It
+ * comes from a file (docs/formats/trace.md) or a built-in workload.
  */
 #ifndef MEND_LAB_TRACE_TRACE_H
 #define MEND_LAB_TRACE_TRACE_H
@@ -12,7 +12,7 @@
 #include "mend/mend.h"
 
 typedef struct mend_trace_event {
-    uint64_t size_bytes; /* as asked for; of a free, the size of its block */
+    uint64_t size_bytes; /* as requested; of a free: the size of its block */
     uint32_t block;      /* number of the block: 0 is the first allocated, and so on */
     uint16_t stream;     /* index, below stream_count */
     uint16_t thread;     /* index, below thread_count */
@@ -20,26 +20,26 @@ typedef struct mend_trace_event {
 } mend_trace_event;
 
 typedef struct mend_trace {
-    char *name; /* the path or the workload as it was given */
+    char *name; /* the path or the workload, as given */
     mend_trace_event *events;
     size_t event_count;
     size_t block_count;
     size_t thread_count;
     size_t stream_count;
-    uint64_t *stream_names;   /* the number each stream has in the file; 0 is the default stream */
+    uint64_t *stream_names;   /* the number of each stream in the file; 0 is the default stream */
     uint64_t peak_live_bytes; /* sizes rounded up to 512 B */
 } mend_trace;
 
-/* Sizes above this, and sums of live sizes above eight times this, are refused as nonsense. */
+/* Larger sizes, and sums of live sizes above eight times this, are refused. */
 #define MEND_TRACE_MAX_SIZE_BYTES (UINT64_C(1) << 60)
 
 /* Frees a trace; NULL does nothing. */
 void mend_trace_destroy(mend_trace *trace);
 
-/* Divides every size by `factor` (above 0) and rounds it up to 512 B; the peak follows. */
+/* Divides every size by `factor` (above 0), rounds it up to 512 B, and updates the peak. */
 mend_result mend_trace_scale(mend_trace *trace, double factor);
 
-/* The part of the name people use: without folder, .gz and .csv. Writes at most `size` bytes. */
+/* A short name: without folder, .gz and .csv. Writes at most `size` bytes. */
 void mend_trace_short_name(const mend_trace *trace, char *text, size_t size);
 
 #endif

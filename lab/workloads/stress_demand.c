@@ -1,4 +1,4 @@
-/* Workloads whose demand moves: between streams, to ever larger requests, at random. */
+/* Workloads whose demand changes: it moves between streams, grows in steps, or is random. */
 #include "base/align.h"
 #include "lab/workloads/generators.h"
 
@@ -10,7 +10,7 @@ typedef struct turn_end {
     uint64_t turns_kept;
 } turn_end;
 
-/* Of each turn one block in sixteen stays for as many turns as there are streams. */
+/* In each turn one block in sixteen stays, for as many turns as there are streams. */
 static bool ends_with_turn(const mend_living *living, size_t index, void *context)
 {
     (void)index;
@@ -36,7 +36,7 @@ void mend_stress_many_streams(const uint64_t *parameters, mend_random *random,
             if (population->live_bytes + size_bytes > wanted_bytes) {
                 break;
             }
-            /* Every twelfth block belongs to the stream that comes next. */
+            /* Every twelfth block belongs to the next stream. */
             bool is_guest = mend_random_below(random, 12) == 0;
             if (!mend_population_alloc(population, size_bytes,
                                        is_guest ? (stream + 1) % streams : stream, turn)) {
@@ -74,7 +74,7 @@ void mend_stress_staircase(const uint64_t *parameters, mend_random *random,
             return;
         }
     }
-    /* The buffers stand between small steps and other work, and grow in turn. */
+    /* The buffers lie between small blocks of each step and of other work, and grow in turn. */
     for (uint64_t size_bytes = step_bytes; size_bytes <= top_bytes; size_bytes += step_bytes) {
         for (uint64_t buffer = 0; buffer < BUFFERS; buffer++) {
             uint64_t jitter = mend_random_below(random, step_bytes / 4 + 1);
@@ -103,7 +103,8 @@ void mend_stress_random_mix(const uint64_t *parameters, mend_random *random,
     for (uint64_t i = 0; i < parameters[3]; i++) {
         uint64_t size_bytes = mend_random_log_between(random, MEND_GRANULE_BYTES, high);
         size_bytes = mend_min_u64(size_bytes, live_bytes);
-        /* Old and young end alike: those that make room, and one in three besides. */
+        /* Frees random blocks, old or young: as many as needed for room, and one in three
+         * besides. */
         while (population->count > 0 && (population->live_bytes + size_bytes > live_bytes ||
                                          mend_random_below(random, 8) == 0)) {
             mend_population_drop(population, mend_random_below(random, population->count));

@@ -28,7 +28,7 @@ static bool is_marked(const mend_living *living, size_t index, void *context)
 }
 
 typedef struct squares {
-    uint64_t every; /* of so many blocks one ends */
+    uint64_t every; /* one block of this many ends */
     uint64_t first;
 } squares;
 
@@ -72,13 +72,13 @@ void mend_stress_small_pins(const uint64_t *parameters, mend_random *random,
     uint64_t large_bytes = mend_max_u64(live_bytes / 96, 2 * pin_bytes);
     uint64_t large = MARK_LARGE;
     for (uint64_t phase = 0; phase < parameters[4]; phase++) {
-        /* Each phase asks for a little more at once than the one before has left free. */
+        /* Each phase requests a little more at once than the phase before has left free. */
         uint64_t low = large_bytes + large_bytes * phase / 8;
         if (!fill(population, random, low, low + low / 4, live_bytes, MARK_LARGE)) {
             return;
         }
         for (uint64_t pin = 0; pin < pins && population->count > 0; pin++) {
-            /* The pin takes the place of a large block that has just ended. */
+            /* The pin takes the address of a large block that has just ended. */
             size_t victim = mend_random_below(random, population->count);
             if (population->living[victim].mark == MARK_PIN) {
                 continue;
@@ -94,7 +94,7 @@ void mend_stress_small_pins(const uint64_t *parameters, mend_random *random,
 
 /* ---- phase shift ----------------------------------------------------------------------------- */
 
-/* The sizes of the phases, in KiB, one after the other and again from the start. */
+/* The sizes of the phases, in KiB, in turn. */
 static const uint64_t phase_sizes_kib[][2] = {
     {1024, 8192}, {16384, 65536}, {2048, 16384}, {65536, 262144}, {512, 4096}, {32768, 131072},
 };
@@ -106,7 +106,7 @@ typedef struct phase_end {
     uint64_t survivors_percent;
 } phase_end;
 
-/* Survivors of the phase before end with this one; of this one, some survive. */
+/* Survivors of the phase before end with this phase; some blocks of this one survive. */
 static bool ends_with_phase(const mend_living *living, size_t index, void *context)
 {
     (void)index;

@@ -1,6 +1,6 @@
 /*
- * The workloads of RMM's two benchmarks of its memory resources, with the parameters published
- * there (random_allocations, multi_stream_allocations), so that figures can be laid side by side.
+ * The workloads of RMM's two benchmarks of its memory resources (random_allocations,
+ * multi_stream_allocations), with the published parameters, so that figures can be compared.
  */
 #include "base/align.h"
 #include "lab/workloads/generators.h"
@@ -8,9 +8,9 @@
 enum { ALLOCATE_PERCENT = 73 };
 
 /*
- * Twice as many turns as allocations. A turn allocates with 73 %, as long as allocations are left
- * and the sum stays below `live`, and frees a random block otherwise. Sizes are uniform up to
- * `max`.
+ * Twice as many turns as allocations. A turn allocates with a probability of 73 %, as long as
+ * allocations are left and the sum stays below `live`; otherwise it frees a random block. Sizes are
+ * uniform up to `max`.
  */
 void mend_stress_rmm_random(const uint64_t *parameters, mend_random *random,
                             mend_population *population)
@@ -33,8 +33,8 @@ void mend_stress_rmm_random(const uint64_t *parameters, mend_random *random,
     }
 }
 
-/* `kernels` a round, each with a buffer of its own on the next of `streams` streams, freed there as
- * soon as the kernel is launched. */
+/* Each round launches `kernels`, each with its own buffer on the next of `streams` streams; the
+ * buffer is freed there right after the launch. */
 void mend_stress_rmm_streams(const uint64_t *parameters, mend_random *random,
                              mend_population *population)
 {

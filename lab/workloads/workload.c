@@ -11,9 +11,9 @@ enum { MAX_PARAMETERS = 8, MAX_SPEC_BYTES = 512 };
 
 typedef struct stress_parameter {
     const char *name; /* NULL ends the list */
-    uint64_t value;   /* by default */
+    uint64_t value;   /* the default */
     uint64_t most;
-    bool is_size; /* in bytes; else a plain number */
+    bool is_size; /* bytes; otherwise a plain number */
 } stress_parameter;
 
 typedef struct stress_workload {
@@ -38,7 +38,8 @@ static const char prefix[] = "stress:";
         name, value, most, false                                                                   \
     }
 
-/* The seed is the first of each, the size of the population, where there is one, the second. */
+/* The first parameter of each is the seed; the second is the size of the population, if it has
+ * one. */
 static const stress_workload workloads[] = {
     {"checkerboard",
      "fills with blocks of lo..hi, frees one of every so many, asks for more than any hole",
@@ -59,7 +60,7 @@ static const stress_workload workloads[] = {
      mend_stress_many_streams,
      {SEED, SIZE("live", 4 * MEND_GIB), COUNT("streams", 12, 1000), COUNT("turns", 36, 10000)}},
     {"staircase",
-     "buffers grow by being allocated anew a little larger, over a fixed base",
+     "buffers grow: each is allocated again, a little larger, over a fixed base",
      mend_stress_staircase,
      {SEED, SIZE("base", MEND_GIB), SIZE("top", MEND_GIB), SIZE("step", 14 * MEND_MIB)}},
     {"random-mix",
@@ -90,7 +91,7 @@ static mend_result fail(const char *spec, const char *reason, const char *what)
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: %s \"%.60s\"", spec, reason, what);
 }
 
-/* What a workload is made with: values by place, and which of them the text gives. */
+/* Values of the parameters, and which of them the text sets. */
 typedef struct given_values {
     uint64_t value[MAX_PARAMETERS];
     bool is_given[MAX_PARAMETERS];
@@ -99,7 +100,7 @@ typedef struct given_values {
 static mend_result read_value(const char *spec, const stress_parameter *parameter, const char *text,
                               bool may_be_0, uint64_t *value)
 {
-    /* A plain number is read like a size without a unit. */
+    /* A plain number is parsed like a size without a unit. */
     bool has_unit = strpbrk(text, "BbKkMmGgTtIi.") != NULL;
     if (parameter->is_size && mend_is_fraction_of_bytes(text)) {
         return fail(spec, "a size in bytes has no fraction:", text);
@@ -111,7 +112,7 @@ static mend_result read_value(const char *spec, const stress_parameter *paramete
     return MEND_OK;
 }
 
-/* Reads "name=value" into the parameter's place. */
+/* Reads "name=value" and sets the parameter. */
 static mend_result read_parameter(const char *spec, const stress_workload *workload,
                                   char *assignment, given_values *given)
 {
@@ -145,7 +146,7 @@ static const stress_workload *find_workload(const char *name)
     return NULL;
 }
 
-/* The value of a parameter that the workload may not have. */
+/* The value of a parameter, if the workload has it. */
 static uint64_t value_named(const stress_workload *workload, const given_values *given,
                             const char *name, uint64_t otherwise)
 {
@@ -157,7 +158,7 @@ static uint64_t value_named(const stress_workload *workload, const given_values 
     return otherwise;
 }
 
-/* The text behind "?": "name=value&name=value". */
+/* The text after "?": "name=value&name=value". */
 static mend_result read_parameters(const char *spec, const stress_workload *workload, char *list,
                                    given_values *given)
 {

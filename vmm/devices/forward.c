@@ -123,7 +123,7 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
     }
     if (pointer == NULL || info == NULL || !MEND_STRUCT_IS_WHOLE(info)) {
         return mend_pool_invalid("mend_device_block_info: pointer or info is NULL, or its "
-                                 "struct_size that of no version: start from MEND_BLOCK_INFO_INIT");
+                                 "struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
     }
     if (mend_devices_have_overrides()) {
         mend_override *override = mend_override_of_block(pointer);

@@ -106,7 +106,7 @@ static mend_result make_override(const mend_allocator *given, mend_override **ov
 {
     if (!is_whole(given)) {
         return mend_pool_invalid(
-            "mend_allocator.struct_size is that of no version: start from MEND_ALLOCATOR_INIT");
+            "mend_allocator.struct_size is wrong: begin with MEND_ALLOCATOR_INIT");
     }
     if (given->struct_size > sizeof(*given)) {
         return mend_pool_invalid("mend_allocator is of a newer version than the library");
@@ -205,9 +205,8 @@ static int own_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_byte
 mend_result mend_get_allocator(int device, mend_allocator *allocator)
 {
     if (allocator == NULL || !is_whole(allocator)) {
-        return mend_pool_invalid(
-            "mend_get_allocator: allocator is NULL, or its struct_size that of "
-            "no version: start from MEND_ALLOCATOR_INIT");
+        return mend_pool_invalid("mend_get_allocator: allocator is NULL, or its struct_size is "
+                                 "wrong: begin with MEND_ALLOCATOR_INIT");
     }
     mend_result result = mend_devices_check(device, true);
     if (result != MEND_OK) {
@@ -256,7 +255,7 @@ static mend_result result_of(const mend_override *override, int answer, mend_res
     if (error->result == result) {
         return result;
     }
-    return mend_fail(result, "the allocator \"%s\" answered %d to %s",
+    return mend_fail(result, "the allocator \"%s\" returned %d from %s",
                      override->allocator.handler.name, answer, what);
 }
 
@@ -285,7 +284,7 @@ static void keep_block(mend_override *override, void *pointer)
     }
     mend_mutex_unlock(&devices->mutex);
     if (!is_new) {
-        mend_log(MEND_LOG_WARNING, "the allocator \"%s\" gave %p, which is in use",
+        mend_log(MEND_LOG_WARNING, "the allocator \"%s\" returned %p, which is in use",
                  override->allocator.handler.name, pointer);
     }
 }
@@ -322,7 +321,7 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
         result_of(override, answer, MEND_ERROR_OUT_OF_MEMORY, "an allocation", &before);
     if (result == MEND_OK && made == NULL) {
         result =
-            mend_fail(MEND_ERROR_OUT_OF_MEMORY, "the allocator \"%s\" gave NULL for %llu bytes",
+            mend_fail(MEND_ERROR_OUT_OF_MEMORY, "the allocator \"%s\" returned NULL for %llu bytes",
                       handler->name, (unsigned long long)size_bytes);
     }
     if (result != MEND_OK) {

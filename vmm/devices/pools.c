@@ -12,7 +12,7 @@ mend_result mend_devices_check(int device, bool may_be_all)
         (device >= 0 && device < MEND_DEVICE_LIMIT) || (may_be_all && device == MEND_ALL_DEVICES);
     return is_fine ? MEND_OK
                    : mend_fail(MEND_ERROR_NO_DEVICE,
-                               "device %d was asked for; a process has one pool for each of 0 to "
+                               "device %d does not exist; default pools are for devices 0 to "
                                "%d%s",
                                device, MEND_DEVICE_LIMIT - 1,
                                may_be_all ? ", or MEND_ALL_DEVICES" : "");

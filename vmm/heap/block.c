@@ -24,13 +24,13 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
 {
     if (size_bytes == 0 || size_bytes > MEND_LARGEST_REQUEST_BYTES) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
-                            "a block of %llu bytes was asked for; 1 to 2^60 are possible",
+                            "a block of %llu bytes is not possible; sizes are 1 to 2^60 bytes",
                             (unsigned long long)size_bytes);
     }
     if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > largest_alignment_bytes) {
         return mend_failure(
             MEND_ERROR_INVALID_ARGUMENT,
-            "an alignment of %llu was asked for; powers of two up to 2^40 are possible",
+            "an alignment of %llu is not possible; alignments are powers of two up to 2^40",
             (unsigned long long)alignment_bytes);
     }
     return MEND_OK;
@@ -103,7 +103,7 @@ __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *he
             (unsigned long long)address, (unsigned long long)(address - span->address),
             (unsigned long long)span->address);
     }
-    return mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in memory that is free already",
+    return mend_failure(MEND_ERROR_DOUBLE_FREE, "0x%llx lies in memory that was already freed",
                         (unsigned long long)address);
 }
 

@@ -151,7 +151,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     if (result != MEND_OK || is_captured) {
         return result != MEND_OK ? result
                                  : mend_failure(MEND_ERROR_CAPTURING,
-                                                "a stream is being captured, which forbids to wait "
+                                                "a stream is being captured: the pool cannot wait "
                                                 "for the context");
     }
     begin_context_wait(streams);
@@ -163,7 +163,7 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     if (status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED) {
         return mend_driver_failure(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
                                    streams->driver->status_name(streams->driver, status),
-                                   "a stream the pool does not know is being captured");
+                                   "a stream that the pool does not know is being captured");
     }
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, call, status);

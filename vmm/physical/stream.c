@@ -189,7 +189,7 @@ static mend_result ask(mend_streams *streams, mend_stream handle, mend_stream_in
     if (status != MEND_DRIVER_OK) {
         return mend_driver_failure(result_of_asking(status), call, status,
                                    driver->status_name(driver, status),
-                                   "the driver does not tell of the stream %p", (void *)handle);
+                                   "the driver cannot identify the stream %p", (void *)handle);
     }
     bool is_admitted = true;
     mend_driver_call refused = MEND_CALL_stream_get_info;
@@ -222,8 +222,8 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
     if (!suffices && info.id == 0 && info.capture_id == 0) {
         return mend_failure(
             MEND_ERROR_CAPTURING,
-            "the capture of the stream %p was invalidated: which stream it is can be "
-            "asked when that capture has ended",
+            "the capture of the stream %p was invalidated: end it, so that the stream can be "
+            "identified",
             (void *)handle);
     }
     handle = mend_slots_handle(handle);

@@ -152,7 +152,7 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
     }
     if (!MEND_STRUCT_IS_WHOLE(info)) {
         return mend_pool_invalid(
-            "mend_block_info.struct_size is that of no version: start from MEND_BLOCK_INFO_INIT");
+            "mend_block_info.struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
     }
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {

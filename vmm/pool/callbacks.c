@@ -70,7 +70,7 @@ mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback c
     mend_heap_unlock(&pool->heap);
     if (!is_new) {
         free(entry);
-        return mend_pool_invalid("mend_add_pressure_callback: it was added before");
+        return mend_pool_invalid("mend_add_pressure_callback: it is added already");
     }
     return MEND_OK;
 }
@@ -120,7 +120,7 @@ mend_result mend_remove_pressure_callback(mend_pool *pool, mend_pressure_callbac
     }
     mend_heap_unlock(&pool->heap);
     return entry != NULL ? MEND_OK
-                         : mend_pool_invalid("mend_remove_pressure_callback: it was never added");
+                         : mend_pool_invalid("mend_remove_pressure_callback: it was not added");
 }
 
 /* ---- the functions for the ladder ------------------------------------------------------------ */

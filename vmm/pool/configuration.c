@@ -290,7 +290,7 @@ static mend_result read_item(slice item, bool seen[KEY_COUNT], mend_pool_config 
                          all_keys);
     }
     if (seen[key]) {
-        return mend_fail(wrong, "MEND_CONF: %s stands twice, again with \"%.*s\"; once is possible",
+        return mend_fail(wrong, "MEND_CONF: %s is set twice, again with \"%.*s\"; set it once",
                          keys[key].name, SHOWN(value));
     }
     int64_t read = 0;

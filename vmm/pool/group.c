@@ -45,7 +45,7 @@ mend_result mend_group_begin(mend_group *group, mend_stream stream)
     if (group == NULL || stream == MEND_NO_STREAM) {
         return mend_pool_invalid("mend_group_begin: group is NULL, or MEND_NO_STREAM");
     }
-    return set_begun(group, stream, true, "mend_group_begin: the group was begun before");
+    return set_begun(group, stream, true, "mend_group_begin: the group is already begun");
 }
 
 mend_result mend_group_end(mend_group *group)

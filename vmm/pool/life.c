@@ -54,7 +54,7 @@ static mend_result check_config(const mend_pool_config *config)
     }
     if (config->limit_percent != 0 && config->limit_bytes != 0) {
         return mend_pool_invalid(
-            "mend_pool_config.limit_bytes and limit_percent are both set; one limit is possible");
+            "mend_pool_config.limit_bytes and limit_percent are both set; set one of them");
     }
     if (config->log_level < 0 || config->log_level > MEND_LOG_WARNING) {
         return mend_pool_invalid("mend_pool_config.log_level is not 0 to 3");
@@ -75,7 +75,7 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
 {
     if (!MEND_STRUCT_IS_WHOLE(given)) {
         return mend_pool_invalid(
-            "mend_pool_config.struct_size is that of no version: start from MEND_POOL_CONFIG_INIT");
+            "mend_pool_config.struct_size is wrong: begin with MEND_POOL_CONFIG_INIT");
     }
     if (given->struct_size > sizeof(*config)) {
         return mend_pool_invalid("mend_pool_config is of a newer version than the library");
@@ -102,8 +102,8 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
     int count;
     mend_status status = driver->device_count(driver, &count);
     if (status == MEND_DRIVER_OK && device >= count) {
-        return mend_fail(MEND_ERROR_NO_DEVICE, "device %d was asked for; there are %d", device,
-                         count);
+        return mend_fail(MEND_ERROR_NO_DEVICE, "device %d does not exist; the driver has %d",
+                         device, count);
     }
     mend_driver_call call = MEND_CALL_device_count;
     if (status == MEND_DRIVER_OK) {
@@ -171,7 +171,8 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     free_bytes = mend_min_u64(free_bytes, info->total_bytes);
     *limit_bytes = free_bytes - free_bytes / LEFT_PARTS_OF_HOST;
     mend_log(MEND_LOG_INFO,
-             "%s has the memory of the host, %llu bytes of it free: without a limit a pool takes "
+             "%s uses the memory of the host, of which %llu bytes are free: without a limit a pool "
+             "takes "
              "%llu bytes at most",
              info->name, (unsigned long long)free_bytes, (unsigned long long)*limit_bytes);
     return MEND_OK;

@@ -44,8 +44,7 @@ mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_room *room)
         return mend_pool_invalid("mend_get_room: pool or room is NULL");
     }
     if (!MEND_STRUCT_IS_WHOLE(room)) {
-        return mend_pool_invalid(
-            "mend_room.struct_size is that of no version: start from MEND_ROOM_INIT");
+        return mend_pool_invalid("mend_room.struct_size is wrong: begin with MEND_ROOM_INIT");
     }
     mend_order order;
     mend_result result = mend_pool_find_order(pool, stream, &order);
@@ -91,7 +90,7 @@ static mend_result read_limits(const mend_defrag_limits *given, mend_defrag_limi
 {
     *limits = (mend_defrag_limits)MEND_DEFRAG_LIMITS_INIT;
     if (given != NULL && !MEND_STRUCT_IS_WHOLE(given)) {
-        return mend_pool_invalid("mend_defrag_limits.struct_size is that of no version: start from "
+        return mend_pool_invalid("mend_defrag_limits.struct_size is wrong: begin with "
                                  "MEND_DEFRAG_LIMITS_INIT");
     }
     if (given != NULL && given->struct_size > sizeof(*limits)) {
@@ -110,7 +109,7 @@ mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *given,
         return mend_pool_invalid("mend_defrag: pool is NULL");
     }
     if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
-        return mend_pool_invalid("mend_defrag_report.struct_size is that of no version: start from "
+        return mend_pool_invalid("mend_defrag_report.struct_size is wrong: begin with "
                                  "MEND_DEFRAG_REPORT_INIT");
     }
     mend_defrag_limits limits;
@@ -137,8 +136,7 @@ mend_result mend_get_stats(mend_pool *pool, mend_stats *stats)
     }
     size_t struct_size = stats->struct_size;
     if (!MEND_STRUCT_IS_WHOLE(stats)) {
-        return mend_pool_invalid(
-            "mend_stats.struct_size is that of no version: start from MEND_STATS_INIT");
+        return mend_pool_invalid("mend_stats.struct_size is wrong: begin with MEND_STATS_INIT");
     }
     mend_result result = mend_pool_check_process(pool);
     if (result != MEND_OK) {

@@ -1,9 +1,9 @@
 /*
- * What a process has one of for each device: a default pool, and the allocator that every hook
- * allocates through, which is that pool unless somebody set another.
+ * What a process has once for each device: a default pool, and the allocator that every hook uses,
+ * which is that pool unless the program sets another.
  *
- * Devices are numbered 0 to 63. After a fork the default pool of a device, if it had one, answers
- * MEND_ERROR_FORKED, and allocators that were set are forgotten.
+ * Devices are numbered 0 to 63. After a fork, an existing default pool fails with MEND_ERROR_FORKED
+ * in the child, and allocators that were set are forgotten there.
  */
 #ifndef MEND_MEND_DEVICES_H
 #define MEND_MEND_DEVICES_H
@@ -16,32 +16,32 @@ extern "C" {
 
 /* ---- default pools --------------------------------------------------------------------------- */
 
-/* Where a device is asked for: all of them, or whichever it is. */
+/* In the place of a device: all of them, or any. */
 #define MEND_ALL_DEVICES (-1)
 
 /*
- * The default pool of a device, made on first use: that of the whole process, in which every hook
- * allocates. It is never destroyed by the library; a program that is done with all its blocks may
- * do so (mend_pool_destroy), and the next use makes another. Results as mend_pool_create;
- * MEND_ERROR_NO_DEVICE for a device outside 0 to 63, too.
+ * The default pool of a device, created at first use. The whole process shares it, and every hook
+ * allocates in it. The library never destroys it; a program that is done with all its blocks may do
+ * so (mend_pool_destroy), and the next use creates another. Results as mend_pool_create; also
+ * MEND_ERROR_NO_DEVICE for a device outside 0 to 63.
  */
 MEND_API mend_result mend_pool_for_device(int device, mend_pool **pool);
 
 /*
- * How the default pool of a device (MEND_ALL_DEVICES: of each) is to be made; `config` is copied,
- * its field `device` does not count. NULL: all defaults. To be called before the pool is used,
- * which then says what is wrong with a field. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
- * (struct_size, or the pool exists already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to
- * 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * Sets the config for the default pool of a device (MEND_ALL_DEVICES: of each); `config` is copied,
+ * its field `device` is ignored. NULL: all defaults. Call it before the pool is used first; that
+ * use reports wrong fields. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (struct_size is
+ * wrong, or the pool exists already: nothing changed); MEND_ERROR_NO_DEVICE (outside 0 to 63);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_default_config(int device, const mend_pool_config *config);
 
-/* ---- allocators in their place --------------------------------------------------------------- */
+/* ---- other allocators under the hooks ------------------------------------------------------- */
 
 /*
- * What frameworks exchange: exactly the layout of the memory handlers of cuStateVec, cuTensorNet
- * and cuDSS. 0 is success, anything else a failure. The block is used in the order of `stream`, and
- * freed in the order of the stream that free is given, with the size that was asked for.
+ * What frameworks exchange, with the layout of the memory handlers of cuStateVec, cuTensorNet and
+ * cuDSS. 0 is success, anything else a failure. A block is used in the order of `stream`, and freed
+ * in the order of the stream given to free, with the size that was asked for.
  */
 typedef struct mend_device_handler {
     void *ctx;
@@ -51,34 +51,38 @@ typedef struct mend_device_handler {
 } mend_device_handler;
 
 /*
- * An allocator that stands in for Mend's own pools beneath every hook: a logger, a limiter,
- * cudaMallocAsync. Its functions are called by any thread, by several at once, and without a lock;
- * they may call Mend, and mend_set_allocator too, but mend_device_alloc would come back to them.
- * Each is given handler.ctx. What they answer is a mend_result; of other numbers an allocation
- * makes MEND_ERROR_OUT_OF_MEMORY, and everything else MEND_ERROR_DRIVER. Sizes are never 0 (but of
- * a free, where the framework does not say), pointers never NULL, and each pointer that alloc gives
- * is freed by the same allocator, once. Where a framework names no stream they are given
- * MEND_NO_STREAM: the memory must be idle for every stream when it is handed out, and after a free
- * be handed on only when all work of the device is done. A function of an allocator for all devices
- * is called with the device current in the thread.
+ * An allocator that serves every hook in the place of Mend's pools (an override): a logger, a
+ * limiter, cudaMallocAsync. Any thread calls its functions, several at once, and without a lock.
+ * They may call Mend, and mend_set_allocator too, but mend_device_alloc would call them again. Each
+ * gets handler.ctx.
+ *
+ * They return a mend_result. Any other number counts as MEND_ERROR_OUT_OF_MEMORY for an allocation,
+ * and as MEND_ERROR_DRIVER for the other functions. Sizes are never 0 (except in a free, if the
+ * framework does not say), pointers never NULL. Each pointer from alloc is freed by the same
+ * allocator, once.
+ *
+ * If a framework names no stream, they get MEND_NO_STREAM: the block must be idle for every stream
+ * when alloc returns it, and after free it may be reused only when all work of the device is done.
+ * If the allocator is set for all devices, the device of the call is current in the thread.
  */
 typedef struct mend_allocator {
     size_t struct_size;
-    mend_device_handler handler; /* alloc and free must be there */
+    mend_device_handler handler; /* alloc and free are required */
     int (*record_stream)(void *ctx, void *pointer,
-                         mend_stream stream); /* `stream` uses the block too, until it is freed.
-                                                 NULL: not supported */
+                         mend_stream stream); /* `stream` also uses the block, until it is freed.
+                                               * NULL: not supported */
     int (*trim)(void *ctx, uint64_t keep_bytes,
-                uint64_t *released_bytes); /* gives back what is free until at most so much is held.
-                                              NULL: there is nothing to give back */
+                uint64_t *released_bytes); /* releases free memory until at most this much is held.
+                                            * NULL: there is nothing to release */
     int (*block_info)(void *ctx, const void *pointer,
-                      mend_block_info *info); /* the block around a pointer. NULL: not supported */
-    void (*retired)(void *ctx); /* called once, as the last of all, when the allocator has been
-                                   replaced everywhere, no call of it is under way and none of its
-                                   blocks is left: ctx may go. NULL: nobody asks */
+                      mend_block_info *info); /* the block that contains a pointer. NULL: not
+                                               * supported */
+    void (*retired)(void *ctx); /* called once, as the last function: the allocator has been
+                                 * replaced everywhere, no call of it is in progress and none of its
+                                 * blocks is left. ctx may be freed. NULL: not called */
     int (*trim_wait)(void *ctx, uint64_t keep_bytes,
-                     uint64_t *released_bytes); /* the same as trim, and waits for the GPU where
-                                                   that gives more back. NULL: trim is called */
+                     uint64_t *released_bytes); /* as trim, and waits for the GPU if that releases
+                                                 * more. NULL: trim is called */
 } mend_allocator;
 #define MEND_ALLOCATOR_INIT                                                                        \
     {                                                                                              \
@@ -86,20 +90,21 @@ typedef struct mend_allocator {
     }
 
 /*
- * Sets what every hook of the process forwards to, for a device or for all of them (those included
- * for which one was set alone). NULL: Mend's default pools again. The allocator is copied; its ctx
+ * Sets the allocator that every hook of the process uses for a device, or for all of them (also for
+ * those with one of their own). NULL: Mend's default pools again. The allocator is copied; its ctx
  * is borrowed until `retired`. Allocations that begin after the return go to the new one. The old
- * one still frees its blocks, and may be inside of a call: nobody waits for it, so that a function
- * of an allocator may replace it. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (alloc or
- * free is NULL); MEND_ERROR_NO_DEVICE (outside 0 to 63); MEND_ERROR_OUT_OF_HOST_MEMORY.
+ * one still frees its blocks, and may be inside a call: this function does not wait for it, so a
+ * function of an allocator may replace that allocator. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (alloc or free is NULL); MEND_ERROR_NO_DEVICE (outside 0 to 63);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
  */
 MEND_API mend_result mend_set_allocator(int device, const mend_allocator *allocator);
 
 /*
- * Fills *allocator with what is set, or with an allocator on Mend's default pool of the device: to
- * be called by one that wraps it. For MEND_ALL_DEVICES: what was set last for all; Mend's own
- * serves the device that is current when it is called. What was set may be called as long as it is
- * set, and while blocks that the hooks got from it live; Mend's own for ever. If you install a
+ * Fills *allocator with the one that is set, or with one that uses Mend's default pool of the
+ * device: a wrapper calls it. For MEND_ALL_DEVICES: the one that was last set for all; Mend's own
+ * serves the device that is current when it is called. The returned functions may be called while
+ * the allocator is set, and while it has blocks from the hooks; Mend's own always. If you install a
  * wrapper, the wrapped allocator must stay valid as long as the wrapper uses it. `retired` is NULL.
  * No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NO_DEVICE (outside 0 to 63).
  */
@@ -108,47 +113,47 @@ MEND_API mend_result mend_get_allocator(int device, mend_allocator *allocator);
 /* ---- calls for hooks ------------------------------------------------------------------------- */
 
 /*
- * The calls that hooks are made of: as those of a pool, through the allocator that is set for the
- * device, else in its default pool. A block goes back through the allocator it came from.
- * MEND_ALL_DEVICES: an allocation goes to the device that is current in the thread (0 where none
- * is), which the driver is asked for; all others to whichever device the block is of, which takes a
- * look at each. A custom allocator may return other
- * results. MEND_NO_STREAM where no stream is
+ * The calls that hooks use: those of a pool, but through the allocator that is set for the device,
+ * or through its default pool. A block is freed by the allocator that made it. With
+ * MEND_ALL_DEVICES an allocation goes to the device that is current in the thread (0 if none is),
+ * for which it asks the driver; the other calls find the device of the block, which takes one
+ * lookup for each. A custom allocator may return other results. Use MEND_NO_STREAM if no stream is
  * known.
  */
 
-/* Where size_bytes is 0 it succeeds, and *pointer is NULL. Results as mend_alloc, and as
+/* If size_bytes is 0 it succeeds, and *pointer is NULL. Results as mend_alloc, and as
  * mend_pool_for_device. */
 MEND_API mend_result mend_device_alloc(int device, uint64_t size_bytes, mend_stream stream,
                                        void **pointer);
 
-/* NULL succeeds. `size_bytes` is handed on to an allocator that is set; Mend's pools know it.
- * Results as mend_free. */
+/* NULL succeeds. `size_bytes` is passed to an allocator that is set; Mend's pools know it. Results
+ * as mend_free. */
 MEND_API mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes,
                                       mend_stream stream);
 
-/* Results as mend_record_stream; MEND_ERROR_NOT_SUPPORTED by an allocator that has none. */
+/* Results as mend_record_stream; MEND_ERROR_NOT_SUPPORTED if the allocator has no such function. */
 MEND_API mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream);
 
-/* The stream is about to be destroyed: the device's default pool, where there is one, knows it no
- * more; an allocator that was set is not told. MEND_ALL_DEVICES: each pool. Results as
- * mend_forget_stream: the first failure, though all were told. */
+/* Call it before you destroy a stream: the device's default pool, if there is one, forgets it. An
+ * allocator that is set is not called. MEND_ALL_DEVICES: each pool. Results as mend_forget_stream:
+ * the first failure, after all pools were called. */
 MEND_API mend_result mend_device_forget_stream(int device, mend_stream stream);
 
-/* Results as mend_get_block_info; MEND_ERROR_NOT_SUPPORTED by an allocator that has none. */
+/* Results as mend_get_block_info; MEND_ERROR_NOT_SUPPORTED if the allocator has no such
+ * function. */
 MEND_API mend_result mend_device_block_info(int device, const void *pointer, mend_block_info *info);
 
-/* Each device keeps at most so much; *released_bytes (may be NULL) is the sum. A device that was
- * not used has nothing to give. Results as mend_trim: the first failure, though all devices were
- * asked. */
+/* Each device keeps at most this much; *released_bytes (may be NULL) is the sum. A device that was
+ * not used has nothing to release. Results as mend_trim: the first failure, after all devices were
+ * called. */
 MEND_API mend_result mend_device_trim(int device, uint64_t keep_bytes, uint64_t *released_bytes);
 
-/* The same, waiting for the GPU where that gives more back. Results as mend_trim_wait. */
+/* The same, but waits for the GPU if that releases more. Results as mend_trim_wait. */
 MEND_API mend_result mend_device_trim_wait(int device, uint64_t keep_bytes,
                                            uint64_t *released_bytes);
 
-/* The device that is current in the thread; 0 where none is. Asks the driver of the default pools
- * (mend_set_default_config), which is loaded if need be. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+/* The device that is current in the thread; 0 if none is. Asks the driver of the default pools
+ * (mend_set_default_config), and loads it if necessary. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
  * MEND_ERROR_NO_DRIVER; MEND_ERROR_DRIVER; MEND_ERROR_NO_DEVICE (outside 0 to 63). */
 MEND_API mend_result mend_current_device(int *device);
 

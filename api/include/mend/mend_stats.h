@@ -1,48 +1,48 @@
-/* The figures of a pool, which mend_get_stats of mend.h fills in. */
+/* The statistics of a pool, filled in by mend_get_stats of mend.h. */
 #ifndef MEND_MEND_STATS_H
 #define MEND_MEND_STATS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- figures --------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
-/* X(field, unit, meaning): every figure of mend_stats, in bytes (B) or as a count (1). Counters
+/* X(field, unit, meaning): every field of mend_stats, in bytes (B) or as a count (1). Counters
  * count since the pool was created; fields named peak_... are maxima since then or since
  * mend_reset_peak_stats. */
 #define MEND_STATS(X)                                                                              \
-    X(live_bytes, "B", "bytes in blocks the user holds, sizes rounded up to 512")                  \
-    X(requested_bytes, "B", "bytes asked for in the blocks the user holds")                        \
-    X(reserved_bytes, "B", "physical memory the pool holds")                                       \
+    X(live_bytes, "B", "bytes of live blocks, sizes rounded up to 512")                            \
+    X(requested_bytes, "B", "bytes that the program asked for in live blocks")                     \
+    X(reserved_bytes, "B", "physical memory that the pool holds")                                  \
     X(free_bytes, "B", "reserved and not live; the sum of the next three")                         \
-    X(free_empty_bytes, "B", "in chunks empty, usable in any place")                               \
-    X(free_partial_bytes, "B", "in chunks partly in use, usable in their place")                   \
+    X(free_empty_bytes, "B", "in empty chunks, which can be mapped at any address")                \
+    X(free_partial_bytes, "B", "in partly used chunks, usable only where it is")                   \
     X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
     X(peak_live_bytes, "B", "largest live_bytes")                                                  \
     X(peak_reserved_bytes, "B", "largest reserved_bytes")                                          \
-    X(limit_bytes, "B", "most physical memory the pool may hold")                                  \
+    X(limit_bytes, "B", "most physical memory that the pool may hold")                             \
     X(address_bytes, "B", "addresses reserved")                                                    \
     X(mapped_bytes, "B", "addresses mapped, retired mappings included")                            \
-    X(retired_bytes, "B", "of these, mappings that wait for a fence to be unmapped")               \
-    X(live_blocks, "1", "blocks the user holds")                                                   \
+    X(retired_bytes, "B", "of these, mappings that wait for a fence before they are unmapped")     \
+    X(live_blocks, "1", "live blocks")                                                             \
     X(peak_live_blocks, "1", "largest live_blocks")                                                \
     X(chunks, "1", "physical allocations held")                                                    \
     X(mappings, "1", "mappings held, retired ones included")                                       \
     X(peak_mappings, "1", "largest mappings")                                                      \
-    X(streams, "1", "streams the pool knows")                                                      \
+    X(streams, "1", "streams that the pool knows")                                                 \
     X(groups, "1", "groups created and not released")                                              \
     X(allocations, "1", "successful mend_alloc")                                                   \
     X(frees, "1", "successful mend_free of a block")                                               \
     X(out_of_memory, "1", "mend_alloc that ended in out of memory")                                \
     X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
     X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
-    X(placed_at_new_address, "1", "requests for which chunks were mapped at a fresh address")      \
+    X(placed_at_new_address, "1", "requests for which chunks were mapped at a new address")        \
     X(chunks_moved, "1", "empty chunks mapped at another address")                                 \
-    X(chunks_remade, "1", "empty chunks given back so that one of the right size is made")         \
+    X(chunks_remade, "1", "empty chunks released so that one of the right size could be created")  \
     X(moves_avoided, "1",                                                                          \
       "requests for which memory was created so that no chunk had to be moved")                    \
-    X(chunks_created, "1", "physical allocations made")                                            \
-    X(chunks_released, "1", "physical allocations given back")                                     \
+    X(chunks_created, "1", "physical allocations created")                                         \
+    X(chunks_released, "1", "physical allocations released")                                       \
     X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
     X(host_waits, "1", "times the host waited for the GPU")                                        \
     X(pressure_calls, "1", "pressure callbacks called")                                            \
@@ -50,15 +50,15 @@
     X(driver_failures, "1", "driver calls that failed and were undone or worked around")           \
     X(cache_hits, "1", "requests served by the front cache; part of placed_in_run")                \
     X(cached_blocks, "1", "freed blocks that the front cache keeps")                               \
-    X(cached_bytes, "B", "bytes in them, part of the free ones")                                   \
-    X(compactions, "1", "partly used chunks made empty by copying what lived in them")             \
+    X(cached_bytes, "B", "bytes of these, part of free_bytes")                                     \
+    X(compactions, "1", "partly used chunks made empty by copying their live blocks")              \
     X(copied_bytes, "B", "bytes copied for that")                                                  \
-    X(unmapped_blocks, "1", "live blocks that no compaction could map again so far")               \
+    X(unmapped_blocks, "1", "live blocks that lack their mapping after a compaction")              \
     X(device_bytes, "B", "physical memory of the device")                                          \
-    X(created_bytes, "B", "physical memory taken so far, given back or not")                       \
+    X(created_bytes, "B", "physical memory created so far, released or not")                       \
     X(peak_chunks, "1", "largest chunks")                                                          \
-    X(allocated_bytes, "B", "bytes in all blocks there were so far, sizes rounded up to 512")      \
-    X(allocated_requested_bytes, "B", "bytes asked for in all blocks there were so far")           \
+    X(allocated_bytes, "B", "bytes of all blocks so far, sizes rounded up to 512")                 \
+    X(allocated_requested_bytes, "B", "bytes asked for in all blocks so far")                      \
     X(peak_requested_bytes, "B", "largest requested_bytes")                                        \
     X(small_live_blocks, "1", "of live_blocks, those in chunks of the small zone")                 \
     X(small_live_bytes, "B", "of live_bytes")                                                      \
@@ -76,12 +76,12 @@
     X(peak_large_live_bytes, "B", "most bytes in them")                                            \
     X(peak_large_requested_bytes, "B", "most bytes asked for in them")                             \
     X(peak_large_reserved_bytes, "B", "most physical memory mapped in the large zone")             \
-    X(attainable_bytes, "B", "limit_bytes, or less: what the device has, once it refused memory")  \
-    X(group_bytes, "B", "of free_bytes, held for graphs of groups")                                \
+    X(attainable_bytes, "B", "limit_bytes; less if the device refused memory: what it can give")   \
+    X(group_bytes, "B", "of free_bytes, kept for captured graphs")                                 \
     X(peer_devices, "1", "other devices that may use the pool's memory")                           \
     X(captures, "1", "captures outside of groups whose memory is kept for their graphs")
 
-/* The figures of a pool. */
+/* The statistics of a pool. */
 typedef struct mend_stats {
     size_t struct_size;
 #define X(field, unit, meaning) uint64_t field;

@@ -1,10 +1,10 @@
 """Mend for Python: a CUDA memory allocator that makes fragmentation harmless.
 
-The hooks are modules of their own: `mend.torch`, `mend.cupy`, `mend.numba`, `mend.rmm`,
-`mend.onnxruntime`, and `mend.handler` for cuQuantum and cuDSS. Here stands what they share: the
-figures of a device's pool, errors, and a simulated device for tests without a GPU.
+The hooks are separate modules: `mend.torch`, `mend.cupy`, `mend.numba`, `mend.rmm`,
+`mend.onnxruntime`, and `mend.handler` for cuQuantum and cuDSS. This module has what they share: the
+statistics of a device's pool, errors, and a simulated device for tests without a GPU.
 
-Importing this loads no library and calls no driver.
+Importing it loads no library and calls no driver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The calls of mend.h that hooks are made of: memory of a device, by its ordinal.
+"""The calls of mend.h for hooks: memory of a device, by its ordinal.
 
-They go to the device's default pool, or to what mend_set_allocator put in its place. The calls let
-go of the interpreter's lock while they run.
+They go to the device's default pool, or to the allocator set by mend_set_allocator. They release
+the interpreter's lock while they run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from . import _library, _structures
 from ._errors import check
 
-# MEND_NO_STREAM: no stream is known after which the block is idle.
+# MEND_NO_STREAM: the block may be used on every stream.
 NO_STREAM = 2 ** (8 * ctypes.sizeof(ctypes.c_void_p)) - 1
 
 _int, _u64, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p
@@ -38,7 +38,7 @@ _PROTOTYPES = {
 
 @functools.cache
 def function(name: str):
-    """A function of libmend that answers a mend_result, with its arguments declared."""
+    """A function of libmend that returns a mend_result, with its argument types."""
     found = getattr(_library.load("mend"), name)
     found.restype = _int
     found.argtypes = _PROTOTYPES[name]
@@ -76,8 +76,9 @@ def amount_of(what: str, size: object, least: int = 0) -> int:
 
 
 def alloc(device: int, size: int, stream: int = NO_STREAM) -> int:
-    """The address of `size` bytes for use in the order of `stream`; 0 for size 0. Without a stream
-    the memory is idle for every one. Raises mend.OutOfMemoryError or mend.Error."""
+    """Allocates `size` bytes for use in the order of `stream`, and returns the address; 0 for size
+    0. Without a stream, the memory is idle for every stream. Raises mend.OutOfMemoryError or
+    mend.Error."""
     address = _pointer()
     check(function("mend_device_alloc")(device, size, stream, ctypes.byref(address)))
     return address.value or 0
@@ -90,14 +91,14 @@ def free(device: int, address: int, size: int, stream: int = NO_STREAM) -> None:
 
 
 def record_stream(device: int, address: int, stream: int) -> None:
-    """Declares that `stream` uses the block too. Raises mend.Error."""
+    """Declares that `stream` also uses the block. Raises mend.Error."""
     check(function("mend_device_record_stream")(device, address, stream))
 
 
 def trim(device: object = 0, keep_bytes: int = 0, wait: bool = False) -> int:
-    """Gives free memory back to the driver until at most `keep_bytes` stay reserved. What work of
-    the GPU still uses stays, unless `wait` says that the host waits for it. Returns the bytes that
-    went back."""
+    """Gives free memory back to the driver until at most `keep_bytes` stay reserved. Memory that
+    work of the GPU still uses stays; with `wait` the host waits for that work. Returns the bytes
+    released."""
     released = _u64()
     name = "mend_device_trim_wait" if wait else "mend_device_trim"
     kept = amount_of("keep_bytes", keep_bytes)
@@ -106,40 +107,41 @@ def trim(device: object = 0, keep_bytes: int = 0, wait: bool = False) -> int:
 
 
 def current_device() -> int:
-    """The device that is current in this thread; 0 where none is."""
+    """The device that is current in this thread; 0 if none is."""
     device = _int()
     check(function("mend_current_device")(ctypes.byref(device)))
     return device.value
 
 
 def pool(device: object) -> ctypes.c_void_p:
-    """The device's default pool, which is made on first use."""
+    """The device's default pool, created at first use."""
     found = _pointer()
     check(function("mend_pool_for_device")(index_of(device), ctypes.byref(found)))
     return found
 
 
 def stats(device: object = 0) -> dict[str, int]:
-    """The figures of the device's default pool, by the names of mend_stats (docs/api.md)."""
+    """The statistics of the device's default pool, by the names of mend_stats (docs/api.md)."""
     figures = _structures.made("mend_stats")
     check(function("mend_get_stats")(pool(device), ctypes.byref(figures)))
     return _structures.figures_of(figures)
 
 
 def room(device: object = 0, stream: int = 0) -> dict[str, int]:
-    """How much could be had of the device's default pool on a stream, by the names of mend_room
-    (docs/api.md)."""
+    """How much memory could be allocated on a stream in the device's default pool, by the names of
+    mend_room (docs/api.md)."""
     answer = _structures.made("mend_room")
     check(function("mend_get_room")(pool(device), stream, ctypes.byref(answer)))
     return _structures.figures_of(answer)
 
 
 def reset_peak_stats(device: object = 0) -> None:
-    """Sets every peak_... figure of the device's default pool to its current value."""
+    """Sets every peak_... statistic of the device's default pool to its current value."""
     check(function("mend_reset_peak_stats")(pool(device)))
 
 
 def set_limit(limit_bytes: int, device: object = 0) -> None:
-    """Sets the most physical memory the device's default pool may hold; 0: all of the device."""
+    """Sets the most physical memory that the device's default pool may hold; 0: all of the
+    device."""
     limit = amount_of("limit_bytes", limit_bytes)
     check(function("mend_set_limit")(pool(device), limit))

@@ -1,4 +1,4 @@
-"""What the library answers, as exceptions that carry its own words."""
+"""Failures of the library, as exceptions with the library's messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DRIVER_ERROR = 8
 
 class Error(RuntimeError):
     """A call of Mend failed. `result` is its code, `name` the code's name; `driver_status`,
-    `driver_name` and `driver_call` tell of the driver's call that failed, if one did."""
+    `driver_name` and `driver_call` describe the driver call that failed, if one did."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ def _text(value: bytes | None) -> str:
 
 
 def error_of(result: int) -> Error:
-    """The exception for what a call of this thread has just answered."""
+    """The exception for a result that a call of this thread has just returned."""
     library = _library.load("mend")
     library.mend_result_name.restype = ctypes.c_char_p
     name = _text(library.mend_result_name(result))
     last = _structures.made("mend_error")
     library.mend_last_error(ctypes.byref(last))
     kind = OutOfMemoryError if result == OUT_OF_MEMORY else Error
-    if last.result != result:  # an allocator of somebody else's answered, without a word
+    if last.result != result:  # the allocator of the program failed, without a message
         return kind(name, result, name)
     return kind(
         f"{name}: {_text(last.message)}",
@@ -65,6 +65,6 @@ def error_of(result: int) -> Error:
 
 
 def check(result: int) -> None:
-    """Raises what a call answered, unless it succeeded."""
+    """Raises the exception for a result that is not success."""
     if result != OK:
         raise error_of(result)

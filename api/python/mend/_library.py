@@ -1,8 +1,7 @@
 """Finds and loads Mend's shared libraries, each once in a process.
 
-They lie in `lib/` beside this file, and their headers in `include/`. Where the process has a
-libmend already, it is that one which counts: two would be two allocators that do not know of each
-other.
+They are in `lib/` beside this file, and their headers in `include/`. If the process has loaded a
+libmend already, that one is used: two would be two allocators that do not know of each other.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _lock = threading.Lock()
 
 
 def path_of(name: str) -> Path:
-    """The file of a library. Those that programs link have a version behind their name."""
+    """The file of a library. Libraries that programs link have a version in their name."""
     plain = LIBRARIES / f"lib{name}.so"
     for candidate in (plain, *sorted(LIBRARIES.glob(f"lib{name}.so.[0-9]*"))):
         if candidate.is_file():
@@ -30,7 +29,7 @@ def path_of(name: str) -> Path:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """The library, loaded after libmend, which all others need. Raises ImportError."""
+    """Loads a library after libmend, which all others need. Raises ImportError."""
     with _lock:
         for needed in ("mend", name):
             if needed not in _loaded:
@@ -42,7 +41,7 @@ def _open(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(path.name, mode=os.RTLD_NOLOAD)
     except OSError:
-        pass  # the process has none yet
+        pass  # none is loaded yet
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
@@ -55,5 +54,5 @@ def address_of(library: ctypes.CDLL, function: str) -> int:
 
 
 def header(name: str) -> str:
-    """The text of a header of the library that is shipped."""
+    """The text of a header that is shipped with the library."""
     return (HEADERS / "mend" / name).read_text(encoding="utf-8")

@@ -1,10 +1,10 @@
-"""A simulated GPU beneath the hooks, to test programs where there is none.
+"""A simulated GPU under the hooks, to test programs without a GPU.
 
     with mend.simulate(memory_bytes=4 << 30) as device:
-        ...  # whatever the hooks allocate comes from it; addresses cannot be used by the host
+        ...  # hooks allocate its memory; the host cannot use the addresses
         assert device.violations == 0
 
-The device judges what Mend and the program do with memory by the rules of the CUDA driver.
+The device checks what Mend and the program do with memory by the rules of the CUDA driver.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _library_of_simulation() -> ctypes.CDLL:
 
 
 class SimulatedDevice:
-    """One or more simulated GPUs beneath the default pools of this process."""
+    """One or more simulated GPUs under the default pools of this process."""
 
     def __init__(self, memory_bytes: int, device_count: int, has_bytes: bool) -> None:
         self._sim = _pointer()
@@ -71,26 +71,26 @@ class SimulatedDevice:
         self.close()
 
     def close(self) -> None:
-        """Destroys the default pools, blocks that still live included, and the device. Hooks find
-        the machine's own driver again."""
+        """Destroys the default pools, including blocks that are still live, and the device. Hooks
+        then use the machine's own driver again."""
         if not self._sim:
             return
         for device in range(self._device_count):
             result = _devices.function("mend_pool_destroy")(_devices.pool(device))
-            if result != DRIVER_ERROR:  # a device whose rules were broken; the pool is gone
+            if result != DRIVER_ERROR:  # a rule of the device was broken; the pool is gone
                 check(result)
         check(_devices.function("mend_set_default_config")(-1, None))
         self._library.mend_sim_destroy(self._sim)
         self._sim = _pointer()
 
     def stream(self) -> int:
-        """A new stream of device 0, as the number frameworks know it by."""
+        """Creates a stream of device 0, and returns the number by which frameworks know it."""
         stream = _pointer()
         self._call("stream_create", self._sim, ctypes.byref(stream))
         return stream.value or 0
 
     def destroy_stream(self, stream: int) -> None:
-        """Ends a stream, as a program does that is done with it."""
+        """Destroys a stream."""
         self._call("stream_destroy", self._sim, _pointer(stream))
 
     def launch(
@@ -103,8 +103,8 @@ class SimulatedDevice:
         tag: int = 0,
     ) -> None:
         """Queues work on a stream that uses a range of memory until the virtual clock shows
-        `finish_ns`. It is judged when it ends: the range must be mapped then. WRITE writes `tag`
-        at that time, and VERIFY counts as content_errors what differs from it."""
+        `finish_ns`. It is judged when it completes: the range must be mapped then. WRITE writes
+        `tag` at that time; VERIFY counts differences from it as content_errors."""
         work = _structures.made(
             "mend_sim_work",
             kind=kind,
@@ -116,7 +116,7 @@ class SimulatedDevice:
         self._call("launch", self._sim, _pointer(stream), ctypes.byref(work))
 
     def advance(self, duration_ns: int) -> None:
-        """Moves the virtual clock; work whose time has come ends."""
+        """Advances the virtual clock; due work completes."""
         duration = amount_of("duration_ns", duration_ns)
         self._open().mend_sim_advance(self._sim, _u64(duration))
 
@@ -132,23 +132,24 @@ class SimulatedDevice:
         self._call("fail", self._sim, ctypes.byref(fault))
 
     def clear_faults(self) -> None:
-        """Lets every call succeed again."""
+        """Removes all faults."""
         self._open().mend_sim_clear_faults(self._sim)
 
     def ledger(self) -> dict[str, int]:
-        """What the device has lent and seen, by the names of mend_sim_ledger."""
+        """What the device has given out, and counts of what happened, by the names of
+        mend_sim_ledger."""
         ledger = _structures.made("mend_sim_ledger")
         self._call("get_ledger", self._sim, ctypes.byref(ledger))
         return _structures.figures_of(ledger)
 
     @property
     def violations(self) -> int:
-        """How often a rule of the driver was broken."""
+        """The number of broken rules of the driver."""
         return self.ledger()["violations"]
 
     @property
     def first_violation(self) -> str:
-        """The explanation of the first one, "" when there is none."""
+        """The explanation of the first violation, "" if there is none."""
         return (self._open().mend_sim_first_violation(self._sim) or b"").decode()
 
 
@@ -164,7 +165,7 @@ def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> ctypes
 def simulate(
     memory_bytes: int = 1 << 30, device_count: int = 1, has_bytes: bool = False
 ) -> SimulatedDevice:
-    """Puts simulated GPUs beneath the default pools of this process, before any hook has used
-    them. With `has_bytes` the host can use the addresses, up to about 65,000 mappings. Raises
-    mend.Error, for example when a pool exists already."""
+    """Puts simulated GPUs under the default pools of this process, before any hook has used them.
+    With `has_bytes` the host can use the addresses, up to about 65,000 mappings. Raises mend.Error,
+    for example if a pool exists already."""
     return SimulatedDevice(memory_bytes, device_count, has_bytes)

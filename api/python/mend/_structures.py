@@ -1,6 +1,6 @@
-"""The structs and tables of the headers that are shipped: what a struct holds is said there alone.
+"""The structs and tables of the headers that are shipped, read from those headers.
 
-A new figure of the library, or a new field of a config, is there without a change here.
+A new statistic of the library, or a new field of a config, needs no change here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def rows_of(table: str) -> list[str]:
 
 
 def _expanded(body: str) -> str:
-    """The members of a struct, with those that a table stands for written out."""
+    """The members of a struct, with those from a table written out."""
 
     def members(match: re.Match) -> str:
         member = match.group("member")
@@ -54,7 +54,7 @@ def _expanded(body: str) -> str:
 
 
 def _type_of(name: str) -> type:
-    """The type that the headers call so."""
+    """The ctypes type for a type name of the headers."""
     if name in _PLAIN:
         return _PLAIN[name]
     word = re.escape(name.removeprefix("const "))
@@ -68,7 +68,7 @@ def _type_of(name: str) -> type:
 
 
 def fields_of(name: str) -> list[tuple[str, type]]:
-    """The members of a struct, as ctypes wants them."""
+    """The members of a struct, as ctypes needs them."""
     found = re.search(rf"typedef struct {name} \{{(.*?)\n\}} {name};", _headers(), re.S)
     if found is None:
         raise ImportError(f"mend: the headers have no struct {name}")
@@ -91,12 +91,12 @@ def fields_of(name: str) -> list[tuple[str, type]]:
 
 @functools.cache
 def structure(name: str) -> type[ctypes.Structure]:
-    """The struct of that name."""
+    """The ctypes class of a struct."""
     return type(name, (ctypes.Structure,), {"_fields_": fields_of(name)})
 
 
 def made(name: str, **values: object) -> ctypes.Structure:
-    """A struct with these values, zeros else, and its size where it has one."""
+    """A struct with these values; other members are 0, except struct_size."""
     kind = structure(name)
     if "struct_size" in (field for field, _ in fields_of(name)):
         values["struct_size"] = ctypes.sizeof(kind)
@@ -104,6 +104,6 @@ def made(name: str, **values: object) -> ctypes.Structure:
 
 
 def figures_of(answer: ctypes.Structure) -> dict[str, int]:
-    """What a struct of figures holds, by their names."""
+    """The members of a struct of statistics, by name."""
     names = (field[0] for field in answer._fields_)
     return {name: getattr(answer, name) for name in names if name != "struct_size"}

@@ -3,9 +3,10 @@
     import mend.cupy
     mend.cupy.enable()
 
-At object level every array is a block of Mend's, allocated and freed in the order of the stream
-that was CuPy's current one when it was made. Pooled, CuPy's own pool stays, and only its segments
-are Mend's: its figures and hooks keep working, but the holes between its arrays are its own.
+In the mode "object" every array is a block of Mend, allocated and freed in the order of the stream
+that was CuPy's current one when the array was created. In the mode "pooled" CuPy keeps its own
+pool, and only the pool's segments are blocks of Mend: its statistics and hooks work, but free
+memory between its arrays stays its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PER_THREAD = 2
 
 def enable(mode: str = "object") -> None:
     """From now on CuPy allocates from Mend, in all threads. `mode` is "object" or "pooled". Memory
-    that CuPy holds already stays where it is, and goes back to where it came from."""
+    that CuPy holds already stays where it is, and is freed where it came from."""
     import cupy
 
     if mode == "object":
@@ -38,11 +39,11 @@ def enable(mode: str = "object") -> None:
 
 
 class _Block:
-    """A block, and the stream it goes back on: CuPy drops its reference with the last array."""
+    """A block, and the stream it is freed on. CuPy drops its reference with the last array."""
 
     def __init__(self, device: int, size: int, stream) -> None:
-        self.address = 0  # __del__ runs even where the allocation fails
-        # Kept, for modules may be gone when the interpreter ends.
+        self.address = 0  # __del__ runs even if the allocation fails
+        # Kept, because modules may be gone when the interpreter ends.
         self.free, self.no_stream = _devices.function("mend_device_free"), _devices.NO_STREAM
         self.here = _here
         self.stream = stream
@@ -57,11 +58,11 @@ class _Block:
         stream = self.stream.ptr
         if self.thread is not None and self.thread is not getattr(self.here, "thread", None):
             stream = self.no_stream  # the handle means another stream here
-        self.free(self.device, self.address, self.size, stream)  # an error has nobody to go to
+        self.free(self.device, self.address, self.size, stream)  # no caller to report an error to
 
 
 def _this_thread() -> object:
-    """The same for every call of one thread, and for no other, later ones included."""
+    """A number for the calling thread that no other thread gets, not even a later one."""
     if not hasattr(_here, "thread"):
         _here.thread = object()
     return _here.thread
@@ -95,7 +96,7 @@ def _segment_allocator(cupy):
         library,
     )
     _kept.append(source)
-    out_of_memory = 2  # cudaErrorMemoryAllocation, on which CuPy empties its pool and tries again
+    out_of_memory = 2  # cudaErrorMemoryAllocation: CuPy then empties its pool and tries again
 
     def allocate(size: int):
         segment = source.malloc(size)

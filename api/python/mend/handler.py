@@ -1,11 +1,11 @@
-"""The memory handler that cuStateVec, cuTensorNet and cuDSS take, on Mend's memory of a device.
+"""The memory handler for cuStateVec, cuTensorNet and cuDSS, with Mend's memory of a device.
 
     import mend.handler
     handler = mend.handler.handler()
     custatevec.set_device_mem_handler(library_handle, handler.addresses)
 
-Or by `handler.pointer`, where a library takes the address of the struct. The libraries call C
-functions, without the interpreter's lock.
+Libraries that take the address of the struct get `handler.pointer`. They call C functions, without
+the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ._errors import check
 
 
 class DeviceHandler(ctypes.Structure):
-    """mend_device_handler of mend.h: an exact copy of those libraries' own struct."""
+    """mend_device_handler of mend_devices.h, with the layout of those libraries' own struct."""
 
     _fields_ = _structures.fields_of("mend_device_handler")
 
     @property
     def pointer(self) -> int:
-        """The address of this struct, which the library copies."""
+        """The address of this struct; the library copies the struct."""
         return ctypes.addressof(self)
 
     @property
     def addresses(self) -> tuple[int, int, int, str]:
-        """(context, alloc, free, name), as the libraries' Python interfaces take it."""
+        """(context, alloc, free, name), for the libraries' Python interfaces."""
         return (self.ctx or 0, self.alloc or 0, self.free or 0, self.name.decode())
 
 
@@ -36,7 +36,7 @@ _kept: dict[int, DeviceHandler] = {}
 
 
 def handler(device: int = 0) -> DeviceHandler:
-    """The handler of a device, which lives as long as the process."""
+    """The handler of a device; it is valid as long as the process."""
     if device not in _kept:
         made = DeviceHandler()
         check(_library.load("mend_hooks").mend_hook_handler(device, ctypes.byref(made)))

@@ -4,8 +4,8 @@
     session = onnxruntime.InferenceSession(model, providers=mend.onnxruntime.providers())
 
 ONNX Runtime calls C functions whose addresses are options of its CUDA provider. It names neither
-device nor stream: the device is the current one, and memory is handed on only when all work of the
-device is done. It puts no cache above them.
+device nor stream: the device is the current one, and freed memory is reused only when all work of
+the device is done. It has no cache above these functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FUNCTIONS = {
 
 
 def provider_options(**others: object) -> dict[str, str]:
-    """Options of the CUDAExecutionProvider, all as text: the addresses, and any `others`."""
+    """Options of the CUDAExecutionProvider, all as text: the addresses, and `others`."""
     library = _library.load("mend_hooks")
     addresses = {
         option: str(_library.address_of(library, function))

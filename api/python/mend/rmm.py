@@ -1,10 +1,10 @@
-"""RMM's current device resource from Mend, and with it what RAPIDS allocates.
+"""RMM's current device resource from Mend, and with it the memory of RAPIDS.
 
     import mend.rmm
     mend.rmm.enable()
 
-Each allocation is a call of a Python function, which takes the interpreter's lock: RMM itself calls
-this a way for debugging. In stream order, as RMM asks.
+Each allocation calls a Python function, which takes the interpreter's lock: RMM's documentation
+recommends this only for debugging. Memory is used in stream order, as RMM requires.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _kept: dict[int, object] = {}
 
 
 def resource(device: int):
-    """An rmm.mr.CallbackMemoryResource on Mend's memory of a device. RMM wants it alive as long as
-    any of its buffers."""
+    """An rmm.mr.CallbackMemoryResource with Mend's memory of a device. RMM requires it to live as
+    long as any of its buffers."""
     import rmm
 
     def allocate(size: int, stream) -> int:
@@ -29,8 +29,8 @@ def resource(device: int):
 
 
 def enable(device: int | None = None) -> None:
-    """Makes Mend the resource of a device: the current one, unless another is named. Buffers that
-    live keep the resource they came from."""
+    """Makes Mend the resource of a device (default: the current one). Live buffers keep the
+    resource they came from."""
     import rmm
 
     ordinal = _devices.current_device() if device is None else device
@@ -40,5 +40,5 @@ def enable(device: int | None = None) -> None:
 
 
 def _handle_of(stream) -> int:
-    """The number of an rmm.pylibrmm.stream.Stream, by the protocol that all such objects share."""
+    """The handle of an rmm.pylibrmm.stream.Stream, by the protocol of such objects."""
     return stream.__cuda_stream__()[1]

@@ -3,11 +3,11 @@
     import mend.torch
     mend.torch.enable()          # the whole process, before anything was allocated on a GPU
 
-    with mend.torch.pool():      # or a part of a program, beneath PyTorch's own cache
+    with mend.torch.pool():      # or a part of a program, under PyTorch's own cache
         model = build()
 
-`MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of
-their `import torch`. What works, and what cannot: docs/frameworks/pytorch.md.
+`MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of their
+`import torch`. What works, and what cannot: docs/frameworks/pytorch.md.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ._pool import mem_pool, pool
 __all__ = ["enable", "is_enabled", "mem_pool", "pool"]
 
 _lock = threading.RLock()
-# What PyTorch holds addresses of, for ever; not empty once Mend is on.
+# PyTorch has addresses of these, so they are never freed; not empty once Mend is on.
 _kept: list[object] = []
 
-# What PyTorch calls, beside allocation and free: the setter of its allocator, and our function.
+# The other functions that PyTorch calls: the setter of its allocator, and our function.
 _SETTERS = {
     "set_record_stream_fn": "mend_torch_record_stream",
     "set_base_alloc_fn": "mend_torch_base_alloc",
@@ -43,7 +43,7 @@ def is_enabled() -> bool:
 
 
 def enable() -> None:
-    """From now on all of PyTorch's CUDA memory comes from Mend. To be called before anything was
+    """From now on all of PyTorch's CUDA memory comes from Mend. Call it before anything was
     allocated on a GPU; a second call does nothing; it cannot be undone. Raises RuntimeError."""
     import torch
 
@@ -84,7 +84,7 @@ def _check(torch) -> None:
 
 
 def _allocator(torch, adapter):
-    """PyTorch's pluggable allocator, over the C++ part where that can be had."""
+    """PyTorch's pluggable allocator, with the C++ part if that is available."""
     try:
         names = (str(adapter.load(torch)), "mend_torch_adapter_alloc", "mend_torch_adapter_free")
     except adapter.NotAvailable as reason:
@@ -97,8 +97,8 @@ def _allocator(torch, adapter):
 
 
 def _connect(allocator, library) -> None:
-    """Hands PyTorch the functions beside allocation and free. Without record_stream a tensor that
-    another stream uses would be handed on too early; the others may be missing."""
+    """Gives PyTorch the functions other than allocation and free. record_stream is required:
+    without it the memory of a tensor that another stream uses would be reused too early."""
     if not hasattr(allocator, "set_record_stream_fn"):
         raise RuntimeError(
             "mend.torch: this PyTorch does not tell its allocator of record_stream; tensors that"
@@ -110,8 +110,8 @@ def _connect(allocator, library) -> None:
 
 
 def _autoload() -> None:
-    """PyTorch calls this at the end of `import torch` (entry point group torch.backends). Whatever
-    goes wrong is told, and leaves PyTorch as it was."""
+    """PyTorch calls this at the end of `import torch` (entry point group torch.backends). A failure
+    is printed, and PyTorch stays as it was."""
     wish = os.environ.get("MEND_TORCH", "0")
     if wish in ("", "0"):
         return

@@ -1,8 +1,8 @@
-"""Compiles the small C++ part against the PyTorch that is installed, and keeps it.
+"""Compiles the small C++ part against the installed PyTorch, and keeps the result.
 
-It needs a C++ compiler (`$CXX`, else c++) and PyTorch's own headers: no CUDA toolkit, and none of
-PyTorch's build tools. The result lies in `$MEND_CACHE_DIR`, else `~/.cache/mend`, under a name made
-from all that went into it, so that another PyTorch or another Mend compiles anew.
+It needs a C++ compiler (`$CXX`, or c++) and PyTorch's own headers: no CUDA toolkit, and none of
+PyTorch's build tools. The result is in `$MEND_CACHE_DIR`, or `~/.cache/mend`, under a name computed
+from everything that it is made of, so that another PyTorch or another Mend compiles its own.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ _FUNCTIONS = (
 
 
 class NotAvailable(Exception):
-    """The C++ part cannot be had here, and why."""
+    """The C++ part is not available, with the reason."""
 
 
 def load(torch) -> Path:
-    """The compiled part's file, loaded and connected with Mend. Raises NotAvailable."""
+    """Compiles the C++ part if necessary, loads it, connects it with Mend and returns its file.
+    Raises NotAvailable."""
     if os.environ.get("MEND_TORCH_ADAPTER") == "0":
         raise NotAvailable("MEND_TORCH_ADAPTER=0")
     path = _compiled(torch)
@@ -70,7 +71,7 @@ def _compiled(torch) -> Path:
         compiler = shlex.split(os.environ.get("CXX") or "c++")
         _run([*compiler, *flags, "-o", unfinished])
         os.chmod(unfinished, 0o755)
-        os.replace(unfinished, path)  # several processes may do the same at once
+        os.replace(unfinished, path)  # several processes may do the same at the same time
     except OSError as error:
         raise NotAvailable(f"{path} cannot be written: {error}") from error
     finally:
@@ -80,7 +81,8 @@ def _compiled(torch) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """It was compiled before, and nobody else could have put something else there: it is run."""
+    """Whether the file is there and only this user could have written it, because it will be
+    run."""
     try:
         status = path.lstat()
     except OSError:
@@ -90,7 +92,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def cache_folder() -> Path:
-    """Where compiled parts are kept."""
+    """The folder for compiled parts."""
     chosen = os.environ.get("MEND_CACHE_DIR")
     if chosen:
         return Path(chosen)

@@ -1,7 +1,7 @@
 """Mend for a part of a program: segments of PyTorch's own cache, through torch.cuda.MemPool.
 
-PyTorch calls for a segment under the lock of its cache, and understands NULL as out of memory; its
-figures, snapshots and graphs keep working.
+PyTorch calls for a segment with the lock of its cache held, and takes NULL as out of memory; its
+statistics, snapshots and graphs work as usual.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from .. import _library
 _FIRST_THAT_GIVES_BACK = (2, 7)
 
 _lock = threading.Lock()
-# One for each device, for ever.
+# One for each device; never freed.
 _shared: dict[int, object] = {}
-# PyTorch holds addresses of these: for ever, too.
+# PyTorch has addresses of these, so they are never freed either.
 _allocators: list[object] = []
 _inside = threading.local()
 
 
 @contextlib.contextmanager
 def pool(of: object | None = None, device: int | None = None):
-    """What this thread allocates in PyTorch meanwhile lies in memory of Mend's; other threads,
-    those of backward included, do not take part. `of` is what mem_pool() made, else the pool that
-    the process has for the device, whose memory is used again and again but never goes back.
-    Yields the torch.cuda.MemPool. After enable() all memory is Mend's already: it does nothing
-    then, and yields None."""
+    """Memory that this thread allocates in PyTorch inside the `with` comes from Mend; other
+    threads, also those of backward, are not affected. `of` is a pool from mem_pool(); the default
+    is one pool of the process for the device, whose memory is reused but never released. Yields the
+    torch.cuda.MemPool. After enable() it does nothing and yields None, because all memory is Mend's
+    already."""
     import torch
 
     from . import is_enabled
@@ -50,8 +50,8 @@ def pool(of: object | None = None, device: int | None = None):
 
 
 def mem_pool(device: int | None = None):
-    """A torch.cuda.MemPool of its own over Mend: its memory goes back to Mend when it and its
-    tensors are gone and PyTorch's cache is emptied. None after enable(). Raises RuntimeError where
+    """A new torch.cuda.MemPool over Mend. Its memory goes back to Mend when the pool and its
+    tensors are gone and PyTorch's cache is emptied. None after enable(). Raises RuntimeError if
     PyTorch is older than 2.7."""
     import torch
 

@@ -1,7 +1,7 @@
-"""What PyTorch cannot do with its memory from Mend, refused with words that help.
+"""What PyTorch cannot do with memory from Mend, refused with messages that help.
 
-A pluggable allocator has no say in these; some would fail with less clear words, and captured
-graphs would go wrong without any: their memory would be handed to others between two replays.
+A pluggable allocator is not asked about these. Some would fail with less clear messages. Captured
+graphs would go wrong without any: their memory would be reused between two launches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHARE = "Copy the tensor to the host to share it"
 _GRAPH = "Run without CUDA graphs: torch.compile without 'reduce-overhead' and 'max-autotune'"
 _WATCH = "mend.stats() and torch.cuda.memory_stats() tell what memory is used"
 
-# What is refused, and what to do instead, by the names of torch._C.
+# What is refused, and what to do instead, by the names in torch._C.
 _FUNCTIONS = {
     "_cuda_memorySnapshot": ("memory snapshots", _WATCH),
     "_cuda_attach_out_of_memory_observer": (
@@ -30,14 +30,14 @@ _FUNCTIONS = {
     "_cuda_beginAllocateCurrentThreadToPool": ("a memory pool of PyTorch's", _GRAPH),
 }
 
-# Refused where the history is to be recorded; to record none is what happens anyway.
+# Refused if it turns recording on; turning it off works.
 _RECORDERS = (
     "_cuda_record_memory_history",
     "_cuda_record_memory_history_legacy",
     "_cuda_recordMemoryHistory",
 )
 
-# What changes settings of PyTorch's own allocator, by the names of torch._C.
+# These change settings of PyTorch's own allocator, by the names in torch._C.
 _SETTERS = (
     "_cuda_cudaCachingAllocator_set_allocator_settings",
     "_accelerator_setAllocatorSettings",
@@ -46,7 +46,7 @@ _SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def refusing(what: str, instead: str):
-    """A function that takes anything, and says why it cannot be done."""
+    """A function that takes any arguments and raises an error with the reason."""
 
     def refuse(*_arguments: object, **_options: object):
         raise RuntimeError(
@@ -58,7 +58,7 @@ def refusing(what: str, instead: str):
 
 
 def install(torch) -> None:
-    """Puts a refusal in place of all that cannot work and that this PyTorch has."""
+    """Replaces everything that cannot work, and that this PyTorch has, by a refusal."""
     for name, (what, instead) in _FUNCTIONS.items():
         if hasattr(torch._C, name):
             setattr(torch._C, name, refusing(what, instead))
@@ -79,14 +79,14 @@ def install(torch) -> None:
 
 
 def _recording_nothing(enabled: object = None, *_arguments: object, **_options: object) -> None:
-    """Turns recording off, which it is."""
+    """Turns recording off; it is off already."""
     if enabled:
         refusing("recording the history of memory", _WATCH)()
 
 
 def _refuse_captures(torch) -> None:
-    """Before anything has changed: torch.cuda.graph makes a stream of its own current before it
-    begins. Captures from C++ are refused by the allocator (mend_torch_begin_pool)."""
+    """Refuses before anything has changed: torch.cuda.graph makes a stream of its own current
+    before it begins. Captures from C++ are refused by the allocator (mend_torch_begin_pool)."""
     refuse = refusing("capturing a CUDA graph", _GRAPH)
     torch.cuda.graph.__enter__ = refuse
     torch.cuda.CUDAGraph.capture_begin = refuse
@@ -95,7 +95,7 @@ def _refuse_captures(torch) -> None:
 
 
 def _tell_of_settings(torch) -> None:
-    """Settings of PyTorch's own allocator do nothing here: a warning says so, once."""
+    """Settings of PyTorch's own allocator have no effect here; one warning says so."""
     for name in _SETTINGS:
         if os.environ.get(name):
             warn_user(f"mend.torch: {name} has no effect on memory from Mend; MEND_CONF has")
@@ -120,7 +120,7 @@ def _tell_of_settings(torch) -> None:
 
 
 def warn_user(message: str) -> None:
-    """A RuntimeWarning at the line of the program that called, not at one of Mend's or PyTorch's
+    """A RuntimeWarning for the line of the program that called, not for one of Mend or of PyTorch's
     import machinery."""
     level, frame = 1, sys._getframe()
     while frame is not None and _is_inside(frame.f_code.co_filename):
@@ -134,8 +134,8 @@ def _is_inside(path: str) -> bool:
 
 
 def _switch_benchmark_off(torch) -> None:
-    """cuDNN's search for the fastest algorithm asks the allocator for its largest free block, which
-    a pluggable one cannot answer: the first convolution would fail."""
+    """cuDNN's search for the fastest algorithm asks the allocator for its largest free block. A
+    pluggable allocator cannot answer, and the first convolution would fail."""
     cudnn = torch.backends.cudnn
     was_on = cudnn.benchmark
     set_benchmark = torch._C._set_cudnn_benchmark

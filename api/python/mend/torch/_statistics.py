@@ -1,9 +1,9 @@
-"""PyTorch's memory statistics with Mend's figures.
+"""PyTorch's memory statistics with Mend's values.
 
 torch.cuda's functions stay as they are: they all read a few functions of torch._C, which are
-replaced. So memory_allocated, memory_stats, memory_summary and the others work under every name a
-program knows them by, with the keys they always had. torch.cuda.mem_get_info is left to the driver:
-what Mend holds is counted once, as reserved.
+replaced. So memory_allocated, memory_stats, memory_summary and the others work under every name
+that a program knows, with their usual keys. torch.cuda.mem_get_info still asks the driver: memory
+that Mend holds is counted once, as reserved.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .. import _devices
 
 _POOLS = ("all", "large_pool", "small_pool")
 
-# The figures at the last reset_accumulated_memory_stats, by device.
+# The statistics at the last reset_accumulated_memory_stats, by device.
 _bases: dict[int, dict[str, int]] = {}
 _lock = threading.Lock()
 
 
 def nested(device: int) -> dict[str, object]:
-    """What torch._C._cuda_memoryStats answers."""
+    """The value of torch._C._cuda_memoryStats."""
     now = _devices.stats(device)
     with _lock:
         base = _bases.get(device, dict.fromkeys(now, 0))
@@ -58,12 +58,12 @@ def _metric(current: int, peak: int, allocated: int, freed: int) -> dict[str, in
 def _by_pool(
     now: dict[str, int], since: dict[str, int], name: str, total: str
 ) -> dict[str, dict[str, int]]:
-    """The metric of a figure in both zones, of which `total` counts what came. What was not kept
-    for a zone (chunks, which go from one to the other) stands there as it is now."""
+    """The metric of a statistic, for both zones; `total` names its count of allocations. If a zone
+    has no such count (chunks, which move between zones), the zone's current value is used."""
 
     def metric(zone: str, current: int, grown: int, came: int) -> dict[str, int]:
         peak = now.get(f"peak_{zone}{name}", current)
-        came = max(came, grown, 0)  # what only changed its zone since a reset came to neither
+        came = max(came, grown, 0)  # a change of zone since the last reset counts in neither
         return _metric(current, peak, came, came - grown)
 
     small, small_grown = now[f"small_{name}"], since[f"small_{name}"]
@@ -79,7 +79,7 @@ def _by_pool(
 
 
 def _idle(now: dict[str, int]) -> dict[str, dict[str, int]]:
-    """What is free in chunks that are partly in use, and so cannot be given back."""
+    """Free memory in partly used chunks, which cannot be released."""
     large, small = now["free_partial_bytes"], now["free_small_bytes"]
     metrics = [_metric(idle, idle, idle, 0) for idle in (large + small, large, small)]
     return dict(zip(_POOLS, metrics))
@@ -91,14 +91,14 @@ def reset_peaks(device: int) -> None:
 
 
 def reset_accumulated(device: int) -> None:
-    """torch.cuda.reset_accumulated_memory_stats: counters count from here on."""
+    """torch.cuda.reset_accumulated_memory_stats: counters start again from here."""
     now = _devices.stats(device)
     with _lock:
         _bases[device] = now
 
 
 def memory_fraction(device: int) -> float:
-    """torch.cuda.get_per_process_memory_fraction: the limit, as a part of the device."""
+    """torch.cuda.get_per_process_memory_fraction: the limit, as a fraction of the device."""
     now = _devices.stats(device)
     return now["limit_bytes"] / now["device_bytes"]
 
@@ -106,7 +106,7 @@ def memory_fraction(device: int) -> float:
 def replacements(torch) -> dict[str, object]:
     """The functions of torch._C that are replaced, by name. Not every PyTorch has all of them."""
     return {
-        # A pluggable allocator always says no, and torch.accelerator asks no further then.
+        # Always false for a pluggable allocator; torch.accelerator then asks nothing else.
         "_accelerator_isAllocatorInitialized": torch.cuda.is_initialized,
         "_cuda_memoryStats": nested,
         "_cuda_resetPeakMemoryStats": reset_peaks,

@@ -1,5 +1,5 @@
 /*
- * What needs PyTorch's own C++ interface: out of memory as c10::OutOfMemoryError, and the
+ * The part that needs PyTorch's C++ interface: out of memory as c10::OutOfMemoryError, and the
  * profiler's memory events. Compiled at first use against the PyTorch that is installed
  * (_adapter.py), and placed between PyTorch's pluggable allocator and libmend_torch.
  */
@@ -14,7 +14,7 @@
 namespace
 {
 
-/* Mend's functions, as addresses: so that this links PyTorch alone. */
+/* Mend's functions, as addresses, so that this links only with PyTorch. */
 struct Mend {
     decltype(&mend_torch_alloc) alloc;
     decltype(&mend_torch_free) free;
@@ -33,7 +33,7 @@ Mend mend;
     throw c10::Error(here, message);
 }
 
-/* The pool's figures; zeros where it has none. */
+/* The statistics of the pool; zeros if there is none. */
 mend_stats stats_of(int device)
 {
     mend_stats stats = MEND_STATS_INIT;
@@ -49,7 +49,7 @@ c10::Device cuda(int device)
     return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device)};
 }
 
-/* size_bytes: negative where they were freed. */
+/* size_bytes: negative for a free. */
 void report(void *pointer, int64_t size_bytes, int device)
 {
     const mend_stats stats = stats_of(device);
