@@ -1,6 +1,7 @@
 /* What must hold at every point, and at the end. */
 #include "base/align.h"
 #include "observe/statistics.h"
+#include "pool/enter.h"
 #include "pool/pool.h"
 #include "tests/interleave/arena.h"
 

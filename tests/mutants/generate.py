@@ -46,6 +46,15 @@ def write_if_new(path, text):
         file.write(text)
 
 
+def remove_others(out, names):
+    """A header that was a copy and is one no longer would be found before its original."""
+    for folder, _, files in os.walk(out):
+        for file in files:
+            path = os.path.join(folder, file)
+            if os.path.relpath(path, out) not in names:
+                os.remove(path)
+
+
 def main():
     root, out = sys.argv[1:]
     mutants = table.read_all()
@@ -59,6 +68,7 @@ def main():
     for name, text in texts.items():
         own = [mutant for mutant in mutants if mutant.file == name]
         write_if_new(os.path.join(out, name), copy_of(os.path.join(root, name), text, own))
+    remove_others(out, {*texts, "mutant_names.h"})
     names = "".join(f'    "{mutant.name}",\n' for mutant in mutants)
     write_if_new(os.path.join(out, "mutant_names.h"),
                  "static const char *const mutant_names[] = {\n    \"none\",\n" + names + "};\n")

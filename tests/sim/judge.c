@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "pool/enter.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
 

@@ -1,6 +1,7 @@
 #include "tests/support/world.h"
 
 #include "base/align.h"
+#include "pool/enter.h"
 #include "pool/pool.h"
 #include "tests/support/test.h"
 

@@ -4,7 +4,7 @@
 #include "base/process.h"
 #include "base/struct_size.h"
 #include "devices/devices.h"
-#include "pool/pool.h"
+#include "pool/enter.h"
 
 /* The pool for a call in the usual process: one device, its pool exists, and there are no
  * overrides. NULL: another case. */

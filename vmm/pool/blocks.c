@@ -7,6 +7,7 @@
 #include "base/words.h"
 #include "layout/layout.h"
 #include "pool/callbacks.h"
+#include "pool/enter.h"
 #include "pool/pool.h"
 #include "users/forget.h"
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ladder/report.h"
 #include "move/scope.h"
+#include "pool/enter.h"
 #include "pool/peer_pools.h"
 #include "pool/pool.h"
 #include "users/group.h"

@@ -1,9 +1,9 @@
-/* The way in and out of every call: the process, the locks, a lost context, the audit. */
+#include "pool/enter.h"
+
 #include <assert.h>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "pool/pool.h"
 
 mend_result mend_pool_invalid(const char *what)
 {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "pool/enter.h"
 #include "pool/pool.h"
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)

@@ -1,6 +1,7 @@
 /* Creation and destruction of a pool, and its configuration. */
 #include "observe/remains.h"
 #include "pool/callbacks.h"
+#include "pool/enter.h"
 #include "pool/pool.h"
 
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #include "ladder/defrag.h"
 #include "ladder/trim.h"
 #include "observe/statistics.h"
+#include "pool/enter.h"
 #include "pool/pool.h"
 
 static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *), mend_pool *pool,

@@ -1,5 +1,7 @@
 #include "pool/peer_devices.h"
 
+#include "pool/enter.h"
+
 #include "base/error.h"
 #include "base/log.h"
 #include "move/access.h"

@@ -1,5 +1,7 @@
 #include "pool/peer_pools.h"
 
+#include "pool/enter.h"
+
 #include "ladder/trim.h"
 
 /* A peer pool whose context is lost gives nothing; that is no failure of this call. */
