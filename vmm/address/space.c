@@ -27,6 +27,8 @@ static int compare_reservations(const mend_tree_node *a, const mend_tree_node *b
 void mend_space_init(mend_space *space, const mend_driver *driver, uint64_t page_bytes,
                      uint64_t reserve_bytes, uint64_t growth_bytes)
 {
+    assert(mend_is_power_of_two(page_bytes));
+    assert(reserve_bytes > 0);
     *space = (mend_space){.driver = driver,
                           .page_bytes = page_bytes,
                           .reserve_bytes = mend_align_up(reserve_bytes, page_bytes),
@@ -78,12 +80,17 @@ static mend_gap *gap_before(const mend_space *space, uint64_t address)
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address)
 {
     const mend_gap *gap = gap_before(space, address);
+    assert(gap == NULL || gap->size_bytes > 0);
     return gap != NULL && gap->address == address ? gap->size_bytes : 0;
 }
 
 static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t address,
                     uint64_t size_bytes)
 {
+    assert(size_bytes > 0);
+    assert(address >= reservation->address);
+    assert(address - reservation->address + size_bytes <=
+           reservation->size_bytes - space->page_bytes);
     mend_gap *gap = mend_slab_take(&space->gap_slab);
     gap->address = address;
     gap->size_bytes = size_bytes;
@@ -93,6 +100,7 @@ static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t a
 
 static void drop_gap(mend_space *space, mend_gap *gap)
 {
+    assert(gap != NULL);
     mend_tree_remove(&space->gaps, &gap->by_address);
     mend_slab_give(&space->gap_slab, gap);
 }
@@ -100,11 +108,16 @@ static void drop_gap(mend_space *space, mend_gap *gap)
 void mend_space_take(mend_space *space, uint64_t address, uint64_t size_bytes)
 {
     mend_gap *gap = gap_before(space, address);
-    assert(gap != NULL && address - gap->address + size_bytes <= gap->size_bytes);
+    assert((address | size_bytes) % space->page_bytes == 0);
+    assert(size_bytes > 0);
+    assert(gap != NULL);
+    assert(address - gap->address + size_bytes <= gap->size_bytes);
     mend_reservation *reservation = gap->reservation;
     uint64_t end = gap->address + gap->size_bytes;
     reservation->taken_bytes += size_bytes;
     space->taken_bytes += size_bytes;
+    assert(reservation->taken_bytes < reservation->size_bytes);
+    assert(space->taken_bytes < space->address_bytes);
     if (address > gap->address) {
         gap->size_bytes = address - gap->address;
     } else {
@@ -125,13 +138,18 @@ static mend_reservation *reservation_of(const mend_space *space, uint64_t addres
 void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 {
     mend_reservation *reservation = reservation_of(space, address);
-    assert(reservation != NULL && address - reservation->address < reservation->size_bytes &&
-           reservation->taken_bytes >= size_bytes);
+    assert((address | size_bytes) % space->page_bytes == 0);
+    assert(reservation != NULL);
+    assert(address - reservation->address < reservation->size_bytes);
+    assert(reservation->taken_bytes >= size_bytes);
+    assert(space->taken_bytes >= size_bytes);
     reservation->taken_bytes -= size_bytes;
     space->taken_bytes -= size_bytes;
     mend_gap *before = gap_before(space, address);
     mend_gap *after = before != NULL ? GAP_OF(mend_tree_next(&before->by_address))
                                      : GAP_OF(mend_tree_first(&space->gaps));
+    assert(before == NULL || before->address + before->size_bytes <= address);
+    assert(after == NULL || address + size_bytes <= after->address);
     if (after != NULL && after->address == address + size_bytes &&
         after->reservation == reservation) {
         size_bytes += after->size_bytes;
@@ -148,6 +166,8 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes)
 static mend_status reserve(mend_space *space, int zone, uint64_t size_bytes,
                            uint64_t alignment_bytes)
 {
+    assert(size_bytes % space->page_bytes == 0);
+    assert(size_bytes > space->page_bytes);
     uint64_t address;
     mend_status status =
         space->driver->reserve(space->driver, size_bytes, alignment_bytes, 0, &address);
@@ -191,6 +211,7 @@ static bool find_roomy(const mend_space *space, int zone, uint64_t size_bytes,
 static bool find_tight(const mend_space *space, uint64_t size_bytes, uint64_t alignment_bytes,
                        uint64_t *address)
 {
+    assert(mend_is_power_of_two(alignment_bytes));
     uint64_t least_bytes = UINT64_MAX;
     for (mend_tree_node *at = mend_tree_first(&space->gaps); at != NULL; at = mend_tree_next(at)) {
         const mend_gap *gap = MEND_CONTAINER_OF(at, mend_gap, by_address);
@@ -271,6 +292,9 @@ static mend_status place_tight(mend_space *space, int zone, uint64_t size_bytes,
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
                              uint64_t alignment_bytes, uint64_t *address)
 {
+    assert(size_bytes > 0);
+    assert(size_bytes % space->page_bytes == 0);
+    assert(alignment_bytes == 0 || mend_is_power_of_two(alignment_bytes));
     alignment_bytes = mend_max_u64(alignment_bytes, space->page_bytes);
     if (!is_short(space)) {
         mend_status status = place_roomy(space, zone, size_bytes, alignment_bytes, address);
@@ -288,6 +312,9 @@ static void free_reservation(mend_space *space, mend_reservation *reservation)
             MEND_DRIVER_OK) {
         return;
     }
+    assert(space->reservation_count > 0);
+    assert(mend_space_room_at(space, reservation->address) ==
+           reservation->size_bytes - space->page_bytes);
     drop_gap(space, gap_before(space, reservation->address));
     space->ask_bytes =
         mend_max_u64(space->ask_bytes, mend_min_u64(reservation->size_bytes, space->reserve_bytes));

@@ -2,6 +2,7 @@
 #ifndef MEND_BASE_ALIGN_H
 #define MEND_BASE_ALIGN_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,6 +13,7 @@
 
 /* No two blocks share a granule: sizes are multiples of it, addresses are aligned to it. */
 #define MEND_GRANULE_BYTES UINT64_C(512)
+static_assert((MEND_GRANULE_BYTES & (MEND_GRANULE_BYTES - 1)) == 0, "a granule is a power of two");
 
 static inline bool mend_is_power_of_two(uint64_t value)
 {
@@ -22,17 +24,20 @@ static inline bool mend_is_power_of_two(uint64_t value)
  * overflows. */
 static inline uint64_t mend_align_down(uint64_t value, uint64_t alignment)
 {
+    assert(alignment != 0);
     return value - value % alignment;
 }
 
 static inline uint64_t mend_align_up(uint64_t value, uint64_t alignment)
 {
+    assert(value <= UINT64_MAX - (alignment - 1));
     return mend_align_down(value + (alignment - 1), alignment);
 }
 
 /* The largest power of two that is not above `value`; `value` is not 0. */
 static inline uint64_t mend_power_of_two_floor(uint64_t value)
 {
+    assert(value != 0);
     return UINT64_C(1) << (63 - __builtin_clzll(value));
 }
 

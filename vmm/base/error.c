@@ -26,6 +26,8 @@ static void write_message(mend_thread_error *error, const char *format, va_list 
 static mend_result note(mend_result result, const char *call, int status, const char *status_name,
                         const char *format, va_list arguments)
 {
+    assert(result != MEND_OK);
+    assert((call == NULL) == (status_name == NULL));
     mend_thread_error *failure = mend_process_failure();
     write_message(failure, format, arguments);
     failure->result = result;

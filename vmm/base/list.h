@@ -3,6 +3,7 @@
 #ifndef MEND_BASE_LIST_H
 #define MEND_BASE_LIST_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -24,6 +25,8 @@ static inline bool mend_list_is_empty(const mend_list *head)
 
 static inline void mend_list_insert_after(mend_list *at, mend_list *node)
 {
+    assert(node != at);
+    assert(at->next->previous == at);
     node->next = at->next;
     node->previous = at;
     at->next->previous = node;
@@ -37,6 +40,8 @@ static inline void mend_list_append(mend_list *head, mend_list *node)
 
 static inline void mend_list_remove(mend_list *node)
 {
+    assert(node->previous->next == node);
+    assert(node->next->previous == node);
     node->previous->next = node->next;
     node->next->previous = node->previous;
     mend_list_init(node);

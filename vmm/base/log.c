@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ static void show(const char *line)
 /* To the sink. Without a sink, to standard error if the program asked for it. */
 static void write_line(mend_log_level level, const char *format, va_list arguments)
 {
+    assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
     mend_log_sink sink;
     void *context;
     int shown = mend_process_get_log_sink(&sink, &context);

@@ -1,6 +1,7 @@
 #include "base/mutex.h"
 
 #include <assert.h>
+#include <limits.h>
 
 #include "base/thread.h"
 
@@ -19,6 +20,8 @@ static void count_let_go(mend_lock_rank rank)
 #else
 
 enum { BITS_A_RANK = 4 };
+static_assert(BITS_A_RANK * (MEND_RANK_LOG + 1) <= sizeof(unsigned) * CHAR_BIT,
+              "the locks of each rank that a thread holds are counted in one number");
 
 /* The counts of locks that the thread holds, shifted so that the count of `rank` is in the lowest
  * bits. */
@@ -27,14 +30,32 @@ static unsigned held_from(mend_lock_rank rank)
     return *mend_process_held_ranks() >> (BITS_A_RANK * rank);
 }
 
+static unsigned held_of(mend_lock_rank rank)
+{
+    return held_from(rank) % (1u << BITS_A_RANK);
+}
+
+bool mend_mutex_is_held(const mend_mutex *mutex)
+{
+    return mutex->rank == 0 || held_of(mutex->rank) > 0;
+}
+
+bool mend_mutex_none_is_held_from(mend_lock_rank rank)
+{
+    return held_from(rank) == 0;
+}
+
 static void count_taken(mend_lock_rank rank)
 {
+    assert(rank >= MEND_RANK_PROCESS);
+    assert(rank <= MEND_RANK_LOG);
+    assert(held_of(rank) + 1 < 1u << BITS_A_RANK);
     *mend_process_held_ranks() += 1u << (BITS_A_RANK * rank);
 }
 
 static void count_let_go(mend_lock_rank rank)
 {
-    if (held_from(rank) % (1u << BITS_A_RANK) > 0) { /* otherwise it was taken before a fork */
+    if (held_of(rank) > 0) { /* otherwise it was taken before a fork */
         *mend_process_held_ranks() -= 1u << (BITS_A_RANK * rank);
     }
 }
@@ -43,6 +64,8 @@ static void count_let_go(mend_lock_rank rank)
 
 void mend_mutex_init(mend_mutex *mutex, mend_lock_rank rank)
 {
+    assert(rank >= MEND_RANK_PROCESS);
+    assert(rank <= MEND_RANK_LOG);
     pthread_mutex_init(&mutex->mutex, NULL);
     mutex->rank = rank;
 }

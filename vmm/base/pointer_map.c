@@ -12,12 +12,16 @@ void mend_pointer_map_init(mend_pointer_map *map)
 
 void mend_pointer_map_clear(mend_pointer_map *map)
 {
+    assert(map->promised_count == 0);
     free(map->entries);
     mend_pointer_map_init(map);
 }
 
 static void place(mend_pointer_map *map, uint64_t key, void *value)
 {
+    assert(key != 0);
+    assert(value != NULL);
+    assert((map->count + 1) * 2 <= map->capacity);
     size_t at = mend_pointer_map_home(map, key);
     while (map->entries[at].key != 0) {
         assert(map->entries[at].key != key);
@@ -63,7 +67,7 @@ void mend_pointer_map_end_promise(mend_pointer_map *map)
 
 void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value)
 {
-    assert(key != 0 && (map->count + 1) * 2 <= map->capacity);
+    assert(map->count + map->promised_count < map->capacity / 2);
     place(map, key, value);
 }
 
@@ -99,6 +103,7 @@ void *mend_pointer_map_remove(mend_pointer_map *map, uint64_t key)
             hole = at;
         }
     }
+    assert(map->count > 0);
     map->entries[hole] = (mend_pointer_entry){0, NULL};
     map->count--;
     return value;

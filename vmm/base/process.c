@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ void mend_process_join(mend_process_member *member)
 void mend_process_leave(mend_process_member *member)
 {
     mend_mutex_lock(&member_mutex);
+    assert(member->number != 0);
     mend_list_remove(&member->link);
     while (member->visitors > 0) {
         mend_condition_wait(&visit_ended, &member_mutex);
@@ -91,6 +93,7 @@ void mend_process_leave(mend_process_member *member)
 /* The caller holds member_mutex. */
 static mend_process_member *member_after(uint64_t number, const void *domain, int device)
 {
+    assert(mend_mutex_is_held(&member_mutex));
     for (mend_list *at = members.next; at != &members; at = at->next) {
         mend_process_member *member = MEND_CONTAINER_OF(at, mend_process_member, link);
         if (member->number > number && member->domain == domain && member->device == device) {
@@ -105,6 +108,7 @@ mend_process_member *mend_process_visit_next(const void *domain, int device, uin
     mend_mutex_lock(&member_mutex);
     mend_process_member *member = member_after(*cursor, domain, device);
     if (member != NULL) {
+        assert(member->number > *cursor);
         member->visitors++;
         *cursor = member->number;
     }
@@ -115,6 +119,7 @@ mend_process_member *mend_process_visit_next(const void *domain, int device, uin
 void mend_process_visit_end(mend_process_member *member)
 {
     mend_mutex_lock(&member_mutex);
+    assert(member->visitors != 0);
     member->visitors--;
     if (member->visitors == 0) {
         mend_condition_wake_all(&visit_ended);
@@ -131,6 +136,8 @@ mend_process_devices *mend_process_get_devices(void)
 
 void mend_process_drop_pool(int device, const mend_pool *pool)
 {
+    assert(device >= 0);
+    assert(pool != NULL);
     mend_mutex_lock(&devices.mutex);
     if (device < MEND_DEVICE_LIMIT && atomic_load(&devices.device[device].pool) == pool) {
         atomic_store(&devices.device[device].pool, NULL);
@@ -152,6 +159,7 @@ int mend_process_get_log_sink(mend_log_sink *sink, void **context)
 
 void mend_process_show_log(int level)
 {
+    assert(level > 0);
     mend_mutex_lock(&log_mutex);
     log_shown = log_shown == 0 || level < log_shown ? level : log_shown;
     mend_mutex_unlock(&log_mutex);
@@ -173,6 +181,7 @@ mend_result mend_process_cuda_driver(mend_result (*load)(const mend_driver **dri
     mend_mutex_lock(&driver_mutex);
     mend_result result = cuda_driver != NULL ? MEND_OK : load(&cuda_driver);
     if (result == MEND_OK) {
+        assert(cuda_driver != NULL);
         *driver = cuda_driver;
     }
     mend_mutex_unlock(&driver_mutex);

@@ -13,15 +13,19 @@ typedef union block_head {
     void *next;
     max_align_t align;
 } block_head;
+static_assert(CACHE_LINE_BYTES % alignof(max_align_t) == 0, "a cache line is aligned for any type");
 
 void mend_slab_init(mend_slab *slab, size_t object_bytes)
 {
+    assert(object_bytes > 0);
     size_t unit = object_bytes < CACHE_LINE_BYTES ? alignof(max_align_t) : CACHE_LINE_BYTES;
     *slab = (mend_slab){.object_bytes = (object_bytes + unit - 1) / unit * unit};
 }
 
 static void push_free(mend_slab *slab, void *object)
 {
+    assert(object != NULL);
+    assert(object != slab->free_list);
     memcpy(object, &slab->free_list, sizeof(void *));
     slab->free_list = object;
     slab->free_count++;
@@ -29,6 +33,7 @@ static void push_free(mend_slab *slab, void *object)
 
 bool mend_slab_make(mend_slab *slab, size_t missing_count)
 {
+    assert(missing_count > 0);
     size_t made = missing_count > OBJECTS_PER_BLOCK ? missing_count : OBJECTS_PER_BLOCK;
     block_head *block = malloc(sizeof(block_head) + CACHE_LINE_BYTES + made * slab->object_bytes);
     if (block == NULL) {
@@ -47,6 +52,7 @@ bool mend_slab_make(mend_slab *slab, size_t missing_count)
 void *mend_slab_take(mend_slab *slab)
 {
     assert(slab->free_count > 0);
+    assert(slab->free_list != NULL);
     void *object = slab->free_list;
     memcpy(&slab->free_list, object, sizeof(void *));
     slab->free_count--;

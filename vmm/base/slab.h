@@ -26,6 +26,7 @@ void mend_slab_init(mend_slab *slab, size_t object_bytes);
 bool mend_slab_make(mend_slab *slab, size_t missing_count);
 static inline bool mend_slab_reserve(mend_slab *slab, size_t count)
 {
+    assert(slab->object_bytes >= sizeof(void *));
     size_t wanted = count + slab->promised_count;
     return slab->free_count >= wanted || mend_slab_make(slab, wanted - slab->free_count);
 }

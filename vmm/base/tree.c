@@ -4,6 +4,7 @@
 
 void mend_tree_init(mend_tree *tree, mend_tree_compare compare)
 {
+    assert(compare != NULL);
     tree->root = NULL;
     tree->compare = compare;
     tree->count = 0;
@@ -16,11 +17,14 @@ static void set_parent(mend_tree_node *node, const mend_tree_node *parent)
 
 static void set_balance(mend_tree_node *node, int balance)
 {
+    assert(balance >= -1);
+    assert(balance <= 1);
     mend_tree_set(node, mend_tree_parent(node), balance);
 }
 
 static int side_of(const mend_tree_node *parent, const mend_tree_node *node)
 {
+    assert(parent->child[0] == node || parent->child[1] == node);
     return parent->child[1] == node;
 }
 
@@ -30,6 +34,7 @@ static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
 {
     mend_tree_node *parent = mend_tree_parent(node);
     if (parent == NULL) {
+        assert(tree->root == node);
         tree->root = replacement;
     } else {
         parent->child[side_of(parent, node)] = replacement;
@@ -43,6 +48,7 @@ static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
 static mend_tree_node *rotate(mend_tree *tree, mend_tree_node *node, int side)
 {
     mend_tree_node *risen = node->child[side];
+    assert(risen != NULL);
     mend_tree_node *inner = risen->child[1 - side];
     replace_in_parent(tree, node, risen);
     risen->child[1 - side] = node;
@@ -59,6 +65,7 @@ static mend_tree_node *rebalance(mend_tree *tree, mend_tree_node *node, int side
 {
     int sign = side ? 1 : -1;
     mend_tree_node *heavy = node->child[side];
+    assert(heavy != NULL);
     if (mend_tree_balance(heavy) == -sign) {
         mend_tree_node *inner = heavy->child[1 - side];
         int inner_balance = mend_tree_balance(inner);
@@ -83,6 +90,9 @@ void mend_tree_insert(mend_tree *tree, mend_tree_node *node)
 
 void mend_tree_attach(mend_tree *tree, mend_tree_node *node, mend_tree_node *parent, int side)
 {
+    assert(side == 0 || side == 1);
+    assert((parent != NULL ? parent->child[side] : tree->root) == NULL);
+    assert(parent != node);
     *node = (mend_tree_node){0};
     mend_tree_set(node, parent, 0);
     if (parent == NULL) {
@@ -151,6 +161,7 @@ void mend_tree_remove(mend_tree *tree, mend_tree_node *node)
         heir = heir->child[0];
     }
     mend_tree_node *lowered = mend_tree_parent(heir);
+    assert(lowered != NULL);
     int side = 0;
     if (lowered == node) {
         lowered = heir;
@@ -186,6 +197,8 @@ mend_tree_node *mend_tree_last(const mend_tree *tree)
 
 static mend_tree_node *neighbour(const mend_tree_node *node, int side)
 {
+    assert(node->child[0] != node);
+    assert(node->child[1] != node);
     if (node->child[side] != NULL) {
         return outermost(node->child[side], 1 - side);
     }

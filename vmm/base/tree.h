@@ -16,6 +16,8 @@ typedef struct mend_tree_node {
     struct mend_tree_node *child[2]; /* 0: less, 1: greater */
     uintptr_t parent_and_balance;    /* the lowest two bits: the balance, plus 1 */
 } mend_tree_node;
+static_assert(_Alignof(mend_tree_node) >= 4, "the lowest two bits of a parent are free");
+static_assert(sizeof(mend_tree_node) == 3 * sizeof(void *), "a node is three words");
 
 static inline mend_tree_node *mend_tree_parent(const mend_tree_node *node)
 {

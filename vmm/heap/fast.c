@@ -76,9 +76,16 @@ static inline bool would_be_kept_empty(const mend_heap *heap, const mend_span *s
            breaks_a_chunk(span);
 }
 
+/* Rounded up; 0, which no span has, for a size near the end of all numbers. */
+static inline uint64_t size_of(uint64_t requested_bytes)
+{
+    uint64_t end = requested_bytes + (MEND_GRANULE_BYTES - 1);
+    return end - end % MEND_GRANULE_BYTES;
+}
+
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
 {
-    uint64_t size_bytes = mend_align_up(requested_bytes, MEND_GRANULE_BYTES);
+    uint64_t size_bytes = size_of(requested_bytes);
     mend_zone *zone = &heap->zones[zone_of(heap, requested_bytes)];
     uint32_t stream = find_stream(heap, handle);
     if (stream == MEND_STREAM_UNKNOWN) {
