@@ -17,7 +17,9 @@ static mend_result no_host_memory(void)
 /* Removes the first `count` fences, which have passed. */
 static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t count)
 {
+    assert(count <= state->fence_count);
     for (size_t i = 0; i < count; i++) {
+        assert(state->fences[i].epoch > state->passed_epoch);
         state->passed_epoch = state->fences[i].epoch;
         mend_streams_keep_event(streams, state->fences[i].event, state->fences[i].context);
     }
@@ -32,6 +34,7 @@ static void pass_fences(mend_streams *streams, mend_stream_state *state, size_t 
  * stream covers its epoch; if there is none, the epoch is open again. */
 static void drop_fence(mend_streams *streams, mend_stream_state *state, size_t at)
 {
+    assert(at < state->fence_count);
     mend_streams_keep_event(streams, state->fences[at].event, state->fences[at].context);
     state->fence_count--;
     memmove(state->fences + at, state->fences + at + 1,
@@ -72,15 +75,18 @@ static const mend_fence *covering_fence(const mend_stream_state *state, uint64_t
     while (at + 1 < state->fence_count && state->fences[at].epoch < epoch) {
         at++;
     }
+    assert(state->fences[at].epoch >= epoch);
     return &state->fences[at];
 }
 
 mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_stamp stamp)
 {
+    assert(waiter < streams->count);
     if (mend_stamp_is_ready(streams, stamp, waiter)) {
         return MEND_OK;
     }
     assert(mend_stamp_has_fence(streams, stamp));
+    assert(waiter != MEND_STREAM_UNKNOWN);
     const mend_stream_state *freed_on = &streams->items[stamp.stream];
     mend_stream_state *state = &streams->items[waiter];
     if (!mend_streams_grow(&state->waited_epochs, &state->waited_capacity, streams->count,
@@ -96,6 +102,7 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     if (status != MEND_DRIVER_OK) {
         return mend_streams_driver_failed(streams, MEND_CALL_stream_wait, status);
     }
+    assert(stamp.stream < streams->items[waiter].waited_capacity);
     uint64_t *waited = &streams->items[waiter].waited_epochs[stamp.stream];
     *waited = mend_max_u64(*waited, fence.epoch);
     streams->stream_waits++;
@@ -109,13 +116,14 @@ static bool context_covers(const mend_stream_state *state)
     return state->group == 0;
 }
 
-/* From here on frees belong to a new epoch of each stream. */
+/* From here on frees belong to a new epoch of each stream. A slot that is free awaits nothing: the
+ * stream that comes to have it meanwhile may pass epochs of its own. */
 static void begin_context_wait(mend_streams *streams)
 {
     for (uint32_t i = 0; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         state->awaited_epoch = 0;
-        if (context_covers(state)) {
+        if (context_covers(state) && !state->is_free_slot) {
             state->awaited_epoch = state->open ? state->open_epoch++ : state->open_epoch - 1;
             state->was_open = state->open;
             state->open = false;
@@ -135,6 +143,8 @@ static void end_context_wait(mend_streams *streams, bool passed)
                    state->fences[covered].epoch <= state->awaited_epoch) {
                 covered++;
             }
+            assert(state->awaited_epoch >= state->passed_epoch);
+            assert(state->awaited_epoch < state->open_epoch);
             pass_fences(streams, state, covered);
             state->passed_epoch = state->awaited_epoch;
         } else if (state->awaited_epoch != 0) {
@@ -276,10 +286,13 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
 
 void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex *lock)
 {
+    assert(mend_mutex_is_held(lock));
+    assert(stream < streams->count);
     streams->call_waiters++;
     while (streams->items[stream].calls > 0) {
         mend_condition_wait(&streams->call_ended, lock);
     }
+    assert(streams->call_waiters > 0);
     streams->call_waiters--;
 }
 

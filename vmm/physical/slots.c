@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/process.h"
 
@@ -20,6 +21,7 @@ uint64_t mend_slots_thread_of(mend_stream handle)
 static uint32_t skip_others(const mend_streams *streams, uint32_t slot, mend_stream handle,
                             uint64_t thread)
 {
+    assert(slot < streams->count);
     while (slot != MEND_STREAM_UNKNOWN &&
            (streams->items[slot].handle != handle || streams->items[slot].thread != thread)) {
         slot = streams->items[slot].next;
@@ -36,12 +38,17 @@ uint32_t mend_slots_first(const mend_streams *streams, mend_stream handle)
 
 uint32_t mend_slots_next(const mend_streams *streams, uint32_t slot)
 {
+    assert(slot != MEND_STREAM_UNKNOWN);
+    assert(streams->items[slot].known);
     const mend_stream_state *state = &streams->items[slot];
     return skip_others(streams, state->next, state->handle, state->thread);
 }
 
 static void enter(mend_streams *streams, uint32_t slot)
 {
+    assert(slot != MEND_STREAM_UNKNOWN);
+    assert(slot < streams->count);
+    assert(streams->items[slot].known);
     mend_stream_state *state = &streams->items[slot];
     uint32_t *bucket = mend_slots_bucket(streams, state->handle, state->thread);
     state->next = *bucket;
@@ -74,6 +81,8 @@ static bool grow(mend_streams *streams)
         free(buckets);
         return false;
     }
+    assert(capacity > streams->count);
+    assert(mend_is_power_of_two(bucket_count));
     free(streams->buckets);
     streams->capacity = (uint32_t)capacity;
     streams->buckets = buckets;
@@ -101,6 +110,9 @@ static bool is_of_no_use(const mend_stream_state *state)
 static void keep(mend_streams *streams, uint32_t slot)
 {
     mend_stream_state *state = &streams->items[slot];
+    assert(!state->known);
+    assert(!state->is_free_slot);
+    assert(is_of_no_use(state));
     free(state->waited_epochs);
     state->waited_epochs = NULL;
     state->waited_capacity = 0;
@@ -137,6 +149,7 @@ static bool take_free_slot(mend_streams *streams, uint32_t *slot)
     if (*slot == MEND_STREAM_UNKNOWN) {
         return false;
     }
+    assert(streams->items[*slot].is_free_slot);
     streams->first_free_slot = streams->items[*slot].next;
     return true;
 }
@@ -153,6 +166,8 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
         streams->items[slot] = (mend_stream_state){.open_epoch = 1};
     }
     mend_stream_state *state = &streams->items[slot];
+    assert(is_of_no_use(state));
+    assert(!state->known);
     state->is_free_slot = false;
     state->handle = mend_slots_handle(handle);
     state->thread = mend_slots_thread_of(state->handle);
@@ -173,6 +188,8 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
 
 void mend_slots_lose(mend_streams *streams, uint32_t slot)
 {
+    assert(slot != MEND_STREAM_UNKNOWN);
+    assert(slot < streams->count);
     mend_stream_state *state = &streams->items[slot];
     if (state->known) {
         leave(streams, slot);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "physical/fence.h"
 
+#include "physical/slots.h"
 #include "physical/stream.h"
 #include "tests/support/test.h"
 #include "tests/unit/physical/stream_rig.h"
@@ -201,6 +202,36 @@ MEND_TEST(physical_fence, what_is_freed_while_the_host_waits_is_not_covered)
     EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.second));
     EXPECT_TRUE(mend_stamp_has_passed(&r.streams, before));
     EXPECT_FALSE(mend_stamp_has_passed(&r.streams, freed_meanwhile));
+    stream_rig_close(&r);
+}
+
+/* A capture begins on a new stream, frees memory, and its graph is destroyed. */
+static mend_status end_group_and_synchronize(const mend_driver *driver)
+{
+    mend_stream handle = NULL;
+    (void)driver;
+    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(freeing->sim, &handle));
+    uint32_t grouped = stream_rig_find(freeing, handle, GROUP);
+    EXPECT_INT_EQ((int)freeing->second, (int)grouped);
+    freed_meanwhile = mend_streams_stamp(&freeing->streams, grouped, 1);
+    mend_streams_end_group(&freeing->streams, GROUP);
+    return MEND_DRIVER_OK;
+}
+
+MEND_TEST(physical_fence, a_group_that_ends_in_a_free_place_while_the_host_waits_stays_idle)
+{
+    stream_rig r;
+    ASSERT_TRUE(stream_rig_open(&r));
+    (void)stream_rig_work_and_close(&r, r.second, SHORT_NS);
+    mend_sim_advance(r.sim, LONG_NS);
+    EXPECT_TRUE(mend_streams_poll(&r.streams));
+    EXPECT_RESULT(MEND_OK, mend_streams_forget(&r.streams, r.second));
+    mend_slots_collect(&r.streams);
+    EXPECT_TRUE(r.streams.items[r.second].is_free_slot);
+    freeing = &r;
+    r.driver.context_synchronize = end_group_and_synchronize;
+    EXPECT_RESULT(MEND_OK, mend_streams_wait_context(&r.streams, r.first));
+    EXPECT_TRUE(mend_stamp_has_passed(&r.streams, freed_meanwhile));
     stream_rig_close(&r);
 }
 
