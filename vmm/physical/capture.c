@@ -2,9 +2,11 @@
 
 #include "base/align.h"
 #include "physical/foreign.h"
+#include <assert.h>
 
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {
+    assert(stream < streams->count);
     mend_stream_state *state = &streams->items[stream];
     if (!state->known || stream == MEND_STREAM_UNKNOWN) {
         *reach = MEND_REACH_GONE;
@@ -123,6 +125,7 @@ static mend_result ask_known(mend_streams *streams, uint32_t asking, bool any_st
 
 mend_result mend_streams_find_capture(mend_streams *streams, uint32_t asking, bool *is_captured)
 {
+    assert(asking < streams->count);
     bool any_stream = false;
     *is_captured = false;
     mend_result result = ask_legacy(streams, is_captured);

@@ -43,23 +43,31 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device
 
 void mend_chunks_clear(mend_chunks *chunks)
 {
+    assert(chunks->mapped.count <= chunks->all.count);
+    assert(chunks->empty.count <= chunks->all.count);
     mend_slab_clear(&chunks->slab);
 }
 
 void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
+    assert(mend_chunk_is_empty(chunk));
     mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
     chunks->empty_bytes += chunk->size_bytes;
+    assert(chunks->empty_bytes <= chunks->reserved_bytes);
 }
 
 void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
+    assert(mend_chunk_is_empty(chunk));
+    assert(chunks->empty_bytes >= chunk->size_bytes);
     mend_tree_remove(&chunks->empty, &chunk->by_size);
     chunks->empty_bytes -= chunk->size_bytes;
 }
 
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
 {
+    assert(size_bytes > 0);
+    assert(size_bytes % MEND_GRANULE_BYTES == 0);
     mend_chunk_handle handle;
     mend_status status =
         chunks->driver->create(chunks->driver, size_bytes, &chunks->properties, &handle);
@@ -71,9 +79,9 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     made->size_bytes = size_bytes;
     made->number = chunks->next_number++;
     mend_tree_insert(&chunks->all, &made->by_number);
+    chunks->reserved_bytes += size_bytes;
     mend_chunk_enter_empty(chunks, made);
     chunks->unmapped_bytes += size_bytes;
-    chunks->reserved_bytes += size_bytes;
     chunks->created++;
     chunks->created_bytes += size_bytes;
     *chunk = made;
@@ -82,16 +90,21 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
 
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->address == 0 && chunk->live_bytes == 0);
+    assert(chunk->address == 0);
+    assert(chunk->claimed_address == 0);
+    assert(mend_chunk_is_empty(chunk));
     mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
     mend_chunk_leave_empty(chunks, chunk);
     mend_tree_remove(&chunks->all, &chunk->by_number);
+    assert(chunks->unmapped_bytes >= chunk->size_bytes);
+    assert(chunks->reserved_bytes >= chunks->unmapped_bytes);
     chunks->unmapped_bytes -= chunk->size_bytes;
     chunks->reserved_bytes -= chunk->size_bytes;
     chunks->released++;
+    assert(chunks->released <= chunks->created);
     mend_slab_give(&chunks->slab, chunk);
     return MEND_DRIVER_OK;
 }
@@ -106,6 +119,9 @@ static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
     mend_tree_insert_by(&chunks->mapped, &chunk->by_address, compare_address);
     mend_chunk *before = mapped_before(chunk);
     chunk->next = CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
+    assert(before == NULL || before->address + before->size_bytes <= chunk->address);
+    assert(chunk->next == NULL || chunk->address + chunk->size_bytes <= chunk->next->address);
+    assert(chunks->unmapped_bytes >= chunk->size_bytes);
     if (before != NULL) {
         before->next = chunk;
     }
@@ -116,6 +132,7 @@ static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
 {
     mend_chunk *before = mapped_before(chunk);
     if (before != NULL) {
+        assert(before->next == chunk);
         before->next = chunk->next;
     }
     mend_tree_remove(&chunks->mapped, &chunk->by_address);
@@ -124,6 +141,9 @@ static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
 
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
 {
+    assert((chunk->address == 0) != (address == 0));
+    assert(chunk->live_bytes == 0 || chunk->is_frozen);
+    assert(address % MEND_GRANULE_BYTES == 0);
     if (chunk->address != 0) {
         leave_mapped(chunks, chunk);
     }
@@ -137,6 +157,8 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(!chunk->is_frozen);
+    assert(chunk->address != 0);
+    assert(chunk->claimed_address == 0);
     if (chunk->live_bytes == 0) {
         mend_chunk_leave_empty(chunks, chunk);
     }
@@ -146,7 +168,9 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 
 void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
 {
-    assert(chunk->is_frozen && chunk->missing == MEND_MISSING_NOTHING);
+    assert(chunk->is_frozen);
+    assert(chunk->missing == MEND_MISSING_NOTHING);
+    assert(chunks->frozen_count > chunks->missing_count);
     chunk->is_frozen = false;
     chunks->frozen_count--;
     if (chunk->live_bytes == 0) {
@@ -164,6 +188,9 @@ static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool beg
         chunks->unmapped_count += is_unmapped;
         chunks->lost_bytes += lost_bytes;
     } else {
+        assert(chunks->missing_count >= is_missing);
+        assert(chunks->unmapped_count >= is_unmapped);
+        assert(chunks->lost_bytes >= lost_bytes);
         chunks->missing_count -= is_missing;
         chunks->unmapped_count -= is_unmapped;
         chunks->lost_bytes -= lost_bytes;
@@ -173,9 +200,11 @@ static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool beg
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing)
 {
     assert(chunk->is_frozen);
+    assert(chunk->missing != missing);
     count_missing(chunks, chunk, false);
     chunk->missing = missing;
     count_missing(chunks, chunk, true);
+    assert(chunks->unmapped_count <= chunks->missing_count);
 }
 
 bool mend_chunks_are_in_order(const mend_chunks *chunks)

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 
+#include "base/align.h"
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
@@ -117,6 +118,9 @@ void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk);
 /* Changes the live bytes of a chunk, and updates the set of empty chunks. */
 static inline void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
 {
+    assert(chunk->address != 0);
+    assert(size_bytes > 0);
+    assert(size_bytes % MEND_GRANULE_BYTES == 0);
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
     }
@@ -127,6 +131,8 @@ static inline void mend_chunk_add_live(mend_chunks *chunks, mend_chunk *chunk, u
 static inline void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chunk,
                                             uint64_t size_bytes)
 {
+    assert(chunk->address != 0);
+    assert(size_bytes > 0);
     assert(chunk->live_bytes >= size_bytes);
     chunk->live_bytes -= size_bytes;
     if (mend_chunk_is_empty(chunk)) {

@@ -1,7 +1,13 @@
 #include "physical/foreign.h"
 
+#include <assert.h>
+#include <limits.h>
+
+static_assert(MEND_DEVICE_LIMIT <= sizeof(uint64_t) * CHAR_BIT, "a device is a bit of a number");
 static bool is_open(const mend_streams *streams, int device)
 {
+    assert(device >= 0);
+    assert(device < MEND_DEVICE_LIMIT);
     return (streams->foreign_devices >> device & 1) != 0;
 }
 
@@ -54,6 +60,7 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
                         bool *is_admitted)
 {
     const mend_driver *driver = streams->driver;
+    assert(!is_open(streams, device));
     mend_device_info opened = {0};
     mend_status status = driver->device_open(driver, device, &opened);
     if (status != MEND_DRIVER_OK) {

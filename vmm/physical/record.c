@@ -1,5 +1,6 @@
 #include "physical/record.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -54,7 +55,10 @@ static mend_result take_event(mend_streams *streams, mend_context context, mend_
 
 void mend_streams_keep_event(mend_streams *streams, mend_event event, mend_context context)
 {
+    assert(event != NULL);
+    assert(streams->events_held > 0);
     if (is_used_again(streams, context)) {
+        assert(streams->idle_event_count < streams->idle_event_capacity);
         streams->idle_events[streams->idle_event_count++] = event;
     } else {
         streams->driver->event_destroy(streams->driver, event);
@@ -72,6 +76,7 @@ static bool is_of_capture(mend_status status)
 /* From here on frees belong to the next epoch. */
 static void close_epoch(mend_stream_state *state)
 {
+    assert(state->open);
     state->open_epoch++;
     state->open = false;
     state->open_bytes = 0;
@@ -82,6 +87,8 @@ static void close_epoch(mend_stream_state *state)
  * new epoch number meanwhile, the old one is open again. */
 static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t bytes)
 {
+    assert(state->recordings > 0);
+    assert(epoch < state->open_epoch);
     bool is_as_before = !state->open && state->open_epoch == epoch + 1 &&
                         state->passed_epoch < epoch && state->awaited_epoch < epoch;
     state->open_epoch -= is_as_before ? 1 : 0;
@@ -94,6 +101,9 @@ static void reopen_epoch(mend_stream_state *state, uint64_t epoch, uint64_t byte
  * or if a wait for the context covered it. */
 static void add_fence(mend_streams *streams, mend_stream_state *state, mend_fence fence)
 {
+    assert(state->recordings > 0);
+    assert(fence.epoch < state->open_epoch);
+    assert(fence.event != NULL);
     state->recordings--;
     bool is_covered =
         fence.epoch <= state->passed_epoch ||
@@ -101,12 +111,15 @@ static void add_fence(mend_streams *streams, mend_stream_state *state, mend_fenc
     if (is_covered) {
         mend_streams_keep_event(streams, fence.event, fence.context);
     } else {
+        assert(state->fence_count < state->fence_capacity);
         state->fences[state->fence_count++] = fence;
     }
 }
 
 void mend_streams_end_call(mend_streams *streams, uint32_t stream)
 {
+    assert(stream < streams->count);
+    assert(streams->items[stream].calls > 0);
     if (--streams->items[stream].calls == 0 && streams->call_waiters > 0) {
         mend_condition_wake_all(&streams->call_ended);
     }
@@ -148,6 +161,8 @@ static mend_result record_event(mend_streams *streams, uint32_t stream, uint32_t
                                 mend_fence *fence)
 {
     mend_stream_state *state = &streams->items[stream];
+    assert(state->open);
+    assert(streams->items[recorder].known);
     *fence = (mend_fence){0};
     if (!mend_streams_grow(&state->fences, &state->fence_capacity,
                            state->fence_count + state->recordings + 1, sizeof(mend_fence))) {
@@ -190,6 +205,7 @@ mend_result mend_streams_close_epoch(mend_streams *streams, uint32_t stream)
 
 static mend_result close_slot(mend_streams *streams, uint32_t stream)
 {
+    assert(stream < streams->count);
     const mend_stream_state *state = &streams->items[stream];
     if (!state->open || state->group != 0) {
         return MEND_OK;
@@ -241,6 +257,8 @@ mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 
 static mend_result check_recorder(mend_streams *streams, uint32_t recorder)
 {
+    assert(recorder < streams->count);
+    assert(streams->items[recorder].group == 0);
     mend_reach reach = MEND_REACH_GONE;
     mend_result result = mend_streams_reach(streams, recorder, &reach);
     const void *handle = streams->items[recorder].handle;
@@ -272,6 +290,7 @@ static void take_back(mend_streams *streams, uint32_t stream, mend_fence fence)
 
 mend_result mend_streams_close_group(mend_streams *streams, uint32_t group, uint32_t recorder)
 {
+    assert(group != 0);
     mend_result result = check_recorder(streams, recorder);
     const uint32_t count = streams->count; /* streams registered later do not belong to the group */
     mend_fence *fences = result == MEND_OK ? calloc(count, sizeof(*fences)) : NULL;

@@ -1,5 +1,6 @@
 #include "physical/stream.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -9,6 +10,8 @@
 mend_result mend_streams_driver_failed(mend_streams *streams, mend_driver_call call,
                                        mend_status status)
 {
+    assert(call < MEND_DRIVER_CALL_COUNT);
+    assert(status != MEND_DRIVER_OK);
     return mend_driver_failure(
         mend_status_is_fatal(status) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
         mend_driver_call_name(call), status, streams->driver->status_name(streams->driver, status),
@@ -21,6 +24,7 @@ mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
     *streams = (mend_streams){.driver = driver, .context = context};
     mend_list_init(&streams->watches);
     mend_condition_init(&streams->call_ended);
+    assert(streams->count == MEND_STREAM_UNKNOWN);
     mend_streams_look_up_anew(streams);
     uint32_t unknown;
     const mend_stream_info none = {0};
@@ -31,6 +35,7 @@ mend_status mend_streams_clear(mend_streams *streams, mend_driver_call *call)
 {
     mend_status first = MEND_DRIVER_OK;
     const mend_driver *driver = streams->driver;
+    assert(streams->call_waiters == 0);
     for (uint32_t i = 0; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         for (size_t k = 0; k < state->fence_count; k++) {
@@ -65,6 +70,8 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
     while (at != MEND_STREAM_UNKNOWN && (items[at].handle != plain || items[at].group != group)) {
         at = items[at].next;
     }
+    assert(at < streams->count);
+    assert(at == MEND_STREAM_UNKNOWN || items[at].known);
     if (at != MEND_STREAM_UNKNOWN && group == 0 && mend_streams_handle_suffices(streams, handle)) {
         streams->last_found = at;
         streams->last_handle = handle;
@@ -77,6 +84,7 @@ uint32_t mend_streams_lookup_other(mend_streams *streams, mend_stream handle, ui
  * wait for the context covers. */
 static void abandon(mend_streams *streams, uint32_t slot)
 {
+    assert(streams->verify);
     mend_slots_lose(streams, slot);
     streams->items[slot].open = true;
 }
@@ -125,6 +133,7 @@ static bool lookup_verified(mend_streams *streams, mend_stream handle, uint32_t 
 {
     bool is_found = false;
     const mend_stream_state *first = find_first(streams, handle, info);
+    assert(info->id != 0 || info->capture_id != 0);
     for (uint32_t i = mend_slots_first(streams, handle), next; i != MEND_STREAM_UNKNOWN; i = next) {
         mend_stream_state *state = &streams->items[i];
         next = mend_slots_next(streams, i);
@@ -171,6 +180,7 @@ static bool is_of_capture(mend_status status)
 
 static mend_result result_of_asking(mend_status status)
 {
+    assert(status != MEND_DRIVER_OK);
     if (is_of_handle(status)) {
         return MEND_ERROR_UNKNOWN_STREAM;
     }
@@ -254,6 +264,7 @@ mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
 
 bool mend_stamp_has_fence(const mend_streams *streams, mend_stamp stamp)
 {
+    assert(stamp.stream < streams->count);
     const mend_stream_state *state = &streams->items[stamp.stream];
     return state->fence_count > 0 && stamp.epoch <= state->fences[state->fence_count - 1].epoch;
 }
@@ -282,9 +293,11 @@ void mend_streams_leave_groups(mend_streams *streams, mend_stream handle, uint64
 
 void mend_streams_end_group(mend_streams *streams, uint32_t group)
 {
+    assert(group != 0);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (state->group == group) {
+            assert(state->fence_count == 0);
             state->passed_epoch = state->open_epoch++;
             state->open = false;
             state->open_bytes = 0;
@@ -294,6 +307,7 @@ void mend_streams_end_group(mend_streams *streams, uint32_t group)
 
 void mend_streams_release_group(mend_streams *streams, uint32_t group)
 {
+    assert(group != 0);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (state->group == group) {

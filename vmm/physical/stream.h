@@ -15,8 +15,9 @@
 #ifndef MEND_PHYSICAL_STREAM_H
 #define MEND_PHYSICAL_STREAM_H
 
-#include "physical/stream_state.h"
+#include <assert.h>
 
+#include "physical/stream_state.h"
 /* MEND_ERROR_OUT_OF_HOST_MEMORY. */
 mend_result mend_streams_init(mend_streams *streams, const mend_driver *driver,
                               mend_context context);
@@ -75,6 +76,10 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
                                             uint64_t size_bytes)
 {
     mend_stream_state *state = &streams->items[stream];
+    assert(stream < streams->count);
+    assert(!state->has_ended);
+    assert(!state->is_free_slot);
+    assert(state->open_epoch > state->passed_epoch);
     state->open = true;
     state->open_bytes += size_bytes;
     return (mend_stamp){.epoch = state->open_epoch, .stream = stream};
@@ -83,6 +88,7 @@ static inline mend_stamp mend_streams_stamp(mend_streams *streams, uint32_t stre
 /* A stamp that covers all that an ended stream did. */
 static inline mend_stamp mend_streams_last_stamp(const mend_streams *streams, uint32_t stream)
 {
+    assert(stream < streams->count);
     const mend_stream_state *state = &streams->items[stream];
     uint64_t last_epoch = state->open ? state->open_epoch : state->open_epoch - 1;
     return (mend_stamp){.epoch = last_epoch, .stream = stream};
@@ -99,6 +105,7 @@ static inline mend_stamp mend_streams_stamp_use(mend_streams *streams, uint32_t 
 /* Whether the work before the stamp is known to be done. */
 static inline bool mend_stamp_has_passed(const mend_streams *streams, mend_stamp stamp)
 {
+    assert(stamp.stream < streams->count);
     return stamp.epoch <= streams->items[stamp.stream].passed_epoch;
 }
 
@@ -111,6 +118,7 @@ static inline bool mend_stamp_is_ready(const mend_streams *streams, mend_stamp s
         mend_stamp_has_passed(streams, stamp)) {
         return true;
     }
+    assert(stream < streams->count);
     const mend_stream_state *state = &streams->items[stream];
     return stamp.stream < state->waited_capacity &&
            stamp.epoch <= state->waited_epochs[stamp.stream];

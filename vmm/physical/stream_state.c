@@ -1,5 +1,6 @@
 #include "physical/stream_state.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,8 @@ enum { FIRST_CAPACITY = 8 };
 
 bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t element_bytes)
 {
+    assert(count > 0);
+    assert(element_bytes > 0);
     if (count <= *capacity) {
         return true;
     }
@@ -16,12 +19,14 @@ bool mend_streams_grow(void *array, size_t *capacity, size_t count, size_t eleme
     }
     void *old;
     memcpy(&old, array, sizeof(old));
+    assert((old == NULL) == (*capacity == 0));
     char *moved = realloc(old, larger * element_bytes);
     if (moved == NULL) {
         return false;
     }
     memset(moved + *capacity * element_bytes, 0, (larger - *capacity) * element_bytes);
     memcpy(array, &moved, sizeof(moved));
+    assert(larger >= count);
     *capacity = larger;
     return true;
 }

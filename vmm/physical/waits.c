@@ -2,9 +2,11 @@
 
 #include "physical/fence.h"
 #include "physical/record.h"
+#include <assert.h>
 
 static void keep_later(mend_stamp *stamp, mend_stamp other)
 {
+    assert(stamp->stream == other.stream);
     if (other.epoch > stamp->epoch) {
         stamp->epoch = other.epoch;
     }
@@ -12,6 +14,8 @@ static void keep_later(mend_stamp *stamp, mend_stamp other)
 
 void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp)
 {
+    assert(waits->first.epoch != 0);
+    assert(stamp.epoch != 0);
     if (waits->first.stream == stamp.stream) {
         keep_later(&waits->first, stamp);
         return;
@@ -29,6 +33,7 @@ void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stam
 
 bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
 {
+    assert(waits->others != NULL);
     for (mend_wait **link = &waits->others; *link != NULL;) {
         mend_wait *node = *link;
         if (mend_stamp_has_passed(room.streams, node->stamp)) {
@@ -70,6 +75,8 @@ bool mend_waits_others_are_ready(const mend_streams *streams, const mend_waits *
 
 static unsigned hold_of_stamp(const mend_streams *streams, mend_stamp stamp, uint32_t stream)
 {
+    assert(stamp.stream < streams->count);
+    assert(stream < streams->count);
     if (mend_stamp_is_ready(streams, stamp, stream)) {
         return 0;
     }
@@ -103,6 +110,7 @@ mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, u
 
 static mend_result close_stamp(mend_wait_env room, mend_stamp stamp)
 {
+    assert(stamp.stream < room.streams->count);
     bool is_covered =
         mend_stamp_has_passed(room.streams, stamp) || mend_stamp_has_fence(room.streams, stamp);
     return is_covered ? MEND_OK : mend_streams_close_epoch(room.streams, stamp.stream);
@@ -119,6 +127,7 @@ mend_result mend_waits_close(mend_wait_env room, const mend_waits *waits)
 
 void mend_waits_make_due(mend_streams *streams, const mend_waits *waits)
 {
+    assert(waits->first.epoch != 0 || waits->others == NULL);
     mend_streams_make_due(streams, waits->first);
     for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
         mend_streams_make_due(streams, at->stamp);

@@ -30,6 +30,8 @@ typedef struct mend_wait_env {
 void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stamp);
 static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_stamp stamp)
 {
+    assert(stamp.stream < room.streams->count);
+    assert(stamp.epoch <= room.streams->items[stamp.stream].open_epoch);
     if (stamp.epoch == 0 || mend_stamp_has_passed(room.streams, stamp)) {
         return;
     }
@@ -43,6 +45,7 @@ static inline void mend_waits_add(mend_wait_env room, mend_waits *waits, mend_st
 /* Adds all of `from` to `to`. Needs as many nodes as there are streams. */
 static inline void mend_waits_add_all(mend_wait_env room, mend_waits *to, const mend_waits *from)
 {
+    assert(to != from);
     mend_waits_add(room, to, from->first);
     for (const mend_wait *at = from->others; at != NULL; at = at->next) {
         mend_waits_add(room, to, at->stamp);
