@@ -36,9 +36,9 @@ void mend_mutex_unlock(mend_mutex *mutex);
  * like any other. */
 bool mend_mutex_try_lock(mend_mutex *mutex);
 
-/* For assertions: the calling thread holds a lock of the rank of this one; it holds no
- * lock of a rank or of a higher one. A lock that was never initialized, as in a heap that a test lays out by hand, counts
- * as held. */
+/* For assertions: whether the calling thread holds a lock of this one's rank; whether it holds none
+ * of a rank or of a higher one. A lock that was never initialized, as in a heap that a test lays
+ * out by hand, counts as held. */
 #ifndef NDEBUG
 bool mend_mutex_is_held(const mend_mutex *mutex);
 bool mend_mutex_none_is_held_from(mend_lock_rank rank);

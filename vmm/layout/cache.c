@@ -9,12 +9,15 @@ enum { LOOKS = 8 };
 
 static void end_promises(mend_heap *heap, mend_cache *cache, uint32_t count)
 {
+    assert(cache->promised >= count);
     mend_slab_end_promise(&heap->nodes.runs, count);
     cache->promised -= count;
 }
 
 bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
 {
+    assert(cache == &heap->zones[zone].cache);
+    assert(cache->count == cache->promised);
     if (cache->count == MEND_CACHE_SPANS) {
         mend_cache_flush(heap, zone);
     }
@@ -22,6 +25,7 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
         return false;
     }
     cache->promised++;
+    assert(cache->promised <= MEND_CACHE_SPANS);
     return true;
 }
 
@@ -29,6 +33,7 @@ bool mend_cache_make_room(mend_heap *heap, mend_cache *cache, int zone)
 
 void mend_cache_put_back(mend_heap *heap, mend_span *span)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_cache *cache = &heap->zones[span->zone].cache;
     mend_cache_remove(cache, span);
     end_promises(heap, cache, 1);
@@ -38,6 +43,7 @@ void mend_cache_put_back(mend_heap *heap, mend_span *span)
 
 void mend_cache_flush(mend_heap *heap, int zone)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_cache *cache = &heap->zones[zone].cache;
     while (cache->count > 0) {
         mend_cache_put_back(heap, cache->spans[cache->count - 1]);
@@ -47,6 +53,7 @@ void mend_cache_flush(mend_heap *heap, int zone)
 
 void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
 {
+    assert(span->live);
     if (span->previous != NULL && span->previous->cached) {
         mend_cache_put_back(heap, span->previous);
     }
@@ -57,6 +64,8 @@ void mend_cache_flush_beside(mend_heap *heap, const mend_span *span)
 
 void mend_cache_close(mend_heap *heap)
 {
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
     if (heap->caching.closings++ == 0) {
         mend_cache_flush(heap, MEND_ZONE_SMALL);
         mend_cache_flush(heap, MEND_ZONE_LARGE);
@@ -66,6 +75,8 @@ void mend_cache_close(mend_heap *heap)
 void mend_cache_open(mend_heap *heap, bool keeps_empty_chunks)
 {
     assert(heap->caching.closings > 0);
+    assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
+    assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
     heap->caching.closings--;
     heap->caching.keeps_empty_chunks = keeps_empty_chunks;
 }
@@ -87,6 +98,7 @@ uint64_t mend_cache_bytes(const mend_heap *heap)
 /* Whether a search might place the request in the run: at either end, if that is ready. */
 static bool is_usable(mend_heap *heap, mend_run *run, uint64_t size_bytes, uint32_t stream)
 {
+    assert(run->size_bytes >= size_bytes);
     uint64_t last = mend_run_end(run) - size_bytes;
     return mend_layout_is_ready(heap, run, run->address, size_bytes, stream, false) ||
            mend_layout_is_ready(heap, run, last, size_bytes, stream, false);
@@ -102,6 +114,8 @@ static bool comes_before(const mend_run *run, uint64_t size_bytes, uint64_t addr
 bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *span,
                             uint32_t stream)
 {
+    assert(span->cached);
+    assert(zone == &heap->zones[span->zone]);
     uint64_t bytes = mend_cache_run_bytes(span);
     mend_run *run = mend_layout_run_at_least(zone, span->size_bytes);
     for (int looks = 0; run != NULL && comes_before(run, bytes, span->address); looks++) {

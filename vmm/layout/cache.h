@@ -24,6 +24,8 @@
 #ifndef MEND_LAYOUT_CACHE_H
 #define MEND_LAYOUT_CACHE_H
 
+#include <assert.h>
+
 #include "layout/state.h"
 
 /* Puts all cached spans of a zone back into runs; the second one, only the neighbours of a span
@@ -56,6 +58,9 @@ bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *s
 /* Removes a span from the list. */
 static inline void mend_cache_remove(mend_cache *cache, mend_span *span)
 {
+    assert(span->cached);
+    assert(cache->count > 0);
+    assert(cache->spans[span->cache_index] == span);
     mend_span *last = cache->spans[--cache->count];
     cache->spans[span->cache_index] = last;
     last->cache_index = span->cache_index;

@@ -48,57 +48,7 @@ void mend_layout_init_zone(mend_zone *zone)
     mend_tree_init(&zone->segment_ends, compare_by_end);
 }
 
-/* The most nodes that one take needs, plus an attach and a detach of this many chunks. */
-static mend_layout_promise nodes_for(const mend_heap *heap, size_t chunk_count)
-{
-    size_t splits = 2 + 2 * chunk_count;
-    size_t waits = mend_streams_are_several(&heap->streams)
-                       ? (splits + 2 + 2 * chunk_count) * heap->streams.count
-                       : heap->streams.count;
-    waits++; /* the mark of a block of a group */
-    return (mend_layout_promise){
-        .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
-}
-
-bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
-{
-    mend_layout_promise nodes = nodes_for(heap, chunk_count);
-    return mend_slab_reserve(&heap->nodes.spans, nodes.spans) &&
-           mend_slab_reserve(&heap->nodes.runs, nodes.runs) &&
-           mend_slab_reserve(&heap->nodes.waits, nodes.waits);
-}
-
-bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
-{
-    if (!mend_slab_promise(&heap->nodes.spans, promise->spans)) {
-        return false;
-    }
-    if (!mend_slab_promise(&heap->nodes.runs, promise->runs)) {
-        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
-        return false;
-    }
-    if (!mend_slab_promise(&heap->nodes.waits, promise->waits)) {
-        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
-        mend_slab_end_promise(&heap->nodes.runs, promise->runs);
-        return false;
-    }
-    return true;
-}
-
-bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)
-{
-    *promise = nodes_for(heap, chunk_count);
-    return mend_layout_promise_these(heap, promise);
-}
-
-void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
-{
-    mend_slab_end_promise(&heap->nodes.spans, promise->spans);
-    mend_slab_end_promise(&heap->nodes.runs, promise->runs);
-    mend_slab_end_promise(&heap->nodes.waits, promise->waits);
-}
-
-/* ---- runs and their indices ------------------------------------------------------------------ */
+/* ---- runs and their indices ---------------------------------------------------------------- */
 
 static void leave_sizes(mend_zone *zone, mend_run *run)
 {
@@ -112,6 +62,9 @@ static void leave_sizes(mend_zone *zone, mend_run *run)
 /* The caller has set the run's bounds; its first and last span get their pointer to it. */
 static void enter_sizes(mend_zone *zone, mend_run *run)
 {
+    assert(run->size_bytes > 0);
+    assert(run->address == run->first->address);
+    assert(mend_run_end(run) == mend_span_end(run->last));
     run->first->run = run;
     run->last->run = run;
     run->extensible = run->last->next == NULL;
@@ -124,6 +77,7 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
 
 static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_span *last)
 {
+    assert(first->address <= last->address);
     mend_run *run = mend_slab_take(&heap->nodes.runs);
     run->address = first->address;
     run->size_bytes = mend_span_end(last) - first->address;
@@ -135,6 +89,7 @@ static void add_run(mend_heap *heap, mend_zone *zone, mend_span *first, mend_spa
 
 static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
 {
+    assert(zone->runs_by_size.count < zone->runs_by_address.count);
     mend_tree_remove(&zone->runs_by_address, &run->by_address);
     mend_slab_give(&heap->nodes.runs, run);
 }
@@ -143,6 +98,7 @@ static void drop_run(mend_heap *heap, mend_zone *zone, mend_run *run)
 
 static void link_spans(mend_span *left, mend_span *right)
 {
+    assert(left != right);
     if (left != NULL) {
         left->next = right;
     }
@@ -154,6 +110,10 @@ static void link_spans(mend_span *left, mend_span *right)
 /* Splits the part before `at` off a free span, into a new node. */
 static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 {
+    assert(!span->live);
+    assert(at > span->address);
+    assert(at < mend_span_end(span));
+    assert(at % MEND_GRANULE_BYTES == 0);
     mend_span *left = mend_slab_take(&heap->nodes.spans);
     left->address = span->address;
     left->size_bytes = at - span->address;
@@ -164,6 +124,7 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     link_spans(span->previous, left);
     link_spans(left, span);
     span->chunk = mend_span_chunk_at(heap, span, at);
+    assert(span->chunk != NULL);
     span->address = at;
     span->size_bytes -= left->size_bytes;
     return left;
@@ -172,8 +133,11 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
 /* Splits the part from `at` on off a span that is in no run, into a new node. */
 static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
 {
+    assert(!span->live);
+    assert(span->run == NULL);
+    assert(at > span->address);
+    assert(at < mend_span_end(span));
     mend_span *right = mend_slab_take(&heap->nodes.spans);
-    assert(!span->live && span->run == NULL);
     right->address = at;
     right->size_bytes = mend_span_end(span) - at;
     right->zone = span->zone;
@@ -195,6 +159,9 @@ static void join_left(mend_heap *heap, mend_span *span)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
     mend_span *left = span->previous;
+    assert(!left->live && !left->cached);
+    assert(left->zone == span->zone);
+    assert(mend_span_end(left) == span->address);
     mend_waits_add_all(room, &span->waits, &left->waits);
     mend_waits_clear(room, &left->waits);
     span->chunk = left->chunk;
@@ -215,7 +182,10 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
     uint64_t end = address + size_bytes;
     uint64_t run_end = mend_run_end(run);
     mend_zone *zone = &heap->zones[run->first->zone];
-    assert(address >= run->address && end <= run_end && size_bytes > 0);
+    assert(size_bytes > 0);
+    assert(address >= run->address);
+    assert(end <= run_end);
+    assert((address | size_bytes) % MEND_GRANULE_BYTES == 0);
     leave_sizes(zone, run);
 
     mend_span *span = run->first;
@@ -260,6 +230,8 @@ static mend_span *carve(mend_heap *heap, mend_run *run, uint64_t address, uint64
         drop_run(heap, zone, run);
     }
     span->run = NULL;
+    assert(span->address == address);
+    assert(span->size_bytes == size_bytes);
     return span;
 }
 
@@ -272,6 +244,9 @@ static bool is_in_run(const mend_span *span)
 /* Joins a free span that is in no run with its free neighbours, to one run. */
 static void join_runs(mend_heap *heap, mend_span *span)
 {
+    assert(!span->live);
+    assert(!span->cached);
+    assert(span->run == NULL);
     mend_wait_env room = mend_heap_wait_env(heap);
     mend_zone *zone = &heap->zones[span->zone];
     mend_span *left = is_in_run(span->previous) ? span->previous : NULL;
@@ -294,6 +269,8 @@ static void join_runs(mend_heap *heap, mend_span *span)
         first = first == span ? right : first;
         join_left(heap, right);
     }
+    assert(!is_in_run(first->previous));
+    assert(!is_in_run(last->next));
     mend_run *run = left_run != NULL ? left_run : right_run;
     if (run == NULL) {
         add_run(heap, zone, first, last);
@@ -311,6 +288,8 @@ static void join_runs(mend_heap *heap, mend_span *span)
 
 void mend_layout_tidy(mend_heap *heap, mend_run *run)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(run->first->previous == NULL || run->first->previous->run != run);
     mend_wait_env room = mend_heap_wait_env(heap);
     mend_waits_settle(room, &run->first->waits);
     for (mend_span *span = run->first, *next; span != run->last; span = next) {
@@ -333,7 +312,8 @@ static void change_parts(mend_heap *heap, const mend_span *span,
     uint64_t end = mend_span_end(span);
     mend_chunk *chunk = span->chunk;
     while (address < end) {
-        assert(chunk != NULL && address - chunk->address < chunk->size_bytes);
+        assert(chunk != NULL);
+        assert(address - chunk->address < chunk->size_bytes);
         uint64_t part_end = mend_min_u64(end, chunk->address + chunk->size_bytes);
         mend_chunk *next = part_end < end ? mend_chunk_next(chunk) : NULL;
         change(&heap->chunks, chunk, part_end - address);
@@ -354,6 +334,7 @@ void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span)
 
 mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_waits waits = {0};
     mend_span *span = carve(heap, run, address, size_bytes, &waits);
     span->waits = waits;
@@ -363,6 +344,7 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_layout_let_go(heap, span);
     const mend_chunk *held = mend_layout_frozen_under(heap, span);
     if (held == NULL) {
@@ -382,6 +364,7 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,
                                   uint64_t size_bytes)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_waits waits = {0};
     mend_span *span = carve(heap, run, address, size_bytes, &waits);
     span->waits = waits;
@@ -390,7 +373,7 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
 
 void mend_layout_end_claim(mend_heap *heap, mend_span *span)
 {
-    assert(!span->live && span->run == NULL);
+    assert(mend_mutex_is_held(&heap->state));
     join_runs(heap, span);
 }
 
@@ -413,6 +396,10 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
                         mend_waits *waits)
 {
     mend_zone *zone = &heap->zones[zone_number];
+    assert(mend_mutex_is_held(&heap->state));
+    assert(zone_number >= 0);
+    assert(zone_number < MEND_ZONE_COUNT);
+    assert(address != 0);
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
     mend_span *span = mend_slab_take(&heap->nodes.spans);
     span->address = address;
@@ -424,6 +411,8 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     zone->free_bytes += span->size_bytes;
     mend_span *before = segment_end(zone, address);
     mend_span *behind = segment_start(heap, zone_number, address + chunk->size_bytes);
+    assert(before == NULL || before->next == NULL);
+    assert(behind == NULL || behind->previous == NULL);
     if (before != NULL) {
         mend_tree_remove(&zone->segment_ends, &before->by_end);
         link_spans(before, span);
@@ -438,8 +427,12 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
 
 void mend_layout_cut(mend_heap *heap, mend_span *span)
 {
-    assert(!span->live && span->run == NULL);
+    assert(mend_mutex_is_held(&heap->state));
+    assert(!span->live);
+    assert(!span->cached);
+    assert(span->run == NULL);
     mend_zone *zone = &heap->zones[span->zone];
+    assert(zone->free_bytes >= span->size_bytes);
     mend_span *before = span->previous;
     zone->free_bytes -= span->size_bytes;
     if (span->next != NULL) {
@@ -464,7 +457,10 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
 
 void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits)
 {
+    assert(chunk->address != 0);
+    assert(chunk->live_bytes == 0);
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
+    assert(run != NULL);
     mend_layout_cut(heap, carve(heap, run, chunk->address, chunk->size_bytes, waits));
     mend_chunk_set_address(&heap->chunks, chunk, chunk->zone, 0);
 }

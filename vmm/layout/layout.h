@@ -8,23 +8,9 @@
 #include <assert.h>
 
 #include "layout/locate.h"
+#include "layout/nodes.h"
 
 void mend_layout_init_zone(mend_zone *zone);
-
-/* Reserves nodes for one take and for `chunk_count` attaches and detaches. False if malloc
- * fails. */
-bool mend_layout_reserve(mend_heap *heap, size_t chunk_count);
-
-/* The same, for a caller that lets others change the heap before it uses the nodes: they stay
- * promised to it until mend_layout_end_promise. */
-typedef struct mend_layout_promise {
-    size_t spans;
-    size_t runs;
-    size_t waits;
-} mend_layout_promise;
-bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise);
-bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise);
-void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise);
 
 /* Makes [address, address + size) of a run live; the caller fills in the fields of a block. The
  * span keeps the waits of its memory: if another stream frees it, that free adds to them. */
@@ -77,6 +63,7 @@ static inline mend_chunk *mend_run_chunk_at(const mend_heap *heap, const mend_ru
 /* Whether the span crosses no edge of its chunk, as almost all spans. */
 static inline bool mend_span_is_in_one_chunk(const mend_span *span)
 {
+    assert(span->address >= span->chunk->address);
     return mend_span_end(span) - span->chunk->address <= span->chunk->size_bytes;
 }
 
@@ -87,7 +74,10 @@ void mend_layout_subtract_live_parts(mend_heap *heap, const mend_span *span);
 /* Makes a free span that is in no run live; and the reverse. */
 static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
 {
-    assert(!span->live && span->run == NULL);
+    assert(!span->live);
+    assert(!span->cached);
+    assert(span->run == NULL);
+    assert(heap->zones[span->zone].free_bytes >= span->size_bytes);
     span->live = true;
     heap->zones[span->zone].free_bytes -= span->size_bytes;
     if (mend_span_is_in_one_chunk(span)) {
@@ -100,6 +90,8 @@ static inline void mend_layout_take_again(mend_heap *heap, mend_span *span)
 static inline void mend_layout_let_go(mend_heap *heap, mend_span *span)
 {
     assert(span->live);
+    assert(!span->cached);
+    assert(span->run == NULL);
     span->live = false;
     heap->zones[span->zone].free_bytes += span->size_bytes;
     if (mend_span_is_in_one_chunk(span)) {

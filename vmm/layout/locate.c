@@ -5,6 +5,7 @@
  */
 #include "layout/locate.h"
 
+#include <assert.h>
 #define CHUNK_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, by_address) : NULL)
 
 /* Goes forward from a span at or before the address; NULL if the segment ends before the
@@ -36,6 +37,7 @@ static mend_span *find_by_index(const mend_heap *heap, const mend_zone *zone, ui
 
 static bool are_neighbours(const mend_chunk *left, const mend_chunk *right)
 {
+    assert(left != right);
     return left != NULL && right != NULL && left->zone == right->zone &&
            left->address + left->size_bytes == right->address;
 }
@@ -45,6 +47,7 @@ static bool are_neighbours(const mend_chunk *left, const mend_chunk *right)
  * start to there is claimed. */
 static mend_span *anchor_before(const mend_heap *heap, const mend_chunk *chunk)
 {
+    assert(chunk->address != 0);
     const mend_zone *zone = &heap->zones[chunk->zone];
     mend_span *span = find_by_index(heap, zone, chunk->address);
     while (span == NULL) {
@@ -87,6 +90,7 @@ static mend_span *anchor_behind(const mend_heap *heap, const mend_chunk *chunk)
 static mend_span *search_chunk(const mend_heap *heap, const mend_chunk *chunk, mend_span *anchor,
                                uint64_t address)
 {
+    assert(address - chunk->address < chunk->size_bytes);
     uint64_t start = mend_align_down(address, MEND_GRANULE_BYTES);
     for (mend_span *span = anchor; span != NULL; span = span->next) {
         if (mend_span_end(span) > address) {
@@ -137,7 +141,10 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)
 
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(chunk->address != 0);
     mend_run *run = mend_layout_run_from(&heap->zones[chunk->zone], chunk->address);
+    assert(run != NULL);
     mend_span *span = run->first;
     while (mend_span_end(span) <= chunk->address) {
         span = span->next;
@@ -145,6 +152,7 @@ mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk
     while (span->address > chunk->address) {
         span = span->previous;
     }
+    assert(mend_span_end(span) > chunk->address);
     return span;
 }
 

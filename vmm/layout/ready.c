@@ -1,8 +1,12 @@
 #include "layout/ready.h"
 
+#include <assert.h>
 bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint64_t size_bytes,
                           uint32_t stream, bool behind_wait)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(address >= run->address);
+    assert(address + size_bytes <= mend_run_end(run));
     if (!mend_streams_are_several(&heap->streams) && stream != MEND_STREAM_UNKNOWN) {
         return true;
     }
@@ -29,6 +33,10 @@ bool mend_layout_is_ready(mend_heap *heap, mend_run *run, uint64_t address, uint
 mend_result mend_layout_make_ready(mend_heap *heap, mend_run *run, uint64_t address,
                                    uint64_t size_bytes, uint32_t stream)
 {
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(address >= run->address);
+    assert(address + size_bytes <= mend_run_end(run));
+    assert(stream != MEND_STREAM_UNKNOWN);
     mend_wait_env room = mend_heap_wait_env(heap);
     for (mend_span *span = run->first;; span = span->next) {
         if (span->address >= address + size_bytes) {

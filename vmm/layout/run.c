@@ -1,5 +1,6 @@
 #include "layout/run.h"
 
+#include <assert.h>
 #define RUN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
 
 static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
@@ -26,6 +27,7 @@ mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
 
 mend_run *mend_layout_growing_smaller(const mend_run *run)
 {
+    assert(run->extensible);
     return RUN_OF(mend_tree_previous(&run->by_growth), by_growth);
 }
 

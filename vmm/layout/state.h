@@ -43,6 +43,7 @@
 #include "physical/waits.h"
 
 enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
+static_assert(MEND_ZONE_COUNT == 2, "a figure of all zones is that of the small and the large one");
 
 struct mend_run;
 
@@ -96,6 +97,7 @@ static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_growth) <= MEND_CACHE
 /* A request looks at all cached spans of its zone, and flushes them if none fits: so there are
  * few. */
 enum { MEND_CACHE_SPANS = 32 };
+static_assert(MEND_CACHE_SPANS <= UINT16_MAX + 1, "a span knows its index in two bytes");
 
 /* Some of the spans freed last: see layout/cache.h. */
 typedef struct mend_cache {
@@ -311,6 +313,8 @@ typedef struct mend_order {
 } mend_order;
 
 #define MEND_LARGEST_REQUEST_BYTES (UINT64_C(1) << 60)
+static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0,
+              "the largest request is not rounded up");
 
 /* A request, as the rooms pass it on. */
 typedef struct mend_request {
@@ -332,12 +336,14 @@ typedef struct mend_request {
 
 static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
 {
+    assert(MEND_HEAP_SUM(heap, allocations) >= MEND_HEAP_SUM(heap, frees));
     return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
 }
 
 /* Mappings that the driver holds for the heap. */
 static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
+    assert(heap->chunks.unmapped_count <= heap->chunks.mapped.count);
     return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retire.mappings.count;
 }
 

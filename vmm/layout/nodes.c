@@ -1,0 +1,56 @@
+#include "layout/nodes.h"
+
+#include <assert.h>
+
+/* The most nodes that one take needs, plus an attach and a detach of this many chunks. */
+static mend_layout_promise nodes_for(const mend_heap *heap, size_t chunk_count)
+{
+    size_t splits = 2 + 2 * chunk_count;
+    size_t waits = mend_streams_are_several(&heap->streams)
+                       ? (splits + 2 + 2 * chunk_count) * heap->streams.count
+                       : heap->streams.count;
+    waits++; /* the mark of a block of a group */
+    return (mend_layout_promise){
+        .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
+}
+
+bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_layout_promise nodes = nodes_for(heap, chunk_count);
+    return mend_slab_reserve(&heap->nodes.spans, nodes.spans) &&
+           mend_slab_reserve(&heap->nodes.runs, nodes.runs) &&
+           mend_slab_reserve(&heap->nodes.waits, nodes.waits);
+}
+
+bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    if (!mend_slab_promise(&heap->nodes.spans, promise->spans)) {
+        return false;
+    }
+    if (!mend_slab_promise(&heap->nodes.runs, promise->runs)) {
+        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
+        return false;
+    }
+    if (!mend_slab_promise(&heap->nodes.waits, promise->waits)) {
+        mend_slab_end_promise(&heap->nodes.spans, promise->spans);
+        mend_slab_end_promise(&heap->nodes.runs, promise->runs);
+        return false;
+    }
+    return true;
+}
+
+bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)
+{
+    *promise = nodes_for(heap, chunk_count);
+    return mend_layout_promise_these(heap, promise);
+}
+
+void mend_layout_end_promise(mend_heap *heap, const mend_layout_promise *promise)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_slab_end_promise(&heap->nodes.spans, promise->spans);
+    mend_slab_end_promise(&heap->nodes.runs, promise->runs);
+    mend_slab_end_promise(&heap->nodes.waits, promise->waits);
+}
