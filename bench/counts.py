@@ -109,7 +109,7 @@ def has_grown(now, before, limit_percent):
 
 def compare(now, before, limit_percent):
     """Rows (case, instructions, those kept or None, "" or what is wrong). A case that is no longer
-    there is told as well: nobody watches what it watched."""
+    there is reported as well: no other one watches what it watched."""
     rows = []
     for case, count in now.items():
         kept = before[case][0] if case in before else None

@@ -7,7 +7,7 @@ One table for each figure, a row for each workload and a column for each allocat
 and whether Mend meets it; then each allocator's geometric mean and worst; or, with --compact, three
 tables of Mend beside PyTorch's two allocators. All on the simulated device; driver time by both
 built-in price lists, `reference` and `per-mapping`. With --rows, runs are kept in that file and not
-made again; --again NAME,... makes those of some allocators anew.
+made again; --again NAME,... makes those of some allocators again.
 """
 import argparse
 import concurrent.futures

@@ -143,7 +143,7 @@ def machine():
 
 
 def measure_counts(build, is_to_keep):
-    """What is kept, for all compilers; how the present ones compare is told on standard error."""
+    """What is kept, for all compilers; the present ones are compared on standard error."""
     command = [sys.executable, "-B", os.path.join(HERE, "counts.py"), "--build", build]
     print(run(command + (["--keep"] if is_to_keep else []), (0, 1)), file=sys.stderr)
     return counts.read_kept(counts.KEPT)

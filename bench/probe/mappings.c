@@ -3,8 +3,9 @@
  * and their size, one call for all against one for each, beside a streaming load or not, and with
  * many other mappings in the process.
  *
- * A release gives memory back only where it ends the last reference, so that three are told apart:
- * of a chunk that is still mapped, of one that is not, and the unmap that ends the last reference.
+ * A release gives memory back only where it ends the last reference, so that three can be
+ * distinguished: of a chunk that is still mapped, of one that is not, and the unmap that ends the
+ * last reference.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -45,7 +45,8 @@ typedef struct probe {
     unsigned problems;      /* wrong bytes, and calls that failed where none may */
 } probe;
 
-/* The device with its context current. False, told on standard error, where there is none. */
+/* The device with its context current. False, with a line on standard error, where there is none.
+ */
 bool probe_open(probe *p);
 void probe_close(probe *p);
 
@@ -53,7 +54,7 @@ bool probe_is_over(const probe *p);
 uint64_t probe_now_ns(const probe *p);
 const char *probe_name(const probe *p, mend_status status);
 
-/* True where the status is OK; else the failure is told, recorded and counted as a problem. */
+/* True where the status is OK; else the failure is printed, recorded and counted as a problem. */
 bool probe_expect(probe *p, const char *what, mend_status status);
 
 /* A record of that kind; fields may be added until its end, which writes it through. */

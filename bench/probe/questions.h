@@ -4,7 +4,7 @@
 
 #include "probe/probe.h"
 
-/* Each is told to stop by probe_is_over, prints for people and records for programs. */
+/* Each stops when probe_is_over says so, prints for people and records for programs. */
 void probe_captures(probe *p);
 void probe_mappings(probe *p);
 void probe_storm(probe *p);

@@ -2,7 +2,7 @@
 
 The program runs on the `meta` device: every operation gives tensors of the right shape and no
 content. A dispatch mode sees each tensor that an operation returns; a storage it has not seen
-before is an allocation, and the end of that storage (told by a weak reference) is the free. The
+before is an allocation, and the end of that storage (seen by a weak reference) is the free. The
 order is the program's own, autograd and optimizers included. What stays unseen is memory that a
 kernel takes and gives back inside itself (workspaces of libraries).
 """

@@ -47,7 +47,7 @@ typedef struct speed_library {
 bool speed_find(void *handle, const char *name, void *call);
 
 /* Loads both from `folder`; NULL: from where this build has made them. They stay loaded. False: the
- * reason was told on standard error. */
+ * reason was printed on standard error. */
 bool speed_library_open(const char *folder, speed_library *library);
 
 #endif

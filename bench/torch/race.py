@@ -32,7 +32,7 @@ def race(place, size: int, value: int) -> bool:
     if reader is not None:
         tensor.record_stream(reader)
     del tensor
-    # Whoever gets its memory writes there.
+    # The program that gets its memory writes there.
     writers = [torch.full((size,), 255, dtype=torch.uint8, device=place.device) for _ in range(4)]
     place.synchronize()
     return int(result) == size and len(writers) == 4

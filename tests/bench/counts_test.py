@@ -83,7 +83,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(self.verdicts({"pair": 105.0}, {"pair": 100.0}), {"pair": ""})
         self.assertEqual(self.verdicts({"pair": 107.0}, {"pair": 100.0}), {"pair": ""})
 
-    def test_growth_beyond_it_is_told(self):
+    def test_growth_beyond_it_is_reported(self):
         self.assertEqual(self.verdicts({"pair": 107.1}, {"pair": 100.0}), {"pair": "GROWN"})
         self.assertEqual(self.verdicts({"pair": 107.1}, {"pair": 100.0}, 10), {"pair": ""})
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/report.py: driver time stands in its tables by both price lists, and what it misses by
+"""bench/report.py: driver time is in its tables by both price lists, and what it misses by
 either is named.
 
 Usage: report_test.py FOLDER_OF_BENCH
@@ -42,7 +42,7 @@ def compact():
 
 
 class Report(unittest.TestCase):
-    def test_driver_time_stands_by_both_lists(self):
+    def test_driver_time_is_given_by_both_lists(self):
         _, head, line = compact()
         self.assertIn("| driver time / expandable's | ... `per-mapping` |", head)
         self.assertIn("| 0.50 / 0.20 | 0.90 / 0.20 |", line)

@@ -112,7 +112,7 @@ class Document(unittest.TestCase):
                "machine": {"processor": "P", "cores": 2, "load": 0.5},
                "threads": threads_rows(), "counts": {"gcc": {"pair": [100.0, "2026-01-01"]}}}
 
-    def test_only_what_stands_between_the_marks_changes(self):
+    def test_only_what_is_between_the_marks_changes(self):
         before = f"head\n{report.BEGIN}\nold\n{report.END}\ntail\n"
         after = report.put_between_marks("new\n", before)
         self.assertEqual(after, f"head\n{report.BEGIN}\n\nnew\n\n{report.END}\ntail\n")

@@ -33,7 +33,7 @@ mend_trace *fixture_recording(const char *name);
 /* A built-in workload, as the command line names it. */
 mend_trace *fixture_workload(const char *spec);
 
-/* A replay that is expected to be possible; the problem is told where there is one. */
+/* A replay that is expected to be possible; the problem is reported where there is one. */
 mend_replay_result fixture_replay(const mend_trace *trace, const char *policy, const char *capacity,
                                   const mend_replay_options *options);
 

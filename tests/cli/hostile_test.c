@@ -70,7 +70,7 @@ MEND_TEST(hostile, a_file_grows_so_far_and_no_further)
 }
 
 /* Who can choose pointers that meet in one place of a table makes its use as slow as a list's. */
-MEND_TEST(hostile, nobody_knows_where_a_pointer_stands_in_a_table)
+MEND_TEST(hostile, nobody_knows_where_a_pointer_is_in_a_table)
 {
     mend_trace_builder one;
     mend_trace_builder other;

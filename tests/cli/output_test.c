@@ -37,12 +37,12 @@ static void expect_lost_output_is_told(const char *redirection)
     }
 }
 
-MEND_TEST(output, a_full_device_is_told)
+MEND_TEST(output, a_full_device_is_reported)
 {
     expect_lost_output_is_told(">/dev/full");
 }
 
-MEND_TEST(output, a_closed_standard_output_is_told)
+MEND_TEST(output, a_closed_standard_output_is_reported)
 {
     expect_lost_output_is_told(">&-");
 }
@@ -102,7 +102,7 @@ MEND_TEST(output, a_path_that_cannot_be_written_is_refused_before_the_work)
     expect_refused("info --device sim --prices --json /nowhere/j", "cannot write /nowhere/j");
 }
 
-MEND_TEST(output, a_full_device_behind_a_path_is_told)
+MEND_TEST(output, a_full_device_behind_a_path_is_reported)
 {
     static const char *const commands[] = {"replay --timeline /dev/full stress:staircase",
                                            "info --device sim --prices -o /dev/full",

@@ -378,7 +378,7 @@ static void expect_costs(const char *option, const char *const *pairs, size_t co
 /* The device is asked for its memory (10 us), addresses are reserved (20), two pages of 20 MiB
  * created (70 each) and mapped (2 each), and opened by one call: for 18 us by `reference`, 64 by
  * `per-mapping`. */
-MEND_TEST(program, driver_time_is_told_by_two_lists)
+MEND_TEST(program, driver_time_is_given_by_two_lists)
 {
     static const char *const by_default[] = {"costs",
                                              "\"reference\"",

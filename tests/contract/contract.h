@@ -1,5 +1,5 @@
 /*
- * The contract of driver/driver.h as tests, for whatever stands behind the door: the simulated
+ * The contract of driver/driver.h as tests, for any implementation of its table: the simulated
  * device, or with MEND_TEST_DEVICE=cuda in the environment the CUDA driver.
  *
  * A test gets an open device whose context is current and leaves nothing behind. Rules broken on

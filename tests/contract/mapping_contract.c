@@ -150,7 +150,7 @@ CONTRACT_TEST(contract_mapping, access_is_given_in_several_calls)
     contract_drop(c, address, 4 * c->page, 4 * c->page);
 }
 
-CONTRACT_TEST(contract_mapping, access_needs_a_range_wholly_mapped)
+CONTRACT_TEST(contract_mapping, access_needs_a_range_that_is_all_mapped)
 {
     const int device = 0;
     uint64_t address = contract_reserve(c, 6 * c->page);

@@ -136,7 +136,7 @@ def unreached_in(lines, root):
 
 def parse_reasons(text):
     """Reasons hold for what follows them: `file PATH`, `why TEXT` (goes on in indented lines), then
-    `code FUNCTION: LINE` for each line of the source, as it stands there."""
+    `code FUNCTION: LINE` for each line of the source, as it is there."""
     reasons, path, why = {}, None, None
     for number, line in enumerate(text.split("\n"), 1):
         word, _, rest = line.partition(" ")

@@ -83,7 +83,7 @@ static void begin_after_the_question(void *context, const char *call, int is_aft
     }
 }
 
-MEND_TEST(fake_cuda, a_capture_that_begins_between_two_questions_is_told)
+MEND_TEST(fake_cuda, a_capture_that_begins_between_two_questions_is_reported)
 {
     fake_cuda *fake;
     const mend_driver *driver;

@@ -1,4 +1,4 @@
-/* What every trace promises, whoever made it. */
+/* What every trace promises, whatever made it. */
 #include <string.h>
 
 #include "base/align.h"

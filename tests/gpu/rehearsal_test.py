@@ -38,7 +38,7 @@ def script(path, text):
 
 
 class Machine:
-    """A machine without a network, a compiler or a package manager: what it asks for is told."""
+    """A machine without a network, a compiler or a package manager: its wants are reported."""
 
     def __init__(self, folder):
         self.folder = folder

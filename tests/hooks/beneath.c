@@ -1,4 +1,4 @@
-/* Other allocators beneath every hook: one that records, one that limits, one that fails. */
+/* Other allocators below every hook: one that records, one that limits, one that fails. */
 #include <string.h>
 
 #include "tests/hooks/hook.h"
@@ -122,7 +122,8 @@ MEND_TEST(beneath, a_limiter_is_obeyed_by_each_hook)
     for_each_hook(limit);
 }
 
-/* What fails is told, or counted where it cannot be; the block stays, and can be freed later. */
+/* What fails is reported, or counted where it cannot be; the block stays, and can be freed later.
+ */
 static void fail(hooks_rig *rig, const hook *h, beneath *b)
 {
     uint64_t failures = hooks_failures(rig);
@@ -161,7 +162,7 @@ static void replace(hooks_rig *rig, const hook *h, beneath *b)
     EXPECT_INT_EQ(1, b->retired);
 }
 
-MEND_TEST(beneath, a_hook_outlives_what_was_beneath_it)
+MEND_TEST(beneath, a_hook_outlives_what_was_below_it)
 {
     for_each_hook(replace);
 }

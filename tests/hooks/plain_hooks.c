@@ -7,7 +7,7 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20, LONG_NS = 1000 };
 
-/* A block is freed without a stream while work on one still writes it, and handed to somebody who
+/* A block is freed without a stream while work on one still writes it, and handed to another who
  * uses another. */
 static void hand_on(const hook *h)
 {

@@ -1,6 +1,6 @@
 /*
  * The hooks as frameworks have them: libraries opened by their path, functions found by name, and
- * called through pointers of the framework's own types. Beneath them one simulated machine, on
+ * called through pointers of the framework's own types. Below them one simulated machine, on
  * which the process's default pools are made.
  */
 #ifndef MEND_TESTS_HOOKS_RIG_H
@@ -56,7 +56,8 @@ typedef struct hooks_functions {
 #undef X
 } hooks_functions;
 
-/* Opened once for the process. NULL: a library or a function is missing, which has been told. */
+/* Opened once for the process. NULL: a library or a function is missing, which has been reported.
+ */
 const hooks_functions *hooks_get(void);
 
 enum { HOOKS_STREAMS = 4 };

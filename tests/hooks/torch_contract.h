@@ -3,7 +3,7 @@
  * (torch/csrc/cuda/CUDAPluggableAllocator): who calls, on which thread, with which stream, and what
  * PyTorch keeps. It also judges, which PyTorch does not.
  *
- *  - What is allocated stands in a map from its pointer to size, device and stream, under one
+ *  - What is allocated is in a map from its pointer to size, device and stream, under one
  *    mutex. The callbacks are called outside of it, by whichever thread allocates or drops the last
  *    reference to a tensor.
  *  - A free is given the size, the device and the stream of the allocation, whatever stream is

@@ -117,7 +117,7 @@ static void hear(const char *message)
     strncpy(heard, message, sizeof(heard) - 1);
 }
 
-MEND_TEST(torch_hook, somebody_else_may_raise)
+MEND_TEST(torch_hook, another_may_raise)
 {
     hooks_rig rig;
     char raised[TORCH_RAISED_BYTES];
@@ -260,7 +260,7 @@ static void keep_line(void *context, mend_log_level level, const char *line)
     }
 }
 
-MEND_TEST(torch_hook, what_nobody_can_be_told_is_counted_and_logged)
+MEND_TEST(torch_hook, what_no_caller_can_be_given_is_counted_and_logged)
 {
     hooks_rig rig;
     char line[256] = "";

@@ -17,7 +17,7 @@ static torch_functions hook_of(hooks_rig *rig)
                              .record_stream = rig->f->mend_torch_record_stream};
 }
 
-/* A thread that changes what lies beneath the hook while a program runs. */
+/* A thread that changes the allocator below the hook while a program runs. */
 static pthread_t replacer;
 static torch_functions with_changes_beneath(hooks_rig *rig);
 
@@ -76,7 +76,7 @@ MEND_TEST(torch_judge, the_hook_passes_in_threads)
     EXPECT_U64_EQ(failures_before, hooks_get()->mend_torch_failures());
 }
 
-/* ---- what lies beneath changes ----------------------------------------------------------------
+/* ---- what lies below changes ------------------------------------------------------------------
  */
 
 enum { REPLACEMENTS = 100 };

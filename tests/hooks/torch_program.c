@@ -25,7 +25,7 @@ typedef struct commons {
     atomic_uint_fast64_t tensors;
     atomic_uint_fast64_t out_of_memory;
     atomic_uint_fast64_t other_raises;
-    atomic_bool is_over; /* the device is lost: somebody has touched what was not his */
+    atomic_bool is_over; /* the device is lost: a thread has touched what was not its own */
 } commons;
 
 typedef struct worker {
@@ -102,7 +102,7 @@ static void use_aside(worker *w, const tensor *t)
     torch_contract_record_stream(w->all->program->contract, t->pointer, side);
 }
 
-/* Hands a tensor to whoever comes by, and drops what lay there. */
+/* Hands a tensor to the thread that comes by, and drops what lay there. */
 static void share(worker *w, tensor *t)
 {
     commons *all = w->all;

@@ -62,7 +62,7 @@ struct arena {
     arena_thread threads[SCHEDULE_THREADS + 1]; /* the last: of the test's own thread */
     uint64_t last_tag;
     int quiet_calls;       /* under way, during which nothing may be launched */
-    bool is_closed;        /* a release stands for all use of blocks: there is none meanwhile */
+    bool is_closed;        /* a release counts as all use of blocks: there is none meanwhile */
     bool has_lost_memory;  /* a pool was destroyed whose driver took not everything back */
     bool has_peer_pools;   /* there are, or were, several pools */
     bool is_broken;        /* the context is lost, or about to be */

@@ -149,7 +149,7 @@ static void leave_slot(arena *a, arena_slot *slot, int stream)
     slot->is_busy = false;
 }
 
-/* Where the pool is to know every stream, it is told of the one that has just verified: it may have
+/* Where the pool is to know every stream, it hears of the one that has just verified: it may have
  * been forgotten. */
 static void tell_of_stream(arena *a, const arena_slot *slot)
 {

@@ -13,7 +13,7 @@ typedef struct exhaustive_report {
     bool is_complete; /* no schedule was left out */
 } exhaustive_report;
 
-/* Up to `most` schedules. False when one finds something, which is told on stderr. */
+/* Up to `most` schedules. False when one finds something, which is printed on stderr. */
 bool exhaustive_search(const program *p, const char *name, int preemptions, uint64_t most,
                        exhaustive_report *report);
 

@@ -184,7 +184,7 @@ static void change(void *context)
     mend_mutex_unlock(&c->inner);
 }
 
-MEND_TEST(schedule, whoever_waits_is_woken)
+MEND_TEST(schedule, a_thread_that_waits_is_woken)
 {
     static schedule_outcome outcome;
     for (uint64_t i = 0; i < 50; i++) {

@@ -26,7 +26,7 @@ typedef struct thread {
     pthread_mutex_t *held[MOST_HELD];
     int frozen_count;
     uint32_t priority;
-    const char *what; /* where it stands */
+    const char *what; /* where it is */
     const char *which;
 } thread;
 
@@ -38,7 +38,7 @@ struct run {
     int count;
     uint64_t changes[SCHEDULE_CHANGES];
     size_t prefix_used;
-    pthread_mutex_t gate; /* guards `running`; whoever it names owns all else */
+    pthread_mutex_t gate; /* guards `running`; the thread it names owns all else */
     const thread *running;
 };
 

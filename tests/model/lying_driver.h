@@ -1,4 +1,4 @@
-/* A decorator that does not tell its caller the truth, to see that somebody else notices. */
+/* A decorator that does not tell its caller the truth, to see that the oracle notices. */
 #ifndef MEND_TESTS_MODEL_LYING_DRIVER_H
 #define MEND_TESTS_MODEL_LYING_DRIVER_H
 

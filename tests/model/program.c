@@ -15,7 +15,8 @@ bool program_one_in(program *p, uint64_t n)
     return program_below(p, n) == 0;
 }
 
-/* Whoever is lied to, or sins, has nothing to claim: there only the device's judgement counts. */
+/* A program that is lied to, or sins, has nothing to claim: there only the device's judgement
+ * counts. */
 static bool is_honest(const program *p)
 {
     return p->config->lie == LIE_NONE && p->config->sin == SIN_NONE;

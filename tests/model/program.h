@@ -19,8 +19,8 @@ typedef enum program_sin {
     SIN_NO_EVENT,  /* it uses a block on another stream without waiting for the first */
     SIN_NO_RECORD, /* it does not declare streams that use a block */
     SIN_NO_FORGET, /* it destroys streams without a word */
-    SIN_NO_GROUP   /* it frees blocks in a capture that belong to no group, where the pool was told
-                      that it does not */
+    SIN_NO_GROUP   /* it frees blocks in a capture that belong to no group, where the
+                      configuration says that it does not */
 } program_sin;
 
 /* 0 in any field: none of it, or the default. */
@@ -34,7 +34,7 @@ typedef struct program_config {
     int threads;               /* with a per-thread stream each; 0: only one thread, and none */
     bool streams_die;          /* and are forgotten; threads end, and others begin */
     bool streams_vanish;       /* they end without being forgotten, and the pool expects that */
-    bool knows_all_streams;    /* the pool is told of every stream before it may have to know */
+    bool knows_all_streams;    /* the pool hears of every stream before it may have to know */
     bool no_stream_waits;      /* mend_pool_config.allow_stream_waits is -1 */
     bool limit_changes;        /* set_limit, up and down */
     bool foreign_memory;       /* another process takes memory, and gives it back */

@@ -112,7 +112,7 @@ MEND_TEST(program, holds_with_the_streams_of_threads)
     EXPECT_TRUE(sum.stats.stream_waits > 0);
 }
 
-MEND_TEST(program, holds_where_the_pool_is_told_of_every_stream)
+MEND_TEST(program, holds_where_the_pool_knows_every_stream)
 {
     program_config config = usual;
     config.name = "knows all streams";

@@ -30,14 +30,14 @@ typedef struct program_block {
     uint64_t size_bytes;
     uint64_t requested_bytes;
     uint64_t tag;
-    mend_stream allocated_on; /* as the pool was told */
+    mend_stream allocated_on; /* as the pool knows it */
     int home;
     bool used; /* work that touches it was queued */
     bool written;
     bool frozen; /* a reader is gone: nobody can wait for it any more, so it is not written again */
     uint32_t readers;  /* a bit for each stream */
-    uint32_t declared; /* of the readers, those the pool was told of */
-    uint32_t told;     /* whatever streams the pool was told of, and has not forgotten since */
+    uint32_t declared; /* of the readers, those the pool was given */
+    uint32_t told;     /* all streams the pool was given, and has not forgotten since */
     int graph;         /* its launches write the block, with this tag */
     bool of_group;     /* the graph keeps the memory: it may be freed before the graph goes */
     uint64_t graph_tag;
@@ -176,7 +176,7 @@ void program_end_stream(program *p);
 /* The pool forgets a stream that the program goes on using. */
 void program_forget_and_go_on(program *p);
 
-/* A stream of another device uses a block, and whoever gets its memory comes after. */
+/* A stream of another device uses a block, and the next owner of its memory comes after. */
 void program_use_strange_stream(program *p);
 
 /* ---- program_graphs.c --------------------------------------------------------------------------

@@ -84,8 +84,8 @@ static int draw_other(program *p, int stream)
     return (stream + step) % p->stream_count;
 }
 
-/* The program's blocks need the stream no more: each has another home, and whoever read it there
- * was waited for or is known to the pool. */
+/* The program's blocks need the stream no more: each has another home, and the streams that read it
+ * there was waited for or is known to the pool. */
 static void leave_stream(program *p, int leaving)
 {
     uint32_t bit = UINT32_C(1) << leaving;

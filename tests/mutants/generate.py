@@ -16,7 +16,7 @@ def flat(text):
 
 
 def changed(mutant, original):
-    """What stands in the copy instead of the original."""
+    """What the copy has instead of the original."""
     test = f"mend_mutant_is({mutant.number})"
     if mutant.is_statement:
         return f"if ({test}) {{ {flat(mutant.mutated)} }} else {{ {original} }}"

@@ -7,7 +7,7 @@ Usage: run.py TESTS named ROOM.NAME      the test its entry names passes, and fa
                                          each mutant against every test of every program; the
                                          summary is kept when no mutant is left out
 
-TESTS is the folder of the built tests. A crash and a time limit count as seen, and are told.
+TESTS is the folder of the built tests. A crash and a time limit count as seen, and are reported.
 """
 import argparse
 import concurrent.futures

@@ -8,7 +8,7 @@ continues the field before it:
     file      the source it changes
     original  the text it changes, which must stand in the file exactly once; any white space
               counts as the same white space
-    mutated   what stands there when the mutant is chosen; may be empty for a statement
+    mutated   what is there when the mutant is chosen; may be empty for a statement
     as        expression, or statement (then both texts are whole statements without declarations)
     breaks    what goes wrong, in words
     caught    PROGRAM SUITE.CASE: the test that must fail
@@ -51,10 +51,10 @@ class Mutant:
         count = len(re.findall(self.pattern(), text))
         if count == 1:
             return None
-        return f"{self.name}: its original stands {count} times in {self.file}"
+        return f"{self.name}: its original occurs {count} times in {self.file}"
 
     def place_in(self, text):
-        """Where the original stands, as (begin, end)."""
+        """Where the original is, as (begin, end)."""
         return re.search(self.pattern(), text).span()
 
 

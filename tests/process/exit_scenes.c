@@ -156,7 +156,7 @@ static void *call_for_ever(void *argument)
 static void wait_until_all_call(void)
 {
     for (int i = 0; i < THREADS; i++) {
-        while (sem_trywait(&callers[i].under_way) == 0) { /* told of earlier calls */
+        while (sem_trywait(&callers[i].under_way) == 0) { /* posted by earlier calls */
         }
         sem_wait(&callers[i].under_way); /* may tell of both */
         sem_wait(&callers[i].under_way);

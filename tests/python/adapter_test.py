@@ -96,7 +96,7 @@ class Adapter(ProgramTest):
         )
         self.assertEqual(self.kept(), [])
 
-    def test_what_the_compiler_said_is_told(self):
+    def test_what_the_compiler_said_is_reported(self):
         self.enable(stderr="mend-has-no-such-flag", CXX="c++ -mend-has-no-such-flag")
         self.assertEqual(self.kept(), [])
 
@@ -126,7 +126,7 @@ class Adapter(ProgramTest):
             somebody = "import os\nos.geteuid = lambda: 12345\n"
         self.succeeds(somebody + ENABLE, MEND_CACHE_DIR=self.cache)
         self.assertEqual(self.kept(), [path])
-        self.assertNotEqual(os.stat(path).st_ino, before)  # compiled anew
+        self.assertNotEqual(os.stat(path).st_ino, before)  # compiled again
 
     def test_the_profiler_hears_of_memory(self):
         self.enable(PROFILED)

@@ -57,7 +57,7 @@ class Autoload(ProgramTest):
         for value in (None, "", "0"):
             self.succeeds(self.off, MEND_TORCH=value)
 
-    def test_another_value_is_told(self):
+    def test_another_value_is_reported(self):
         self.succeeds(self.off, stderr="MEND_TORCH is 'yes'; it takes 1 or 0", MEND_TORCH="yes")
 
     def test_pytorchs_own_switch_goes_first(self):
@@ -95,7 +95,7 @@ class Autoload(ProgramTest):
         )
 
     def test_children_turn_it_on_for_themselves(self):
-        """Spawned ones import torch anew; forked ones keep what was set, and allocate in pools of
+        """Spawned ones import torch again; forked ones keep what was set, and allocate in pools of
         their own."""
         for method in ("spawn", "fork"):
             self.succeeds(CHILDREN.replace("METHOD", method), says=["0 True"], MEND_TORCH="1")

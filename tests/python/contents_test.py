@@ -67,7 +67,7 @@ class Contents(unittest.TestCase):
 
 
 def _dynamic_strings(path):
-    """The section .dynstr of a library, where its search path stands."""
+    """The section .dynstr of a library, which holds its search path."""
     data = path.read_bytes()
     start = int.from_bytes(data[40:48], "little")
     count, names = (int.from_bytes(data[i : i + 2], "little") for i in (60, 62))

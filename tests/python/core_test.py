@@ -94,7 +94,7 @@ class Core(SimulatedTest):
 
     def test_the_device_judges(self):
         address = _devices.alloc(0, MIB, 0)
-        other = mend.simulate  # a second device beneath the same pools is refused
+        other = mend.simulate  # a second device under the same pools is refused
         with self.assertRaises(mend.Error):
             other(GIB)
         _devices.free(0, address, MIB, 0)
@@ -175,7 +175,7 @@ class Judge(unittest.TestCase):
             with self.assertRaisesRegex(mend.Error, "^mend: the simulated device is closed$"):
                 call()
 
-    def test_a_program_that_breaks_a_rule_is_told(self):
+    def test_a_program_that_breaks_a_rule_is_reported(self):
         with mend.simulate(GIB) as device:
             address = _devices.alloc(0, MIB, 0)
             device.launch(device.stream(), address, MIB, finish_ns=1000)
@@ -220,7 +220,7 @@ class Import(ProgramTest):
                 assert files == {theirs}, files
             """)
 
-    def test_a_machine_without_a_driver_is_told_so(self):
+    def test_a_machine_without_a_driver_is_reported(self):
         """Also one that had a simulated device before: it is gone for good."""
         with tempfile.TemporaryDirectory() as folder:
             # Found before any other, and not a library.

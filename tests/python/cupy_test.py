@@ -106,8 +106,8 @@ class ObjectLevel(SimulatedTest):
         streams = [cupy.cuda.Stream(device.stream()) for _ in ended]
         self.use_after(next(stream for stream in streams if stream.ptr == handle), 2)
 
-    def test_somebody_elses_stream_is_not_kept(self):
-        """Whoever ends it tells of it. The next of its handle is CuPy's, and is kept."""
+    def test_another_owners_stream_is_not_kept(self):
+        """The program that ends it says so. The next of its handle is CuPy's, and is kept."""
         from mend import _devices
 
         device = self.device

@@ -1,5 +1,5 @@
 """The lines of docs/frameworks that turn a hook on: each block under `<!-- this runs -->` is run
-as it stands there, over the stand-ins, and must have made Mend allocate. And what the pages say of
+as it is there, over the stand-ins, and must have made Mend allocate. And what the pages say of
 messages and settings is what the code says."""
 
 import os
@@ -14,7 +14,7 @@ from support import SOURCE, environment, run
 PAGES = SOURCE / "docs/frameworks"
 BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
 
-# What stands around a page's Python so that it meets a device, and that the hook was used.
+# What surrounds a page's Python so that it meets a device, and that the hook was used.
 BEFORE = "import mend\ndevice = mend.simulate(1 << 30)\n"
 AFTER = "\nassert mend.stats()['allocations'] > 0\nassert device.violations == 0\n"
 MORE = {"numba.md": "\nfrom numba import cuda\narray = cuda.Context().memalloc(1000)\n"}
@@ -41,7 +41,7 @@ class Pages(unittest.TestCase):
             if language != "python":
                 continue
             with self.subTest(name):
-                # A page that makes a device of its own stands alone.
+                # A page that makes a device of its own runs alone.
                 alone = "mend.simulate" in text
                 program = text if alone else BEFORE + text + MORE.get(page, "") + AFTER
                 done = run(program)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-# File of the package, what stands there, what comes in its place, the test that must see it.
+# File of the package, what is there, what comes in its place, the test that must see it.
 MUTANTS = [
     ("torch/_refusals.py", "    torch.cuda.graph.__enter__ = refuse\n", "", "torch"),
     (

@@ -211,7 +211,7 @@ class WholeProcess(ProgramTest):
             message_of(torch.cuda.memory._record_memory_history)
             """)
 
-    def test_settings_of_pytorchs_allocator_are_told_to_do_nothing(self):
+    def test_settings_of_pytorchs_allocator_do_nothing_and_say_so(self):
         settings = "expandable_segments:True"
         self.succeeds(
             """
@@ -281,7 +281,7 @@ class TooLate(ProgramTest):
             says=["mend.torch.enable() comes too late: Py"],
         )
 
-    def test_where_somebody_else_initialised_the_allocator(self):
+    def test_where_another_initialised_the_allocator(self):
         self.succeeds(
             """
             torch._C._current.is_initialized = True

@@ -1,4 +1,4 @@
-# Installs what a wheel would hold into TREE, anew, and puts the stand-ins beside their libraries.
+# Installs what a wheel would hold into a new TREE, and puts the stand-ins beside their libraries.
 file(REMOVE_RECURSE ${TREE})
 execute_process(
   COMMAND ${CMAKE_COMMAND} --install ${BUILD} --component python --prefix ${TREE}

@@ -78,7 +78,7 @@ static void count_alloc(trial_pool *pool, const trial_block *block)
     pool->peak_live_blocks = mend_max_u64(pool->peak_live_blocks, pool->live_blocks);
 }
 
-/* Hooks that are told no stream ask for memory that any may use. The pool hears of its streams only
+/* Hooks that get no stream ask for memory that any may use. The pool hears of its streams only
  * later, so that it is no program that tells of all; and captures, for which the streams that are
  * used must be named, are not under way. */
 static bool may_be_for_any(const trial *t)

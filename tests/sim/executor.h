@@ -3,7 +3,7 @@
  * and judges after every step: the audit, the device's ledger against the pool's statistics, these
  * against the model, no rule of the driver broken, no byte wrong, no request refused that fits.
  *
- * At the end all that stands in the way goes away (faults, captures, other processes), and whatever
+ * At the end all obstacles go away (faults, captures, other processes), and whatever
  * fits must succeed; then the pool is destroyed and nothing may be left.
  */
 #ifndef MEND_TESTS_SIM_EXECUTOR_H
@@ -27,7 +27,7 @@
     X(content, 1, "memory holds bytes")                                                            \
     X(no_stream_waits, 0, "the pool makes no stream wait")                                         \
     X(vanish, 0, "streams may vanish")                                                             \
-    X(knows_all, 0, "every stream is told to the pool")                                            \
+    X(knows_all, 0, "the pool knows every stream")                                                 \
     X(prices, 0, "1: calls take their time. 2: some take a hundred times as long")                 \
     X(event_delay_ns, 0, "events are reported late")                                               \
     X(streams, 1, "streams that are created")                                                      \
@@ -120,7 +120,7 @@ void trial_end(trial *t);
  * larger than after the last step; "" for none. */
 const char *trial_wrong_figure(trial *t, size_t offset, uint64_t by);
 
-/* A number that equal states share: what it sees is told in small_worlds.h. */
+/* A number that equal states share: what it sees is described in small_worlds.h. */
 uint64_t trial_state_hash(trial *t);
 
 /* As a case for regressions.c. */

@@ -1,4 +1,4 @@
-/* Groups, captures and graphs. All use of a group's memory stands in one chain: launches of its
+/* Groups, captures and graphs. All use of a group's memory is in one chain: launches of its
  * graphs, and work outside captures, each waits for the one before. */
 #include "tests/sim/trial.h"
 

@@ -1,5 +1,5 @@
 /* The hash of a trial's state, for the search through small worlds: what it sees, and what it does
- * not, stands in small_worlds.h. */
+ * not, is said in small_worlds.h. */
 #include "layout/layout.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"

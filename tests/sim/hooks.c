@@ -1,5 +1,5 @@
 /* The first pool as its device's default one: blocks pass through the calls of hooks, and through
- * whatever allocator the program puts beneath them. */
+ * whatever allocator the program puts below them. */
 #include <stdlib.h>
 
 #include "devices/devices.h"
@@ -109,7 +109,7 @@ mend_result trial_hooks_open(trial *t, const mend_pool_config *config, mend_pool
 
 bool trial_hooks_take(trial_call *call)
 {
-    /* Hooks that are told no device look for it. */
+    /* Hooks that get no device look for it. */
     int device = ((uintptr_t)call->pointer >> 9) % 2 == 0 ? 0 : MEND_ALL_DEVICES;
     if (!call->trial->config.hooks || call->pool != 0) {
         return false;

@@ -59,9 +59,8 @@
     X(DEFRAG,                                                                                      \
       "compactions, copying at most `amount` modulo 8 pages (0: no bound); an odd slot: the "      \
       "second pool")                                                                               \
-    X(SET_ALLOCATOR,                                                                               \
-      "beneath the hooks: Mend's own, or one that wraps it, as `amount` says; where "              \
-      "`size` says so it lets only a few blocks live")                                             \
+    X(SET_ALLOCATOR, "below the hooks: Mend's own, or one that wraps it, as `amount` says; where " \
+                     "`size` says so it lets only a few blocks live")                              \
     X(ROOM,                                                                                        \
       "asks how much could be had on `stream`, and for a block in `slot` of just so much; an "     \
       "odd amount: of 512 bytes more")

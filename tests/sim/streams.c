@@ -143,7 +143,7 @@ static bool leave_stream(trial *t, int leaving, bool freeze)
     return trial_groups_leave_stream(t, leaving, heir);
 }
 
-/* Both pools are told; false when one could not record what it needs. */
+/* Both pools learn of it; false when one could not record what it needs. */
 static bool forget(trial *t, int stream, int thread)
 {
     bool all = true;

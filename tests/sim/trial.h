@@ -36,7 +36,7 @@ typedef struct trial_stream {
     bool captured;
     bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
     bool spoilt;             /* the capture of it */
-    uint32_t seen;           /* pools that were told of its capture by the driver, a bit each */
+    uint32_t seen;           /* pools that learnt of its capture from the driver, a bit each */
     int capturer;            /* the thread that began the capture */
     uint32_t capture_groups; /* groups whose blocks the capture uses, a bit each */
     uint64_t capture;        /* a number of its own */
@@ -60,14 +60,14 @@ typedef struct trial_block {
     uint64_t size_bytes;
     uint64_t requested_bytes;
     uint64_t tag;
-    mend_stream allocated_on; /* as the pool was told */
+    mend_stream allocated_on; /* as the pool knows it */
     int home;
     bool used;
     bool written;
     bool unmapped;       /* a compaction could not map it again: it is not used, and may be freed */
     bool frozen;         /* a reader is gone that nobody can wait for: not written again */
     uint32_t readers;    /* a bit for each stream */
-    uint32_t declared;   /* of the readers, those the pool was told of */
+    uint32_t declared;   /* of the readers, those the pool was given */
     uint32_t told;       /* streams that were declared for it and not forgotten since */
     int group;           /* NOBODY: none */
     int zone;            /* where it lies */

@@ -39,7 +39,7 @@ static bool launch(trial *t, trial_block *block, mend_sim_work_kind kind, int st
     return trial_call_device(t, trial_thread_of(t, stream, op->thread), &call);
 }
 
-/* Where every stream is told to the pool, a new one is before it uses the block. */
+/* Where the pool knows every stream, it learns of a new one before that uses the block. */
 static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
 {
     trial_call call = {.kind = CALL_RECORD,

@@ -1,5 +1,5 @@
 /*
- * The witness: stands between the pools and the device, and sees what the pools create, release and
+ * The witness: sits between the pools and the device, and sees what the pools create, release and
  * map. What is created and released within one call was undone, and leaves no trace in the figures;
  * peaks of the pools are never above those of the device.
  */

@@ -17,7 +17,7 @@ static bool sets_errors(const char *expression)
            !begins_with(expression, "mend_sim_") && !begins_with(expression, "mend_last_error");
 }
 
-/* A whole program beneath one call: what failed in it is a part of what it tells. */
+/* A whole program below one call: what failed in it is a part of what it tells. */
 static bool is_program(const char *expression)
 {
     return begins_with(expression, "mend_replay_");

@@ -4,7 +4,7 @@
  *
  * Only watched allocations count and fail: those of the calling thread while it watches, without
  * those made inside a driver that is kept out of it. So a test watches during one call of Mend, and
- * the simulated device beneath goes on working.
+ * the simulated device below goes on working.
  */
 #ifndef MEND_TESTS_SUPPORT_HOST_MEMORY_H
 #define MEND_TESTS_SUPPORT_HOST_MEMORY_H

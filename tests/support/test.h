@@ -72,7 +72,7 @@ uint64_t mend_test_random_below(mend_test_random *random, uint64_t bound);
 #define MEND_TEST_CHECK(condition, leave, ...)                                                     \
     MEND_TEST_CHECK_AT(__FILE__, __LINE__, condition, leave, __VA_ARGS__)
 
-/* The same for a helper that is told which line of a test called it. */
+/* The same for a helper that knows which line of a test called it. */
 #define MEND_TEST_CHECK_AT(file, line, condition, leave, ...)                                      \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

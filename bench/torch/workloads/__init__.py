@@ -1,6 +1,6 @@
 """The programs. Each is a module with prepare(place, size, chance), which builds it and gives the
 function that makes one step. What the size means, and where a search for the largest begins and
-ends, stands here, so that a driver need not import PyTorch."""
+ends, is here, so that a driver need not import PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* A user's program that knows no simulated device: on a machine without a GPU it is told so. */
+/* A user's program that knows no simulated device: on a machine without a GPU Mend says so. */
 #include <mend/mend.h>
 #include <stdio.h>
 #include <string.h>

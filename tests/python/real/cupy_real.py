@@ -1,4 +1,4 @@
-"""mend.cupy beneath CuPy itself. CuPy links CUDA's runtime into itself and asks it for the current
+"""mend.cupy under CuPy itself. CuPy links CUDA's runtime into itself and asks it for the current
 stream and device, so that without a GPU its arrays cannot be made: what is tried are its allocator
 objects, which take and give back memory of the simulated device."""
 

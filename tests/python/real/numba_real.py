@@ -1,4 +1,4 @@
-"""mend.numba beneath numba-cuda itself: its own base classes and pointers, over the simulated
+"""mend.numba under numba-cuda itself: its own base classes and pointers, over the simulated
 device. Contexts are made by the driver, so the manager is given a stand-in for one."""
 
 import os

@@ -1,4 +1,4 @@
-"""mend.onnxruntime beneath ONNX Runtime itself, as far as a build without a GPU goes: how it reads
+"""mend.onnxruntime under ONNX Runtime itself, as far as a build without a GPU goes: how it reads
 options of providers. It calls the functions only where its CUDA provider is."""
 
 import unittest

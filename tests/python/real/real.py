@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs Mend's hooks beneath the frameworks that this interpreter has, without a GPU: their own
+"""Runs Mend's hooks under the frameworks that this interpreter has, without a GPU: their own
 allocators over the simulated device. `./run frameworks [PYTHON]`.
 
 Usage: real.py [--installed] TREE STUBS

@@ -1,4 +1,4 @@
-"""mend.rmm beneath RMM itself: its resource calls ours, over the simulated device."""
+"""mend.rmm under RMM itself: its resource calls ours, over the simulated device."""
 
 import unittest
 

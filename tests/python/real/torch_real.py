@@ -1,4 +1,4 @@
-"""mend.torch beneath PyTorch itself: its tensors, streams, caches and errors, over memory of the
+"""mend.torch under PyTorch itself: its tensors, streams, caches and errors, over memory of the
 simulated device. CUDA's runtime is a stand-in, so nothing can be computed."""
 
 import os

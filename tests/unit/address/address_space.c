@@ -152,7 +152,8 @@ MEND_TEST(address_space, fewer_are_reserved_where_the_driver_refuses_many)
     close_rig(&r);
 }
 
-/* Where the driver has no more, what is left of the larger gaps stays whole, whoever's they are. */
+/* Where the driver has no more, what is left of the larger gaps stays whole, whatever thread's they
+ * are. */
 MEND_TEST(address_space, a_tight_place_is_the_smallest_that_holds_it)
 {
     rig r;
@@ -262,8 +263,8 @@ MEND_TEST(address_space, a_place_in_a_tight_gap_lies_inside_it)
     close_rig(&r);
 }
 
-/* The first refusal is told, and the rest goes back all the same. */
-MEND_TEST(address_space, the_first_refusal_at_the_end_is_told)
+/* The first refusal is reported, and the rest goes back all the same. */
+MEND_TEST(address_space, the_first_refusal_at_the_end_is_reported)
 {
     rig r;
     open_rig(&r);

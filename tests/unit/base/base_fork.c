@@ -1,4 +1,4 @@
-/* A child of fork starts anew, whatever other threads of the parent were doing. */
+/* A child of fork starts from nothing, whatever other threads of the parent were doing. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -57,7 +57,7 @@ MEND_TEST(base_process, members_may_come_and_go_between_visits)
     uint64_t cursor = 0;
     EXPECT_PTR_EQ(&all[0], step(&cursor));
     EXPECT_PTR_EQ(&all[1], step(&cursor));
-    mend_process_leave(&all[1]); /* where the visitor stands, and what comes next */
+    mend_process_leave(&all[1]); /* where the visitor is, and what comes next */
     mend_process_leave(&all[2]);
     mend_process_join(&all[4]);
     EXPECT_PTR_EQ(&all[3], step(&cursor));

@@ -160,7 +160,7 @@ MEND_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
     EXPECT_INT_EQ(1, c.retirements);
 }
 
-/* A wrapper, as somebody would write it: Mend's own beneath, by what mend_get_allocator gives. */
+/* A wrapper, as a program would write it: Mend's own below, by what mend_get_allocator gives. */
 typedef struct wrapper {
     mend_allocator beneath;
     int allocs;
@@ -318,7 +318,7 @@ MEND_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
     EXPECT_INT_EQ(1, c.retirements);
 }
 
-MEND_TEST(devices_allocators, where_no_stream_is_named_it_is_told_so)
+MEND_TEST(devices_allocators, where_no_stream_is_named_it_hears_so)
 {
     devices_world world;
     counter c;

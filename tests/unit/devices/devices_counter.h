@@ -1,5 +1,5 @@
 /* An allocator to put in the place of Mend's pools: on host addresses that are never touched, it
- * counts, and answers as it is told. */
+ * counts, and answers as the test says. */
 #ifndef MEND_TESTS_UNIT_DEVICES_COUNTER_H
 #define MEND_TESTS_UNIT_DEVICES_COUNTER_H
 

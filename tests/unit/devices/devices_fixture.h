@@ -14,7 +14,7 @@ typedef struct devices_world {
     mend_pool_config config; /* that default pools are made with */
     mend_sim *sim;
     const mend_driver *driver;
-    mend_driver of_many;            /* for a test that stands in front of the device's */
+    mend_driver of_many;            /* for a test that replaces functions of the device's */
     mend_device_info open[DEVICES]; /* devices that the test has entered */
     mend_stream stream;             /* on device 0 */
 } devices_world;

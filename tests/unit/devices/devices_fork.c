@@ -1,4 +1,4 @@
-/* A fork inside of an allocator's last function: what the child counts begins anew. */
+/* A fork inside of an allocator's last function: what the child counts begins at nothing. */
 #include <sys/wait.h>
 #include <unistd.h>
 

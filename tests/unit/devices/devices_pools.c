@@ -1,4 +1,5 @@
-/* Default pools: one for each device, made by whoever comes first, as the program configured it. */
+/* Default pools: one for each device, made by the thread that comes first, as the program
+ * configured it. */
 #include <pthread.h>
 
 #include "base/align.h"

@@ -65,7 +65,7 @@ static void set_wrapper(int device)
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     w->beneath = (mend_allocator)MEND_ALLOCATOR_INIT;
     EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &w->beneath));
-    /* The one beneath is always Mend's own: what is set may retire while it is wrapped. */
+    /* The one below is always Mend's own: what is set may retire while it is wrapped. */
     EXPECT_STR_EQ("mend", w->beneath.handler.name);
     allocator.handler =
         (mend_device_handler){.ctx = w, .alloc = wrapped_alloc, .free = wrapped_free};

@@ -10,7 +10,7 @@
 #include "driver/forward.h"
 #include "tests/support/test.h"
 
-/* An inner driver that answers what it is told to, and notes each call and whether the lock was
+/* An inner driver that answers what the test says, and notes each call and whether the lock was
  * free then. */
 typedef struct recorder {
     mend_driver table;

@@ -160,7 +160,7 @@ MEND_TEST(pool_streams, a_stream_in_the_slot_of_a_forgotten_one_is_waited_for)
     kit_close(&w);
 }
 
-MEND_TEST(pool_streams, a_forgotten_stream_is_learnt_anew)
+MEND_TEST(pool_streams, a_forgotten_stream_is_learnt_again)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));

@@ -127,7 +127,7 @@ MEND_TEST(pool_waits, a_forgotten_per_thread_stream_needs_no_wait_for_the_contex
     kit_close(&w);
 }
 
-/* Whoever captures a stream is not disturbed by what others allocate meanwhile. */
+/* A program that captures a stream is not disturbed by what others allocate meanwhile. */
 MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
 {
     mend_world w;
@@ -167,7 +167,7 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
     kit_close(&w);
 }
 
-/* A handle that comes back without mend_forget_stream stands for a stream of other work. */
+/* A handle that comes back without mend_forget_stream is taken for a stream of other work. */
 MEND_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memory)
 {
     mend_world w;
@@ -226,7 +226,7 @@ static void intrude(void *context, const char *call, int is_after)
 }
 
 /* However many records others leave: each count up to more than the pool allocates at a time. */
-MEND_TEST(pool_waits, whoever_waits_has_host_memory_for_its_block_afterwards)
+MEND_TEST(pool_waits, a_thread_that_waits_has_host_memory_for_its_block_afterwards)
 {
     for (int blocks = 0; blocks < 70; blocks++) {
         mend_world w;

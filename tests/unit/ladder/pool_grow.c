@@ -132,7 +132,7 @@ static void *allocate_in_thread(void *argument)
     return NULL;
 }
 
-/* Somebody waits for the right to make room, and has let go of the heap. */
+/* A thread waits for the right to make room, and has let go of the heap. */
 static void wait_for_one_in_line(mend_heap *heap)
 {
     size_t in_line = 0;
@@ -196,7 +196,7 @@ MEND_TEST(pool_grow, what_others_free_at_the_last_moment_is_found)
 
 /* What a stream that ended has left open waits for the context; a stream that comes while that wait
  * is under way, and fails, must not be taken for it. */
-MEND_TEST(pool_grow, a_stream_that_comes_during_a_failed_wait_stands_for_no_other)
+MEND_TEST(pool_grow, a_stream_that_comes_during_a_failed_wait_is_taken_for_no_other)
 {
     enum { BLOCK = 5 << 20 };
     mend_world w;

@@ -11,7 +11,7 @@
 typedef struct scene {
     mend_world w;
     char calls[512];
-    const char *last; /* of them: the same again is not told */
+    const char *last; /* of them: the same again is not noted */
 } scene;
 
 static void write_down(void *context, const char *call, int is_after)
@@ -107,7 +107,7 @@ MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
     EXPECT_TRUE(mend_world_stats(&s.w).chunks_moved > 0);
     EXPECT_TRUE(mend_world_stats(&s.w).retired_bytes > 0);
     release(&s, all, 8 * MEND_MIB, 1, 20000);
-    /* Retired mappings go before chunks are mapped anew, but not those still in use. */
+    /* Retired mappings go before chunks are mapped elsewhere, but not those still in use. */
     forget_calls(&s);
     EXPECT_RESULT(MEND_OK,
                   mend_alloc_aligned(s.w.pool, MEND_MIB, 64 * MEND_GIB, s.w.streams[1], &all));

@@ -126,7 +126,7 @@ MEND_TEST(pool_cache, leaves_a_better_place_to_the_search)
     ASSERT_TRUE(open_rig(&r));
     /* The last of the row begins the run behind it; a hole of just the size is better. */
     free_of_row(&r, 1);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.pool, UINT64_MAX, NULL)); /* the hole stands in a run now */
+    EXPECT_RESULT(MEND_OK, mend_trim(r.pool, UINT64_MAX, NULL)); /* the hole is in a run now */
     EXPECT_U64_EQ(0, cached(&r));
     free_of_row(&r, 3);
     EXPECT_U64_EQ(1, cached(&r));
@@ -273,7 +273,7 @@ MEND_TEST(pool_cache, belongs_to_the_stream_of_the_free)
     kit_close(&r.w);
 }
 
-MEND_TEST(pool_cache, is_flushed_by_whoever_makes_room)
+MEND_TEST(pool_cache, is_flushed_by_a_thread_that_makes_room)
 {
     rig r;
     mend_group *group = NULL;
@@ -313,7 +313,7 @@ MEND_TEST(pool_cache, is_flushed_by_whoever_makes_room)
     kit_close(&r.w);
 }
 
-MEND_TEST(pool_cache, is_not_flushed_by_whoever_only_looks)
+MEND_TEST(pool_cache, is_not_flushed_by_a_thread_that_only_looks)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));

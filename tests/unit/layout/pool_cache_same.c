@@ -1,8 +1,8 @@
 /*
  * Nothing but time depends on the front cache: the same calls on two pools, one with it and one
  * without, have the same answers, addresses and figures. On one stream: with several, free memory
- * beside a block that comes and goes is stamped anew each time only where it is joined with it, and
- * is known to be idle a little later.
+ * beside a block that comes and goes is stamped again each time only where it is joined with it,
+ * and is known to be idle a little later.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Pointers that are not the start of a block: each is told from the others, while blocks come and
- * go, while the driver is busy, and among a million blocks. */
+/* Pointers that are not the start of a block: each is distinguished from the others, while blocks
+ * come and go, while the driver is busy, and among a million blocks. */
 #include <stdlib.h>
 #include <string.h>
 

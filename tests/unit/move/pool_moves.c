@@ -31,7 +31,7 @@ MEND_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user)
     (void)kit_alloc(&w, MEND_MIB + MEND_MIB / 2, w.streams[0]);
     EXPECT_U64_EQ(2, mend_world_stats(&w).chunks_moved);
     void *rest = kit_alloc(&w, MEND_MIB / 2, w.streams[1]);
-    kit_use(&w, w.streams[1], rest, MEND_MIB / 2, 5000); /* longer than whoever is before it */
+    kit_use(&w, w.streams[1], rest, MEND_MIB / 2, 5000); /* longer than those before it */
     kit_close(&w);
 }
 

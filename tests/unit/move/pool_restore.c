@@ -217,7 +217,7 @@ MEND_TEST(pool_restore, a_pool_ends_in_peace_with_a_block_unmapped_beside_others
 }
 
 /* No host memory for the records of what is to be mapped again: nothing is lost. */
-MEND_TEST(pool_restore, host_memory_that_fails_is_told_and_tried_again)
+MEND_TEST(pool_restore, host_memory_that_fails_is_reported_and_tried_again)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));

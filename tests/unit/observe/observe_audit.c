@@ -35,7 +35,7 @@ static bool open_rig_with(rig *r, int front_cache)
     return mend_world_check(&r->w);
 }
 
-/* What is free stands in runs. */
+/* What is free is in runs. */
 static bool open_rig(rig *r)
 {
     return open_rig_with(r, -1);

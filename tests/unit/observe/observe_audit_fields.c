@@ -23,7 +23,7 @@ typedef struct rig {
 static bool open_rig(rig *r)
 {
     mend_world_init(&r->w);
-    r->w.pool_config.front_cache = -1; /* what is free stands in runs */
+    r->w.pool_config.front_cache = -1; /* what is free is in runs */
     if (!kit_open(&r->w)) {
         return false;
     }
@@ -221,7 +221,7 @@ MEND_TEST(observe_audit_fields, of_waits_and_streams)
     state = &streams->items[index];
     freed->waits.others = &user;
     user.stamp.stream = index;
-    EXPECT_FOUND(state->known, false, "waits for what never comes"); /* whoever declared it */
+    EXPECT_FOUND(state->known, false, "waits for what never comes"); /* whatever declared it */
     freed->waits.others = NULL;
     EXPECT_FOUND(state->awaited_epoch, 1, "is open and has a fence");
     mend_fence *own = state->fences;

@@ -114,7 +114,7 @@ static bool is_not_explained(void *pool)
     return mend_pool_explain(pool, NULL, &e) == MEND_ERROR_FORKED;
 }
 
-MEND_TEST(observe_explain, a_child_of_fork_is_told_nothing_of_what_it_inherited)
+MEND_TEST(observe_explain, a_child_of_fork_sees_nothing_of_what_it_inherited)
 {
     mend_world w;
     ASSERT_TRUE(open_scene(&w));

@@ -7,17 +7,25 @@
 
 enum { SLOTS = 24, STEPS = 600, SMALL_REQUEST = 32 << 10, LARGEST = 3 << 20 };
 
+/* What is live, each with its peak; and sums of all there was. The pool counts them in all and in
+ * the small zone; the peaks in the large zone as well. */
+#define LIVE(X) X(live_blocks) X(live_bytes) X(requested_bytes)
+#define SUMS(X) X(allocations) X(allocated_bytes) X(allocated_requested_bytes)
+
 typedef struct tally {
-    uint64_t live_blocks, live_bytes, requested_bytes;
-    uint64_t peak_live_blocks, peak_live_bytes, peak_requested_bytes;
-    uint64_t allocations, allocated_bytes, allocated_requested_bytes;
+#define X(member) uint64_t member, peak_##member;
+    LIVE(X)
+#undef X
+#define X(member) uint64_t member;
+    SUMS(X)
+#undef X
 } tally;
 
 static void note_peaks(tally *t)
 {
-    t->peak_live_blocks = mend_max_u64(t->peak_live_blocks, t->live_blocks);
-    t->peak_live_bytes = mend_max_u64(t->peak_live_bytes, t->live_bytes);
-    t->peak_requested_bytes = mend_max_u64(t->peak_requested_bytes, t->requested_bytes);
+#define X(member) t->peak_##member = mend_max_u64(t->peak_##member, t->member);
+    LIVE(X)
+#undef X
 }
 
 static void add(tally *t, uint64_t bytes)
@@ -40,30 +48,27 @@ static void take(tally *t, uint64_t bytes)
 
 static void forget_peaks(tally *t)
 {
-    t->peak_live_blocks = t->peak_live_bytes = t->peak_requested_bytes = 0;
+#define X(member) t->peak_##member = 0;
+    LIVE(X)
+#undef X
     note_peaks(t);
 }
 
 static void compare(const mend_stats *is, const tally *all, const tally *small, const tally *large)
 {
-    EXPECT_U64_EQ(all->allocations, is->allocations);
-    EXPECT_U64_EQ(all->allocated_bytes, is->allocated_bytes);
-    EXPECT_U64_EQ(all->allocated_requested_bytes, is->allocated_requested_bytes);
-    EXPECT_U64_EQ(all->requested_bytes, is->requested_bytes);
-    EXPECT_U64_EQ(all->peak_requested_bytes, is->peak_requested_bytes);
-    EXPECT_U64_EQ(all->peak_live_bytes, is->peak_live_bytes);
-    EXPECT_U64_EQ(small->live_blocks, is->small_live_blocks);
-    EXPECT_U64_EQ(small->live_bytes, is->small_live_bytes);
-    EXPECT_U64_EQ(small->requested_bytes, is->small_requested_bytes);
-    EXPECT_U64_EQ(small->allocations, is->small_allocations);
-    EXPECT_U64_EQ(small->allocated_bytes, is->small_allocated_bytes);
-    EXPECT_U64_EQ(small->allocated_requested_bytes, is->small_allocated_requested_bytes);
-    EXPECT_U64_EQ(small->peak_live_blocks, is->peak_small_live_blocks);
-    EXPECT_U64_EQ(small->peak_live_bytes, is->peak_small_live_bytes);
-    EXPECT_U64_EQ(small->peak_requested_bytes, is->peak_small_requested_bytes);
-    EXPECT_U64_EQ(large->peak_live_blocks, is->peak_large_live_blocks);
-    EXPECT_U64_EQ(large->peak_live_bytes, is->peak_large_live_bytes);
-    EXPECT_U64_EQ(large->peak_requested_bytes, is->peak_large_requested_bytes);
+#define X(member)                                                                                  \
+    EXPECT_U64_EQ(all->member, is->member);                                                        \
+    EXPECT_U64_EQ(all->peak_##member, is->peak_##member);                                          \
+    EXPECT_U64_EQ(small->member, is->small_##member);                                              \
+    EXPECT_U64_EQ(small->peak_##member, is->peak_small_##member);                                  \
+    EXPECT_U64_EQ(large->peak_##member, is->peak_large_##member);
+    LIVE(X)
+#undef X
+#define X(member)                                                                                  \
+    EXPECT_U64_EQ(all->member, is->member);                                                        \
+    EXPECT_U64_EQ(small->member, is->small_##member);
+    SUMS(X)
+#undef X
 }
 
 /* Where a block lies, which may be the large zone for a small one. */

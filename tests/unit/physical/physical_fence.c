@@ -275,7 +275,7 @@ static mend_status captured_event(const mend_driver *driver, mend_event event)
     return MEND_DRIVER_CAPTURED_EVENT;
 }
 
-MEND_TEST(physical_fence, an_event_of_a_capture_stands_for_nothing)
+MEND_TEST(physical_fence, an_event_of_a_capture_covers_nothing)
 {
     stream_rig r;
     bool waited = false;
@@ -323,7 +323,7 @@ MEND_TEST(physical_fence, an_event_of_a_capture_leaves_the_next_one_in_its_place
     EXPECT_FALSE(state->open);
     mend_driver_call refused;
     EXPECT_INT_EQ(MEND_DRIVER_OK, mend_streams_clear(&r.streams, &refused));
-    mend_sim_destroy(r.sim); /* which has told of the question */
+    mend_sim_destroy(r.sim); /* which has heard of the question */
 }
 
 /* What was freed before the fence counts for no later one. */

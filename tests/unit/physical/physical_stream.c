@@ -210,7 +210,7 @@ MEND_TEST(physical_stream, a_handle_in_another_capture_may_be_another_stream)
     }
 }
 
-MEND_TEST(physical_stream, one_known_before_a_capture_is_told_from_the_one_that_is_captured)
+MEND_TEST(physical_stream, one_known_before_a_capture_is_not_the_one_that_is_captured)
 {
     for (int vanishes = 0; vanishes < 2; vanishes++) {
         stream_rig r;

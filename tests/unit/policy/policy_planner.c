@@ -136,7 +136,7 @@ MEND_TEST(policy_planner, creation_ends_at_the_limit)
     mend_request request = hand_request(22);
     EXPECT_FALSE(mend_plan_find(&h.heap, &request, create, &plan));
     EXPECT_U64_EQ(2 * HAND_PAGE, plan.lacking_bytes);
-    EXPECT_U64_EQ(0, plan.refused_bytes); /* it is the limit that stands in the way */
+    EXPECT_U64_EQ(0, plan.refused_bytes); /* it is the limit that lacks */
     mend_plan_clear(&plan);
     close_with_addresses(&h);
 }

@@ -178,7 +178,7 @@ MEND_TEST(pool_critical_pressure, a_chunk_too_large_by_a_page_is_right)
 /* ---- remade -------------------------------------------------------------------------------------
  */
 
-/* A request for which one chunk is made anew, of so many pages less than it had. */
+/* A request for which one chunk is remade, of so many pages less than it had. */
 static void expect_remade(full_program *f, uint64_t pages, uint64_t pages_less)
 {
     request(f, pages);

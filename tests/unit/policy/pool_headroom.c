@@ -122,7 +122,7 @@ MEND_TEST(pool_headroom, what_needs_no_move_creates_nothing)
     kit_close(&r.w);
 }
 
-/* Whoever lets a neighbour have the device is not asked for each request. */
+/* A driver that has no memory is not asked at each request. */
 MEND_TEST(pool_headroom, without_memory_on_the_device_chunks_are_moved)
 {
     rig r;

@@ -1,5 +1,5 @@
 /*
- * What a pool is told from outside, end to end: MEND_CONF and the struct, limits set later, the
+ * What a pool is configured with, end to end: MEND_CONF and the struct, limits set later, the
  * audit on request and after each call.
  */
 #include <pthread.h>
@@ -163,7 +163,7 @@ MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
     kit_close(&w);
 }
 
-MEND_TEST(pool_config, trim_keeps_what_it_is_told_to)
+MEND_TEST(pool_config, trim_keeps_what_it_is_asked_to)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
@@ -307,7 +307,8 @@ MEND_TEST(pool_config, a_pool_on_memory_of_the_host_leaves_a_tenth_of_what_is_fr
 {
     EXPECT_U64_EQ(36 * MEND_MIB, limit_on_a_shared_device(0, false));
     EXPECT_U64_EQ(36 * MEND_MIB, limit_on_a_shared_device(0, true));
-    EXPECT_U64_EQ(60 * MEND_MIB, limit_on_a_shared_device(60 * MEND_MIB, false)); /* as told */
+    EXPECT_U64_EQ(60 * MEND_MIB,
+                  limit_on_a_shared_device(60 * MEND_MIB, false)); /* as configured */
     EXPECT_U64_EQ(64 * MEND_MIB, limit_on_a_shared_device(MEND_GIB, true));
 }
 

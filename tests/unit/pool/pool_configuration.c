@@ -347,7 +347,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }
 
-/* The seed's random bytes: whatever stands there, an error leaves the config alone. */
+/* The seed's random bytes: whatever they say, an error leaves the config alone. */
 MEND_TEST(pool_configuration, random_texts_are_read_or_refused)
 {
     static const char *const pieces[] = {"limit",   ":", ",", "1", "GiB",   "chunk", "on",

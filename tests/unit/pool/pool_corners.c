@@ -199,7 +199,7 @@ MEND_TEST(pool_corners, structs_are_filled_as_far_as_both_sides_know_them)
     kit_close(&w);
 }
 
-MEND_TEST(pool_corners, a_lost_context_is_told_from_a_refusal)
+MEND_TEST(pool_corners, a_lost_context_is_not_a_refusal)
 {
     static const int fatal[] = {4,   214, 220, 226, 700, 702, 709, 710, 714,
                                 715, 716, 717, 718, 719, 721, 810, 911};

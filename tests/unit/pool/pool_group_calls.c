@@ -99,8 +99,8 @@ MEND_TEST(pool_group_calls, a_release_without_host_memory_changes_nothing)
     kit_close(&w);
 }
 
-/* The number of the block's group, told by who may use its memory again: 1 MiB blocks, one chunk
- * each, come back to the same place in their own group only. */
+/* The number of the block's group, seen by which streams may use its memory again: 1 MiB blocks,
+ * one chunk each, come back to the same place in their own group only. */
 static bool returns_to(mend_world *w, void *block, mend_stream stream)
 {
     void *again = kit_alloc(w, MEND_MIB, stream);

@@ -200,7 +200,7 @@ MEND_TEST(pool_last_error, a_failing_call_inside_of_a_driver_call_is_not_that_of
     kit_close(&w);
 }
 
-/* Where streams may vanish, each search asks for the stream anew, the last one behind the lock of
+/* Where streams may vanish, each search asks for the stream again, the last one behind the lock of
  * those who make room. */
 MEND_TEST(pool_last_error, a_stream_that_is_gone_when_its_turn_comes_leaves_no_lock)
 {

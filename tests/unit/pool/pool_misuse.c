@@ -219,7 +219,7 @@ static mend_stats stats_but_failures(mend_pool *pool)
     EXPECT_RESULT(MEND_OK, mend_get_stats(pool, &stats));
     stats.out_of_memory = 0;
     stats.driver_failures = 0;
-    stats.cached_blocks = 0; /* whoever looks for room flushes the front cache */
+    stats.cached_blocks = 0; /* a search for room flushes the front cache */
     stats.cached_bytes = 0;
     return stats;
 }

@@ -29,7 +29,7 @@ static mend_result create_with_fault(const char *call, int status)
     return result;
 }
 
-MEND_TEST(pool_refused, no_device_is_told_from_a_driver_that_fails)
+MEND_TEST(pool_refused, no_device_is_not_a_driver_that_fails)
 {
     mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, create_with_fault("device_count", MEND_DRIVER_NO_DEVICE));

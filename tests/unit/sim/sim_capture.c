@@ -79,7 +79,8 @@ SIM_TEST(sim_capture, the_context_cannot_be_waited_for)
     EXPECT_OK(f->driver->context_synchronize(f->driver));
 }
 
-/* It is legal, but whoever records for its own ends puts it into the graph: the ledger counts. */
+/* It is legal, but a library that records for its own ends puts it into the graph: the ledger
+ * counts. */
 SIM_TEST(sim_capture, recording_on_a_captured_stream_is_counted)
 {
     mend_event event = make_event(f);
@@ -131,7 +132,7 @@ SIM_TEST(sim_capture, who_a_captured_stream_is_may_not_be_asked)
     EXPECT_INT_EQ(0, identity.is_green);
 }
 
-MEND_TEST(sim_capture, who_a_captured_stream_is_may_be_told_to_a_relaxed_thread)
+MEND_TEST(sim_capture, a_relaxed_thread_may_ask_who_a_captured_stream_is)
 {
     sim_fixture f;
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
@@ -149,7 +150,7 @@ MEND_TEST(sim_capture, who_a_captured_stream_is_may_be_told_to_a_relaxed_thread)
     sim_fixture_close(&f);
 }
 
-/* Special streams are always told of by the table, which asks nobody. */
+/* The table always knows the special streams, and asks no context. */
 SIM_TEST(sim_capture, the_streams_that_nobody_created_are_known_in_captures)
 {
     mend_stream_info before = {0};

@@ -8,7 +8,7 @@ static void touch(sim_fixture *f, mend_stream stream, uint64_t finish_ns)
     sim_fixture_work(f, stream, MEND_SIM_WORK_TOUCH, 0, 0, 0, finish_ns);
 }
 
-SIM_TEST(sim_clock, stands_still_by_itself)
+SIM_TEST(sim_clock, does_not_advance_by_itself)
 {
     (void)sim_fixture_map(f, f->page, f->page);
     touch(f, f->stream, 100);

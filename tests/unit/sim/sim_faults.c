@@ -115,7 +115,7 @@ SIM_TEST(sim_faults, the_first_that_matches_answers)
     EXPECT_OK(create(f, f->page, &handle));
 }
 
-SIM_TEST(sim_faults, every_call_that_can_fail_fails_when_told)
+SIM_TEST(sim_faults, every_call_that_can_fail_fails_on_demand)
 {
     static const char *const names[] = {
 #define X(member, name) #member,

@@ -119,7 +119,7 @@ SIM_TEST(sim_graph, a_replay_is_judged_when_it_runs)
 }
 
 /* A copy from the host takes the bytes that are there when it runs. */
-MEND_TEST(sim_graph, copies_from_the_host_are_made_anew)
+MEND_TEST(sim_graph, copies_from_the_host_are_made_again)
 {
     sim_fixture f;
     ASSERT_TRUE(open_with_bytes(&f));

@@ -55,7 +55,7 @@ SIM_TEST(sim_legacy, blocking_streams_wait_for_it)
     EXPECT_OK(f->driver->stream_query(f->driver, MEND_STREAM_PER_THREAD));
 }
 
-/* A mark on the legacy stream stands between what blocking streams did before and do after. */
+/* A mark on the legacy stream is between what blocking streams did before and do after. */
 SIM_TEST(sim_legacy, an_event_on_it_covers_blocking_streams)
 {
     mend_stream first = make_blocking(f);

@@ -61,7 +61,7 @@ static void close_world(rules_world *world)
     mend_sim_destroy(world->sim);
 }
 
-/* The call is refused, and why is told in words: these are part of them. */
+/* The call is refused, and why is said in words: these are part of them. */
 #define EXPECT_BREACH(expected_status, member, words, ...)                                         \
     do {                                                                                           \
         unsigned violations_before = world.violations;                                             \

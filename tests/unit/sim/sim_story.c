@@ -1,6 +1,6 @@
 /*
  * One story that makes every call of the driver's table, and of the simulated device beside it,
- * told again and again: each time another of its host allocations fails, or another of its calls is
+ * run again and again: each time another of its host allocations fails, or another of its calls is
  * refused. The call says so, is made once more and succeeds, and at the end nothing is left; by the
  * device alone and through the decorator that traces.
  */

@@ -70,7 +70,7 @@ MEND_TEST(pool_capture_memory, nobody_gets_what_a_graph_uses_before_it_is_destro
 }
 
 /* A launch is under way when the graph is destroyed: its memory is in use until that is done, which
- * whoever needs the memory waits for. */
+ * the stream that needs the memory waits for. */
 static bool open_in_flight(mend_world *w)
 {
     if (!kit_open_with(w, 8 * MEND_MIB, NULL)) {

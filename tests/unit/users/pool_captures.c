@@ -6,7 +6,7 @@
 #include "tests/support/kit.h"
 #include "tests/support/threads.h"
 
-/* So little that no fence is recorded at its free: the pool records one when somebody needs it. */
+/* So little that no fence is recorded at its free: the pool records one when a stream needs it. */
 static const uint64_t block_bytes = 3 * MEND_MIB;
 
 /* Frees a block whose work lasts for a while. */
@@ -368,8 +368,8 @@ static void see_and_heed(void (*configure)(mend_pool_config *))
     kit_close(&w);
 }
 
-/* No group watches the stream, and nothing is left to wait for on it. The request that it made
- * itself has told the pool; also where only the request's own waits ask. */
+/* No group watches the stream, and nothing is left to wait for on it. The pool has learnt of it
+ * by the request that it made itself; also where only the request's own waits ask. */
 MEND_TEST(pool_captures, one_that_was_seen_is_heeded_by_requests_of_others)
 {
     see_and_heed(NULL);

@@ -327,8 +327,8 @@ MEND_TEST(pool_foreign, a_stream_there_may_be_met_in_a_capture)
     use_in_capture(neither);
 }
 
-/* Nothing is recorded of a stream that cannot be told, and the pool is as it was. */
-MEND_TEST(pool_foreign, a_stream_that_cannot_be_told_is_an_error)
+/* Nothing is recorded of a stream that cannot be distinguished, and the pool is as it was. */
+MEND_TEST(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error)
 {
     static const struct {
         const char *call;

@@ -250,7 +250,7 @@ static void begin_before_the_record(void *context, const char *call, int is_afte
 }
 
 /* The event is in the graph now: nobody waits for it, and the memory stays where it is. */
-MEND_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_stands_for_nothing)
+MEND_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_covers_nothing)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));

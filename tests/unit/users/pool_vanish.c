@@ -234,7 +234,7 @@ static uint64_t occupy_a_stranger(mend_world *w)
     return end_ns;
 }
 
-MEND_TEST(pool_vanish, whoever_tells_of_every_stream_waits_for_those_alone)
+MEND_TEST(pool_vanish, a_program_that_declares_every_stream_waits_for_those_alone)
 {
     for (int waits = 0; waits < 2; waits++) {
         mend_world w;

@@ -1,4 +1,4 @@
-/* A stand-in for PyTorch's libc10.so: its errors, and a profiler that keeps what it is told. */
+/* A stand-in for PyTorch's libc10.so: its errors, and a profiler that keeps what it hears. */
 #include <c10/core/Allocator.h>
 
 #include <mutex>
@@ -72,7 +72,7 @@ C10_API void fake_c10_profile(int is_on)
     is_profiling = is_on != 0;
 }
 
-/* Copies what was told, up to `most` events; returns how many there are. */
+/* Copies what it heard, up to `most` events; returns how many there are. */
 C10_API size_t fake_c10_events(fake_event *into, size_t most)
 {
     const std::lock_guard<std::mutex> guard(mutex);

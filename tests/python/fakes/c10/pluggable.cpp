@@ -150,7 +150,7 @@ C10_API void fake_pluggable_reset(Pluggable *of)
     }
 }
 
-/* What a capture begins with, and use of a MemPool: without the setter nothing is told. */
+/* What a capture begins with, and use of a MemPool: without the setter nothing is known of it. */
 C10_API int fake_pluggable_begin_pool(Pluggable *of, int device, char *text, size_t room)
 {
     return translated(text, room, [&] {

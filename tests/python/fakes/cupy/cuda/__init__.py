@@ -25,7 +25,7 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """Somebody else's, who destroys it."""
+    """Another owner's, who destroys it."""
 
 
 def get_current_stream():

@@ -15,7 +15,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class UnownedMemory:
-    """Memory of somebody else's, who is kept. Without a device the driver would be asked."""
+    """Memory of another owner, who is kept. Without a device the driver would be asked."""
 
     def __init__(self, ptr, size, owner, device_id=-1):
         if device_id < 0:

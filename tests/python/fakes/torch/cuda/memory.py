@@ -1,4 +1,4 @@
-"""torch.cuda.memory: what stands above torch._C, in the shape it has there."""
+"""torch.cuda.memory: what is above torch._C, in the shape it has there."""
 
 import collections
 import contextlib
@@ -145,7 +145,7 @@ def mem_get_info(device=None):
 
 
 class MemPool:
-    """Segments of an allocator, beneath PyTorch's cache."""
+    """Segments of an allocator, below PyTorch's cache."""
 
     def __init__(self, allocator=None):
         self.allocator = allocator
