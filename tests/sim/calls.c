@@ -285,7 +285,8 @@ static void note_named(trial *t, const trial_call *call, int thread)
         if (is_meant && call->result == MEND_OK) {
             /* Groups are the first pool's: another one's use of the stream watches nothing. */
             bool is_used =
-                call->pool == 0 && (call->kind == CALL_ALLOC || call->kind == CALL_GROUP_BEGIN);
+                call->pool == 0 && (call->kind == CALL_ALLOC || call->kind == CALL_FREE ||
+                                    call->kind == CALL_RECORD || call->kind == CALL_GROUP_BEGIN);
             stream->unnamed &= ~trial_bit(call->pool);
             stream->is_new = stream->is_new && !is_used;
         }

@@ -237,6 +237,9 @@ __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap
     bool is_own = group != 0 && mend_group_owns(heap, group, span);
     bool is_of_group = is_own || order.capture != 0;
     result = mend_users_find_stream(heap, order.stream, is_of_group ? group : 0, &users->first);
+    if (result == MEND_OK && group != 0) {
+        mend_group_watch_again(heap, order.stream);
+    }
     return result == MEND_OK && is_of_group && !is_own
                ? mend_users_find_stream(heap, order.stream, 0, &users->second)
                : result;

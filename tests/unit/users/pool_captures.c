@@ -108,6 +108,23 @@ static mend_group *begin_inner_group(mend_world *w)
     return kit_begin_group(w, w->streams[0]);
 }
 
+/* The group on another stream plays no part. */
+static mend_group *free_in_outer_group(mend_world *w)
+{
+    void *block = kit_alloc(w, 512, w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, w->streams[0]));
+    kit_free(w, block, w->streams[0]);
+    return kit_begin_group(w, w->streams[1]);
+}
+
+static mend_group *use_in_outer_group(mend_world *w)
+{
+    void *block = kit_alloc(w, 512, w->streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, w->streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_record_stream(w->pool, block, w->streams[0]));
+    return kit_begin_group(w, w->streams[1]);
+}
+
 /* What names the stream again names it for the outer group as well. */
 static void an_outer_group_tells(mend_group *(*name_again)(mend_world *))
 {
@@ -130,6 +147,8 @@ MEND_TEST(pool_captures, an_outer_group_watches_a_stream_that_was_forgotten_and_
 {
     an_outer_group_tells(allocate_in_inner_group);
     an_outer_group_tells(begin_inner_group);
+    an_outer_group_tells(free_in_outer_group);
+    an_outer_group_tells(use_in_outer_group);
 }
 
 /* The legacy stream tells of blocking streams, which the pool need not know. */
