@@ -22,7 +22,7 @@
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
-    X(chunk, chunk_bytes, BYTES, "chosen from the limit",                                          \
+    X(chunk, chunk_bytes, BYTES, "derived from the limit",                                         \
       "usual size of the physical allocations that hold large blocks")                             \
     X(small_chunk, small_chunk_bytes, BYTES, "8MiB, less for small limits",                        \
       "the same for small blocks")                                                                 \
@@ -32,26 +32,28 @@
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
       "each other")                                                                                \
     X(streams_may_vanish, streams_may_vanish, OFF, "off",                                          \
-      "the program destroys streams without telling Mend; costs a question to the driver at each " \
-      "call")                                                                                      \
+      "the program destroys streams without mend_forget_stream; costs a question to the driver "   \
+      "at each call")                                                                              \
     X(knows_all_streams, knows_all_streams, OFF, "off",                                            \
-      "the program tells Mend every stream that uses its memory, so that a free without a stream " \
-      "need not wait for the whole context")                                                       \
+      "Mend sees every stream that uses its memory, so a free without a stream need not wait for " \
+      "the whole context")                                                                         \
     X(front_cache, front_cache, ON, "on",                                                          \
-      "blocks freed last are kept as they are for the next request of their size; off to look "    \
-      "for the cause of an error")                                                                 \
+      "freed blocks are kept for the next request of the same size; off to look for the cause of " \
+      "an error")                                                                                  \
     X(capture_checks, capture_checks, ON, "on",                                                    \
-      "the driver is asked at each call on a created stream whether that stream is captured; off " \
-      "only asks while a group is begun: for a program that captures in groups of its own alone, " \
-      "or not at all")                                                                             \
+      "the driver is asked at each call on a created stream whether that stream is captured; "     \
+      "off: "                                                                                      \
+      "only while a group is begun, for a program that captures only in its own groups, or not "   \
+      "at all")                                                                                    \
     X(compact_when_full, compact_when_full, OFF, "off",                                            \
-      "the program launches no work while an allocation is under way: Mend may then copy the "     \
-      "live memory of partly used chunks together before it answers out of memory")                \
+      "the program launches no work while an allocation is in progress, so Mend may copy the "     \
+      "live "                                                                                      \
+      "memory of partly used chunks before it reports out of memory")                              \
     X(low_pressure, low_pressure_percent, PERCENT, "95",                                           \
       "memory pressure is low while more than this percentage of the limit is not reserved; a "    \
       "larger value fits more into the limit, a smaller one saves driver time")                    \
     X(rdma, rdma, ON, "on",                                                                        \
-      "physical memory can be registered for GPUDirect RDMA, where the device can")                \
+      "physical memory can be registered for GPUDirect RDMA, if the device supports it")           \
     X(peers, peers, PEERS, "auto",                                                                 \
       "other devices that may use a pool's memory: those on which the process has a pool, none, "  \
       "or a list of their numbers")                                                                \
@@ -59,9 +61,9 @@
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")                                                               \
     X(log, log_level, LOG, "nothing is written",                                                   \
-      "lines of the log go to standard error unless the program takes them: warning (out of "      \
-      "memory, a limit below what is held, blocks that live when a pool is destroyed), info (and " \
-      "pools, waits of the host), debug")
+      "log lines go to standard error unless the program has a sink: warning (out of memory, a "   \
+      "limit below what is held, blocks that are live when a pool is destroyed), info (also "      \
+      "pools and host waits), debug")
 
 /*
  * Reads "key:value,..." and sets the fields that are 0: what the program has set stays. NULL or ""
