@@ -94,7 +94,7 @@ static bool read_policy(const char *name, mend_replay_arguments *arguments)
     }
     for (size_t i = 0; i < arguments->policy_count; i++) {
         if (strcmp(arguments->policies[i], name) == 0) {
-            return fail("a policy stands there twice:", name);
+            return fail("a policy is given twice:", name);
         }
     }
     return true;
@@ -141,7 +141,7 @@ static bool read_capacity(const char *text, const mend_replay_arguments *argumen
     }
     for (size_t i = 0; i < arguments->capacity_count; i++) {
         if (is_same_capacity(&arguments->capacities[i], capacity)) {
-            return fail("a capacity stands there twice:", text);
+            return fail("a capacity is given twice:", text);
         }
     }
     return true;

@@ -63,10 +63,11 @@ MEND_TEST(torch_hook, what_cannot_be_had_is_raised_with_the_report)
     void *held = torch_contract_malloc(contract, 600 * KIB, 0, NULL, raised);
     EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, 500 * KIB, 0, NULL, raised));
     /* PyTorch's words, then what Mend knows besides; nothing is said twice. */
-    EXPECT_STR_EQ("CUDA out of memory. Tried to allocate 500.00 KiB. GPU 0 has a total capacity of "
-                  "1.00 MiB of which 424.00 KiB is free. Mend: Free memory: only that would help. "
-                  "A request of 424.00 KiB would fit. The limit is 1.00 MiB; in use 600.00 KiB.",
-                  raised);
+    EXPECT_STR_EQ(
+        "CUDA out of memory. Tried to allocate 500.00 KiB. GPU 0 has a total capacity of "
+        "1.00 MiB of which 424.00 KiB is free. Mend: Free memory: nothing else would help. "
+        "A request of 424.00 KiB would fit. The limit is 1.00 MiB; in use 600.00 KiB.",
+        raised);
     EXPECT_STR_EQ("", torch_contract_finding(contract));
     EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(500 * KIB, 0, NULL));
     /* More than any device has is more than this one has: a program that tries sizes goes on. */

@@ -12,7 +12,7 @@
 #include "policy/fit.h"
 #include "policy/planner.h"
 
-/* The ways of a request that need no more than what it lacks: what they refuse all others do. */
+/* The plans that create no more than the request lacks: if these fail, all others fail too. */
 static const mend_plan_rules ways[] = {
     {.may_extend = true, .may_move = true},
     {.may_extend = true, .may_create = true, .may_move = true, .exact = true},
@@ -22,7 +22,7 @@ enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
 typedef struct question {
     mend_heap *heap;
-    bool lacks_host_memory; /* to answer it */
+    bool lacks_host_memory; /* the answer failed because malloc failed */
 } question;
 
 static bool finds_plan(question *q, const mend_request *request, mend_plan_rules rules)
@@ -34,8 +34,8 @@ static bool finds_plan(question *q, const mend_request *request, mend_plan_rules
     return is_found;
 }
 
-/* The planner is asked, and nothing is carried out. Behind waits of the device only the runs that
- * fit best are looked at, as by a request. */
+/* Asks the planner, but carries nothing out. Behind device waits it looks only at the runs that fit
+ * best, as a request does. */
 static bool finds_place(question *q, const mend_request *request)
 {
     mend_heap *heap = q->heap;
@@ -73,7 +73,7 @@ static bool would_succeed(question *q, const mend_request *asking, uint64_t size
     return request.behind_wait && finds_place(q, &request);
 }
 
-/* By halving: a request of the answer finds a place, and one of a granule more does not. */
+/* By halving: a request of this size finds a place, and one of a granule more does not. */
 static uint64_t largest(question *q, const mend_request *asking)
 {
     const mend_heap *heap = q->heap;
@@ -93,8 +93,7 @@ static uint64_t largest(question *q, const mend_request *asking)
     return found * MEND_GRANULE_BYTES;
 }
 
-/* What asking would leave behind is put back: the policy of later requests does not depend on who
- * has asked. */
+/* Restores what asking would change, so that later requests do not depend on who has asked. */
 static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
                         mend_room *room)
 {
@@ -148,14 +147,14 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "MEND_EVERY_STREAM is for mend_group_begin");
     }
-    if (order.stream != MEND_NO_STREAM) { /* which would be taken for a request */
+    if (order.stream != MEND_NO_STREAM) { /* it would count as a request */
         result = mend_requester_find(heap, &asking);
     }
     mend_scope scope;
     result = result == MEND_OK ? mend_scope_open(heap, &scope) : result;
     if (result == MEND_OK) {
         mend_capture_groups_collect(heap);
-        mend_remap_try(heap); /* as a request would, before it makes room */
+        mend_remap_try(heap); /* as a request does before it makes room */
         result = look(heap, &asking, room);
         mend_scope_close(heap, &scope);
     }

@@ -40,7 +40,7 @@ static uint64_t largest_run(const mend_heap *heap)
     return last != NULL ? MEND_CONTAINER_OF(last, mend_run, by_size)->size_bytes : 0;
 }
 
-/* All that is empty, could be created or would be gained, behind the largest run. */
+/* The largest run, plus all that is empty, could be created or would be gained. */
 static uint64_t most_room(const mend_compact_pass *pass)
 {
     const mend_heap *heap = pass->heap;
@@ -60,11 +60,11 @@ mend_result mend_compact_begin_for(mend_heap *heap, const mend_request *request,
     *pass = (mend_compact_pass){.heap = heap};
     *may_help = false;
     if (request->group != 0) {
-        return MEND_OK; /* of a graph that is captured */
+        return MEND_OK; /* the request belongs to a captured graph */
     }
     mend_result result = mend_compact_begin(heap, request->stream, &(mend_compact_limits){0}, pass);
     if (result == MEND_ERROR_CAPTURING) {
-        return MEND_OK; /* nothing moves beside a capture */
+        return MEND_OK; /* nothing moves during a capture */
     }
     *may_help = result == MEND_OK && most_room(pass) >= request->size_bytes;
     return result;
@@ -78,7 +78,7 @@ static uint64_t elapsed_ns(const mend_compact_pass *pass)
 
 mend_result mend_compact_next(mend_compact_pass *pass, uint64_t need_bytes, bool *compacted)
 {
-    bool was_refused = false; /* memory, for one chunk or more */
+    bool was_refused = false; /* memory for a chunk was refused */
     *compacted = false;
     for (;;) {
         mend_chunk *chunk = mend_victims_choose(pass, need_bytes, elapsed_ns(pass));
@@ -108,7 +108,7 @@ void mend_compact_keep_room(mend_heap *heap)
     }
 }
 
-/* Compactions until enough is gained, or the limits are met. */
+/* Compacts until enough is gained, or a limit is reached. */
 static mend_result compact_all(mend_compact_pass *pass, uint64_t gained_bytes)
 {
     bool compacted = true;

@@ -21,23 +21,24 @@
 #include "users/capture_group.h"
 #include "users/requester.h"
 
-/* One request on its way. */
+/* One request on its way up. */
 typedef struct climb {
     mend_heap *heap;
     mend_request *request;
     const mend_helpers *helpers;
     mend_span *span;
-    bool waits_on_host;        /* the host may wait for the GPU, and blocks may be compacted */
+    bool waits_on_host;        /* this search may make the host wait for the GPU, and compact */
     bool peers_were_asked;     /* for memory that the device lacked */
-    bool lacks_addresses;      /* the last search found memory, and no place to map it */
-    uint64_t lacking_bytes;    /* of what the device refused in the last search; 0: nothing */
-    mend_thread_error *answer; /* why the last search up to the end found nothing */
+    bool lacks_addresses;      /* the last search found memory, but no addresses */
+    uint64_t lacking_bytes;    /* what the device lacked in the last search; 0: nothing */
+    mend_thread_error *answer; /* why the last complete search found nothing */
 } climb;
 
-/* ---- with the grow lock: the pool helps itself --------------------------------------------------
- */
+/* ---- with the grow lock: what the pool does by itself
+ * ----------------------------------------- */
 
-/* Records what other streams have freed, so that the next poll can see it pass, and polls. */
+/* Records fences for frees of other streams, so that a later poll can find them passed, and
+ * polls. */
 static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
 {
     mend_streams *streams = &heap->streams;
@@ -62,8 +63,8 @@ mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
     return refresh_fences(heap, request);
 }
 
-/* A graph may be launched on any stream, so that a wait of one does not help a group; and a request
- * without a stream has none to wait with. */
+/* False for a group, because its graphs may be launched on any stream; and for a request without a
+ * stream. */
 mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
                                         bool *may_wait)
 {
@@ -78,7 +79,7 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
     return result;
 }
 
-/* With the memory of other streams, whose last use the stream is made to wait for. */
+/* Tries memory of other streams: the request's stream waits for its last use there. */
 static mend_outcome place_behind_device_waits(climb *c)
 {
     bool may_wait;
@@ -88,7 +89,8 @@ static mend_outcome place_behind_device_waits(climb *c)
     }
     mend_request behind = *c->request;
     behind.behind_wait = true;
-    /* One wait after the other, each queued without the pool's lock; none is queued twice. */
+    /* Each wait is queued without the `state` lock, so the search begins again; no wait is queued
+     * twice. */
     mend_outcome outcome;
     do {
         outcome = mend_place(c->heap, &behind, &c->span);
@@ -96,9 +98,9 @@ static mend_outcome place_behind_device_waits(climb *c)
     return outcome;
 }
 
-/* The try that follows each rung. `asks_streams`: also what other streams freed, as soon as it is
- * idle or behind a wait on the device. Once more where only addresses are short, and what is free
- * gives up its own. */
+/* The try that follows each rung. `asks_streams`: also memory that other streams freed, if it is
+ * idle or behind a wait on the device. If only addresses are short, it unmaps idle chunks and tries
+ * once more. */
 static mend_outcome place(climb *c, bool asks_streams)
 {
     mend_heap *heap = c->heap;
@@ -123,8 +125,8 @@ static mend_outcome place(climb *c, bool asks_streams)
     return outcome;
 }
 
-/* Lets the host wait for the oldest work, again and again, until there is room or nothing to wait
- * for. Where a capture forbids the wait, there is nothing to wait for. */
+/* The host waits for the oldest work, again and again, until there is room or nothing to wait for.
+ * If a capture forbids the wait, there is nothing to wait for. */
 static mend_outcome behind_host_waits(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -134,7 +136,8 @@ static mend_outcome behind_host_waits(climb *c)
     mend_outcome outcome = MEND_NOTHING;
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
-        /* Memory of the stream's own needs no wait, but addresses it may still use do. */
+        /* Memory of the request's own stream needs no wait, but addresses that it may still use
+         * do. */
         bool lacks_addresses = heap->shortage.no_addresses != MEND_DRIVER_OK;
         mend_result result = mend_capture_groups_wait_oldest(heap, c->request->stream,
                                                              lacks_addresses, &has_graphs, &waited);
@@ -149,7 +152,7 @@ static mend_outcome behind_host_waits(climb *c)
     return outcome;
 }
 
-/* Compactions, one after the other, until there is room. NOTHING: no more compaction helps. */
+/* Compacts chunks one by one until there is room. NOTHING: no further compaction helps. */
 static mend_outcome compact_until_placed(climb *c)
 {
     mend_compact_pass pass;
@@ -168,9 +171,8 @@ static mend_outcome compact_until_placed(climb *c)
     return outcome;
 }
 
-/* Where the program declared quiet points: what lives in partly used chunks is copied together. At
- * last the request may have the room that is kept to copy to; not while blocks of the program are
- * unmapped, which it has to hear of. */
+/* If the program declared quiet points: compacts. At last the request may use the room that is kept
+ * to copy to, but not while blocks are unmapped: the program must hear of that. */
 static mend_outcome behind_compactions(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -192,7 +194,8 @@ static mend_outcome behind_compactions(climb *c)
     return outcome;
 }
 
-/* What the pool does alone, from top to bottom. Both locks are held, a driver scope is open. */
+/* Everything that the pool does by itself, in order. The caller holds both locks, and a driver
+ * scope is open. */
 static mend_outcome search_once(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -201,7 +204,7 @@ static mend_outcome search_once(climb *c)
     mend_remap_try(heap);
     mend_outcome outcome = place(c, true);
     if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
-        outcome = place(c, true); /* others gave the device memory since it was asked */
+        outcome = place(c, true); /* others have freed device memory since the driver was asked */
     }
     if (outcome == MEND_NOTHING && c->waits_on_host) {
         outcome = behind_host_waits(c);
@@ -215,8 +218,8 @@ static mend_outcome search_once(climb *c)
     return outcome;
 }
 
-/* What the device lacks of the memory it refused. All of it where the driver counts enough as free
- * and refuses it all the same. */
+/* How much memory the device lacks for what it refused; all of it, if the driver refuses although
+ * it counts enough as free. */
 static uint64_t lacking_bytes(const mend_shortage *shortage)
 {
     return shortage->refused_bytes > shortage->device_free_bytes
@@ -224,7 +227,7 @@ static uint64_t lacking_bytes(const mend_shortage *shortage)
                : shortage->refused_bytes;
 }
 
-/* There was memory for the request, but no place to map it. */
+/* There was memory for the request, but no addresses to map it. */
 static void out_of_addresses(const mend_heap *heap, const mend_request *request)
 {
     mend_status status = heap->shortage.no_addresses;
@@ -234,7 +237,7 @@ static void out_of_addresses(const mend_heap *heap, const mend_request *request)
                         (unsigned long long)request->size_bytes);
 }
 
-/* Keeps what was missing, for those who are asked next, and for the answer. */
+/* Notes what was missing, for peer pools and for the answer. */
 static void note_shortage(climb *c)
 {
     const mend_shortage *shortage = &c->heap->shortage;
@@ -250,8 +253,8 @@ static void note_shortage(climb *c)
     }
 }
 
-/* Opens a driver scope and searches: again where others freed memory while the driver was busy, for
- * it may be just what is missing. */
+/* Opens a driver scope and searches. Searches again if other threads freed memory meanwhile, which
+ * may be what is missing. */
 static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -275,8 +278,8 @@ static mend_outcome search(climb *c)
     return outcome;
 }
 
-/* ---- without the grow lock ----------------------------------------------------------------------
- */
+/* ---- without the grow lock
+ * -------------------------------------------------------------------- */
 
 static mend_outcome no_host_memory(void)
 {
@@ -293,8 +296,8 @@ static bool another_thread_grows(mend_heap *heap)
     return !is_free;
 }
 
-/* Empty chunks are not broken while pressure is critical, but nobody waits for others because of
- * that: they may be in the driver for long, or wait for work that this request is needed for. */
+/* While pressure is critical empty chunks are spared, but not if another thread holds the grow
+ * lock: it may be in the driver for long, or wait for work that needs this request. */
 static mend_outcome beside_another_grower(climb *c)
 {
     bool keeps_empty = mend_budget_waste_allowed(c->heap, c->request) != UINT64_MAX;
@@ -306,8 +309,8 @@ static mend_outcome beside_another_grower(climb *c)
     return mend_place_mapped(c->heap, &breaking, &c->span);
 }
 
-/* Takes the grow lock and searches. Meanwhile a stream may be forgotten and a group released, and
- * others may make room. */
+/* Takes the grow lock and searches. While this thread waits for the lock, a stream may be
+ * forgotten, a group released, or room be made. */
 static mend_outcome make_room(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -331,7 +334,7 @@ static mend_outcome make_room(climb *c)
     return outcome;
 }
 
-/* What is mapped and free may serve without waiting for one's turn to make room. */
+/* Tries free mapped memory, which needs no grow lock. */
 static mend_outcome place_mapped(climb *c)
 {
     if (mend_requester_find(c->heap, c->request) != MEND_OK) {
@@ -342,7 +345,7 @@ static mend_outcome place_mapped(climb *c)
                : no_host_memory();
 }
 
-/* After something was given back, or may have been. */
+/* Called after memory was given back, or may have been. */
 static mend_outcome try_again(void *context)
 {
     climb *c = context;
@@ -350,8 +353,8 @@ static mend_outcome try_again(void *context)
     return outcome == MEND_NOTHING ? make_room(c) : outcome;
 }
 
-/* Peer pools give back what the device lacks, one after the other until there is room. They are
- * left alone when it is the limit that stands in the way. */
+/* Peer pools give back what the device lacks, one by one, until there is room. They are not asked
+ * if the limit is what blocks the request. */
 static mend_outcome after_peer_pools(climb *c)
 {
     const mend_helpers *helpers = c->helpers;
@@ -372,9 +375,9 @@ static mend_outcome after_callbacks(climb *c)
                : MEND_NOTHING;
 }
 
-/* What peer pools are to give when the last search has failed. Where it lacked addresses alone, all
- * that they do not use; memory where only this search was refused any, for what a pool keeps to
- * compact with is spent at last. 0: they cannot help. */
+/* What peer pools must give after the last search. If it lacked only addresses: all that they do
+ * not use. Memory, only if this search was the first that the device refused, because it may use
+ * what is kept for compactions. 0: peer pools cannot help. */
 static uint64_t wanted_at_last(const climb *c)
 {
     if (c->lacks_addresses) {
@@ -383,14 +386,15 @@ static uint64_t wanted_at_last(const climb *c)
     return c->peers_were_asked ? 0 : c->lacking_bytes;
 }
 
-/* What other threads did that may leave room: they free, or create more than they need. */
+/* Counts what other threads did that may leave room: frees, and creations, which may be larger than
+ * needed. */
 static uint64_t changes_of(const mend_heap *heap)
 {
     return MEND_HEAP_SUM(heap, frees) + heap->chunks.created;
 }
 
-/* The last search, for which the host waits; and again after each peer pool that gives anything, or
- * beside which others have left room here. */
+/* The last search, in which the host waits. It is repeated after each peer pool that gives
+ * something, or if other threads have left room meanwhile. */
 static mend_outcome to_the_end(climb *c)
 {
     const mend_helpers *helpers = c->helpers;
@@ -412,7 +416,7 @@ static mend_outcome to_the_end(climb *c)
 /* ---- the ladder ---------------------------------------------------------------------------------
  */
 
-/* Something but the GPU itself may give memory back. */
+/* Whether something other than the GPU may give memory back. */
 static bool has_helpers(const climb *c)
 {
     return c->helpers->has_callbacks(c->helpers->pool) ||
@@ -422,12 +426,12 @@ static bool has_helpers(const climb *c)
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
                               mend_span **span)
 {
-    mend_thread_error answer; /* large: written only where there is one */
+    mend_thread_error answer; /* large, so it is written only if needed */
     climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
     mend_outcome outcome = place_mapped(&c);
     bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
     if (is_helped) {
-        outcome = make_room(&c); /* without a wait of the host */
+        outcome = make_room(&c); /* without a host wait */
         c.peers_were_asked = outcome == MEND_NOTHING && c.lacking_bytes > 0;
     }
     if (outcome == MEND_NOTHING && is_helped) {
@@ -445,7 +449,7 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
         return MEND_OK;
     }
     if (outcome == MEND_NOTHING) {
-        assert(c.waits_on_host); /* the last search went to the end */
+        assert(c.waits_on_host); /* the last search was complete */
         *mend_process_failure() = *c.answer;
     }
     return mend_process_failure()->result;

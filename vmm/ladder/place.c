@@ -33,8 +33,8 @@ static mend_outcome no_host_memory(void)
 /* ---- in mapped memory ---------------------------------------------------------------------------
  */
 
-/* Takes the place, if there is any. While the driver was busy others may have taken what host
- * memory was reserved before. */
+/* Takes the place, if there is one. During a driver call other threads may have used the reserved
+ * nodes, so it reserves again. */
 static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit fit,
                          mend_span **span)
 {
@@ -87,7 +87,7 @@ mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request,
 /* ---- by a plan ----------------------------------------------------------------------------------
  */
 
-/* Carries a plan out that was found, and ends it. */
+/* Carries out a plan, if one was found, and clears it. */
 static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
                               mend_plan *plan, mend_span **span)
 {
@@ -112,7 +112,8 @@ static mend_outcome try_plan(mend_heap *heap, const mend_request *request, mend_
     return carry_out(heap, request, is_found, &plan, span);
 }
 
-/* Creation is unavoidable: behind a run, or elsewhere when that creates less. */
+/* For a request that needs created memory: extends a run, or uses a new address if that creates
+ * less. */
 static mend_outcome create_least(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_plan extended;
@@ -126,7 +127,7 @@ static mend_outcome create_least(mend_heap *heap, const mend_request *request, m
     return carry_out(heap, request, can_extend || can_elsewhere, least, span);
 }
 
-/* What to create instead of moving chunks, where that is worth it. */
+/* Plans to create memory instead of moving chunks, if that is worth it. */
 static bool plan_to_avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *plan)
 {
     *plan = (mend_plan){0};
@@ -135,7 +136,8 @@ static bool plan_to_avoid_moves(mend_heap *heap, const mend_request *request, me
            mend_headroom_allows(heap, plan->create_bytes);
 }
 
-/* The driver may have no memory for what only saves calls: then nothing was asked of it. */
+/* A refusal by the driver does not count as a shortage, because the request can still be served by
+ * moves. */
 static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *request,
                                           mend_plan *plan, mend_span **span)
 {
@@ -152,7 +154,7 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     return outcome;
 }
 
-/* What is free would do: moves it, or creates what avoids the moves. */
+/* Moves empty chunks, which are enough; or creates memory to avoid the moves. */
 static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_plan moves;
@@ -166,12 +168,12 @@ static mend_outcome use_empty_chunks(mend_heap *heap, const mend_request *reques
         }
         return carry_out(heap, request, is_found, &moves, span);
     }
-    mend_plan_clear(&moves); /* others may use its chunks while the driver creates */
+    mend_plan_clear(&moves); /* other threads may use its chunks while the driver creates */
     mend_outcome outcome = create_to_avoid_moves(heap, request, &instead, span);
     return outcome == MEND_NOTHING ? try_plan(heap, request, use_what_is_free, span) : outcome;
 }
 
-/* The ways of a large request, cheapest first. */
+/* The ways of a large request, the cheapest first. */
 static mend_outcome place_large(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_outcome outcome = use_empty_chunks(heap, request, span);
@@ -203,8 +205,8 @@ static mend_outcome create_small(mend_heap *heap, const mend_request *request,
     return carry_out(heap, request, is_found, &plan, span);
 }
 
-/* The ways of a small request: a small chunk that is empty, a new one, any run of the large zone,
- * any chunks that are empty. */
+/* The ways of a small request: an empty small chunk, a new one, any run of the large zone, any
+ * empty chunks. */
 static mend_outcome place_small(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_outcome outcome = use_small_chunk(heap, request, span);
@@ -221,7 +223,7 @@ static mend_outcome place_small(mend_heap *heap, const mend_request *request, me
                                    : outcome;
 }
 
-/* In mapped memory, then by plans. */
+/* Tries mapped memory, then plans. */
 static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_budget_note_use(heap);
@@ -236,7 +238,7 @@ static mend_outcome place_by_rules(mend_heap *heap, const mend_request *request,
 /* ---- while pressure is critical -----------------------------------------------------------------
  */
 
-/* Gives a chunk back that is too large for the request, so that one of the right size can be
+/* Gives back a chunk that is too large for the request, so that one of the right size can be
  * created. */
 static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, mend_span **span)
 {
@@ -262,8 +264,8 @@ mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span 
     mend_outcome outcome = place_by_rules(heap, request, span);
     bool is_critical = outcome == MEND_NOTHING && request->zone == MEND_ZONE_LARGE &&
                        mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;
-    if (is_critical) { /* there is only room where empty chunks must be broken: remake one, or break
-                        */
+    if (is_critical) { /* only breaking an empty chunk would help: first tries to give one back and
+                        * create another */
         outcome = remake_chunk(heap, request, span);
     }
     if (is_critical && outcome == MEND_NOTHING) {

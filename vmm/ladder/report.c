@@ -18,8 +18,7 @@ static unsigned holds_of(const mend_heap *heap, const mend_request *request, con
 }
 
 /* ---- what is free, and why it does not serve
- * -----------------------------------------------------
- */
+ * -------------------------------------------------- */
 
 static void count_holds(const mend_heap *heap, const mend_request *request,
                         mend_shortfall *short_of)
@@ -42,7 +41,7 @@ static void count_holds(const mend_heap *heap, const mend_request *request,
     }
 }
 
-/* The bytes of a run's empty chunks that nothing but `holds` keeps from the request. */
+/* Bytes of a run's empty chunks that the request could use, apart from `holds`. */
 static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds)
 {
@@ -64,8 +63,8 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
     return bytes;
 }
 
-/* The longest stretch of a run, from where a block may begin, that nothing but `holds` keeps from
- * the request. */
+/* The longest stretch of a run that the request could use, apart from `holds`, from where a block
+ * may begin. */
 static uint64_t longest_in_run(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds)
 {
@@ -84,10 +83,10 @@ static uint64_t longest_in_run(const mend_heap *heap, const mend_request *reques
     }
 }
 
-/* What nothing but `holds` keeps from the request. */
+/* Free memory that the request could use, apart from `holds`. */
 typedef struct usable {
-    uint64_t empty_bytes;   /* of empty chunks, which can be joined */
-    uint64_t longest_bytes; /* the longest stretch in one run where the request may lie */
+    uint64_t empty_bytes;   /* bytes of empty chunks, which can be joined */
+    uint64_t longest_bytes; /* the longest stretch in one run, in a zone that the request may use */
 } usable;
 
 static usable look_past(const mend_heap *heap, const mend_request *request, unsigned holds)
@@ -95,7 +94,7 @@ static usable look_past(const mend_heap *heap, const mend_request *request, unsi
     usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
-        bool may_lie_here = zone >= request->zone; /* small ones in both */
+        bool may_lie_here = zone >= request->zone; /* a small request may use both zones */
         for (; at != NULL; at = mend_tree_next(at)) {
             found.empty_bytes += empty_bytes_of(heap, request, RUN_OF(at), holds);
             if (may_lie_here) {
@@ -107,7 +106,7 @@ static usable look_past(const mend_heap *heap, const mend_request *request, unsi
     return found;
 }
 
-/* The chunk with most free bytes among those partly used, and one block that holds it. */
+/* The partly used chunk with most free bytes, and a block in it. */
 static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_most_bytes)
 {
     const mend_chunk *emptiest = NULL;
@@ -140,7 +139,7 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
     return request->size_bytes > most_bytes - heap->counters.live_bytes;
 }
 
-/* What may still be created for a request, in whole pages; nothing where the driver refused. */
+/* What may still be created for a request, in complete pages; 0 if the driver refused. */
 static uint64_t creatable_bytes(const mend_heap *heap)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
@@ -150,7 +149,7 @@ static uint64_t creatable_bytes(const mend_heap *heap)
                    : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
 }
 
-/* The largest request that would find room if `holds` kept it from nothing. */
+/* The largest request that would succeed if `holds` blocked nothing. */
 static uint64_t fitting_without(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     usable found = look_past(heap, request, holds);
@@ -171,7 +170,7 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
     return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
 }
 
-/* The lowest limit under which the request would have been served; 0 when none would do. */
+/* The lowest limit under which the request would have succeeded; 0: none. */
 static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request)
 {
     uint64_t empty_bytes = look_past(heap, request, 0).empty_bytes;
@@ -193,17 +192,18 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
     }
     if (would_fit_without(heap, request, MEND_BLOCKED_BY_GROUPS)) {
         return heap->groups.capture_count == 0
-                   ? "Releasing groups whose graphs are launched no more would help."
-                   : "Releasing groups whose graphs are launched no more would help, or destroying "
-                     "such graphs.";
+                   ? "Releasing groups whose graphs are no longer launched would help."
+                   : "Releasing groups whose graphs are no longer launched would help, or "
+                     "destroying such graphs.";
     }
     if (would_fit_without(heap, request, MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT)) {
-        return "Ending the capture under way would help: what was freed can be waited for then.";
+        return "Ending the capture in progress would help: then the pool can wait for freed "
+               "memory.";
     }
     if (would_fit_without(heap, request,
                           MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT |
                               MEND_BLOCKED_BY_GROUPS)) {
-        return "Ending the capture under way and releasing groups would help.";
+        return "Ending the capture in progress and releasing groups would help.";
     }
     if (heap->shortage.refused_bytes > 0) {
         return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
@@ -214,12 +214,12 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
         return "The request is above the limit, and the GPU has no memory left to raise it.";
     }
     return mend_report_is_hopeless(heap, request)
-               ? "Free memory: only that would help."
-               : "What is free lies beside live blocks: free some of them, or call mend_defrag at "
-                 "a quiet point.";
+               ? "Free memory: nothing else would help."
+               : "The free memory is beside live blocks: free some of them, or call mend_defrag "
+                 "at a quiet point.";
 }
 
-/* The lowest limit that would do, where nothing else stands in the way; or 0. */
+/* The lowest limit that would be enough, if nothing else blocks the request; or 0. */
 static uint64_t limit_that_helps(const mend_heap *heap, const mend_request *request)
 {
     bool is_limited = heap->shortage.refused_bytes == 0 &&
@@ -246,7 +246,7 @@ __attribute__((format(printf, 2, 3))) static void add(sentence *s, const char *f
     s->used = mend_min_u64(s->used + (size_t)written, sizeof(s->text) - 1);
 }
 
-/* Where there is any: `before`, the amount, `behind`. */
+/* Adds `before`, the amount and `behind`, if the amount is not 0. */
 static bool add_amount(sentence *s, const char *before, uint64_t bytes, const char *behind)
 {
     if (bytes > 0) {
@@ -255,7 +255,7 @@ static bool add_amount(sentence *s, const char *before, uint64_t bytes, const ch
     return bytes > 0;
 }
 
-/* What is asked for and what would help come first. */
+/* Begins with what was requested and what would help. */
 static void add_advice(sentence *s, const mend_shortfall *f, const char *advice)
 {
     add(s, "out of memory: %s requested.", mend_words_amount(f->requested_bytes).text);

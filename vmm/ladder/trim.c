@@ -10,22 +10,22 @@
 #include "physical/fence.h"
 #include "users/capture_group.h"
 
-/* What graphs kept that are no more goes, too. */
+/* Also releases groups of captures whose graphs have ended. */
 static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
     return mend_trim_to(heap, keep_bytes, released_bytes);
 }
 
-/* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. Where `is_due`, the
- * host waits that were begun are for it. Its former mappings wait for nothing else. */
+/* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. With `is_due`, the host
+ * waits include the chunk's stamps. Retired mappings of it wait for nothing more. */
 static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_due)
 {
     unsigned holds = 0;
     const mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     uint64_t end = chunk->address + chunk->size_bytes;
     assert(mend_chunk_is_empty(chunk));
-    if (run == NULL) { /* mapped nowhere */
+    if (run == NULL) { /* not mapped */
         return holds;
     }
     for (const mend_span *span = run->first; span != run->last->next && span->address < end;
@@ -40,8 +40,8 @@ static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_
     return holds;
 }
 
-/* The host waits are for all empty chunks but those that wait for graphs, which may be
- * launched again. False where there is none. */
+/* The host waits are for all empty chunks, except those that wait for graphs, which may be launched
+ * again. False if there is no such chunk. */
 static bool begin_waits(mend_heap *heap)
 {
     bool any = false;
@@ -60,11 +60,11 @@ static mend_result forbidden(void)
 {
     return mend_failure(
         MEND_ERROR_CAPTURING,
-        "a stream is being captured, which forbids to wait for the GPU and to unmap: "
-        "trim when the capture has ended");
+        "a stream is being captured: the pool can neither wait for the GPU nor unmap; "
+        "trim after the capture");
 }
 
-/* Behind the first trim, which left more than `keep_bytes`. */
+/* After the first trim, if that left more than `keep_bytes`. */
 static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     bool is_captured = false;
@@ -80,7 +80,7 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
         bool waited = false;
         result =
             mend_capture_groups_wait_oldest(heap, MEND_STREAM_UNKNOWN, true, &has_graphs, &waited);
-        if (result == MEND_OK) { /* some may have become idle during the trim before */
+        if (result == MEND_OK) { /* some chunks may have become idle during the trim before */
             result = trim_to(heap, keep_bytes, &bytes);
         }
         *released_bytes += bytes;
@@ -125,7 +125,7 @@ bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes)
     mend_scope scope;
     mend_ladder_trim(heap, reserved_bytes > bytes ? reserved_bytes - bytes : 0, &released_bytes);
     if (mend_scope_open(heap, &scope) == MEND_OK) {
-        mend_space_trim(&heap->space, 0); /* the oldest as well */
+        mend_space_trim(&heap->space, 0); /* including the oldest */
         mend_scope_close(heap, &scope);
     }
     return released_bytes > 0 || heap->space.address_bytes < address_bytes;

@@ -33,13 +33,13 @@ bool mend_access_includes(const mend_heap *heap, int device)
     return is_there;
 }
 
-/* Whatever a chunk misses at its address it gets with the access of all. */
+/* A chunk that lacks its mapping or access gets access for all devices when it is restored. */
 static bool is_accessible(const mend_chunk *chunk)
 {
     return chunk->missing == MEND_MISSING_NOTHING;
 }
 
-/* The mappings from *chunk on that touch each other, and the chunk behind them. */
+/* The size of the neighbouring mappings from *chunk on; moves *chunk behind them. */
 static uint64_t stretch_from(const mend_chunk **chunk)
 {
     const mend_chunk *at = *chunk;
@@ -53,7 +53,7 @@ static uint64_t stretch_from(const mend_chunk **chunk)
     return bytes;
 }
 
-/* Nothing is mapped or unmapped meanwhile, for `grow` is held. */
+/* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
 static mend_result allow_all(mend_heap *heap, int device)
 {
     const mend_tree_node *first = mend_tree_first(&heap->chunks.mapped);

@@ -11,7 +11,7 @@ static bool is_below_limit(const mend_heap *heap)
     return mend_budget_limit(heap) < heap->config.limit_bytes;
 }
 
-/* Asks the driver. What was not known before of the device stays so, unless it is to be learnt. */
+/* Asks the driver. Updates the attainable limit if there is one already, or if `learns`. */
 static void look(mend_heap *heap, bool learns)
 {
     uint64_t free_bytes = 0;

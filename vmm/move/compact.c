@@ -1,7 +1,8 @@
 /*
- * One compaction, a transaction. All that can fail comes first, while the chunk keeps its mapping:
- * memory for the clusters, mapped at a scratch address and filled. Then the chunk is unmapped, and
- * the new ones take its place in the books, where they miss their mappings; those are made last.
+ * One compaction, a transaction. All steps that can fail come first, while the chunk keeps its
+ * mapping: create memory for the clusters, map it at a scratch address, copy. Then the chunk is
+ * unmapped and the new chunks replace it in the layout, without their mappings; these are made
+ * last.
  */
 #include "move/compact.h"
 
@@ -22,13 +23,13 @@ typedef struct compaction {
     mend_heap *heap;
     mend_chunk *chunk;
     mend_zone *zone;
-    mend_span *first; /* that reaches into the chunk, while it is held */
+    mend_span *first; /* overlaps the chunk, while that is frozen */
     mend_cluster *clusters;
     mend_compact_size size;
     mend_layout_promise nodes;
     bool has_nodes;
     size_t reservations_before;
-    uint64_t scratch; /* where the new chunks are filled, one behind the other */
+    uint64_t scratch; /* scratch address, where the new chunks are mapped one after the other */
     uint64_t mapped_bytes;
 } compaction;
 
@@ -42,7 +43,7 @@ static mend_result failed(compaction *s, mend_driver_call call, mend_status stat
     return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(s->heap, call, status);
 }
 
-/* With what is kept from requests: it is kept for this. */
+/* Includes the room that requests leave free, which is kept for this. */
 static uint64_t room_under_limit(const mend_heap *heap)
 {
     uint64_t limit = mend_budget_limit(heap);
@@ -50,8 +51,8 @@ static uint64_t room_under_limit(const mend_heap *heap)
     return limit > reserved ? limit - reserved : 0;
 }
 
-/* ---- before the driver is asked ---------------------------------------------------------------
- */
+/* ---- before driver calls
+ * ---------------------------------------------------------------------- */
 
 static bool is_taken(const compaction *s, size_t cluster_count, const mend_chunk *chunk)
 {
@@ -64,7 +65,7 @@ static bool is_taken(const compaction *s, size_t cluster_count, const mend_chunk
     return false;
 }
 
-/* An empty chunk of just the size of a cluster that is idle and not taken for one before. */
+/* An idle empty chunk with exactly the size of a cluster that no other cluster has. */
 static mend_chunk *find_fitting(compaction *s, size_t cluster)
 {
     mend_heap *heap = s->heap;
@@ -83,7 +84,7 @@ static mend_chunk *find_fitting(compaction *s, size_t cluster)
     return NULL;
 }
 
-/* Gives each cluster a chunk that fits, if there is one. Returns the bytes to create. */
+/* Gives each cluster an empty chunk of its size, if there is one. Returns the bytes to create. */
 static uint64_t pick_chunks(compaction *s)
 {
     uint64_t missing_bytes = 0;
@@ -94,7 +95,7 @@ static uint64_t pick_chunks(compaction *s)
     return missing_bytes;
 }
 
-/* Looks at the chunk's clusters as they are now. */
+/* Measures the chunk's clusters as they are now. */
 static mend_result measure(compaction *s)
 {
     mend_heap *heap = s->heap;
@@ -112,7 +113,7 @@ static mend_result measure(compaction *s)
     return MEND_OK;
 }
 
-/* The clusters can be created, if need be after empty chunks were given back. */
+/* Makes sure that the clusters can be created; gives back empty chunks if necessary. */
 static mend_result plan(compaction *s)
 {
     mend_heap *heap = s->heap;
@@ -130,7 +131,7 @@ static mend_result plan(compaction *s)
     }
     if (mend_chunk_numbered(&heap->chunks, number) != s->chunk ||
         !mend_victims_may_gain(heap, s->chunk)) {
-        return MEND_ERROR_OUT_OF_MEMORY; /* others have changed it meanwhile */
+        return MEND_ERROR_OUT_OF_MEMORY; /* other threads changed it meanwhile */
     }
     result = measure(s);
     if (result != MEND_OK || pick_chunks(s) <= room_under_limit(heap)) {
@@ -139,8 +140,8 @@ static mend_result plan(compaction *s)
     return MEND_ERROR_OUT_OF_MEMORY;
 }
 
-/* Free memory is claimed in pieces: a free span is cut at the ends of clusters; each piece, and
- * each block that is freed meanwhile, may end as a run. */
+/* Free memory is claimed in pieces: a free span is split at the ends of clusters. Each piece, and
+ * each block that is freed meanwhile, may become a run. */
 static bool reserve_nodes(compaction *s)
 {
     mend_heap *heap = s->heap;
@@ -155,10 +156,10 @@ static bool reserve_nodes(compaction *s)
            mend_space_reserve_nodes(&s->heap->space, clusters + 2);
 }
 
-/* ---- holding the chunk ------------------------------------------------------------------------
- */
+/* ---- freezing the chunk
+ * ----------------------------------------------------------------------- */
 
-/* The next end of a cluster behind the address; *next is the first cluster that may have it. */
+/* The next end of a cluster after the address; *next is the first cluster to look at. */
 static uint64_t next_cut(const compaction *s, uint64_t address, size_t *next)
 {
     for (; *next < s->size.clusters; (*next)++) {
@@ -227,12 +228,12 @@ static mend_result create_chunks(compaction *s)
     return MEND_OK;
 }
 
-/* Makes the new chunks usable at a scratch address. */
+/* Maps the new chunks at a scratch address. */
 static mend_result map_scratch(compaction *s)
 {
     mend_status status =
         mend_space_place(&s->heap->space, s->chunk->zone, s->size.used_bytes, 0, &s->scratch);
-    if (status != MEND_DRIVER_OK) { /* addresses that are short are as memory that is */
+    if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
         return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
                                                    : failed(s, MEND_CALL_reserve, status);
     }
@@ -283,8 +284,8 @@ static mend_result unmap_chunk(compaction *s)
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-/* Gives the scratch addresses back. Mappings that the driver will not undo go with a later flush.
- */
+/* Unmaps the scratch mappings. If the driver refuses, they retire, and a later flush tries
+ * again. */
 static void leave_scratch(compaction *s)
 {
     mend_heap *heap = s->heap;
@@ -307,7 +308,7 @@ static void leave_scratch(compaction *s)
     }
 }
 
-/* Takes back every step done. What the driver will not take back stays, accounted. */
+/* Undoes every step. What the driver does not take back stays, accounted for. */
 static void undo(compaction *s)
 {
     mend_heap *heap = s->heap;
@@ -329,8 +330,8 @@ static void undo(compaction *s)
     mend_space_trim(&s->heap->space, s->reservations_before);
 }
 
-/* The bytes of live blocks in a cluster, whose chunk its spans now begin in; its pieces stay
- * claimed. Holes before it are cut out. */
+/* Adds up the live bytes of a cluster; its spans now begin in the cluster's chunk, its free pieces
+ * stay claimed. Holes before the cluster are cut out. */
 static mend_span *pass_cluster(compaction *s, mend_span *span, mend_cluster *cluster,
                                uint64_t *live_bytes)
 {
@@ -358,7 +359,7 @@ static mend_span *pass_cluster(compaction *s, mend_span *span, mend_cluster *clu
     }
 }
 
-/* In the books the new chunks take the place of the old one, which is empty now. */
+/* In the layout the new chunks replace the old one, which is empty now. */
 static void exchange(compaction *s)
 {
     mend_heap *heap = s->heap;
@@ -399,7 +400,7 @@ static void exchange(compaction *s)
     mend_chunk_thaw(chunks, s->chunk);
 }
 
-/* The new chunks get their mappings. */
+/* Maps the new chunks at their addresses. */
 static mend_result restore(compaction *s)
 {
     mend_heap *heap = s->heap;

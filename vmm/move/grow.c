@@ -11,22 +11,22 @@
 #include "move/steps.h"
 #include "policy/headroom.h"
 
-/* What a transaction has done so far, and undoes when a later step fails. */
+/* What the transaction has done so far, to be undone if a later step fails. */
 typedef struct transaction {
     mend_heap *heap;
     const mend_plan *plan;
-    mend_layout_promise nodes; /* of the layout, its own until the end */
+    mend_layout_promise nodes; /* of the layout, promised until the end */
     bool has_nodes;
-    mend_span *base; /* claimed of the run, as one span; NULL: nothing, or not claimed yet */
+    mend_span *base; /* the claimed part of the run, as one span; NULL: none, or not claimed yet */
     mend_zone *zone;
     int zone_number;
     mend_chunk *chunks;  /* claimed ones, then created ones, linked by next_claimed */
-    mend_chunk **tail;   /* of that list */
+    mend_chunk **tail;   /* end of that list */
     mend_chunk *created; /* the first created one */
     size_t reservations_before;
-    uint64_t address; /* where the first chunk goes */
+    uint64_t address; /* where the first chunk is mapped */
     uint64_t total_bytes;
-    uint64_t mapped_bytes; /* of the chunks, in order */
+    uint64_t mapped_bytes; /* bytes of chunks mapped so far, in order */
 } transaction;
 
 static mend_result no_host_memory(void)
@@ -34,8 +34,8 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while making room");
 }
 
-/* Those of the layout are promised: others take from them while the driver is at work. The rest
- * belongs to the holder of the grow lock. */
+/* Nodes of the layout are promised, because other threads take nodes during driver calls. Only a
+ * thread that holds the grow lock uses the others. */
 static bool reserve_nodes(transaction *t)
 {
     mend_heap *heap = t->heap;
@@ -47,7 +47,7 @@ static bool reserve_nodes(transaction *t)
            mend_space_reserve_nodes(&t->heap->space, 1);
 }
 
-/* Makes the stream wait for other streams' last use of what the plan takes. */
+/* Makes the stream wait for the last use, by other streams, of the memory that the plan takes. */
 static mend_result order_streams(const transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
@@ -78,7 +78,7 @@ static void enter(transaction *t, mend_chunk *chunk)
     t->tail = &chunk->next_claimed;
 }
 
-/* Takes what the plan uses out of everybody's reach, before the driver is called. */
+/* Takes everything that the plan uses out of reach of other threads, before driver calls. */
 static void claim(transaction *t)
 {
     mend_heap *heap = t->heap;
@@ -88,7 +88,7 @@ static void claim(transaction *t)
         assert(base->address == t->plan->base_address);
         assert(start >= base->address);
         t->address = mend_run_end(base);
-        if (start < t->address) { /* what lies before the block is no part of it */
+        if (start < t->address) { /* the part before the block stays in the run */
             t->base = mend_layout_claim_part(heap, base, start, t->address - start);
         }
     }
@@ -105,7 +105,7 @@ static void claim(transaction *t)
     }
 }
 
-/* Gives the base back to its place. */
+/* Puts the base back into its run. */
 static void end_claim_of_base(transaction *t)
 {
     if (t->base != NULL) {
@@ -114,7 +114,7 @@ static void end_claim_of_base(transaction *t)
     }
 }
 
-/* Gives everything claimed back to its place. */
+/* Puts everything claimed back. */
 static void end_claim(transaction *t)
 {
     end_claim_of_base(t);
@@ -151,7 +151,8 @@ static mend_result create_chunks(transaction *t)
     return MEND_OK;
 }
 
-/* The end of the zone's last segment, if there is room behind it; small chunks queue up there. */
+/* The end of the zone's last segment, if there is room behind it: small chunks are mapped one after
+ * the other. */
 static bool find_tail(const transaction *t, uint64_t *address)
 {
     mend_tree_node *last = mend_tree_last(&t->zone->segment_ends);
@@ -168,8 +169,7 @@ static bool find_tail(const transaction *t, uint64_t *address)
     return true;
 }
 
-/* Reservations in which nothing is left go back to the driver, and it is asked again if there were
- * any. */
+/* Frees reservations without taken bytes and asks the driver again, if there were any. */
 static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
 {
     mend_space *space = &t->heap->space;
@@ -182,8 +182,8 @@ static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
                : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
-/* Where addresses are short the way is closed as without memory: mappings that retire, or callbacks
- * of the program, may give some back. */
+/* If addresses are short, the attempt fails like one without memory: retired mappings, or callbacks
+ * of the program, may free some. */
 static mend_result choose_address(transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
@@ -224,7 +224,7 @@ static mend_result map_chunks(transaction *t)
                                     : mend_driver_refused(heap, MEND_CALL_set_access, status);
 }
 
-/* Sets aside, for a later unmap, the mappings that could not be undone at once. */
+/* Retires the mappings that could not be undone. */
 static void retire_mapped(transaction *t)
 {
     uint64_t address = t->address;
@@ -248,7 +248,7 @@ static void release_created(transaction *t)
     }
 }
 
-/* The driver had no memory for the plan. */
+/* Notes that the driver had no memory for the plan. */
 static void note_refusal(const transaction *t)
 {
     mend_heap *heap = t->heap;
@@ -256,8 +256,8 @@ static void note_refusal(const transaction *t)
                           mend_max_u64(t->plan->create_bytes, heap->device.granularity_bytes));
 }
 
-/* Takes back every step done. What the driver will not take back is kept, and stays usable: chunks
- * as free memory, mappings as retired ones, and with these the chunks whose memory they hold. */
+/* Undoes every step. What the driver does not take back stays usable: a chunk as free memory, a
+ * mapping as a retired one, together with the chunk that it maps. */
 static void undo(transaction *t)
 {
     mend_heap *heap = t->heap;

@@ -1,7 +1,7 @@
 /*
- * The locks of a heap: `state` alone, for calls that are served by what is mapped and free; both,
- * to make room and to give it back. What each guards is said in layout/state.h. While a thread has
- * both to work, the front cache is closed, which empties it.
+ * The locks of a heap: `state` alone for calls that free mapped memory serves; both, to make room
+ * and to give it back. layout/state.h says what each guards. While a thread holds both to change
+ * something, the front cache is closed, and so empty.
  *
  * Order: the grow lock comes before `state`.
  */
@@ -19,14 +19,14 @@ static inline void mend_heap_unlock(mend_heap *heap)
     mend_mutex_unlock(&heap->state);
 }
 
-/* Both locks, to make room or to give it back. */
+/* Takes both locks, to make room or to give it back. */
 void mend_heap_lock_all(mend_heap *heap);
 void mend_heap_unlock_all(mend_heap *heap);
 
-/* The end of that work for a caller that keeps `state`. */
+/* Ends that work; the caller keeps `state`. */
 void mend_heap_unlock_grow(mend_heap *heap);
 
-/* Both locks, to read everything and change nothing: what is cached stays so. */
+/* Takes both locks, to read everything and change nothing: the front cache stays as it is. */
 void mend_heap_lock_to_read(mend_heap *heap);
 void mend_heap_unlock_after_read(mend_heap *heap);
 

@@ -5,7 +5,7 @@
 #include "layout/state.h"
 #include "physical/fence.h"
 
-/* PLACED: the step is done. NOTHING: the driver had no memory for it. */
+/* PLACED: the step succeeded. NOTHING: the driver had no memory for it. */
 static inline mend_outcome mend_outcome_of(mend_result result)
 {
     if (result == MEND_OK) {

@@ -12,7 +12,8 @@ void mend_remap_end_claims(mend_heap *heap, mend_span *first, uint64_t end)
         next = span->next;
         assert(!span->cached);
         if (!span->live && span->run == NULL) {
-            assert(mend_layout_frozen_under(heap, span) == NULL); /* claims end with their chunk */
+            assert(mend_layout_frozen_under(heap, span) == NULL); /* a claim ends when its chunk
+                                                                   * unfreezes */
             mend_layout_end_claim(heap, span);
         }
     }
@@ -65,7 +66,7 @@ size_t mend_remap_count_spans(const mend_span *first, uint64_t end)
     return count;
 }
 
-/* Each span of the chunk may have been freed meanwhile, and is a run then. */
+/* Each span of the chunk may have been freed meanwhile, and then becomes a run. */
 static mend_result restore_one(mend_heap *heap, mend_chunk *chunk)
 {
     mend_span *first = mend_heap_span_at(heap, chunk->address);

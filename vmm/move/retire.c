@@ -28,7 +28,7 @@ bool mend_retire_reserve(mend_heap *heap, size_t count)
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits)
 {
-    assert(chunk->address != address); /* the mapping that is left behind */
+    assert(chunk->address != address); /* the old mapping, not the current one */
     mend_retired *retired = mend_slab_take(&heap->retire.nodes);
     retired->address = address;
     retired->size_bytes = chunk->size_bytes;
@@ -44,7 +44,7 @@ static mend_retired *next_of(const mend_retired *retired)
     return RETIRED_OF(mend_tree_next(&retired->by_address));
 }
 
-/* Unmaps the neighbours from `first` up to `end` (not included) by one call. What the driver
+/* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
  * refuses stays. */
 static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
                         uint64_t size_bytes)
@@ -72,7 +72,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     }
 }
 
-/* Records events for what still waits on an open epoch. */
+/* Records events for stamps that wait for an open epoch. */
 static void close_epochs(mend_heap *heap)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
@@ -86,7 +86,7 @@ static void close_epochs(mend_heap *heap)
     }
 }
 
-/* While a graph is captured nothing may be unmapped: it is being told of addresses. */
+/* During a capture nothing is unmapped: the graph may be recording the addresses. */
 static bool may_unmap(mend_heap *heap, uint32_t asking)
 {
     bool is_captured = false;
@@ -98,7 +98,7 @@ static bool may_unmap(mend_heap *heap, uint32_t asking)
     return !is_captured;
 }
 
-/* The first mapping from `at` on that is idle; NULL when none is. */
+/* The first idle mapping from `at` on; NULL: none. */
 static mend_retired *find_idle(mend_heap *heap, mend_retired *at)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
@@ -135,7 +135,7 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking)
     heap->retire.refused = MEND_DRIVER_OK;
     heap->retire.lacked_nodes = false;
     if (heap->retire.mappings.count > 0) {
-        unmap_idle(heap, asking); /* who needs to know of a refusal asks the heap */
+        unmap_idle(heap, asking); /* a refusal is noted in heap->retire.refused */
     }
 }
 

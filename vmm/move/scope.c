@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-/* The calls that make memory usable may find that there is none; NOT_READY says so in disguise. */
+/* Calls that make memory usable may find that there is none; NOT_READY means the same. */
 static bool is_lack_of_memory(mend_driver_call call, mend_status status)
 {
     return (call == MEND_CALL_create || call == MEND_CALL_map || call == MEND_CALL_set_access) &&

@@ -2,8 +2,8 @@
 
 #include <assert.h>
 
-/* A lack of memory in disguise, which some drivers overcome by themselves after a moment: it is
- * asked again so often, after ever longer pauses, without the lock. */
+/* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
+ * themselves: after longer and longer pauses, without the lock. */
 enum { NOT_READY_TRIES = 4 };
 #define FIRST_PAUSE_NS UINT64_C(1000000)
 

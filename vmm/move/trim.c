@@ -1,6 +1,6 @@
 /*
- * Giving memory back: empty, idle chunks return to the driver, the largest first, and so do
- * reservations in which nothing is left.
+ * Giving memory back: idle empty chunks go back to the driver, the largest first, and so do empty
+ * reservations.
  */
 #include "move/trim.h"
 
@@ -27,7 +27,7 @@ static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unma
                                 false);
 }
 
-/* Records and polls the fences of all streams, so that what is idle is known to be. */
+/* Records and polls the fences of all streams, to find out what is idle. */
 static mend_result refresh_fences(mend_heap *heap)
 {
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
@@ -45,7 +45,7 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed while trimming");
 }
 
-/* Takes a chunk out of the layout; its mapping waits in the retired ones for the next flush. */
+/* Takes a chunk out of the layout; its mapping retires, and the next flush unmaps it. */
 static void withdraw(mend_heap *heap, mend_chunk *chunk)
 {
     if (chunk->address == 0) {
@@ -58,8 +58,8 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
     mend_retire_mapping(heap, chunk, address, &waits);
 }
 
-/* Withdraws idle chunks, largest first, until no more than `keep_bytes` would stay reserved. They
- * are listed by next_claimed. False when malloc fails. */
+/* Withdraws idle chunks, the largest first, until at most `keep_bytes` would stay reserved. Links
+ * them by next_claimed. False if malloc fails. */
 static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap,
                             mend_chunk **withdrawn)
 {
@@ -83,7 +83,7 @@ static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap
     return true;
 }
 
-/* An idle chunk is still mapped after a flush: why. */
+/* Says why an idle chunk is still mapped after a flush. */
 static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
 {
     mend_status refused = heap->retire.refused;
@@ -97,7 +97,7 @@ static mend_result not_unmapped(mend_heap *heap, uint64_t size_bytes)
                : no_host_memory();
 }
 
-/* Releases what was withdrawn and is mapped nowhere any more. The rest stays, as free memory. */
+/* Releases withdrawn chunks that are no longer mapped. The others stay, as free memory. */
 static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64_t *released_bytes)
 {
     mend_result result = MEND_OK;
@@ -125,7 +125,7 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* Of those that the plan would not use; NULL where there is none. */
+/* Among the chunks that the plan does not use; NULL: none. */
 static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, plan->lacking_bytes, 0);
@@ -174,7 +174,7 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
 
 mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
-    mend_remap_try(heap); /* what is missing may be free by now */
+    mend_remap_try(heap); /* the missing memory may be free now */
     mend_result result = refresh_fences(heap);
     if (result != MEND_OK) {
         return result;

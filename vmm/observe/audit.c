@@ -33,13 +33,13 @@ static bool nothing_is_claimed(const mend_audit_walk *a)
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
          at = mend_tree_next(at)) {
         if (MEND_CONTAINER_OF(at, mend_chunk, by_number)->claimed_address != 0) {
-            return mend_audit_broken(a, "a chunk is claimed by nobody");
+            return mend_audit_broken(a, "a chunk is still claimed");
         }
     }
     if (heap->nodes.spans.promised_count != 0 ||
         heap->nodes.runs.promised_count != IN_CACHES(heap, promised) ||
         heap->nodes.waits.promised_count != 0) {
-        return mend_audit_broken(a, "nodes are promised to nobody");
+        return mend_audit_broken(a, "nodes are still promised");
     }
     return true;
 }
@@ -53,7 +53,7 @@ static bool groups_are_right(const mend_audit_walk *a)
     for (const mend_list *at = end->next; at != end; at = at->next) {
         const mend_group *group = MEND_CONTAINER_OF(at, mend_group, link);
         if (group->is_begun && begun_are_over) {
-            return mend_audit_broken(a, "group %u stands behind one that is not begun",
+            return mend_audit_broken(a, "group %u comes after one that is not begun",
                                      group->number);
         }
         begun_are_over = !group->is_begun;

@@ -43,11 +43,11 @@ static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
 {
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
     if (can_be_taken && !span->live && mend_layout_misses_mapping(a->heap, span)) {
-        return mend_audit_broken(a, "span 0x%llx can be taken, and is not mapped",
+        return mend_audit_broken(a, "span 0x%llx may be taken, but is not mapped",
                                  MEND_AUDIT_HEX(span->address));
     }
     return !is_claimed(span) || mend_span_is_in_one_chunk(span) ||
-           mend_audit_broken(a, "span 0x%llx is claimed, and reaches over its chunk",
+           mend_audit_broken(a, "span 0x%llx is claimed, and crosses the edge of its chunk",
                              MEND_AUDIT_HEX(span->address));
 }
 

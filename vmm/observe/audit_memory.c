@@ -92,7 +92,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
     if (held != missing || missing != chunks->missing_count || lost_bytes != chunks->lost_bytes) {
-        return mend_audit_broken(a, "a chunk is held that misses nothing");
+        return mend_audit_broken(a, "a frozen chunk lacks nothing");
     }
     return true;
 }
@@ -135,7 +135,7 @@ static bool reservation_is_right(const mend_audit_walk *a, const mend_reservatio
         address += size_bytes;
     }
     return taken_bytes == reservation->taken_bytes ||
-           mend_audit_broken(a, "the reservation 0x%llx counts wrongly what is taken in it",
+           mend_audit_broken(a, "the taken bytes of the reservation 0x%llx are wrong",
                              MEND_AUDIT_HEX(reservation->address));
 }
 

@@ -46,8 +46,8 @@ bool mend_audit_waits(mend_audit_walk *a, const mend_waits *waits, uint64_t addr
         a->wait_nodes++;
         a->user_marks += at->stamp.epoch == 0 ? mark_of(at->stamp.stream) : 0;
     }
-    return are_right ||
-           mend_audit_broken(a, "0x%llx waits for what never comes", MEND_AUDIT_HEX(address));
+    return are_right || mend_audit_broken(a, "0x%llx waits for an epoch that cannot pass",
+                                          MEND_AUDIT_HEX(address));
 }
 
 /* Fences are in order, after the passed epoch and before the open one. A group has none before its

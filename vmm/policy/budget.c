@@ -8,7 +8,7 @@ static uint64_t percent_of(uint64_t bytes, uint64_t percent)
     return bytes / 100 * percent + bytes % 100 * percent / 100;
 }
 
-/* The limit, less what is kept for compactions. */
+/* The limit without what is kept for compactions. */
 static uint64_t limit_of_requests(const mend_heap *heap)
 {
     uint64_t limit = mend_budget_limit(heap);
@@ -122,7 +122,6 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
     return mend_align_up(bytes, heap->device.granularity_bytes);
 }
 
-/* The size of the chunks that hold what a large request lacks. */
 uint64_t mend_budget_lone_chunk(const mend_heap *heap)
 {
     uint64_t page = heap->device.granularity_bytes;
@@ -135,8 +134,8 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap)
                : mend_align_up(usual / 2, page);
 }
 
-/* What is created while pressure is high ends with such a page: one of the device, or of a large
- * limit a small part. Smaller ones would cost calls and gain next to nothing. */
+/* While pressure is high this is a page of the device or, with a large limit, a small part of the
+ * limit: smaller chunks would cost calls and gain almost nothing. */
 uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request)
 {
     uint64_t page = heap->device.granularity_bytes;

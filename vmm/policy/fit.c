@@ -7,7 +7,7 @@
 #include "policy/constants.h"
 #include "policy/plan.h"
 
-/* How many runs are compared, and up to how many times the size of the request. */
+/* How many runs a search compares, and their largest size as a multiple of the request. */
 typedef struct keep_empty_bounds {
     int tries;
     uint64_t size_factor;
@@ -39,10 +39,10 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
     return (mend_fit){0};
 }
 
-/* What a block at a place would do to empty chunks. */
+/* The effect of a block at a place on empty chunks. */
 typedef struct breakage {
-    uint64_t pinned_bytes; /* their sizes */
-    uint64_t wasted_bytes; /* of these, beside the block */
+    uint64_t pinned_bytes; /* sizes of the chunks that would no longer be empty */
+    uint64_t wasted_bytes; /* of these, bytes that the block does not use */
 } breakage;
 
 static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t address,
@@ -67,8 +67,8 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
     }
 }
 
-/* Compares both ends of the smallest runs that fit, by the empty chunks they would pin. What
- * breaks more of them than allowed is left out. */
+/* Compares both ends of the smallest runs that fit, by the bytes of empty chunks that they would
+ * break. Skips places that waste more than allowed. */
 static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                                keep_empty_bounds bounds, uint64_t allowed_bytes)
 {

@@ -1,7 +1,6 @@
 /*
- * Fitting: where in the free memory that is mapped already a request goes. Best fit while pressure
- * is low; when the limit comes near, the place among those that fit that breaks fewest empty
- * chunks.
+ * Fitting: where a request goes in free mapped memory. While pressure is low: best fit. Near the
+ * limit: among the places that fit, the one that breaks the fewest bytes of empty chunks.
  */
 #ifndef MEND_POLICY_FIT_H
 #define MEND_POLICY_FIT_H
@@ -13,15 +12,14 @@ typedef struct mend_fit {
     uint64_t address;
 } mend_fit;
 
-/* Looks in one zone among runs not above `largest_bytes` which the request's stream may use.
- * Changes nothing but joins idle spans; no driver call. */
+/* Searches one zone, among runs not above `largest_bytes` that the request's stream may use.
+ * Changes nothing except that it joins idle spans; no driver call. */
 mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone,
                        uint64_t largest_bytes);
 
-/* The same at every place of every run, in a time proportional to the free spans: for a request
- * that would wait otherwise, or run out of memory. What is held for graphs does not hide what lies
- * beside it.
- */
+/* Searches every place of every run; the time is proportional to the number of free spans. For a
+ * request that would otherwise wait or fail. Memory held for graphs does not hide the memory beside
+ * it. */
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone);
 
 #endif

@@ -11,7 +11,7 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     uint64_t live = heap->counters.live_bytes + size_bytes;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     assert(allocated >= headroom->window_start_bytes);
-    if (live <= heap->config.limit_bytes) { /* what asks for more than that tries its luck */
+    if (live <= heap->config.limit_bytes) { /* a larger request cannot succeed */
         headroom->most_live_bytes = mend_max_u64(headroom->most_live_bytes, live);
     }
     if ((allocated - headroom->window_start_bytes) / RESERVES_OF_WINDOW >
@@ -27,7 +27,7 @@ void mend_headroom_note_moves(mend_heap *heap, uint64_t chunk_count)
     heap->budget.headroom.moved_chunks += chunk_count;
 }
 
-/* The last of the limit is left to requests that lack memory. */
+/* The last part of the limit is for requests that lack memory. */
 static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
 {
     uint64_t kept = mend_budget_limit(heap) / 100 * KEPT_PERCENT;
@@ -53,7 +53,7 @@ void mend_headroom_note_creation(mend_heap *heap)
     mend_headroom *headroom = &heap->budget.headroom;
     uint64_t live = headroom->most_live_bytes;
     if (heap->chunks.reserved_bytes > live + live / 100 * HEADROOM_PERCENT) {
-        headroom->moved_chunks = 0; /* spent */
+        headroom->moved_chunks = 0; /* the credit is used up */
     }
 }
 

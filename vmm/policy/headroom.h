@@ -1,10 +1,10 @@
 /*
- * Spare memory: where to create what a request lacks though idle chunks could be moved to it.
+ * Headroom: memory that is created for a request although idle chunks could be moved.
  *
- * A program whose sizes never fit what was freed pays for moves for ever, and a little more memory
- * would end them. So unless pressure is critical a little is created, compared to what was live at
- * most. And much, while half of the limit is not reserved and once moving has cost the driver as
- * much as creating everything would.
+ * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
+ * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
+ * created. While half of the limit is not reserved, much more may be created once the moves have
+ * cost the driver as much as creating everything would.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -13,19 +13,20 @@
 
 #include "layout/state.h"
 
-/* A large request needs room: notes what will be live, and when a window ends. */
+/* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
 void mend_headroom_note_moves(mend_heap *heap, uint64_t chunk_count);
 
-/* So much may be created to avoid moves. */
+/* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
-/* It was; or the driver had no memory for it, and is not asked again in this window. */
+/* Called after memory was created for that; and after the driver refused: then it is not asked
+ * again in this window. */
 void mend_headroom_note_creation(mend_heap *heap);
 void mend_headroom_note_refusal(mend_heap *heap);
 
-/* Memory was given back: what was live before says nothing any more. */
+/* Called after a trim: the old peak of live bytes no longer counts. */
 void mend_headroom_forget(mend_heap *heap);
 
 #endif

@@ -9,7 +9,7 @@
 static bool is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_request *request)
 {
     if (chunk->address == 0 || !mend_streams_are_several(&heap->streams)) {
-        return true; /* chunks mapped nowhere are idle */
+        return true; /* unmapped chunks are idle */
     }
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, request->stream,
@@ -21,7 +21,7 @@ static bool is_ready(mend_heap *heap, const mend_chunk *chunk, const mend_reques
 
 enum { FIRST_CAPACITY = 16 };
 
-/* In one allocation: the picks in order, and room for the same, sorted. */
+/* One allocation: the picks in order, and space for a sorted copy. */
 static bool reserve(mend_picks *picks)
 {
     if (picks->count < picks->capacity) {
@@ -34,7 +34,7 @@ static bool reserve(mend_picks *picks)
     }
     picks->chunks = chunks;
     picks->capacity = capacity;
-    picks->sorted_count = 0; /* lies elsewhere now */
+    picks->sorted_count = 0; /* the sorted copy is at another place now */
     assert(picks->count < picks->capacity);
     return true;
 }
@@ -65,10 +65,10 @@ static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *pl
 /* ---- in which order chunks of one size are taken ------------------------------------------------
  */
 
-/* A chunk of the size, and the run it lies in. */
+/* A chunk of the size, and the size of the run that it is in. */
 typedef struct candidate {
     mend_chunk *chunk;
-    uint64_t run_bytes; /* 0: mapped nowhere */
+    uint64_t run_bytes; /* 0: not mapped */
 } candidate;
 
 static int ascending(uint64_t a, uint64_t b)
@@ -76,8 +76,8 @@ static int ascending(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Of the smallest run first, whose addresses serve no large request; and from its end, so that the
- * rest stays in one piece and can grow. */
+/* First chunks in the smallest run, because its addresses serve no large request; and from the
+ * run's end, so that the rest stays in one piece and can grow. */
 static int compare_candidates(const void *first, const void *second)
 {
     const candidate *a = first;
@@ -103,7 +103,7 @@ static uint64_t pick_by_run(mend_heap *heap, const mend_request *request, mend_p
                             uint64_t size_bytes, uint64_t need_bytes)
 {
     size_t count = count_size(heap, size_bytes);
-    assert(count > 0); /* the caller has found one */
+    assert(count > 0); /* the caller knows that there is one */
     candidate *candidates = calloc(count, sizeof(*candidates));
     if (candidates == NULL) {
         plan->lacks_host_memory = true;
@@ -138,7 +138,7 @@ static uint64_t pick_oldest(mend_heap *heap, const mend_request *request, mend_p
 /* ---- for a need ---------------------------------------------------------------------------------
  */
 
-/* The smallest chunk that covers what is left of the need, and does not waste too much. */
+/* The smallest chunk that covers the rest of the need and does not waste too much. */
 static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *plan,
                        uint64_t need_bytes)
 {

@@ -1,17 +1,18 @@
-/* Picking: which empty chunks a plan takes from where they are mapped. Changes nothing but the
- * plan. Needs memory of the host; the plan says when there was none. */
+/* Picking: which empty chunks a plan takes. Changes only the plan. Allocates host memory; the plan
+ * says if malloc failed. */
 #ifndef MEND_POLICY_PICK_H
 #define MEND_POLICY_PICK_H
 
 #include "policy/plan.h"
 
-/* Adds chunks for `need_bytes` that the request's stream may use and that lie outside the plan's
- * base: the largest not above the need first, then the smallest that covers the rest. Once for each
- * plan. Returns what is still missing. */
+/* Adds chunks for `need_bytes` that the request's stream may use and that are not in the plan's
+ * base: the largest ones not above the need first, then the smallest one that covers the rest.
+ * Called once for a plan. Returns the bytes still missing. */
 uint64_t mend_pick_chunks(mend_heap *heap, const mend_request *request, mend_plan *plan,
                           uint64_t need_bytes);
 
-/* One chunk that holds the request and is not above `largest_bytes`; false when there is none. */
+/* Adds one chunk that holds the request and is not above `largest_bytes`; false if there is
+ * none. */
 bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan,
                    uint64_t largest_bytes);
 

@@ -10,7 +10,7 @@ void mend_plan_clear(mend_plan *plan)
     *plan = (mend_plan){0};
 }
 
-/* Of pointers to chunks: in the order of the sets of empty chunks. */
+/* Compares pointers to chunks, in the order of the sets of empty chunks. */
 static int compare_chunks(const void *first, const void *second)
 {
     const mend_chunk *a = *(mend_chunk *const *)first;
@@ -21,7 +21,7 @@ static int compare_chunks(const void *first, const void *second)
     return (a->number > b->number) - (a->number < b->number);
 }
 
-/* The second half of the list has the same chunks sorted, once they were asked for. */
+/* Sorts a copy of the picks, in the second half of the list, when it is called first. */
 bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk)
 {
     mend_picks *picks = &plan->picks;

@@ -14,12 +14,12 @@ static void note_refused(mend_plan *plan, uint64_t create_bytes)
 }
 
 /*
- * Decides what to create for the missing bytes; false when the limit has no room for them.
+ * Decides what to create for the missing bytes. False if the limit has no room for them.
  *
- * While pressure is low, smaller requests share usual chunks: few calls. Otherwise exactly what a
- * request lacks is created. While pressure is high, in chunks of half that size (unless a size was
- * configured), and the last page is a chunk apart: the next block begins in that small chunk, and
- * no block keeps its neighbour's large one from being empty.
+ * While pressure is low, requests below half a usual chunk share usual chunks, which saves calls.
+ * Otherwise it creates exactly what the request lacks. While pressure is high, chunks have half
+ * that size (unless one is configured), and the last page is a chunk of its own: the next block
+ * begins in that small chunk, so no block keeps its neighbour's large chunk from being empty.
  */
 static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
@@ -52,7 +52,8 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     return true;
 }
 
-/* Chooses chunks and creations for the bytes missing behind a base, or for all. */
+/* Chooses chunks and creations for the missing bytes: behind a base, or for the complete
+ * request. */
 static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                       uint64_t need_bytes, mend_plan *plan)
 {
@@ -62,7 +63,7 @@ static bool fill_plan(mend_heap *heap, const mend_request *request, mend_plan_ru
     return is_filled && !plan->lacks_host_memory;
 }
 
-/* `to` becomes the plan that `from` was, and knows what either was refused. */
+/* Moves the plan `from` to `to`; the result has the refusals of both. */
 static void take_over(mend_plan *to, mend_plan *from)
 {
     assert(to != from);
@@ -73,11 +74,11 @@ static void take_over(mend_plan *to, mend_plan *from)
     *from = (mend_plan){0};
 }
 
-/* A place in a free run from which a block would grow behind it. */
+/* A place in a free run where a block could begin, if the run is extended. */
 typedef struct base_candidate {
     mend_run *run; /* NULL: none */
     uint64_t start;
-    uint64_t need_bytes; /* behind the run */
+    uint64_t need_bytes; /* bytes behind the run */
 } base_candidate;
 
 static bool can_grow(mend_heap *heap, const mend_request *request, const base_candidate *place)
@@ -85,14 +86,15 @@ static bool can_grow(mend_heap *heap, const mend_request *request, const base_ca
     const mend_space *space = &heap->space;
     uint64_t end = mend_run_end(place->run);
     assert(place->start >= place->run->address);
-    assert(place->start <= end); /* the block may take nothing of the run */
+    assert(place->start <= end); /* the block may use nothing of the run */
     assert(end - place->start + place->need_bytes == request->size_bytes);
     return mend_space_room_at(space, end) >= place->need_bytes &&
            mend_layout_is_ready(heap, place->run, place->start, end - place->start, request->stream,
                                 request->behind_wait);
 }
 
-/* The largest run below the request that is ready and has unmapped addresses enough behind it. */
+/* The largest run below the request's size that is ready and has enough unmapped addresses behind
+ * it. */
 static base_candidate find_base(mend_heap *heap, const mend_request *request, mend_run *run,
                                 int *tries)
 {
@@ -110,9 +112,9 @@ static base_candidate find_base(mend_heap *heap, const mend_request *request, me
     return (base_candidate){0};
 }
 
-/* The run that begins nearest before the place from which the block would end where a page ends:
- * then it shares one page with a neighbour, not two, and no page stays open behind it. What lies
- * before it of the run stays free, for small blocks. */
+/* The run in which the block can begin such that it ends where a page ends, with the smallest gap
+ * before the block. The block then shares one page with its neighbours, not two, and no page stays
+ * open behind it. The gap stays free for small blocks. */
 static base_candidate find_closing_base(mend_heap *heap, const mend_request *request)
 {
     uint64_t page = mend_budget_page(heap, request);
@@ -156,13 +158,12 @@ static growth plan_growth(mend_heap *heap, const mend_request *request, mend_pla
                : GROWTH_LACKS_ADDRESSES;
 }
 
-/* Of runs below the request the first from which a block can grow; false when memory is missing, or
- * no run has room for the chunks at hand.
+/* Plans to extend the first run below the request's size that can grow. False if memory is missing,
+ * or if no run has room for the chunks.
  *
- * The largest comes first, and it mostly needs the least memory. Not always: empty chunks serve as
- * well from elsewhere, while what is free of a partly used one only serves where it is. So where
- * creation is exact, because memory is short, the others are tried too; then *plan is the one
- * that lacks least. */
+ * The largest run comes first and usually needs the least memory. Not always: empty chunks can be
+ * used anywhere, but free memory of a partly used chunk only where it is. So if creation is exact,
+ * because memory is short, it tries the other runs too; then *plan is the one that lacks least. */
 static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
                                  mend_plan_rules rules, mend_plan *plan)
 {
@@ -173,7 +174,7 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     growth found = GROWTH_LACKS_ADDRESSES;
     while (place.run != NULL) {
         found = plan_growth(heap, request, rules, &place, plan);
-        /* No further run is looked at: a look joins its spans. */
+        /* Looks at no further run: that would join its spans. */
         if (found == GROWTH_FITS) {
             break;
         }
@@ -194,7 +195,7 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     return found == GROWTH_FITS;
 }
 
-/* Plans to grow the run behind which the block closes a page, while memory is not plentiful. */
+/* Plans to extend a run such that the block ends with a page, unless pressure is low. */
 static bool plan_closing(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                          mend_plan *plan)
 {
@@ -209,7 +210,7 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
                     mend_plan *plan)
 {
     *plan = (mend_plan){0};
-    /* Small blocks begin in a chunk of their own. */
+    /* Small blocks begin in chunks of their own. */
     assert(!rules.may_extend || request->zone == MEND_ZONE_LARGE);
     if (rules.may_extend && (plan_closing(heap, request, rules, plan) ||
                              plan_growing_smaller(heap, request, rules, plan))) {

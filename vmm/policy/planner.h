@@ -1,22 +1,22 @@
 /*
- * Planning: from a request and the heap to a plan. Nothing of the heap is changed, but that free
- * spans which are idle are joined on the way (mend_layout_is_ready); no driver is called.
+ * Planning: from a request and the heap to a plan. Changes nothing in the heap, except that idle
+ * free spans are joined (mend_layout_is_ready). Does not call the driver.
  */
 #ifndef MEND_POLICY_PLANNER_H
 #define MEND_POLICY_PLANNER_H
 
 #include "policy/plan.h"
 
-/* What a plan may do. */
+/* What a plan is allowed to do. */
 typedef struct mend_plan_rules {
-    bool may_extend; /* use a base */
-    bool may_create; /* create what is missing */
-    bool may_move;   /* use empty chunks from anywhere */
-    bool exact;      /* create no more than what is missing */
+    bool may_extend; /* extend a run */
+    bool may_create; /* create missing memory */
+    bool may_move;   /* use empty chunks, wherever they are mapped */
+    bool exact;      /* create no more than is missing */
 } mend_plan_rules;
 
-/* Finds a plan for the request in its zone; false when there is none by these rules, or malloc
- * fails. Then *plan is the one that lacks least. mend_plan_clear ends it, whatever was found. */
+/* Finds a plan for the request in its zone. False if these rules allow none, or if malloc fails:
+ * then *plan is the one that lacks least. The caller ends it with mend_plan_clear in every case. */
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                     mend_plan *plan);
 
@@ -24,7 +24,7 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
 bool mend_plan_find_small(mend_heap *heap, const mend_request *request, uint64_t largest_bytes,
                           mend_plan *plan);
 
-/* The same: a new chunk alone, as the limit allows. */
+/* The same: only a new chunk, if the limit allows it. */
 bool mend_plan_create_only(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                            mend_plan *plan);
 

@@ -16,7 +16,7 @@ static bool belongs_to_group(const mend_heap *heap, const mend_span *span)
     return false;
 }
 
-/* Free memory of a group is never idle before its release. */
+/* Free memory of a group is not idle before the group's release. */
 bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk)
 {
     mend_wait_env room = mend_heap_wait_env(heap);
@@ -30,7 +30,7 @@ bool mend_victims_may_move(mend_heap *heap, const mend_chunk *chunk)
     return true;
 }
 
-/* Adds a live stretch behind the last cluster, or to it. True when it is a new one. */
+/* Adds a live stretch to the last cluster, or behind it. True if it is a new cluster. */
 static bool add_stretch(mend_cluster *last, uint64_t from, uint64_t to, uint64_t page)
 {
     assert(from < to);
@@ -78,8 +78,8 @@ void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_c
 
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk)
 {
-    assert(!chunk->is_frozen); /* a pass begins where nothing is, and ends with a compaction that
-                                  fails */
+    assert(!chunk->is_frozen); /* a pass begins without frozen chunks, and ends when a compaction
+                                * fails */
     return chunk->live_bytes > 0 &&
            chunk->size_bytes - chunk->live_bytes >= heap->device.granularity_bytes &&
            mend_victims_may_move(heap, chunk);
@@ -105,7 +105,7 @@ bool mend_victims_find(mend_compact_pass *pass)
     return pass->candidates != NULL;
 }
 
-/* Fewer bytes are copied for each that is gained and needed. */
+/* Whether `a` copies fewer bytes for each byte that is gained and needed. */
 static bool is_better(const mend_compact_size *a, const mend_compact_size *b, uint64_t need_bytes)
 {
     uint64_t a_gain = mend_min_u64(a->gained_bytes, need_bytes) / MEND_GRANULE_BYTES;
@@ -115,7 +115,7 @@ static bool is_better(const mend_compact_size *a, const mend_compact_size *b, ui
     return a_cost != b_cost ? a_cost < b_cost : a->gained_bytes > b->gained_bytes;
 }
 
-/* Memory for the clusters can be had beside the chunk. */
+/* Whether there is memory for the clusters outside the chunk. */
 static bool has_room(const mend_heap *heap, const mend_compact_size *size)
 {
     uint64_t limit = mend_budget_limit(heap);
@@ -128,7 +128,7 @@ static bool is_above(uint64_t limit, uint64_t value)
     return limit != 0 && value > limit;
 }
 
-/* What stands in the way of a compaction, or DONE. */
+/* What prevents a compaction; DONE: nothing. */
 static mend_defrag_stop obstacle(const mend_compact_pass *pass, const mend_compact_size *size)
 {
     const mend_compact_limits *limits = &pass->limits;
@@ -174,7 +174,7 @@ mend_chunk *mend_victims_choose(mend_compact_pass *pass, uint64_t need_bytes, ui
         mend_chunk *chunk = mend_chunk_numbered(&heap->chunks, best->number);
         best->number = 0;
         if (chunk != NULL && mend_victims_may_gain(heap, chunk)) {
-            return chunk; /* else others have freed or used what was there */
+            return chunk; /* otherwise other threads changed the chunk meanwhile */
         }
     }
 }

@@ -151,7 +151,7 @@ MEND_TEST(pool_report, names_no_limit_where_the_device_has_not_the_memory)
     expect_refused(&s, 2 * MEND_MIB, 0);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.device_others_bytes);
     expect_words(&s, "1.00 MiB is free and 3.00 MiB held by others.");
-    expect_words(&s, "Free memory: only that would help.");
+    expect_words(&s, "Free memory: nothing else would help.");
     kit_free(&s.w, live, s.w.streams[0]);
     kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
     expect_refused(&s, 5 * MEND_MIB, 0);
@@ -192,7 +192,7 @@ MEND_TEST(pool_report, tells_what_only_fewer_live_bytes_would_help)
     ASSERT_TRUE(open_scene(&s, 0));
     void *live = kit_alloc(&s.w, 5 * MEND_MIB, s.w.streams[0]);
     expect_refused(&s, 4 * MEND_MIB, 0);
-    expect_words(&s, "Free memory: only that would help.");
+    expect_words(&s, "Free memory: nothing else would help.");
     kit_free(&s.w, live, s.w.streams[0]);
     kit_alloc(&s.w, 4 * MEND_MIB, s.w.streams[0]);
     expect_refused(&s, 8 * MEND_MIB + 1, 0);
@@ -214,7 +214,7 @@ MEND_TEST(pool_report, names_the_block_that_holds_the_emptiest_chunk)
         kit_free(&s.w, blocks[i], s.w.streams[0]);
     }
     expect_refused(&s, MEND_MIB, 0);
-    expect_words(&s, "What is free lies beside live blocks: free some of them");
+    expect_words(&s, "The free memory is beside live blocks: free some of them");
     expect_words(&s, "free 4.00 MiB (4.00 MiB beside live blocks)");
     EXPECT_U64_EQ(512 * MEND_KIB, s.shortfall.emptiest_bytes);
     EXPECT_U64_EQ(512 * MEND_KIB, s.shortfall.holder_bytes);
@@ -237,7 +237,7 @@ MEND_TEST(pool_report, tells_what_waits_for_a_capture)
     expect_refused(&s, 2 * MEND_MIB, 1);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_stream_bytes);
     expect_words(&s, "free 3.00 MiB (3.00 MiB in use by the GPU)");
-    expect_words(&s, "Ending the capture under way would help");
+    expect_words(&s, "Ending the capture in progress would help");
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.w.sim, s.w.streams[0], NULL));
     kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[1]);
     kit_close(&s.w);
@@ -254,7 +254,7 @@ MEND_TEST(pool_report, tells_what_waits_for_the_context)
     kit_free(&s.w, block, MEND_NO_STREAM);
     expect_refused(&s, 2 * MEND_MIB, 1);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.waiting_context_bytes);
-    expect_words(&s, "Ending the capture under way would help");
+    expect_words(&s, "Ending the capture in progress would help");
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(s.w.sim, s.w.streams[1], NULL));
     kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[1]);
     kit_close(&s.w);
@@ -270,7 +270,7 @@ MEND_TEST(pool_report, tells_what_is_held_for_groups)
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     expect_refused(&s, 2 * MEND_MIB, 0);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.group_bytes);
-    expect_words(&s, "Releasing groups whose graphs are launched no more would help.");
+    expect_words(&s, "Releasing groups whose graphs are no longer launched would help.");
     EXPECT_RESULT(MEND_OK, mend_group_release(group, s.w.streams[0]));
     kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
     kit_close(&s.w);

@@ -95,7 +95,7 @@ MEND_TEST(observe_audit, finds_chunks_that_count_wrongly)
     mend_chunks *chunks = &r.heap->chunks;
     mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
     expect_found(&r, &chunk->live_bytes, chunk->live_bytes - 512, "bytes are live");
-    expect_found(&r, &chunk->claimed_address, chunk->address, "claimed by nobody");
+    expect_found(&r, &chunk->claimed_address, chunk->address, "still claimed");
     expect_found(&r, &chunks->reserved_bytes, 0, "counts of chunks");
     expect_found(&r, &chunks->empty_bytes, chunks->empty_bytes + 512, "counts of chunks");
     expect_found(&r, &chunks->unmapped_bytes, 512, "counts of chunks");
@@ -113,7 +113,7 @@ MEND_TEST(observe_audit, finds_addresses_of_nobody_or_of_two)
     expect_found(&r, &gap->size_bytes, gap->size_bytes + page, "not exactly one");
     expect_found(&r, &space->address_bytes, space->address_bytes + page, "counts of addresses");
     expect_found(&r, &space->taken_bytes, space->taken_bytes + page, "counts of addresses");
-    expect_found(&r, &gap->reservation->taken_bytes, page, "counts wrongly what is taken");
+    expect_found(&r, &gap->reservation->taken_bytes, page, "the taken bytes of the reservation");
     expect_found(&r, &r.heap->retire.bytes, page, "bytes of retired");
     kit_close(&r.w);
 }
@@ -124,7 +124,7 @@ MEND_TEST(observe_audit, finds_waits_without_end)
     ASSERT_TRUE(open_rig(&r));
     mend_span *span = span_of(&r, 0);
     mend_streams *streams = &r.heap->streams;
-    expect_found(&r, &span->waits.first.epoch, 1000, "waits for what never comes");
+    expect_found(&r, &span->waits.first.epoch, 1000, "waits for an epoch that cannot pass");
     mend_stream_state *state = &streams->items[span->waits.first.stream];
     expect_found(&r, &state->passed_epoch, state->open_epoch, "is open and has a fence");
     streams->events_held++;
@@ -162,7 +162,7 @@ MEND_TEST(observe_audit, finds_nodes_that_were_lost_and_sums_that_are_wrong)
     expect_finding(&r, "nodes of spans");
     mend_slab_give(&heap->nodes.waits, lost);
     ASSERT_TRUE(mend_slab_promise(&heap->nodes.runs, 1));
-    expect_finding(&r, "promised to nobody");
+    expect_finding(&r, "still promised");
     mend_slab_end_promise(&heap->nodes.runs, 1);
     mend_heap_counters *counters = &heap->counters;
     expect_found(&r, &counters->live_bytes, counters->live_bytes + 512, "counts of live blocks");
@@ -230,7 +230,7 @@ MEND_TEST(observe_audit, finds_a_front_cache_out_of_order)
     expect_finding(&r, "begins in another chunk");
     neighbour->chunk = chunk;
     mend_slab_end_promise(&heap->nodes.runs, 1);
-    expect_finding(&r, "promised to nobody");
+    expect_finding(&r, "still promised");
     heap->nodes.runs.promised_count++;
     kit_close(&r.w);
 }
@@ -271,7 +271,7 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     mend_chunk *chunk = cached->chunk;
     chunk->is_frozen = true;
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_ACCESS);
-    expect_finding(&r, "can be taken, and is not mapped");
+    expect_finding(&r, "may be taken, but is not mapped");
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
     chunk->is_frozen = false;
     EXPECT_RESULT(MEND_OK, mend_free(pool, behind, r.w.streams[0]));
@@ -293,7 +293,7 @@ MEND_TEST(observe_audit, finds_claims_that_reach_over_their_chunk)
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_ACCESS);
     mend_pointer_map_remove(&r.heap->blocks, span->address);
     span->live = false;
-    expect_finding(&r, "is claimed, and reaches over its chunk");
+    expect_finding(&r, "is claimed, and crosses the edge of its chunk");
     span->live = true;
     mend_pointer_map_insert(&r.heap->blocks, span->address, span);
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);

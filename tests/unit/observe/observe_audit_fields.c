@@ -170,16 +170,16 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
     EXPECT_FOUND(chunk->is_frozen, true, "counts of chunks");
     chunks->frozen_count = 1;
-    EXPECT_FOUND(chunk->is_frozen, true, "held that misses nothing");
+    EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk lacks nothing");
     chunk->is_frozen = true;
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
-    expect_finding(&r, __LINE__, "can be taken, and is not mapped");
+    expect_finding(&r, __LINE__, "may be taken, but is not mapped");
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
     chunk->is_frozen = false;
     chunks->frozen_count = 0;
 
-    EXPECT_FOUND(chunks->missing_count, 1, "held that misses nothing");
-    EXPECT_FOUND(chunks->lost_bytes, 512, "held that misses nothing");
+    EXPECT_FOUND(chunks->missing_count, 1, "a frozen chunk lacks nothing");
+    EXPECT_FOUND(chunks->lost_bytes, 512, "a frozen chunk lacks nothing");
     mend_chunk *first = MEND_CONTAINER_OF(mend_tree_first(&chunks->mapped), mend_chunk, by_address);
     ASSERT_TRUE(first->next != NULL);
     EXPECT_FOUND(first->next, NULL, "a tree of chunks is out of order");
@@ -194,7 +194,7 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     expect_finding(&r, __LINE__, "not exactly one");
     retired.address = 512; /* in no reservation */
     retired.waits.first = (mend_stamp){.epoch = 1, .stream = 1000};
-    expect_finding(&r, __LINE__, "waits for what never comes");
+    expect_finding(&r, __LINE__, "waits for an epoch that cannot pass");
     mend_tree_remove(&r.heap->retire.mappings, &retired.by_address);
     kit_close(&r.w);
 }
@@ -206,14 +206,14 @@ MEND_TEST(observe_audit_fields, of_waits_and_streams)
     mend_streams *streams = &r.heap->streams;
     mend_span *freed = span_of(&r, 4);
     uint64_t freed_epoch = freed->waits.first.epoch;
-    EXPECT_FOUND(freed->waits.first.stream, 1000, "waits for what never comes");
+    EXPECT_FOUND(freed->waits.first.stream, 1000, "waits for an epoch that cannot pass");
     mend_wait user = {.stamp = {.stream = 1000}};
-    EXPECT_FOUND(freed->waits.others, &user, "waits for what never comes");
+    EXPECT_FOUND(freed->waits.others, &user, "waits for an epoch that cannot pass");
     uint32_t index = mend_streams_lookup(streams, r.w.streams[0], 0);
     ASSERT_TRUE(index != MEND_STREAM_UNKNOWN);
     mend_stream_state *state = &streams->items[index];
     freed->waits.first.epoch = state->open_epoch;
-    EXPECT_FOUND(state->open, false, "waits for what never comes");
+    EXPECT_FOUND(state->open, false, "waits for an epoch that cannot pass");
     freed->waits.first.epoch = freed_epoch;
 
     index = mend_streams_lookup(streams, r.w.streams[1], 0);
@@ -221,7 +221,8 @@ MEND_TEST(observe_audit_fields, of_waits_and_streams)
     state = &streams->items[index];
     freed->waits.others = &user;
     user.stamp.stream = index;
-    EXPECT_FOUND(state->known, false, "waits for what never comes"); /* whatever declared it */
+    EXPECT_FOUND(state->known, false,
+                 "waits for an epoch that cannot pass"); /* whatever declared it */
     freed->waits.others = NULL;
     EXPECT_FOUND(state->awaited_epoch, 1, "is open and has a fence");
     mend_fence *own = state->fences;
@@ -260,13 +261,13 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
         EXPECT_FOUND(slabs[i]->used_count, 1000, "are lost");
     }
-    EXPECT_FOUND(heap->nodes.spans.promised_count, 1, "promised to nobody");
-    EXPECT_FOUND(heap->nodes.waits.promised_count, 1, "promised to nobody");
+    EXPECT_FOUND(heap->nodes.spans.promised_count, 1, "still promised");
+    EXPECT_FOUND(heap->nodes.waits.promised_count, 1, "still promised");
     for (int i = 0; i < 2; i++) {
         EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &groups[i]));
     }
     const mend_list *last = heap->groups.list.previous;
-    EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "stands behind one");
+    EXPECT_FOUND(MEND_CONTAINER_OF(last, mend_group, link)->is_begun, true, "comes after one");
     EXPECT_FOUND(heap->blocks.count, 1000, "counts of live blocks");
 
     char finding[MEND_AUDIT_FINDING_BYTES] = "";

@@ -242,7 +242,7 @@ MEND_TEST(pool_api, a_hopeless_request_waits_for_nothing)
     void *pointer;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(w.pool, 64 * MEND_MIB, streams[1], &pointer));
-    kit_expect_words("Free memory: only that would help.");
+    kit_expect_words("Free memory: nothing else would help.");
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 2 * MEND_MIB));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 2 * MEND_MIB, streams[1], &pointer));

@@ -253,7 +253,7 @@ MEND_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_
     kit_use(&w, w.streams[0], block, block_bytes, 1000);
     kit_begin_capture(&w, w.streams[0]);
     kit_free(&w, block, w.streams[0]);
-    kit_expect_none(&w, block_bytes, w.streams[1], "Ending the capture under way and releasing");
+    kit_expect_none(&w, block_bytes, w.streams[1], "Ending the capture in progress and releasing");
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(w.pool, w.streams[0]));
     EXPECT_U64_EQ(1, mend_world_stats(&w).captures);
     end_whole(&w, w.streams[0], NULL);
