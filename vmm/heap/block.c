@@ -17,6 +17,7 @@
 #include "users/group.h"
 #include "users/requester.h"
 #include "users/users.h"
+#include <assert.h>
 
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
 
@@ -43,6 +44,9 @@ static mend_result no_host_memory(void)
 
 static void hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
+    assert(span->live);
+    assert(span->size_bytes == request->size_bytes);
+    assert(span->address % request->alignment_bytes == 0);
     span->of_group = false;
     if (request->group != 0) { /* a user that stays until the group is released */
         span->of_group = true;
@@ -58,6 +62,7 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
 mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
                             mend_order order, const mend_helpers *helpers, uint64_t *address)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_result result = check_size(size_bytes, alignment_bytes);
     if (result != MEND_OK) {
         return result;
@@ -155,6 +160,7 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
     for (mend_wait **link = &span->waits.others; *link != NULL;) {
         mend_wait *user = *link;
         uint32_t stream = user->stamp.stream;
+        assert(user->stamp.epoch != 0 || streams->items[stream].users > 0);
         streams->items[stream].users -= user->stamp.epoch == 0;
         if (user->stamp.epoch == 0 && stream != freed_on) {
             user->stamp = mend_streams_stamp_use(streams, stream, span->size_bytes);
@@ -180,6 +186,8 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 
 void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 {
+    assert(heap->frees.early_fences_left > 0);
+    assert(freed_on != MEND_STREAM_UNKNOWN);
     uint64_t epoch_bytes = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE) * CHUNKS_OF_EPOCH;
     /* Only if no thread makes room: such a thread records what it needs, and may be inside a driver
      * call. */
@@ -276,6 +284,9 @@ static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_
 
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_pointer_map_find(&heap->blocks, span->address) == span);
+    assert(users.first != MEND_STREAM_UNKNOWN || users.second == MEND_STREAM_UNKNOWN);
     if (!mend_layout_reserve(heap, 0)) {
         return no_host_memory();
     }
@@ -300,6 +311,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
                                     mend_span **span, mend_block_users *users)
 {
+    assert(mend_mutex_is_held(&heap->state));
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, span);
     if (result == MEND_OK) {
@@ -312,6 +324,9 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
 /* Adds a user to a live block; it is stamped when the block is freed. Idempotent. */
 static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
 {
+    assert(span->live);
+    assert(user != MEND_STREAM_UNKNOWN);
+    assert(user < heap->streams.count);
     for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
         if (at->stamp.stream == user && at->stamp.epoch == 0) {
             return MEND_OK;
@@ -329,6 +344,7 @@ static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
 
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_span *span;
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, &span);

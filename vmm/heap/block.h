@@ -6,8 +6,9 @@
 #ifndef MEND_HEAP_BLOCK_H
 #define MEND_HEAP_BLOCK_H
 
-#include "layout/state.h"
+#include <assert.h>
 
+#include "layout/state.h"
 /* The streams that a use of a block counts for. `first` is the stream, inside a group or outside
  * all. If a capture records the use, `second` is the stream outside all groups, because its earlier
  * work may still use the block. */
@@ -39,6 +40,9 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
 {
     mend_heap_counters *counters = &heap->counters;
     mend_zone_counters *zone = &counters->zone[span->zone];
+    assert(span->live);
+    assert(requested_bytes > 0);
+    assert(requested_bytes <= span->size_bytes);
     span->requested_bytes = requested_bytes;
     span->stream = stream;
     zone->allocations++;
@@ -58,6 +62,10 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
 static inline void mend_block_count_free(mend_heap *heap, const mend_span *span)
 {
     mend_zone_counters *zone = &heap->counters.zone[span->zone];
+    assert(zone->allocations > zone->frees);
+    assert(zone->live_bytes >= span->size_bytes);
+    assert(zone->requested_bytes >= span->requested_bytes);
+    assert(heap->counters.live_bytes >= zone->live_bytes);
     zone->frees++;
     zone->live_bytes -= span->size_bytes;
     zone->requested_bytes -= span->requested_bytes;

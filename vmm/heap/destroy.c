@@ -3,6 +3,8 @@
  * frees the host memory, whatever the driver answers. If it cannot wait, the memory that work may
  * still use stays with the driver.
  */
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/heap.h"
@@ -28,6 +30,7 @@ static void note(refusal *first, mend_driver_call call, mend_status status)
 
 static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, refusal *first)
 {
+    assert(size_bytes > 0);
     mend_status status = MEND_DRIVER_UNKNOWN;
     for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
         status = heap->driver->unmap(heap->driver, address, size_bytes);
@@ -115,6 +118,8 @@ static bool open_scope(mend_heap *heap, mend_scope *scope)
 static void give_back(mend_heap *heap, bool is_idle, refusal *first)
 {
     refusal mappings_left = {.status = MEND_DRIVER_OK};
+    assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
+    assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);
         note(first, mappings_left.call, mappings_left.status);
@@ -165,6 +170,7 @@ static mend_result end(mend_heap *heap, refusal *first)
 
 mend_result mend_heap_destroy(mend_heap *heap)
 {
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     refusal first = {.status = MEND_DRIVER_OK};
     const mend_driver *driver = heap->driver;
     mend_heap_lock_all(heap);

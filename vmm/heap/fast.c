@@ -4,6 +4,8 @@
  *
  * Functions here are inline to save host time; bench/counts.py checks the number of instructions.
  */
+#include <assert.h>
+
 #include "heap/block.h"
 #include "heap/heap.h"
 #include "layout/cache.h"
@@ -42,6 +44,8 @@ static inline mend_span *first_fit(const mend_heap *heap, const mend_cache *cach
     uint64_t first_bytes = 0;
     for (uint32_t i = 0; i < cache->count; i++) {
         mend_span *span = cache->spans[i];
+        assert(span->cached);
+        assert(span->waits.others == NULL);
         uint64_t bytes = mend_cache_run_bytes(span);
         bool is_before = first == NULL || bytes < first_bytes ||
                          (bytes == first_bytes && span->address < first->address);
@@ -63,6 +67,7 @@ static inline bool breaks_a_chunk(const mend_span *span)
             return false;
         }
         chunk = mend_chunk_next(chunk);
+        assert(chunk != NULL);
     }
     return true;
 }
@@ -85,6 +90,7 @@ static inline uint64_t size_of(uint64_t requested_bytes)
 
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream handle)
 {
+    assert(mend_mutex_is_held(&heap->state));
     uint64_t size_bytes = size_of(requested_bytes);
     mend_zone *zone = &heap->zones[zone_of(heap, requested_bytes)];
     uint32_t stream = find_stream(heap, handle);
@@ -135,6 +141,7 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
     if (cache->count == cache->promised && !mend_cache_make_room(heap, cache, span->zone)) {
         return false;
     }
+    assert(cache->count < cache->promised);
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
     mend_layout_let_go(heap, span);
     span->cached = true;
@@ -145,6 +152,9 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
 
 static inline mend_result free_block(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
+    assert(span->live);
+    assert(freed_on != MEND_STREAM_UNKNOWN);
+    assert(heap->streams.items[freed_on].group == 0);
     if (!keep(heap, span, freed_on)) {
         return mend_block_free_into_runs(heap, span,
                                          (mend_block_users){freed_on, MEND_STREAM_UNKNOWN});
@@ -174,6 +184,7 @@ __attribute__((noinline)) static mend_result free_slowly(mend_heap *heap, uint64
 
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_span *span = mend_pointer_map_find(&heap->blocks, address);
     bool is_usual = span != NULL && span->live && order.capture == 0;
     uint32_t freed_on = is_usual ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;

@@ -6,6 +6,7 @@
 #include "move/access.h"
 #include "move/retire.h"
 #include "policy/budget.h"
+#include <assert.h>
 
 /* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
  * growth and retired mappings), but at most this much. Larger reservations save driver calls, but a
@@ -29,6 +30,10 @@ static uint64_t reserve_bytes_of(const mend_heap *heap)
 mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
                            const mend_device_info *device, const mend_heap_config *config)
 {
+    assert(mend_is_power_of_two(device->granularity_bytes));
+    assert(device->granularity_bytes >= MEND_GRANULE_BYTES);
+    assert(config->limit_bytes <= config->default_limit_bytes ||
+           config->limit_bytes <= device->total_bytes);
     *heap = (mend_heap){.device = *device, .config = *config};
     mend_unlocking_init(&heap->unlocking, driver, &heap->state);
     heap->driver = &heap->unlocking.table;
@@ -44,6 +49,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_access_init(heap);
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
+    assert(reserve_bytes > 0);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
                     growth_bytes);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {

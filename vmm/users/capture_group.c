@@ -1,5 +1,6 @@
 #include "users/capture_group.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -18,7 +19,9 @@ typedef struct mend_capture_end {
 
 static void leave(mend_capture_end *end)
 {
-    if (atomic_fetch_sub(&end->owners, 1) == 1) {
+    int owners = atomic_fetch_sub(&end->owners, 1);
+    assert(owners > 0);
+    if (owners == 1) {
         free(end);
     }
 }
@@ -61,6 +64,7 @@ static mend_result ask_for_end(mend_heap *heap, mend_stream stream, mend_capture
 
 static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
 {
+    assert(order.capture != 0);
     mend_group *group = malloc(sizeof(*group));
     mend_capture_end *end = malloc(sizeof(*end));
     if (group == NULL || end == NULL) {
@@ -87,6 +91,8 @@ static mend_result make(mend_heap *heap, mend_order order, mend_group **made)
 
 mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t *number)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(order.capture != 0);
     mend_group *found = NULL;
     mend_list *end = &heap->groups.list;
     for (mend_list *at = end->next; at != end && found == NULL; at = at->next) {
@@ -94,6 +100,7 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
     }
     mend_result result = found != NULL ? MEND_OK : make(heap, order, &found);
     if (result == MEND_OK) {
+        assert((found->number & MEND_GROUP_OF_CAPTURE) != 0);
         *number = found->number;
     }
     return result;
@@ -101,11 +108,14 @@ mend_result mend_capture_group_find(mend_heap *heap, mend_order order, uint32_t 
 
 void mend_capture_groups_collect_all(mend_heap *heap)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_list *end = &heap->groups.list;
     for (mend_list *at = end->next, *next; at != end; at = next) {
         next = at->next;
         mend_group *group = GROUP_OF(at);
         if (group->end != NULL && atomic_load(&group->end->has_come)) {
+            assert(heap->groups.capture_count > 0);
+            assert(!group->is_begun);
             mend_streams_end_group(&heap->streams, group->number);
             mend_streams_release_group(&heap->streams, group->number);
             mend_group_drop(heap, group);
@@ -118,6 +128,8 @@ void mend_capture_groups_collect_all(mend_heap *heap)
 mend_result mend_capture_groups_wait_oldest(mend_heap *heap, uint32_t asking, bool with_asking,
                                             bool *has_graphs, bool *waited)
 {
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
     mend_result result = mend_streams_wait_oldest(&heap->streams, asking, with_asking, waited);
     if (result == MEND_OK && !*waited && *has_graphs) {
         *has_graphs = false;

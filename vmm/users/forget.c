@@ -5,6 +5,7 @@
 #include "physical/capture.h"
 #include "physical/fence.h"
 #include "users/users.h"
+#include <assert.h>
 
 /* A stream that the pool knows only from groups must not be forgotten during its capture either. */
 static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)
@@ -28,6 +29,8 @@ static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)
 
 mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
 {
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
     uint32_t index;
     mend_result result = MEND_OK;
     if (!mend_streams_handle_suffices(&heap->streams, stream)) {
@@ -45,6 +48,7 @@ mend_result mend_users_forget_stream(mend_heap *heap, mend_stream stream)
     if (result != MEND_OK) {
         return result;
     }
+    assert(index != MEND_STREAM_UNKNOWN);
     uint64_t id = heap->streams.items[index].id;
     /* One last fence, for memory that was freed and for blocks that the stream still uses. */
     mend_streams_stamp(&heap->streams, index, 0);

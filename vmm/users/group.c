@@ -3,11 +3,14 @@
 #include "move/scope.h"
 #include "physical/record.h"
 #include "users/users.h"
+#include <assert.h>
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
 
 void mend_group_enter(mend_heap *heap, mend_group *group, mend_pool *pool)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(heap->groups.last_number + 1 < MEND_GROUP_OF_CAPTURE);
     *group = (mend_group){.pool = pool, .number = ++heap->groups.last_number};
     mend_list_init(&group->watch.link);
     mend_list_append(&heap->groups.list, &group->link);
@@ -24,6 +27,8 @@ static bool takes(const mend_group *group, mend_stream stream)
 
 uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(stream != MEND_NO_STREAM);
     const mend_list *end = &heap->groups.list;
     for (const mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
         if (takes(GROUP_OF(at), stream)) {
@@ -35,6 +40,8 @@ uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
 
 bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
 {
+    assert(number != 0);
+    assert(span->live);
     uint32_t owner = 0;
     for (const mend_wait *at = span->of_group ? span->waits.others : NULL; at != NULL;
          at = at->next) {
@@ -56,6 +63,10 @@ void mend_group_watch_again(mend_heap *heap, mend_stream stream)
 
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(group->is_begun != is_begun);
+    assert(group->capture == 0);
+    assert(is_begun || atomic_load(&heap->groups.begun_count) > 0);
     mend_list_remove(&group->link);
     mend_list_remove(&group->watch.link);
     atomic_fetch_add_explicit(&heap->groups.begun_count, is_begun ? 1u : UINT_MAX,
@@ -89,6 +100,9 @@ static mend_result close_on(mend_heap *heap, const mend_group *group, mend_strea
 
 mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream stream)
 {
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    assert(!group->is_begun);
     mend_streams *streams = &heap->streams;
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         if (streams->items[i].group == group->number) {
@@ -105,6 +119,9 @@ mend_result mend_group_leave(mend_heap *heap, mend_group *group, mend_stream str
 
 void mend_group_drop(mend_heap *heap, mend_group *group)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(heap->groups.count > heap->groups.capture_count || group->capture != 0);
+    assert(heap->groups.count > 0);
     mend_list_remove(&group->link);
     heap->groups.count--;
 }

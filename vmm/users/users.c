@@ -3,9 +3,12 @@
 #include "move/scope.h"
 #include "physical/record.h"
 #include "physical/slots.h"
+#include <assert.h>
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(stream < heap->streams.count);
     mend_result result = mend_streams_close_named(&heap->streams, stream);
     if (result != MEND_OK) {
         mend_driver_work_around(heap, result);
@@ -25,6 +28,7 @@ static void collect_slots(mend_heap *heap)
 /* Keeps the slot while its fence is recorded, which releases the lock. */
 static void record_found(mend_heap *heap, uint32_t stream)
 {
+    assert(heap->streams.items[stream].known);
     heap->streams.items[stream].calls++;
     mend_users_record_fence(heap, stream);
     mend_streams_end_call(&heap->streams, stream);
@@ -33,6 +37,8 @@ static void record_found(mend_heap *heap, uint32_t stream)
 mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t group,
                                     uint32_t *index)
 {
+    assert(mend_mutex_is_held(&heap->state));
+    assert(stream != MEND_NO_STREAM);
     collect_slots(heap);
     mend_scope scope;
     mend_result result = mend_scope_open(heap, &scope);
