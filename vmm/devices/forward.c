@@ -1,5 +1,7 @@
 /* The calls that hooks use: each goes to the override of the device or of the block. If there is
  * none, it goes to the device's default pool. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/process.h"
 #include "base/struct_size.h"
@@ -143,6 +145,7 @@ mend_result mend_device_block_info(int device, const void *pointer, mend_block_i
 static mend_result trim_overrides(int device, bool waits, uint64_t keep_bytes,
                                   uint64_t *released_bytes)
 {
+    assert(*released_bytes == 0);
     int first;
     int end;
     mend_result result = MEND_OK;

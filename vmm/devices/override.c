@@ -25,6 +25,7 @@ static mend_process_devices *lock(void)
 /* Ends one use, under the mutex. True if it was the last. */
 static bool drop(mend_override *override)
 {
+    assert(mend_mutex_is_held(&mend_process_get_devices()->mutex));
     assert(override->holds > 0);
     return --override->holds == 0;
 }
@@ -38,6 +39,8 @@ static bool is_inherited(const mend_override *override)
 /* Called when nothing can reach the override any more. The caller holds no lock. */
 static void retire(mend_override *override)
 {
+    assert(override->holds == 0 || is_inherited(override));
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     if (!is_inherited(override) && override->allocator.retired != NULL) {
         override->allocator.retired(override->allocator.handler.ctx);
     }
@@ -46,6 +49,7 @@ static void retire(mend_override *override)
     }
     free(override);
     mend_process_devices *devices = lock();
+    assert(atomic_load(&devices->override_count) > 0);
     if (atomic_fetch_sub_explicit(&devices->override_count, 1, memory_order_release) == 1) {
         mend_pointer_map_clear(&devices->blocks); /* it is empty, and not needed until the next
                                                    * override */
@@ -68,6 +72,7 @@ void mend_override_let_go(mend_override *override)
 
 static int place_of(int device)
 {
+    assert(device == MEND_ALL_DEVICES || (device >= 0 && device < MEND_DEVICE_LIMIT));
     return device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device;
 }
 
@@ -246,6 +251,7 @@ static bool is_result(int answer)
 static mend_result result_of(const mend_override *override, int answer, mend_result otherwise,
                              const char *what, const mend_thread_error *before)
 {
+    assert(otherwise != MEND_OK);
     mend_thread_error *error = mend_process_error();
     if (answer == MEND_OK) {
         *error = *before;
@@ -262,6 +268,7 @@ static mend_result result_of(const mend_override *override, int answer, mend_res
 /* Before a call of the override: clears the thread's error, to see whether the call sets it. */
 static mend_thread_error begin_call(void)
 {
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     mend_thread_error before = *mend_process_error();
     mend_process_error()->result = MEND_OK;
     return before;
@@ -275,6 +282,7 @@ static void keep_block(mend_override *override, void *pointer)
         return;
     }
     uint64_t address = (uint64_t)(uintptr_t)pointer;
+    assert(address != 0);
     mend_process_devices *devices = lock();
     mend_pointer_map_end_promise(&devices->blocks);
     bool is_new = mend_pointer_map_find(&devices->blocks, address) == NULL;
@@ -342,6 +350,7 @@ static bool take_block(mend_override *override, const void *pointer)
     bool is_there = mend_pointer_map_find(&devices->blocks, address) == override;
     if (is_there) {
         mend_pointer_map_remove(&devices->blocks, address);
+        assert(override->holds > 1);
         devices->blocks.promised_count++;
         drop(override); /* the caller's own use remains */
     }

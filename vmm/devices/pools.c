@@ -1,11 +1,11 @@
 /* Default pools: one for each device, created at first use, and their configs. */
-#include <string.h>
-
 #include "base/error.h"
 #include "devices/devices.h"
 #include "driver/cuda.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include <assert.h>
+#include <string.h>
 
 mend_result mend_devices_check(int device, bool may_be_all)
 {
@@ -21,12 +21,15 @@ mend_result mend_devices_check(int device, bool may_be_all)
 
 void mend_devices_range(int device, int *first, int *end)
 {
+    assert(device == MEND_ALL_DEVICES || (device >= 0 && device < MEND_DEVICE_LIMIT));
     *first = device == MEND_ALL_DEVICES ? 0 : device;
     *end = device == MEND_ALL_DEVICES ? MEND_DEVICE_LIMIT : device + 1;
 }
 
 mend_pool *mend_devices_pool(int device)
 {
+    assert(device >= 0);
+    assert(device < MEND_DEVICE_LIMIT);
     return atomic_load_explicit(&mend_process_get_devices()->device[device].pool,
                                 memory_order_acquire);
 }
@@ -36,6 +39,8 @@ mend_pool *mend_devices_pool(int device)
 /* The config for the pool of a device, and the number of config changes so far. */
 static uint64_t read_config(int device, mend_pool_config *config)
 {
+    assert(device >= 0);
+    assert(device < MEND_DEVICE_LIMIT);
     mend_process_devices *devices = mend_process_get_devices();
     mend_mutex_lock(&devices->mutex);
     *config = devices->device[device].config;
@@ -51,6 +56,8 @@ static uint64_t read_config(int device, mend_pool_config *config)
 /* The caller holds the mutex. */
 static bool have_pool(const mend_process_devices *devices, int first, int end)
 {
+    assert(mend_mutex_is_held(&devices->mutex));
+    assert(first < end);
     for (int i = first; i < end; i++) {
         if (atomic_load_explicit(&devices->device[i].pool, memory_order_relaxed) != NULL) {
             return true;
@@ -93,6 +100,7 @@ mend_result mend_set_default_config(int device, const mend_pool_config *given)
  * changed. */
 static bool publish(int device, mend_pool *pool, uint64_t change)
 {
+    assert(pool != NULL);
     mend_process_devices *devices = mend_process_get_devices();
     _Atomic(mend_pool *) *place = &devices->device[device].pool;
     mend_mutex_lock(&devices->mutex);
@@ -109,6 +117,7 @@ static bool publish(int device, mend_pool *pool, uint64_t change)
  * the same time create one pool each; all but one destroy theirs, which is still empty. */
 static mend_result make_pool(int device, mend_pool **pool)
 {
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     while ((*pool = mend_devices_pool(device)) == NULL) {
         mend_pool_config config;
         uint64_t change = read_config(device, &config);
@@ -211,6 +220,7 @@ static mend_result foreign(const void *pointer)
 
 mend_result mend_devices_free(int device, void *pointer, mend_stream stream)
 {
+    assert(pointer != NULL);
     mend_pool *pool = pool_around(device, pointer);
     return pool != NULL ? mend_free(pool, pointer, stream) : foreign(pointer);
 }

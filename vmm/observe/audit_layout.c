@@ -1,4 +1,6 @@
 /* The audit of the layout: spans, runs and the front cache of a zone. */
+#include <assert.h>
+
 #include "layout/cache.h"
 #include "layout/layout.h"
 #include "observe/audit_parts.h"
@@ -162,6 +164,8 @@ static bool segment_is_right(mend_audit_walk *a, int zone_number, const mend_spa
 
 bool mend_audit_zone(mend_audit_walk *a, int zone_number)
 {
+    assert(zone_number >= 0);
+    assert(zone_number < MEND_ZONE_COUNT);
     const mend_zone *zone = &a->heap->zones[zone_number];
     size_t runs = 0;
     uint64_t free_bytes = 0;

@@ -1,5 +1,6 @@
 /* The audit of streams: their fences, and the stamps that wait for them. Also how to report a
  * finding. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -7,6 +8,7 @@
 
 bool mend_audit_broken(const mend_audit_walk *a, const char *format, ...)
 {
+    assert(a->finding_bytes > 0);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(a->finding, a->finding_bytes, format, arguments);

@@ -8,6 +8,9 @@
 #define RUN_OF(node)   MEND_CONTAINER_OF(node, mend_run, by_address)
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 
+static_assert(MEND_EXPLAIN_HOLDER_COUNTS == 4, "1, 2, 3 to 4, and more");
+static_assert((MEND_MIB << MEND_EXPLAIN_CLASSES) > 0, "each class has its size");
+
 /* A walk over one chunk, from its end to its start. */
 typedef struct chunk_walk {
     uint64_t free_bytes[MEND_FREE_PLACES][MEND_FREE_REASONS];
@@ -64,6 +67,8 @@ static void end_pending(chunk_walk *walk, mend_free_place place)
 static void meet_span(chunk_walk *walk, const mend_span *span, uint64_t bytes,
                       mend_free_reason reason)
 {
+    assert(bytes > 0);
+    assert(bytes <= span->size_bytes);
     if (!span->live) {
         walk->pending_bytes[reason] += bytes;
         walk->worst = reason > walk->worst ? reason : walk->worst;
@@ -110,6 +115,7 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
 
 static size_t class_of_count(uint64_t holders)
 {
+    assert(holders > 0);
     return holders > 4 ? 3 : holders > 2 ? 2 : holders - 1;
 }
 
@@ -122,6 +128,7 @@ static void add_sum(mend_partial_sum *sum, uint64_t free_bytes)
 /* Keeps the chunks with most free bytes, in order. */
 static void keep_emptiest(mend_explanation *explanation, const mend_partial_chunk *partial)
 {
+    assert(explanation->emptiest_count <= MEND_EXPLAIN_EMPTIEST);
     size_t at = explanation->emptiest_count;
     while (at > 0 && explanation->emptiest[at - 1].free_bytes < partial->free_bytes) {
         at--;
@@ -145,6 +152,8 @@ static void add_partly_used(mend_explanation *explanation, const mend_chunk *chu
                                                     * again */
         return;
     }
+    assert(walk->holders > 0);
+    assert(walk->held_bytes <= chunk->live_bytes);
     size_t size_class = mend_explain_class(walk->holder->size_bytes);
     add_sum(&explanation->by_holder_size[chunk->zone][size_class], free_bytes);
     add_sum(&explanation->by_holder_count[chunk->zone][class_of_count(walk->holders)], free_bytes);
@@ -210,6 +219,7 @@ static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint3
  * Free memory behind that may lack its mapping. */
 static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32_t asking)
 {
+    assert(span->cached);
     uint64_t length = 0;
     bool has_run = span->next != NULL && !span->next->live;
     uint64_t end = has_run ? mend_run_end(span->next->run) : mend_span_end(span);
@@ -223,6 +233,9 @@ static uint64_t usable_from(const mend_heap *heap, const mend_span *span, uint32
 
 void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanation *explanation)
 {
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    assert(asking < heap->streams.count);
     *explanation = (mend_explanation){
         .reserved_bytes = heap->chunks.reserved_bytes,
         .live_bytes = heap->counters.live_bytes,
@@ -249,6 +262,8 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
                 mend_max_u64(explanation->usable_bytes, usable_from(heap, cache->spans[i], asking));
         }
     }
+    assert(mend_explanation_free_bytes(explanation) ==
+           explanation->reserved_bytes - explanation->live_bytes);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

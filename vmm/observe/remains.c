@@ -1,5 +1,6 @@
 #include "observe/remains.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/words.h"
@@ -43,6 +44,7 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
         mend_amount size = mend_words_amount(largest[i]->size_bytes);
         used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "%s 0x%llx (%s)",
                          i > 0 ? "," : "", (unsigned long long)largest[i]->address, size.text);
+        assert(used < MEND_REMAINS_BYTES);
     }
     return true;
 }

@@ -4,6 +4,7 @@
 #include "layout/cache.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
+#include <assert.h>
 
 /* Bytes of empty chunks in a zone; the zone's other free bytes are in partly used chunks. */
 static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
@@ -47,10 +48,16 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->address_bytes = heap->space.address_bytes;
     stats->mapped_bytes = heap->space.taken_bytes - chunks->lost_bytes;
     stats->retired_bytes = heap->retire.bytes;
+    assert(stats->free_bytes + stats->live_bytes == stats->reserved_bytes);
+    assert(stats->requested_bytes <= stats->live_bytes);
+    assert(stats->free_partial_bytes <= large->free_bytes);
+    assert(stats->free_small_bytes <= small->free_bytes);
+    assert(heap->space.taken_bytes >= chunks->lost_bytes);
 }
 
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
 {
+    assert(heap->groups.count >= heap->groups.capture_count);
     const mend_heap_counters *counters = &heap->counters;
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
@@ -163,6 +170,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
 
 void mend_observe_reset_peaks(mend_heap *heap)
 {
+    assert(mend_mutex_is_held(&heap->state));
     mend_heap_counters *counters = &heap->counters;
     counters->peak_live_bytes = counters->live_bytes;
     counters->peak_reserved_bytes = heap->chunks.reserved_bytes;

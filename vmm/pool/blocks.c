@@ -1,6 +1,4 @@
 /* The calls about blocks: they check the arguments, take the lock and call the heap. */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
@@ -10,6 +8,8 @@
 #include "pool/enter.h"
 #include "pool/pool.h"
 #include "users/forget.h"
+#include <assert.h>
+#include <string.h>
 
 static bool is_no_stream(mend_stream stream)
 {
@@ -28,6 +28,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
     const mend_helpers helpers = mend_pool_helpers(pool);
     mend_result result =
         mend_heap_alloc(&pool->heap, size_bytes, alignment_bytes, order, &helpers, &address);
+    assert((result == MEND_OK) == (address != 0));
     if (result == MEND_OK) {
         *pointer = (void *)(uintptr_t)address;
     }
@@ -65,6 +66,7 @@ __attribute__((always_inline)) static inline mend_result alloc(mend_pool *pool, 
                     alignment_bytes <= MEND_GRANULE_BYTES && order.capture == 0;
     uint64_t address = is_usual ? mend_heap_alloc_cached(&pool->heap, size_bytes, stream) : 0;
     if (address != 0) {
+        assert(address % alignment_bytes == 0);
         *pointer = (void *)(uintptr_t)address;
         return mend_pool_leave(pool, MEND_OK);
     }
@@ -176,6 +178,7 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
                            .stream = span->stream,
                            .pool = pool,
                            .is_unmapped = mend_layout_misses_mapping(&pool->heap, span)};
+    assert(span->requested_bytes <= span->size_bytes);
     memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
     return mend_pool_leave(pool, MEND_OK);
 }

@@ -1,7 +1,5 @@
 #include "pool/callbacks.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "ladder/report.h"
 #include "move/scope.h"
@@ -9,6 +7,8 @@
 #include "pool/peer_pools.h"
 #include "pool/pool.h"
 #include "users/group.h"
+#include <assert.h>
+#include <stdlib.h>
 
 #define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_callback_entry, link)
 #define RUN_OF(at)   MEND_CONTAINER_OF(at, mend_callback_run, link)
@@ -138,6 +138,7 @@ static bool ask_peer_pool(void *context, uint64_t bytes, uint64_t *cursor, bool 
     mend_pool *pool = context;
     *gave = false;
     mend_heap_unlock(&pool->heap);
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     bool is_asked = mend_peer_pools_trim_next(pool, bytes, cursor, gave);
     mend_heap_lock(&pool->heap);
     pool->pressure.peer_pool_trims += is_asked;
@@ -148,6 +149,7 @@ static bool ask_peer_pool(void *context, uint64_t bytes, uint64_t *cursor, bool 
  * driver scope notes the driver's status, if the driver still reports it. */
 static void name_loss(mend_pool *pool)
 {
+    assert(mend_heap_lost_by(&pool->heap) != MEND_DRIVER_OK);
     mend_scope scope;
     mend_result result = mend_scope_open(&pool->heap, &scope);
     if (result == MEND_OK) {
@@ -177,7 +179,9 @@ static bool call_one(mend_pool *pool, const mend_request *request, const mend_ca
     pool->pressure.calls++;
     mend_heap_unlock(&pool->heap);
     ++*mend_process_callback_depth();
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     int answer = entry->callback(entry->context, pool, request->requested_bytes, missing_bytes);
+    assert(*mend_process_callback_depth() > 0);
     --*mend_process_callback_depth();
     mend_heap_lock(&pool->heap);
     return answer != 0;
@@ -190,6 +194,7 @@ static mend_outcome call_back(void *context, const mend_request *request, mend_t
     mend_pool *pool = context;
     mend_pressure *pressure = &pool->pressure;
     mend_outcome outcome = MEND_NOTHING;
+    assert(mend_mutex_is_held(&pool->heap.state));
     mend_callback_round round = {.number = ++pressure->last_round};
     uint64_t last_entry = pressure->last_entry;
     mend_list_append(&pressure->rounds, &round.link);
@@ -236,6 +241,7 @@ static mend_outcome try_behind_callbacks(void *context, mend_try_again try_again
 {
     mend_pool *pool = context;
     mend_pressure *pressure = &pool->pressure;
+    assert(mend_mutex_is_held(&pool->heap.state));
     uint64_t last_round = *mend_process_callback_depth() > 0 ? 0 : pressure->last_round;
     uint64_t before;
     mend_outcome outcome;

@@ -1,5 +1,6 @@
 #include "pool/configuration.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
@@ -83,6 +84,7 @@ static bool is(slice part, const char *word)
 
 static slice behind(slice part, size_t length)
 {
+    assert(length <= part.length);
     return (slice){part.text + length, part.length - length};
 }
 
@@ -119,6 +121,7 @@ static bool read_fraction(slice part, uint64_t unit_bytes, uint64_t *bytes, size
         whole *= 10;
     }
     /* Divides first, so that the product stays below 2^64. */
+    assert(whole <= MOST_FRACTION + 1);
     uint64_t each_bytes = unit_bytes / whole;
     uint64_t rest_bytes = unit_bytes % whole;
     *bytes = number * each_bytes + (number * rest_bytes + whole - 1) / whole;

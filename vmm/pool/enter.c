@@ -19,6 +19,7 @@ mend_result mend_pool_check_context(const mend_pool *pool)
 {
     const mend_heap *heap = &pool->heap;
     mend_status lost = mend_heap_lost_by(heap);
+    assert(mend_mutex_is_held(&heap->state));
     return lost == MEND_DRIVER_OK
                ? MEND_OK
                : mend_fail_driver(MEND_ERROR_DEVICE_LOST, "", lost,
@@ -29,6 +30,7 @@ mend_result mend_pool_check_context(const mend_pool *pool)
 mend_result mend_pool_refuse(mend_pool *pool)
 {
     mend_result result = mend_pool_check_context(pool);
+    assert(result != MEND_OK);
     mend_heap_unlock(&pool->heap);
     return result;
 }
@@ -58,6 +60,7 @@ mend_result mend_pool_miss_capture(mend_pool *pool, mend_stream stream, mend_dri
                                    mend_status status)
 {
     const mend_driver *driver = pool->driver;
+    assert(status != MEND_DRIVER_OK);
     mend_heap_lock(&pool->heap);
     pool->heap.counters.driver_failures++;
     bool is_over = status == MEND_DRIVER_DEINITIALIZED;

@@ -5,6 +5,8 @@
 #ifndef MEND_POOL_ENTER_H
 #define MEND_POOL_ENTER_H
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "move/locks.h"
 #include "pool/pool.h"
@@ -67,6 +69,7 @@ static inline mend_result mend_pool_find_order(mend_pool *pool, mend_stream stre
  * not taken. */
 static inline mend_result mend_pool_take(mend_pool *pool)
 {
+    assert(mend_process_generation() == pool->generation);
     mend_heap_lock(&pool->heap);
     return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
 }
@@ -74,6 +77,7 @@ static inline mend_result mend_pool_take(mend_pool *pool)
 /* The same, but succeeds after the driver has shut down: frees work while a process ends. */
 static inline mend_result mend_pool_take_to_free(mend_pool *pool)
 {
+    assert(mend_process_generation() == pool->generation);
     mend_heap_lock(&pool->heap);
     mend_status lost = mend_heap_lost_by(&pool->heap);
     return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK

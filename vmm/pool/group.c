@@ -1,11 +1,11 @@
 /* The calls about groups. A group has a pointer to its pool, which outlives it. */
 #include "users/group.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include <assert.h>
+#include <stdlib.h>
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {
@@ -30,6 +30,7 @@ static mend_result set_begun(mend_group *group, mend_stream stream, bool is_begu
                              const char *mistake)
 {
     mend_pool *pool = group->pool;
+    assert(pool != NULL);
     mend_result result = mend_pool_enter(pool);
     if (result != MEND_OK) {
         return result;
@@ -63,6 +64,7 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
         return mend_pool_invalid("mend_group_release: group is NULL, or MEND_EVERY_STREAM");
     }
     mend_pool *pool = group->pool;
+    assert(pool != NULL);
     mend_result result = mend_pool_enter_all(pool);
     if (result != MEND_OK) {
         return result;

@@ -4,6 +4,7 @@
 #include "pool/enter.h"
 #include "pool/pool.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +132,8 @@ static uint64_t limit_of(const mend_pool_config *config, const mend_device_info 
 {
     uint64_t total_bytes = info->total_bytes;
     uint64_t percent = (uint64_t)config->limit_percent;
+    assert(percent <= 100);
+    assert(default_limit_bytes <= total_bytes);
     if (percent != 0) {
         return total_bytes / 100 * percent + total_bytes % 100 * percent / 100;
     }
@@ -251,6 +254,8 @@ static mend_result join_process(mend_pool *pool)
 /* Opens the device and creates the heap on it. */
 static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
 {
+    assert(config->struct_size == sizeof(*config));
+    assert(config->driver != NULL);
     mend_device_info info = {0};
     mend_result result = open_device(config->driver, config->device, &info);
     if (result != MEND_OK) {

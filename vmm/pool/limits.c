@@ -1,6 +1,4 @@
 /* The calls about memory in total: limits, giving memory back, statistics. */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
@@ -11,6 +9,8 @@
 #include "observe/statistics.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include <assert.h>
+#include <string.h>
 
 static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *), mend_pool *pool,
                            uint64_t keep_bytes, uint64_t *released_bytes)
@@ -98,6 +98,7 @@ static mend_result read_limits(const mend_defrag_limits *given, mend_defrag_limi
         return mend_pool_invalid("mend_defrag_limits is of a newer version than the library");
     }
     if (given != NULL) {
+        assert(given->struct_size <= sizeof(*limits));
         memcpy(limits, given, given->struct_size);
     }
     return MEND_OK;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "move/access.h"
+#include <assert.h>
 
 mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info)
 {
@@ -25,6 +26,8 @@ mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_d
  * it. */
 static mend_result let_use(mend_pool *pool, int device)
 {
+    assert(device >= 0);
+    assert(device < MEND_DEVICE_LIMIT);
     bool can_reach = (pool->heap.device.peers >> device & 1) != 0;
     if (!pool->meets_peers || !can_reach) {
         return MEND_OK;
@@ -38,6 +41,8 @@ static mend_result let_use(mend_pool *pool, int device)
 
 static mend_result meet(mend_pool *pool, mend_pool *other)
 {
+    assert(pool->device != other->device);
+    assert(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
     mend_result result = let_use(pool, other->device);
     mend_result there = let_use(other, pool->device);
     if (there != MEND_OK && there != MEND_ERROR_DEVICE_LOST) { /* a pool whose context is lost is

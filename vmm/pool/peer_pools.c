@@ -3,6 +3,7 @@
 #include "pool/enter.h"
 
 #include "ladder/trim.h"
+#include <assert.h>
 
 /* A peer pool whose context is lost gives nothing; that is no failure of this call. */
 static bool trim(mend_pool *peer_pool, uint64_t bytes)
@@ -25,6 +26,8 @@ bool mend_peer_pools_trim_next(mend_pool *pool, uint64_t bytes, uint64_t *cursor
     if (member == NULL) {
         return false;
     }
+    assert(member != &pool->member);
+    assert(member->domain == pool->driver);
     *gave = trim(MEND_CONTAINER_OF(member, mend_pool, member), bytes);
     mend_process_visit_end(member);
     return true;
