@@ -5,6 +5,7 @@
  */
 #include "driver/cuda.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -12,8 +13,12 @@
 #include "base/process.h"
 #include "driver/cuda_state.h"
 
-/* ---- devices and contexts -------------------------------------------------------------------- */
+static_assert(sizeof(mend_chunk_handle) == sizeof(mend_cu_chunk), "a handle is the driver's own");
+static_assert(sizeof(uint64_t) == sizeof(mend_cu_address), "an address is the driver's own");
+static_assert((int)MEND_CUDA_DEVICE_LIMIT == (int)MEND_DEVICE_LIMIT,
+              "a process has a place for each device of the driver's table");
 
+/* ---- devices and contexts -------------------------------------------------------------------- */
 static mend_status cuda_device_count(const mend_driver *driver, int *count)
 {
     mend_cuda *cuda = mend_cuda_of(driver);
@@ -339,6 +344,7 @@ static const mend_driver cuda_table = {
 /* The table lives as long as the process: see mend_cuda_driver. */
 static mend_result load_driver(const mend_driver **driver)
 {
+    assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
     mend_cuda *cuda = calloc(1, sizeof(*cuda));
     if (cuda == NULL) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for the CUDA driver's table");

@@ -4,9 +4,9 @@
  * instantiated from that graph. Its destructor runs when the last owner is destroyed and its
  * launches are done (CUDA programming guide, "CUDA User Objects").
  */
-#include <stdlib.h>
-
 #include "driver/cuda_state.h"
+#include <assert.h>
+#include <stdlib.h>
 
 /* What the destructor needs; the destructor frees it in every case. */
 typedef struct keeper {
@@ -48,6 +48,7 @@ mend_status mend_cuda_stream_get_capture(const mend_driver *driver, mend_stream 
 mend_status mend_cuda_capture_keep(const mend_driver *driver, mend_stream stream,
                                    mend_capture_ended ended, void *context)
 {
+    assert(ended != NULL);
     const mend_cu_functions *functions = mend_cuda_functions(driver);
     mend_cu_graph graph = NULL;
     mend_cu_user_object object = NULL;

@@ -1,8 +1,9 @@
 /* Opening a device: its primary context, its properties, and what its memory can do. */
+#include "driver/cuda_state.h"
+#include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "driver/cuda_state.h"
 
 static int attribute(const mend_cu_functions *functions, mend_cu_attribute which,
                      mend_cu_device device)
@@ -10,6 +11,8 @@ static int attribute(const mend_cu_functions *functions, mend_cu_attribute which
     int value = 0;
     return functions->cuDeviceGetAttribute(&value, which, device) == MEND_DRIVER_OK ? value : 0;
 }
+
+static_assert(MEND_CUDA_DEVICE_LIMIT <= sizeof(uint64_t) * CHAR_BIT, "a device is a bit of peers");
 
 /* The devices that can be given access to the memory of this one. */
 static uint64_t peers_of(const mend_cu_functions *functions, mend_cu_device device)
@@ -59,6 +62,8 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
  * another one). Only the properties are asked for at each open. */
 static void keep_probe(const mend_driver *driver, int device, const mend_device_info *info)
 {
+    assert(device >= 0);
+    assert(device < MEND_CUDA_DEVICE_LIMIT);
     mend_cuda *cuda = mend_cuda_of(driver);
     mend_mutex_lock(&cuda->mutex);
     cuda->probed[device] = (mend_cuda_probed){.is_known = true, .found = *info};
@@ -90,6 +95,8 @@ static mend_status probe_in_context(const mend_driver *driver, int device, mend_
 
 static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
 {
+    assert(device >= 0);
+    assert(device < MEND_CUDA_DEVICE_LIMIT);
     mend_mutex_lock(&cuda->mutex);
     mend_cuda_probed probed = cuda->probed[device];
     mend_mutex_unlock(&cuda->mutex);
@@ -135,6 +142,7 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
     }
     mend_mutex_lock(&cuda->mutex);
     cuda->device[device].opens++;
+    assert(cuda->device[device].opens > 0);
     cuda->device[device].context = found.context;
     mend_mutex_unlock(&cuda->mutex);
     *info = found;

@@ -1,11 +1,13 @@
 /* Launching the small kernels of tools and tests: loaded once per open device, at first use. */
-#include <string.h>
-
 #include "driver/cuda_state.h"
 #include "driver/ptx.h"
+#include <assert.h>
+#include <string.h>
 
 static mend_status load_kernels(const mend_cu_functions *functions, mend_cuda_device *device)
 {
+    assert(device->opens > 0);
+    assert(device->module == NULL);
     mend_cu_module module = NULL;
     mend_cu_function kernel[MEND_KERNEL_KINDS];
     mend_status status = functions->cuModuleLoadData(&module, mend_ptx_program());
@@ -28,6 +30,7 @@ static mend_status load_kernels(const mend_cu_functions *functions, mend_cuda_de
 /* The kernel in the current context, which is that of an open device. */
 static mend_status find_kernel(mend_cuda *cuda, mend_kernel_kind kind, mend_cu_function *kernel)
 {
+    assert(kind < MEND_KERNEL_KINDS);
     mend_context current = NULL;
     mend_status status = cuda->functions.cuCtxGetCurrent(&current);
     if (status != MEND_DRIVER_OK) {
@@ -63,6 +66,8 @@ mend_status mend_cuda_launch(const mend_driver *driver, mend_stream stream,
         return status;
     }
     mend_ptx_launch launch = mend_ptx_shape(kernel);
+    assert(launch.blocks > 0);
+    assert(launch.threads > 0);
     void *parameters[] = {&launch.address,       &launch.granule_bytes, &launch.stride_bytes,
                           &launch.granule_count, &launch.value,         &launch.duration_ns,
                           &launch.mismatches};

@@ -7,6 +7,8 @@
  * question: there is one legacy stream for each context, and one per-thread stream for each context
  * and thread.
  */
+#include <assert.h>
+
 #include "base/process.h"
 #include "driver/cuda_state.h"
 
@@ -72,6 +74,8 @@ static mend_status ask_home(mend_cuda *cuda, mend_stream stream, mend_stream_inf
 
 static mend_status ask_created(mend_cuda *cuda, mend_stream stream, mend_stream_info *info)
 {
+    assert(!is_special(stream));
+    assert(info->capture == MEND_CAPTURE_NONE);
     mend_status status = ask_id(&cuda->functions, stream, &info->id);
     if (status == MEND_DRIVER_OK) {
         status = cuda->functions.cuStreamGetCtx(stream, &info->context);
@@ -86,6 +90,7 @@ static mend_status ask_special(const mend_cu_functions *functions, mend_stream s
     if (status == MEND_DRIVER_OK && info->context == NULL) {
         return MEND_DRIVER_INVALID_CONTEXT;
     }
+    assert(is_special(stream));
     info->home = info->context;
     info->id = SPECIAL_ID;
     if (stream == MEND_STREAM_PER_THREAD) {

@@ -6,8 +6,9 @@
 #ifndef MEND_DRIVER_FORWARD_H
 #define MEND_DRIVER_FORWARD_H
 
-#include "driver/driver.h"
+#include <assert.h>
 
+#include "driver/driver.h"
 /* clang-format off */
 #define MEND_DRIVER_SIGNATURES(X)                                                                  \
     X(device_count, 0, (const mend_driver *driver, int *count), (inner, count))                    \
@@ -90,5 +91,10 @@
     X(event_synchronize, 0, (const mend_driver *driver, mend_event event), (inner, event))         \
     X(event_destroy, 0, (const mend_driver *driver, mend_event event), (inner, event))
 /* clang-format on */
+
+#define MEND_DRIVER_ROW(member, bytes, parameters, arguments) +1
+static_assert(0 MEND_DRIVER_SIGNATURES(MEND_DRIVER_ROW) == MEND_DRIVER_CALL_COUNT,
+              "each call has a row");
+#undef MEND_DRIVER_ROW
 
 #endif

@@ -1,11 +1,11 @@
 /* Counts and times every call on its way to the inner table. */
 #include "driver/traced.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "base/mutex.h"
 #include "driver/forward.h"
+#include <assert.h>
+#include <stdlib.h>
 
 typedef struct traced_driver {
     mend_driver table; /* its `state` is this structure */
@@ -29,10 +29,12 @@ static bool is_failure(mend_driver_call call, mend_status status)
 static void count_call(traced_driver *traced, mend_driver_call call, mend_status status,
                        uint64_t bytes, uint64_t duration_ns)
 {
+    assert(call < MEND_DRIVER_CALL_COUNT);
     mend_mutex_lock(&traced->mutex);
     mend_call_counter *counter = &traced->counters.call[call];
     counter->calls++;
     counter->failures += is_failure(call, status) ? 1 : 0;
+    assert(counter->failures <= counter->calls);
     counter->bytes += status == MEND_DRIVER_OK ? bytes : 0;
     counter->total_ns += duration_ns;
     if (duration_ns > counter->max_ns) {
@@ -87,6 +89,7 @@ static const mend_driver traced_table = {
 
 mend_result mend_traced_driver_create(const mend_driver *inner, mend_driver **traced)
 {
+    assert(inner != NULL);
     traced_driver *created = calloc(1, sizeof(*created));
     if (created == NULL) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "no memory for a driver's counters");

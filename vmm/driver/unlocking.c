@@ -2,6 +2,7 @@
 
 #include "base/thread.h"
 #include "driver/forward.h"
+#include <assert.h>
 
 static bool may_take_long(mend_driver_call call)
 {
@@ -26,6 +27,7 @@ static bool may_take_long(mend_driver_call call)
 
 mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status status)
 {
+    assert(mend_mutex_is_held(unlocking->lock));
     if (unlocking->lost == MEND_DRIVER_OK && mend_status_is_fatal(status)) {
         unlocking->lost = status;
     }
@@ -34,6 +36,7 @@ mend_status mend_unlocking_remember(mend_unlocking *unlocking, mend_status statu
 
 static inline void begin(mend_unlocking *unlocking, bool lets_go)
 {
+    assert(mend_mutex_is_held(unlocking->lock));
     ++*mend_process_driver_depth();
     if (lets_go) {
         mend_mutex_unlock(unlocking->lock);
@@ -45,6 +48,7 @@ static inline void end(mend_unlocking *unlocking, bool lets_go)
     if (lets_go) {
         mend_mutex_lock(unlocking->lock);
     }
+    assert(*mend_process_driver_depth() > 0);
     --*mend_process_driver_depth();
 }
 
@@ -84,6 +88,9 @@ static const char *unlocking_status_name(const mend_driver *driver, mend_status 
 
 void mend_unlocking_init(mend_unlocking *unlocking, const mend_driver *inner, mend_mutex *lock)
 {
+    assert(inner != NULL);
+    assert(inner != &unlocking->table);
+    assert(lock != NULL);
     *unlocking = (mend_unlocking){
         .table =
             {
