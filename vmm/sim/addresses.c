@@ -1,4 +1,5 @@
 /* Addresses: gaps, and the ranges taken from them for reservations and plain allocations. */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "base/align.h"
@@ -27,12 +28,15 @@ static int compare_sizes(const mend_tree_node *a, const mend_tree_node *b)
 
 static void add_gap(mend_sim *sim, mend_sim_range *gap)
 {
+    assert(gap->size_bytes > 0);
+    assert(gap->mapping_count == 0);
     mend_tree_insert(&sim->gaps, &gap->by_address);
     mend_tree_insert(&sim->gaps_by_size, &gap->by_size);
 }
 
 static void remove_gap(mend_sim *sim, mend_sim_range *gap)
 {
+    assert(sim->gaps.count == sim->gaps_by_size.count);
     mend_tree_remove(&sim->gaps, &gap->by_address);
     mend_tree_remove(&sim->gaps_by_size, &gap->by_size);
 }
@@ -72,13 +76,18 @@ static mend_sim_range *find_gap(const mend_sim *sim, uint64_t size, uint64_t ali
 
 mend_sim_range *mend_sim_range_take(mend_sim *sim, uint64_t size_bytes, uint64_t alignment_bytes)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(size_bytes > 0);
+    assert(mend_is_power_of_two(alignment_bytes));
     uint64_t at = 0;
     mend_sim_range *gap = find_gap(sim, size_bytes, alignment_bytes, &at);
     if (gap == NULL || !mend_slab_reserve(&sim->range_slab, 2)) {
         return NULL;
     }
+    assert(at % alignment_bytes == 0);
     remove_gap(sim, gap);
     uint64_t end = gap->address + gap->size_bytes;
+    assert(at + size_bytes <= end);
     if (at > gap->address) {
         mend_sim_range *lead = mend_slab_take(&sim->range_slab);
         lead->address = gap->address;
@@ -99,11 +108,14 @@ mend_sim_range *mend_sim_range_take(mend_sim *sim, uint64_t size_bytes, uint64_t
 
 void mend_sim_range_give(mend_sim *sim, mend_sim_range *range)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(range->mapping_count == 0);
     mend_tree_remove(&sim->ranges, &range->by_address);
     mend_tree_node *before = mend_tree_at_or_before(&sim->gaps, &range->by_address);
     mend_tree_node *after = mend_tree_at_or_after(&sim->gaps, &range->by_address);
     if (before != NULL) {
         mend_sim_range *gap = RANGE_BY_ADDRESS(before);
+        assert(gap->address + gap->size_bytes <= range->address);
         if (gap->address + gap->size_bytes == range->address) {
             remove_gap(sim, gap);
             range->address = gap->address;
@@ -176,6 +188,8 @@ mend_status mend_sim_address_free(mend_sim *sim, uint64_t address, uint64_t size
                                " mappings lie in the reservation " RANGE_FORMAT,
                                range->mapping_count, RANGE_OF(address, size_bytes));
     }
+    assert(sim->ledger.reservations > 0);
+    assert(sim->ledger.address_bytes >= size_bytes);
     sim->ledger.reservations--;
     sim->ledger.address_bytes -= size_bytes;
     mend_sim_range_give(sim, range);

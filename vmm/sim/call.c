@@ -1,8 +1,10 @@
 /* What every call of the table does first and last. */
 #include "sim/state.h"
 
+#include <assert.h>
 mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
 {
+    assert(call < MEND_DRIVER_CALL_COUNT);
     mend_mutex_lock(&sim->mutex);
     mend_sim_shares_sweep(sim);
     sim->call = call;
@@ -20,6 +22,8 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
 
 mend_status mend_sim_call_end(mend_sim *sim, mend_status status)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(sim->call < MEND_DRIVER_CALL_COUNT);
     bool not_ready_yet = status == MEND_DRIVER_NOT_READY && sim->call == MEND_CALL_event_query;
     mend_sim_charge(sim, status == MEND_DRIVER_OK || not_ready_yet);
     mend_mutex_unlock(&sim->mutex);

@@ -4,9 +4,9 @@
  */
 #include "sim/captures.h"
 
-#include <inttypes.h>
-
 #include "base/align.h"
+#include <assert.h>
+#include <inttypes.h>
 
 mend_capture_state mend_sim_capture_state(const mend_sim_capture *capture)
 {
@@ -44,6 +44,8 @@ mend_status mend_sim_capture_takes_work(mend_sim *sim, mend_sim_stream *stream, 
 static mend_status join(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture *capture,
                         mend_sim_node *tip)
 {
+    assert(capture != NULL);
+    assert(stream->capture == NULL || stream->capture == capture);
     if (stream->capture == NULL) {
         stream->capture = capture;
         stream->tip = tip;

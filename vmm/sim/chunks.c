@@ -1,17 +1,21 @@
 /* Chunks: physical memory. It is freed when no handle, mapping or exported file holds it any
  * more. */
-#include <inttypes.h>
-
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/scrub.h"
+#include <assert.h>
+#include <inttypes.h>
 
 /* Handles are never reused, so that a stale handle is always noticed. */
 enum { HANDLE_STEP = 512 };
 
 mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_bytes, bool plain)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(device >= 0);
+    assert(device < sim->config.device_count);
+    assert(size_bytes > 0);
     uint64_t unit = plain ? MEND_SIM_PLAIN_BLOCK_BYTES : sim->config.page_bytes;
     uint64_t free_bytes = mend_sim_free_bytes(sim, device);
     mend_sim_scrub_for(sim, device, size_bytes);
@@ -29,6 +33,7 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
         return NULL;
     }
     sim->devices[device].charged_bytes += chunk->charged_bytes;
+    assert(sim->devices[device].charged_bytes <= sim->config.memory_bytes);
     if (!plain) {
         sim->ledger.chunks++;
         sim->ledger.chunk_bytes += size_bytes;
@@ -43,9 +48,13 @@ void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
     if (chunk->handle_count != 0 || chunk->mapping_count != 0 || chunk->share_count != 0) {
         return;
     }
+    assert(sim->devices[chunk->device].charged_bytes >= chunk->charged_bytes);
     sim->devices[chunk->device].charged_bytes -= chunk->charged_bytes;
     mend_sim_scrub_given(sim, chunk->device, chunk->charged_bytes);
     if (!chunk->plain) {
+        assert(sim->ledger.chunks > 0);
+        assert(sim->ledger.rdma_chunks >= chunk->rdma);
+        assert(sim->ledger.chunk_bytes >= chunk->size_bytes);
         sim->ledger.chunks--;
         sim->ledger.rdma_chunks -= chunk->rdma;
         sim->ledger.chunk_bytes -= chunk->size_bytes;
@@ -117,7 +126,9 @@ mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle)
     }
     (void)mend_pointer_map_remove(&sim->chunks, handle);
     sim->bill_bytes = chunk->size_bytes;
+    assert(chunk->handle_count > 0);
     chunk->handle_count--;
+    assert(sim->ledger.handles > 0);
     sim->ledger.handles -= chunk->handle_count == 0;
     mend_sim_chunk_drop(sim, chunk);
     return MEND_DRIVER_OK;

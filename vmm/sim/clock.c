@@ -1,4 +1,6 @@
 /* The clock: as it advances, due work completes in order. */
+#include <assert.h>
+
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
@@ -8,6 +10,7 @@
 
 static void complete(mend_sim *sim, mend_sim_item *item)
 {
+    assert(item->complete_ns <= sim->now_ns);
     mend_status status = mend_sim_judge(sim, item);
     if (status != MEND_DRIVER_OK) {
         sim->broken = status;
@@ -21,6 +24,7 @@ static void complete(mend_sim *sim, mend_sim_item *item)
 
 void mend_sim_run_until(mend_sim *sim, uint64_t until_ns)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
     uint64_t until = mend_max_u64(until_ns, sim->now_ns);
     mend_tree_node *node = mend_tree_first(&sim->items);
     while (node != NULL && ITEM_OF(node)->complete_ns <= until && sim->broken == MEND_DRIVER_OK) {
@@ -28,6 +32,7 @@ void mend_sim_run_until(mend_sim *sim, uint64_t until_ns)
         complete(sim, ITEM_OF(node));
         node = mend_tree_first(&sim->items);
     }
+    assert(sim->now_ns <= until);
     sim->now_ns = until;
     if (sim->broken != MEND_DRIVER_OK) {
         mend_sim_items_clear(sim);

@@ -3,6 +3,7 @@
  * chunk is a range of a file in memory. Two mappings of a chunk map the same bytes. An access to an
  * address that is not mapped or not accessible crashes.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -112,6 +113,7 @@ bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk)
     if (!kept(sim)) {
         return true;
     }
+    assert(!chunk->plain);
     mend_sim_device *device = &sim->devices[chunk->device];
     uint64_t end = device->file_bytes + chunk->size_bytes;
     if (end > INT64_MAX || ftruncate(device->memory_file, (off_t)end) != 0) {
@@ -156,6 +158,9 @@ bool mend_sim_content_allow(mend_sim *sim, uint64_t address, uint64_t size_bytes
 }
 
 /* ---- work ------------------------------------------------------------------------------------ */
+
+static_assert(PATTERN_BYTES == 2 * sizeof(uint64_t), "a pattern is two numbers");
+static_assert(PATTERN_BYTES <= MEND_GRANULE_BYTES, "each granule has room for a pattern");
 
 /* Each granule begins with the tag and its index; a last granule shorter than that is ignored. */
 static uint64_t run_pattern(const mend_sim_item *item, bool verify)

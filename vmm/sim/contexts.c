@@ -1,4 +1,5 @@
 /* Devices opened, and each thread's stack of current contexts. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ static uint64_t this_thread(void)
 
 mend_sim_thread *mend_sim_thread_get(mend_sim *sim)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
     uint64_t number = this_thread();
     for (mend_list *at = sim->threads.next; at != &sim->threads; at = at->next) {
         mend_sim_thread *thread = MEND_CONTAINER_OF(at, mend_sim_thread, link);
@@ -77,6 +79,8 @@ mend_status mend_sim_context_device(mend_sim *sim, int *device)
 
 mend_context mend_sim_context_of(int context)
 {
+    assert(context >= 0);
+    assert((uintptr_t)context < MOST_CONTEXTS);
     return (mend_context)(CONTEXT_BASE + (uintptr_t)context);
 }
 
@@ -127,6 +131,7 @@ mend_status mend_sim_device_close(mend_sim *sim, int device)
         return mend_sim_refuse(sim, MEND_DRIVER_INVALID_CONTEXT,
                                "device_close: device %d is not open", device);
     }
+    assert(sim->ledger.contexts_open >= sim->devices[device].open_count);
     sim->devices[device].open_count--;
     sim->ledger.contexts_open--;
     return MEND_DRIVER_OK;

@@ -1,9 +1,9 @@
 /* Faults: calls that fail because a test wants them to. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/struct_size.h"
 #include "sim/state.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Whether a call can fail. Calls that cannot get no fault and are not counted. */
 bool mend_sim_call_can_fail(mend_driver_call call)
@@ -19,6 +19,7 @@ const char *mend_sim_call_member(mend_driver_call call)
         MEND_DRIVER_CALLS(X)
 #undef X
     };
+    assert(call < MEND_DRIVER_CALL_COUNT);
     return members[call];
 }
 
@@ -74,12 +75,15 @@ mend_result mend_sim_fail(mend_sim *sim, const mend_sim_fault *fault)
 static void drop_fault(mend_sim_standing_fault **at)
 {
     mend_sim_standing_fault *gone = *at;
+    assert(gone != NULL);
     *at = gone->next;
     free(gone);
 }
 
 mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(mend_sim_call_can_fail(call));
     for (mend_sim_standing_fault **at = &sim->faults; *at != NULL; at = &(*at)->next) {
         mend_sim_fault *rule = &(*at)->rule;
         bool matches = ((*at)->call < 0 || (*at)->call == (int)call) &&
@@ -91,6 +95,8 @@ mend_status mend_sim_fault_answer(mend_sim *sim, mend_driver_call call, uint64_t
             rule->after_calls--;
             continue;
         }
+        assert(rule->count > 0);
+        assert(rule->status != MEND_DRIVER_OK);
         mend_status status = rule->status;
         if (rule->sticky) {
             sim->broken = status;

@@ -1,4 +1,6 @@
 /* Graphs: work recorded in a capture. */
+#include <assert.h>
+
 #include "base/align.h"
 #include "sim/captures.h"
 
@@ -28,6 +30,9 @@ void mend_sim_graph_drop(mend_sim *sim, mend_sim_graph *graph)
 /* The next node of a captured stream; NULL: malloc failed. */
 static mend_sim_node *add_node(mend_sim *sim, mend_sim_stream *stream)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(stream->capture != NULL);
+    assert(!stream->capture->spoilt);
     if (!mend_slab_reserve(&sim->node_slab, 1)) {
         return NULL;
     }

@@ -1,4 +1,6 @@
 /* Launching graphs: each launch queues the recorded work again. */
+#include <assert.h>
+
 #include "base/align.h"
 #include "sim/captures.h"
 
@@ -17,6 +19,7 @@ static void queue_nodes(mend_sim *sim, mend_sim_stream *stream, mend_sim_graph *
                 ready_ns = mend_max_u64(ready_ns, node->after[i]->complete_ns);
             }
         }
+        assert(ready_ns >= start_ns);
         node->complete_ns = ready_ns;
         if (node->is_work) {
             node->complete_ns = mend_max_u64(ready_ns + node->duration_ns, finish_ns);

@@ -1,7 +1,7 @@
 /* Handles: numbers that name objects. The handle freed last is the next to be used. */
-#include <stdlib.h>
-
 #include "sim/state.h"
+#include <assert.h>
+#include <stdlib.h>
 
 enum { FIRST_CAPACITY = 64, HANDLE_STEP = 64 };
 
@@ -33,9 +33,13 @@ bool mend_sim_handles_reserve(mend_sim_handles *handles)
 
 uintptr_t mend_sim_handles_add(mend_sim_handles *handles, void *object)
 {
+    assert(object != NULL);
+    assert(handles->vacant != 0 || handles->count < handles->capacity);
     size_t index = handles->count;
     if (handles->vacant != 0) {
         index = handles->vacant - 1;
+        assert(index < handles->count);
+        assert(handles->slots[index].object == NULL);
         handles->vacant = handles->slots[index].next_vacant;
     } else {
         handles->count++;
@@ -55,6 +59,7 @@ void *mend_sim_handles_find(const mend_sim_handles *handles, uintptr_t handle)
 
 void mend_sim_handles_remove(mend_sim_handles *handles, uintptr_t handle)
 {
+    assert(mend_sim_handles_find(handles, handle) != NULL);
     size_t index = (handle - handles->base) / HANDLE_STEP;
     handles->slots[index] = (mend_sim_slot){NULL, handles->vacant};
     handles->vacant = index + 1;

@@ -1,8 +1,8 @@
 /* Items: pieces of queued work, ordered by completion time. */
-#include <stdlib.h>
-
 #include "base/align.h"
 #include "sim/state.h"
+#include <assert.h>
+#include <stdlib.h>
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
 
@@ -23,6 +23,8 @@ void mend_sim_items_init(mend_sim *sim)
 
 void mend_sim_item_drop(mend_sim *sim, mend_sim_item *item)
 {
+    assert(sim->ledger.pending_work > 0);
+    assert(sim->ledger.pending_work == sim->items.count);
     mend_tree_remove(&sim->items, &item->by_completion);
     free(item->staged);
     mend_slab_give(&sim->item_slab, item);
@@ -40,6 +42,9 @@ void mend_sim_items_clear(mend_sim *sim)
 void mend_sim_item_add(mend_sim *sim, const mend_sim_stream *stream, const mend_sim_item *item,
                        uint64_t start_ns, uint64_t complete_ns)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(start_ns <= complete_ns);
+    assert(complete_ns >= sim->now_ns);
     mend_sim_item *queued = mend_slab_take(&sim->item_slab);
     *queued = *item;
     queued->stream_id = stream->id;

@@ -1,8 +1,8 @@
 /* The judge: whether work may access these addresses during the whole time that it runs. */
-#include <inttypes.h>
-
 #include "base/align.h"
 #include "sim/state.h"
+#include <assert.h>
+#include <inttypes.h>
 
 static const char *kind_name(mend_sim_item_kind kind)
 {
@@ -86,6 +86,9 @@ static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
 
 mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
 {
+    assert(item->device >= 0);
+    assert(item->device < sim->config.device_count);
+    assert(item->start_ns <= item->complete_ns);
     if (item->kind == MEND_SIM_ITEM_SPIN || item->kind == MEND_SIM_ITEM_ASYNC_FREE) {
         return MEND_DRIVER_OK;
     }

@@ -3,10 +3,10 @@
  * instantiated from it are one object. Its keepers are called once it is destroyed and its launches
  * are done, or once its capture has failed.
  */
-#include <stdlib.h>
-
 #include "base/align.h"
 #include "sim/captures.h"
+#include <assert.h>
+#include <stdlib.h>
 
 /* In sim->keepers. */
 typedef struct keeper {
@@ -29,6 +29,9 @@ static void hear(keeper *k)
 mend_status mend_sim_keepers_add(mend_sim *sim, const mend_sim_graph *graph,
                                  mend_capture_ended ended, void *context)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(graph != NULL);
+    assert(ended != NULL);
     keeper *k = malloc(sizeof(*k));
     if (k == NULL) {
         return MEND_DRIVER_OUT_OF_MEMORY;

@@ -1,10 +1,10 @@
 /* Mappings: which chunk is mapped where, and which devices may access it. */
-#include <inttypes.h>
-
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/state.h"
+#include <assert.h>
+#include <inttypes.h>
 
 #define MAPPING_OF(node) MEND_CONTAINER_OF(node, mend_sim_mapping, by_address)
 
@@ -31,6 +31,10 @@ mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address)
 mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uint64_t address,
                                        mend_sim_chunk *chunk)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(address >= range->address);
+    assert(address - range->address + chunk->size_bytes <= range->size_bytes);
+    assert(range->plain == chunk->plain);
     mend_sim_mapping *mapping = mend_slab_take(&sim->mapping_slab);
     mapping->address = address;
     mapping->size_bytes = chunk->size_bytes;
@@ -55,7 +59,12 @@ mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uin
 void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping)
 {
     mend_sim_chunk *chunk = mapping->chunk;
+    assert(chunk->mapping_count > 0);
+    assert(mapping->range->mapping_count > 0);
     if (!chunk->plain) {
+        assert(sim->ledger.mappings > 0);
+        assert(sim->ledger.mapped_bytes >= mapping->size_bytes);
+        assert(sim->ledger.accessible_bytes <= sim->ledger.mapped_bytes);
         sim->ledger.mappings--;
         sim->ledger.mapped_bytes -= mapping->size_bytes;
         sim->ledger.accessible_bytes -= mapping->access_devices != 0 ? mapping->size_bytes : 0;
@@ -69,6 +78,7 @@ void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping)
 
 void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t devices)
 {
+    assert(devices != 0);
     if (mapping->access_devices == 0) {
         mapping->access_ns = sim->now_ns;
         mapping->access_sequence = ++sim->sequence;
@@ -89,6 +99,7 @@ static mend_sim_range *reservation_of(const mend_sim *sim, uint64_t address, uin
 /* A mapping that overlaps the range; NULL: none. */
 static mend_sim_mapping *overlap_of(const mend_sim *sim, uint64_t address, uint64_t size)
 {
+    assert(size > 0);
     mend_sim_mapping key = {.address = address + (size - 1)};
     mend_tree_node *node = mend_tree_at_or_before(&sim->mappings, &key.by_address);
     mend_sim_mapping *last = node != NULL ? MAPPING_OF(node) : NULL;
@@ -274,6 +285,7 @@ mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_b
         mend_tree_node *next = mend_tree_next(&mapping->by_address);
         mapping = next != NULL ? MAPPING_OF(next) : NULL;
     }
+    assert(device_count > 0);
     sim->bill_mappings *= (uint64_t)device_count; /* each has page tables of its own */
     return MEND_DRIVER_OK;
 }
@@ -281,6 +293,9 @@ mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_b
 void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping)
 {
     mend_sim_range *range = mapping->range;
+    assert(mapping->chunk->plain);
+    assert(sim->ledger.plain_allocations > 0);
+    assert(sim->ledger.plain_bytes >= mapping->chunk->charged_bytes);
     sim->ledger.plain_allocations--;
     sim->ledger.plain_bytes -= mapping->chunk->charged_bytes;
     (void)mend_sim_content_unmap(sim, mapping->address, mapping->size_bytes);

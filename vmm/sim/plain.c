@@ -1,10 +1,10 @@
 /* The driver's own allocators: memory that is mapped and accessible from the start. */
-#include <inttypes.h>
-
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/state.h"
+#include <assert.h>
+#include <inttypes.h>
 
 /* Larger than any address space; prevents overflow when sizes are rounded up. */
 #define MOST_PLAIN_BYTES (UINT64_C(1) << 60)
@@ -23,6 +23,7 @@ static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim
     if (range == NULL) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
+    assert(range->mapping_count == 0);
     range->plain = true;
     mend_sim_chunk *chunk = mend_sim_chunk_take(sim, device, usable, true);
     if (chunk == NULL) {
@@ -85,6 +86,7 @@ mend_status mend_sim_plain_free(mend_sim *sim, uint64_t address)
                                address);
     }
     uint64_t size_bytes = mapping->size_bytes;
+    assert(mapping->chunk->plain);
     sim->ledger.host_syncs++;
     mend_sim_run_until(sim, sim->devices[mapping->chunk->device].tail_ns);
     if (sim->broken != MEND_DRIVER_OK) {

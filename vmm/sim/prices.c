@@ -1,8 +1,8 @@
 /* Prices: the cost of each call, added to the ledger and, if asked for, to the clock. */
-#include <string.h>
-
 #include "base/align.h"
 #include "sim/scrub.h"
+#include <assert.h>
+#include <string.h>
 
 void mend_sim_reference_prices(mend_sim_prices *prices)
 {
@@ -93,6 +93,8 @@ static wide cost_of(const mend_sim *sim, const mend_sim_price *price)
 
 void mend_sim_charge(mend_sim *sim, bool did_its_work)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(sim->call <= MEND_DRIVER_CALL_COUNT);
     mend_sim_ledger *ledger = &sim->ledger;
     wide cost = sim->bill_scrub_ns;
     wide compared = 0;

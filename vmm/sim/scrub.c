@@ -1,6 +1,7 @@
 #include "sim/scrub.h"
 
 #include "base/align.h"
+#include <assert.h>
 
 uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
 {
@@ -36,6 +37,7 @@ void mend_sim_scrub_for(mend_sim *sim, int device, uint64_t bytes)
     uint64_t awaited = bytes > clean_bytes ? mend_min_u64(bytes - clean_bytes, dirty_bytes) : 0;
     uint64_t wait_ns =
         (uint64_t)((unsigned __int128)awaited * sim->price[MEND_CALL_scrub].mib_ns / MEND_MIB);
+    assert(of->dirty_bytes >= awaited);
     of->dirty_bytes -= awaited;
     sim->bill_scrub_ns += wait_ns;
     if (sim->config.prices_advance_clock) {

@@ -4,6 +4,7 @@
  * end and sees it hang up. The socket contains what an importer needs to know, and may be read any
  * number of times.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -35,6 +36,7 @@ void mend_sim_shares_init(mend_sim *sim)
 static void drop_share(mend_sim *sim, share *gone)
 {
     mend_sim_chunk *chunk = gone->chunk;
+    assert(chunk->share_count > 0);
     close(gone->kept);
     mend_list_remove(&gone->link);
     mend_slab_give(&sim->share_slab, gone);

@@ -1,13 +1,15 @@
 /* Streams and events: when queued work is done, and waits for it by the device or the host. */
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/state.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
 
 mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_stream_kind kind)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(mend_sim_device_of(context) < sim->config.device_count);
     bool with_handle = kind == MEND_SIM_STREAM_BLOCKING || kind == MEND_SIM_STREAM_NON_BLOCKING;
     if (!mend_slab_reserve(&sim->stream_slab, 1) ||
         (with_handle && !mend_sim_handles_reserve(&sim->stream_handles))) {
@@ -41,6 +43,9 @@ bool mend_sim_stream_is_default(mend_stream handle)
 mend_status mend_sim_stream_find_default(mend_sim *sim, mend_sim_thread *thread, int device,
                                          mend_stream handle, mend_sim_stream **stream)
 {
+    assert(mend_sim_stream_is_default(handle));
+    assert(device >= 0);
+    assert(device < sim->config.device_count);
     bool per_thread = handle == MEND_STREAM_PER_THREAD;
     mend_sim_stream **own = per_thread ? &thread->streams[device] : &sim->devices[device].legacy;
     if (*own == NULL) {
@@ -156,6 +161,8 @@ mend_status mend_sim_stream_drop(mend_sim *sim, mend_stream handle)
     if (status != MEND_DRIVER_OK) {
         return status;
     }
+    assert(sim->ledger.streams > 0);
+    assert(stream->capture == NULL);
     mend_sim_handles_remove(&sim->stream_handles, stream->handle);
     mend_list_remove(&stream->link);
     free(stream->queue);
@@ -292,6 +299,7 @@ mend_status mend_sim_event_mark(mend_sim *sim, mend_sim_event *event, mend_sim_s
     if (status != MEND_DRIVER_OK) {
         return status;
     }
+    assert(captured == (stream->capture != NULL));
     event->capture_id = captured ? stream->capture->id : 0;
     event->tip = stream->tip;
     if (!captured) {
@@ -362,6 +370,7 @@ mend_status mend_sim_event_drop(mend_sim *sim, mend_event handle)
     mend_sim_event *event = NULL;
     mend_status status = mend_sim_event_find(sim, handle, &event);
     if (status == MEND_DRIVER_OK) {
+        assert(sim->ledger.events > 0);
         mend_sim_handles_remove(&sim->event_handles, event->handle);
         mend_slab_give(&sim->event_slab, event);
         sim->ledger.events--;

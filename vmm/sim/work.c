@@ -1,5 +1,6 @@
 /* Work: queued on streams with a known completion time, and run when the clock reaches that
  * time. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
                            uint64_t duration_ns, uint64_t finish_ns)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
     bool captured = false;
     mend_status status = mend_sim_capture_takes_work(sim, stream, &captured);
     if (status == MEND_DRIVER_OK && !captured && !mend_slab_reserve(&sim->item_slab, 1)) {
@@ -71,6 +73,7 @@ mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend
         [MEND_KERNEL_READ] = MEND_SIM_ITEM_TOUCH,
         [MEND_KERNEL_GATHER] = MEND_SIM_ITEM_TOUCH,
     };
+    static_assert(sizeof(kinds) / sizeof(*kinds) == MEND_KERNEL_KINDS, "each kernel has its item");
     mend_sim_stream *stream = NULL;
     mend_status status = mend_sim_stream_find_for_work(sim, handle, &stream);
     if (status == MEND_DRIVER_OK) {
@@ -98,6 +101,8 @@ mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_wo
         [MEND_SIM_WORK_WRITE] = MEND_SIM_ITEM_WRITE_TAG,
         [MEND_SIM_WORK_VERIFY] = MEND_SIM_ITEM_VERIFY_TAG,
     };
+    static_assert(sizeof(kinds) / sizeof(*kinds) == MEND_SIM_WORK_VERIFY + 1,
+                  "each kind of work has its item");
     if (sim == NULL || work == NULL || (unsigned)work->kind > MEND_SIM_WORK_VERIFY) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }
