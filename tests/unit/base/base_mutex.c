@@ -316,4 +316,21 @@ MEND_TEST(base_mutex, only_the_innermost_lock_is_let_go_in_a_wait)
     EXPECT_TRUE(is_caught(wait_without_the_lock));
 }
 
+MEND_TEST(base_mutex, a_thread_knows_which_ranks_it_holds)
+{
+    const mend_mutex never_made = {.rank = 0};
+    init_mutexes();
+    EXPECT_TRUE(mend_mutex_none_is_held_from(MEND_RANK_PROCESS));
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_POOL]));
+    mend_mutex_lock(&mutexes[MEND_RANK_POOL]);
+    EXPECT_TRUE(mend_mutex_is_held(&mutexes[MEND_RANK_POOL]));
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_GROW]));
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_DRIVER]));
+    EXPECT_FALSE(mend_mutex_none_is_held_from(MEND_RANK_POOL));
+    EXPECT_TRUE(mend_mutex_none_is_held_from(MEND_RANK_DRIVER));
+    mend_mutex_unlock(&mutexes[MEND_RANK_POOL]);
+    EXPECT_FALSE(mend_mutex_is_held(&mutexes[MEND_RANK_POOL]));
+    EXPECT_TRUE(mend_mutex_is_held(&never_made));
+}
+
 #endif
