@@ -33,7 +33,7 @@ class Runner:
         self.rows: list[dict] = []
 
     def run(self, program: str, allocator: str, *more: str) -> dict:
-        """The line of one run. A program that prints none has failed: which is a row too."""
+        """The line of one run. One that prints none has failed: that is reported, and a row."""
         command = [sys.executable, str(HERE / program), *more]
         if self.arguments.dry_run:
             command.append("--dry-run")

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/test.h"
@@ -93,6 +94,60 @@ void hand_pass(hand_heap *h, uint32_t stream)
 {
     h->states[stream].passed_epoch = HAND_EPOCH;
     h->states[stream].open_epoch = HAND_EPOCH + 1;
+}
+
+/* A word of a text: "2." and "2#" are pages, "3.2" is freed by a stream, "20:" is where to go on.
+ */
+typedef struct word {
+    uint64_t page;
+    uint64_t pages;
+    uint32_t stream;
+    bool is_free; /* all along, by no stream */
+} word;
+
+static void lay_out_segment(hand_heap *h, const word *words, size_t count)
+{
+    uint64_t pages = 0;
+    for (size_t i = 0; i < count; i++) {
+        pages += words[i].pages;
+    }
+    hand_chunk(h, words[0].page, pages);
+    for (size_t i = 0; i < count; i++) {
+        if (!words[i].is_free) {
+            hand_take(h, words[i].page, words[i].pages);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (words[i].stream != 0) {
+            hand_free(h, words[i].page, words[i].stream);
+        }
+    }
+}
+
+void hand_open_as(hand_heap *h, const char *text)
+{
+    word words[16];
+    size_t count = 0;
+    uint64_t page = 0;
+    hand_open(h);
+    for (const char *at = text; *at != '\0'; at += *at == ' ') {
+        char *end = NULL;
+        uint64_t number = strtoull(at, &end, 10);
+        if (*end == '|') {
+            lay_out_segment(h, words, count);
+            count = 0;
+            at = end + 1;
+        } else if (*end == ':') {
+            page = number;
+            at = end + 1;
+        } else {
+            uint32_t stream = *end == '.' ? (uint32_t)strtoul(end + 1, NULL, 10) : 0;
+            words[count++] = (word){page, number, stream, *end == '.' && stream == 0};
+            page += number;
+            at = end + 1 + strcspn(end + 1, " ");
+        }
+    }
+    lay_out_segment(h, words, count);
 }
 
 __attribute__((format(printf, 2, 3))) static void add(hand_heap *h, const char *format, ...)

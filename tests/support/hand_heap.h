@@ -26,6 +26,18 @@ typedef struct hand_heap {
 void hand_open(hand_heap *h);
 void hand_close(hand_heap *h);
 
+/* The same, and lays out what a text says, a chunk for each segment: "2. 1# 3.2 | 20: 4." is one of
+ * two free pages, a live one and three that stream 2 freed, from page 0 on, and one from page 20.
+ */
+void hand_open_as(hand_heap *h, const char *text);
+
+/* The spans and the runs are these, as the texts below. */
+#define hand_expect(h, spans, runs)                                                                \
+    do {                                                                                           \
+        EXPECT_STR_EQ(spans, hand_spans(h));                                                       \
+        EXPECT_STR_EQ(runs, hand_runs(h));                                                         \
+    } while (0)
+
 static inline uint64_t hand_address(uint64_t page)
 {
     return HAND_START + page * HAND_PAGE;

@@ -83,6 +83,14 @@ void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_strea
     return block;
 }
 
+void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
+                           uint64_t alignment_bytes, mend_stream stream)
+{
+    void *block = NULL;
+    EXPECT_AT(MEND_OK, mend_alloc_aligned(w->pool, size_bytes, alignment_bytes, stream, &block));
+    return block;
+}
+
 void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream)
 {
     EXPECT_AT(MEND_OK, mend_free(w->pool, block, stream));
@@ -154,6 +162,33 @@ void kit_use_at(kit_line at, mend_world *w, mend_stream stream, const void *bloc
     kit_launch_at(at, w, stream, MEND_SIM_WORK_VERIFY, block, size_bytes, tag, 0);
 }
 
+void *kit_alloc_used_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
+                        uint64_t duration_ns)
+{
+    void *block = kit_alloc_at(at, w->pool, size_bytes, stream);
+    kit_use_at(at, w, stream, block, size_bytes, duration_ns);
+    return block;
+}
+
+void *kit_leave_in_flight_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
+                             uint64_t duration_ns, mend_stream freed_on)
+{
+    void *block = kit_alloc_used_at(at, w, size_bytes, stream, duration_ns);
+    kit_free_at(at, w, block, freed_on);
+    return block;
+}
+
+void kit_expect_waits_at(kit_line at, mend_world *w, uint64_t stream_waits, uint64_t host_waits)
+{
+    mend_stats is = mend_world_stats(w);
+    MEND_TEST_CHECK_AT(at.file, at.line, is.stream_waits == stream_waits, (void)0,
+                       "stream_waits is %llu, expected %llu", (unsigned long long)is.stream_waits,
+                       (unsigned long long)stream_waits);
+    MEND_TEST_CHECK_AT(at.file, at.line, is.host_waits == host_waits, (void)0,
+                       "host_waits is %llu, expected %llu", (unsigned long long)is.host_waits,
+                       (unsigned long long)host_waits);
+}
+
 void kit_fail_at(kit_line at, mend_world *w, const char *call, uint64_t after_calls, uint64_t count,
                  int status)
 {
@@ -174,6 +209,15 @@ void kit_break_at(kit_line at, mend_world *w, const char *call)
     EXPECT_AT(MEND_OK, mend_sim_fail(w->sim, &fault));
 }
 
+int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
+{
+    (void)pool;
+    (void)needed_bytes;
+    (void)missing_bytes;
+    ++*(int *)count;
+    return 0;
+}
+
 mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream)
 {
     mend_group *group = NULL;
@@ -191,6 +235,21 @@ mend_sim_graph *kit_end_capture_at(kit_line at, mend_world *w, mend_stream strea
 {
     mend_sim_graph *graph = NULL;
     EXPECT_AT(MEND_OK, mend_sim_end_capture(w->sim, stream, &graph));
+    return graph;
+}
+
+mend_group *kit_begin_captured_group_at(kit_line at, mend_world *w, mend_stream stream)
+{
+    mend_group *group = kit_begin_group_at(at, w, stream);
+    kit_begin_capture_at(at, w, stream);
+    return group;
+}
+
+mend_sim_graph *kit_end_captured_group_at(kit_line at, mend_world *w, mend_stream stream,
+                                          mend_group *group)
+{
+    mend_sim_graph *graph = kit_end_capture_at(at, w, stream);
+    EXPECT_AT(MEND_OK, mend_group_end(group));
     return graph;
 }
 

@@ -47,6 +47,11 @@ void kit_close(mend_world *w);
 #define kit_alloc_from(pool, size_bytes, stream) kit_alloc_at(KIT_LINE, pool, size_bytes, stream)
 void *kit_alloc_at(kit_line at, mend_pool *pool, uint64_t size_bytes, mend_stream stream);
 
+#define kit_alloc_aligned(w, size_bytes, alignment_bytes, stream)                                  \
+    kit_alloc_aligned_at(KIT_LINE, w, size_bytes, alignment_bytes, stream)
+void *kit_alloc_aligned_at(kit_line at, mend_world *w, uint64_t size_bytes,
+                           uint64_t alignment_bytes, mend_stream stream);
+
 #define kit_free(w, block, stream) kit_free_at(KIT_LINE, w, block, stream)
 void kit_free_at(kit_line at, mend_world *w, void *block, mend_stream stream);
 
@@ -65,6 +70,22 @@ mend_stats kit_stats_at(kit_line at, mend_pool *pool);
     kit_use_at(KIT_LINE, w, stream, block, size_bytes, duration_ns)
 void kit_use_at(kit_line at, mend_world *w, mend_stream stream, const void *block,
                 uint64_t size_bytes, uint64_t duration_ns);
+
+/* A block that the GPU uses so; and one that is freed meanwhile: the memory in flight is returned.
+ */
+#define kit_alloc_used(w, size_bytes, stream, duration_ns)                                         \
+    kit_alloc_used_at(KIT_LINE, w, size_bytes, stream, duration_ns)
+void *kit_alloc_used_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
+                        uint64_t duration_ns);
+#define kit_leave_in_flight(w, size_bytes, stream, duration_ns, freed_on)                          \
+    kit_leave_in_flight_at(KIT_LINE, w, size_bytes, stream, duration_ns, freed_on)
+void *kit_leave_in_flight_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream,
+                             uint64_t duration_ns, mend_stream freed_on);
+
+/* So many waits there were so far: of streams for others, and of the host. */
+#define kit_expect_waits(w, stream_waits, host_waits)                                              \
+    kit_expect_waits_at(KIT_LINE, w, stream_waits, host_waits)
+void kit_expect_waits_at(kit_line at, mend_world *w, uint64_t stream_waits, uint64_t host_waits);
 
 /* One piece of work on a block, which ends at `finish_ns` at the earliest. */
 #define kit_launch(w, stream, kind, block, size_bytes, tag, finish_ns)                             \
@@ -97,6 +118,9 @@ void kit_expect_words_at(kit_line at, const char *words);
 #define kit_expect_error(result) kit_expect_error_at(KIT_LINE, result)
 void kit_expect_error_at(kit_line at, mend_result result);
 
+/* A pressure callback that frees nothing, and counts its calls in an int. */
+int kit_count_pressure(void *count, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes);
+
 #define kit_begin_group(w, stream) kit_begin_group_at(KIT_LINE, w, stream)
 mend_group *kit_begin_group_at(kit_line at, mend_world *w, mend_stream stream);
 
@@ -105,6 +129,15 @@ void kit_begin_capture_at(kit_line at, mend_world *w, mend_stream stream);
 
 #define kit_end_capture(w, stream) kit_end_capture_at(KIT_LINE, w, stream)
 mend_sim_graph *kit_end_capture_at(kit_line at, mend_world *w, mend_stream stream);
+
+/* A group and a capture on one stream; and the end of both. */
+#define kit_begin_captured_group(w, stream) kit_begin_captured_group_at(KIT_LINE, w, stream)
+mend_group *kit_begin_captured_group_at(kit_line at, mend_world *w, mend_stream stream);
+
+#define kit_end_captured_group(w, stream, group)                                                   \
+    kit_end_captured_group_at(KIT_LINE, w, stream, group)
+mend_sim_graph *kit_end_captured_group_at(kit_line at, mend_world *w, mend_stream stream,
+                                          mend_group *group);
 
 #define kit_launch_graph(w, graph, stream) kit_launch_graph_at(KIT_LINE, w, graph, stream)
 void kit_launch_graph_at(kit_line at, mend_world *w, mend_sim_graph *graph, mend_stream stream);

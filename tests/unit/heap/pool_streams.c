@@ -2,19 +2,16 @@
 #include "driver/driver.h"
 #include "tests/support/kit.h"
 
-/* A device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
+/* A device of 8 MiB, so that two blocks of 5 MiB do not fit. */
 enum { BLOCK_BYTES = 5 << 20 };
 
 MEND_TEST(pool_streams, the_same_stream_reuses_at_once)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, w.streams[0]);
+    void *block = kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
     EXPECT_PTR_EQ(block, kit_alloc(&w, BLOCK_BYTES, w.streams[0]));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+    kit_expect_waits(&w, 0, 0);
     kit_close(&w);
 }
 
@@ -22,12 +19,8 @@ MEND_TEST(pool_streams, another_stream_waits_on_the_device)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, w.streams[0]);
-    void *again = kit_alloc(&w, BLOCK_BYTES, w.streams[1]);
-    kit_use(&w, w.streams[1], again, BLOCK_BYTES,
-            10); /* would overwrite the first block's bytes without the wait */
+    kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
+    kit_alloc_used(&w, BLOCK_BYTES, w.streams[1], 10); /* would spoil it without the wait */
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
     mend_sim_advance(w.sim, 2000);
@@ -38,13 +31,9 @@ MEND_TEST(pool_streams, without_stream_waits_the_host_waits_at_the_end_of_the_la
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, -1));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, w.streams[0]);
-    void *again = kit_alloc(&w, BLOCK_BYTES, w.streams[1]);
-    kit_use(&w, w.streams[1], again, BLOCK_BYTES, 10);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
+    kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
+    kit_alloc_used(&w, BLOCK_BYTES, w.streams[1], 10);
+    kit_expect_waits(&w, 0, 1);
     mend_sim_advance(w.sim, 2000);
     kit_close(&w);
 }
@@ -53,13 +42,10 @@ MEND_TEST(pool_streams, a_passed_fence_needs_no_wait)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, w.streams[0]);
+    kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
     mend_sim_advance(w.sim, 1000);
     kit_alloc(&w, BLOCK_BYTES, w.streams[1]);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+    kit_expect_waits(&w, 0, 0);
     kit_close(&w);
 }
 
@@ -87,9 +73,7 @@ MEND_TEST(pool_streams, memory_freed_without_a_stream_waits_for_the_context)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, MEND_NO_STREAM);
+    kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, MEND_NO_STREAM);
     EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
     void *again = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
     EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
@@ -109,8 +93,7 @@ MEND_TEST(pool_streams, a_forgotten_stream_still_protects_its_memory)
     /* Its handle may come again, for a stream that has nothing to do with the block. */
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &w.streams[1]));
     kit_free(&w, block, w.streams[0]);
-    void *again = kit_alloc(&w, BLOCK_BYTES, w.streams[1]);
-    kit_use(&w, w.streams[1], again, BLOCK_BYTES, 10);
+    kit_alloc_used(&w, BLOCK_BYTES, w.streams[1], 10);
     mend_sim_advance(w.sim, 2000);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     kit_close(&w);
@@ -132,8 +115,7 @@ MEND_TEST(pool_streams, a_block_holds_the_slot_of_a_forgotten_stream)
     kit_use(&w, third, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);
     kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+    kit_expect_waits(&w, 0, 0);
     mend_sim_advance(w.sim, 2000);
     mend_sim_stream_destroy(w.sim, third);
     kit_close(&w);
@@ -152,8 +134,7 @@ MEND_TEST(pool_streams, a_stream_in_the_slot_of_a_forgotten_one_is_waited_for)
     EXPECT_RESULT(MEND_OK, mend_record_stream(w.pool, block, third));
     kit_use(&w, third, block, BLOCK_BYTES, 1000);
     kit_free(&w, block, w.streams[0]);
-    void *again = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], again, BLOCK_BYTES, 10);
+    kit_alloc_used(&w, BLOCK_BYTES, w.streams[0], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     mend_sim_advance(w.sim, 2000);
     mend_sim_stream_destroy(w.sim, third);
@@ -176,9 +157,7 @@ MEND_TEST(pool_streams, the_two_names_of_the_legacy_stream_are_one)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, -1));
-    void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
-    kit_use(&w, NULL, block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, (mend_stream)(uintptr_t)1);
+    void *block = kit_leave_in_flight(&w, BLOCK_BYTES, NULL, 1000, (mend_stream)(uintptr_t)1);
     EXPECT_PTR_EQ(block, kit_alloc(&w, BLOCK_BYTES, NULL));
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
     EXPECT_U64_EQ(1, mend_world_stats(&w).streams);
@@ -192,8 +171,8 @@ MEND_TEST(pool_streams, a_stream_the_driver_does_not_know_is_refused)
     uint64_t violations = mend_world_ledger(&w).violations;
     void *pointer = NULL;
     int no_stream;
-    kit_fail(&w, "stream_get_capture", 0, 0,
-             MEND_DRIVER_INVALID_HANDLE); /* the first that is asked */
+    /* the first that is asked */
+    kit_fail(&w, "stream_get_capture", 0, 0, MEND_DRIVER_INVALID_HANDLE);
     EXPECT_RESULT(MEND_ERROR_UNKNOWN_STREAM,
                   mend_alloc(w.pool, 512, (mend_stream)(void *)&no_stream, &pointer));
     EXPECT_PTR_EQ(NULL, pointer);
@@ -213,12 +192,9 @@ MEND_TEST(pool_streams, a_moved_chunk_is_unmapped_only_after_its_fence)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, w.streams[0]);
-    void *large = NULL; /* the chunks of the first block move, while its work is in flight */
-    ASSERT_RESULT(MEND_OK,
-                  mend_alloc_aligned(w.pool, 8 * MEND_MIB, MEND_GIB, w.streams[0], &large));
+    kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
+    /* the chunks of the first block move, while its work is in flight */
+    void *large = kit_alloc_aligned(&w, 8 * MEND_MIB, MEND_GIB, w.streams[0]);
     EXPECT_TRUE(mend_world_stats(&w).chunks_moved > 0);
     EXPECT_TRUE(mend_world_stats(&w).retired_bytes >= BLOCK_BYTES);
     mend_sim_advance(w.sim, 1000);

@@ -15,13 +15,10 @@ MEND_TEST(pool_waits, a_block_never_used_still_waits_for_its_former_owner)
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream first = w.streams[0];
     mend_stream second = w.streams[1];
-    void *block = kit_alloc(&w, BLOCK_BYTES, first);
-    kit_use(&w, first, block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, first);
+    void *block = kit_leave_in_flight(&w, BLOCK_BYTES, first, 1000, first);
     block = kit_alloc(&w, BLOCK_BYTES, first);
     kit_free(&w, block, second);
-    block = kit_alloc(&w, BLOCK_BYTES, second);
-    kit_use(&w, second, block, BLOCK_BYTES, 10);
+    block = kit_alloc_used(&w, BLOCK_BYTES, second, 10);
     kit_close(&w);
 }
 
@@ -29,13 +26,10 @@ MEND_TEST(pool_waits, a_wait_of_the_stream_it_was_allocated_for_is_not_that_of_a
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
-    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[0]);
-    kit_use(&w, w.streams[0], block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, w.streams[0]);
+    void *block = kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
     block = kit_alloc(&w, BLOCK_BYTES, w.streams[1]); /* behind a wait of this stream alone */
     kit_free(&w, block, w.streams[2]);
-    block = kit_alloc(&w, BLOCK_BYTES, w.streams[2]);
-    kit_use(&w, w.streams[2], block, BLOCK_BYTES, 10);
+    block = kit_alloc_used(&w, BLOCK_BYTES, w.streams[2], 10);
     kit_close(&w);
 }
 
@@ -47,9 +41,7 @@ typedef struct worker {
 static void *use_per_thread_and_free(void *context)
 {
     worker *by = context;
-    by->block = kit_alloc(by->w, BLOCK_BYTES, KIT_PER_THREAD);
-    kit_use(by->w, KIT_PER_THREAD, by->block, BLOCK_BYTES, 1000);
-    kit_free(by->w, by->block, KIT_PER_THREAD);
+    by->block = kit_leave_in_flight(by->w, BLOCK_BYTES, KIT_PER_THREAD, 1000, KIT_PER_THREAD);
     return NULL;
 }
 
@@ -59,8 +51,7 @@ static void per_thread_memory_crosses(int allow_stream_waits, mend_stream stream
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, allow_stream_waits));
     worker by = {.w = &w};
     mend_test_run_thread(use_per_thread_and_free, &by);
-    void *block = kit_alloc(&w, BLOCK_BYTES, stream);
-    kit_use(&w, stream, block, BLOCK_BYTES, 10);
+    kit_alloc_used(&w, BLOCK_BYTES, stream, 10);
     kit_close(&w);
 }
 
@@ -87,8 +78,7 @@ MEND_TEST(pool_waits, a_per_thread_user_holds_the_block_that_another_thread_free
     worker by = {.w = &w, .block = kit_alloc(&w, BLOCK_BYTES, NULL)};
     mend_test_run_thread(use_on_per_thread, &by);
     kit_free(&w, by.block, NULL);
-    void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
-    kit_use(&w, NULL, block, BLOCK_BYTES, 10);
+    kit_alloc_used(&w, BLOCK_BYTES, NULL, 10);
     kit_close(&w);
 }
 
@@ -120,10 +110,8 @@ MEND_TEST(pool_waits, a_forgotten_per_thread_stream_needs_no_wait_for_the_contex
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     worker by = {.w = &w};
     mend_test_run_thread(forget_per_thread, &by);
-    void *block = kit_alloc(&w, BLOCK_BYTES, NULL);
-    kit_use(&w, NULL, block, BLOCK_BYTES, 10);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+    kit_alloc_used(&w, BLOCK_BYTES, NULL, 10);
+    kit_expect_waits(&w, 1, 0);
     kit_close(&w);
 }
 
@@ -134,16 +122,13 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_left_alone)
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream captured = w.streams[0];
     mend_stream other = w.streams[1];
-    void *block = kit_alloc(&w, BLOCK_BYTES, captured);
-    kit_use(&w, captured, block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, captured);
+    kit_leave_in_flight(&w, BLOCK_BYTES, captured, 1000, captured);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(w.pool, captured));
     kit_alloc(&w, 2 * MEND_MIB, other);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w.sim, captured, NULL));
-    block = kit_alloc(&w, BLOCK_BYTES, other);
-    kit_use(&w, other, block, BLOCK_BYTES, 10);
+    kit_alloc_used(&w, BLOCK_BYTES, other, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     kit_close(&w);
 }
@@ -155,14 +140,11 @@ MEND_TEST(pool_waits, a_stream_that_is_captured_is_not_made_to_wait)
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream captured = w.streams[0];
     mend_stream other = w.streams[1];
-    void *block = kit_alloc(&w, BLOCK_BYTES, other);
-    kit_use(&w, other, block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, other);
+    kit_leave_in_flight(&w, BLOCK_BYTES, other, 1000, other);
     kit_alloc(&w, 512, captured);
     EXPECT_RESULT(MEND_OK, mend_sim_begin_capture(w.sim, captured, MEND_SIM_CAPTURE_GLOBAL));
     kit_alloc(&w, BLOCK_BYTES, captured);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
+    kit_expect_waits(&w, 0, 1);
     EXPECT_RESULT(MEND_OK, mend_sim_end_capture(w.sim, captured, NULL));
     kit_close(&w);
 }
@@ -175,14 +157,11 @@ MEND_TEST(pool_waits, a_stream_destroyed_without_a_word_still_protects_its_memor
     mend_stream gone = NULL;
     mend_stream later = NULL;
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &gone));
-    void *block = kit_alloc(&w, BLOCK_BYTES, gone);
-    kit_use(&w, gone, block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, gone);
+    kit_leave_in_flight(&w, BLOCK_BYTES, gone, 1000, gone);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, gone));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(w.sim, &later));
     if (later == gone) {
-        block = kit_alloc(&w, BLOCK_BYTES, NULL);
-        kit_use(&w, NULL, block, BLOCK_BYTES, 10);
+        kit_alloc_used(&w, BLOCK_BYTES, NULL, 10);
     }
     EXPECT_TRUE(later == gone);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, later));
@@ -195,14 +174,11 @@ MEND_TEST(pool_waits, trim_holds_what_was_freed_without_a_stream)
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream stream = w.streams[2];
-    void *block = kit_alloc(&w, BLOCK_BYTES, stream);
-    kit_use(&w, stream, block, BLOCK_BYTES, 1000);
-    kit_free(&w, block, MEND_NO_STREAM);
+    kit_leave_in_flight(&w, BLOCK_BYTES, stream, 1000, MEND_NO_STREAM);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_U64_EQ(BLOCK_BYTES, mend_world_stats(&w).reserved_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&w).retired_bytes);
-    block = kit_alloc(&w, BLOCK_BYTES, NULL);
-    kit_use(&w, NULL, block, BLOCK_BYTES, 10);
+    kit_alloc_used(&w, BLOCK_BYTES, NULL, 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
     kit_close(&w);
 }
@@ -242,8 +218,7 @@ MEND_TEST(pool_waits, a_thread_that_waits_has_host_memory_for_its_block_afterwar
         /* In the middle of the free run, so that it is cut twice; what is beside has no room. */
         uint64_t lowest_bit = (uint64_t)(uintptr_t)block & -(uint64_t)(uintptr_t)block;
         uint64_t offset = mend_min_u64(lowest_bit, 2 * MEND_MIB);
-        EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, BLOCK_BYTES - 512 - offset, 2 * offset,
-                                                  others.stream, &block));
+        block = kit_alloc_aligned(&w, BLOCK_BYTES - 512 - offset, 2 * offset, others.stream);
         mend_sim_set_call_observer(w.sim, NULL, NULL);
         EXPECT_INT_EQ(0, others.blocks);
         kit_close(&w);
@@ -268,10 +243,9 @@ MEND_TEST(pool_waits, a_moved_chunk_still_waits_for_its_former_owner)
     }
     void *joined = NULL;
     /* The alignment keeps it from growing behind one of them. */
-    ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 2 * CHUNK, 4 * MEND_MIB, first, &joined));
+    joined = kit_alloc_aligned(&w, 2 * CHUNK, 4 * MEND_MIB, first);
     EXPECT_TRUE(mend_world_stats(&w).chunks_moved >= 2);
     kit_free(&w, joined, second);
-    joined = kit_alloc(&w, 2 * CHUNK, second);
-    kit_use(&w, second, joined, 2 * CHUNK, 0);
+    joined = kit_alloc_used(&w, 2 * CHUNK, second, 0);
     kit_close(&w);
 }

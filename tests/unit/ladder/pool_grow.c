@@ -97,8 +97,7 @@ MEND_TEST(pool_grow, records_are_left_for_who_waits_for_the_gpu)
         ASSERT_TRUE(mend_held_begin(&held, w.sim, 1, allocate, &waits));
         EXPECT_STR_EQ("event_synchronize", held.call);
         for (int i = 0; i < taken; i++) {
-            void *pointer;
-            ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 12288, 16384, NULL, &pointer));
+            kit_alloc_aligned(&w, 12288, 16384, NULL);
         }
         mend_held_end(&held);
         EXPECT_RESULT(MEND_OK, waits.result);
@@ -120,9 +119,7 @@ MEND_TEST(pool_grow, what_was_worked_around_is_not_the_last_error)
     kit_free(&w, pointer, MEND_NO_STREAM);
     kit_fail(&w, "create", 0, UINT64_MAX, 0);
     pointer = kit_alloc(&w, 5 * MEND_MIB, NULL);
-    mend_error error = MEND_ERROR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    kit_expect_error(MEND_ERROR_INVALID_ARGUMENT);
     kit_close(&w);
 }
 

@@ -59,8 +59,7 @@ static block take_aligned(scenery *s, uint64_t size_bytes, uint64_t alignment_by
                           mend_stream stream)
 {
     block b = {NULL, size_bytes, stream, 0};
-    EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(s->w.pool, size_bytes, alignment_bytes, stream, &b.pointer));
+    b.pointer = kit_alloc_aligned(&s->w, size_bytes, alignment_bytes, stream);
     b.tag = s->is_quiet ? 0 : ++s->w.last_tag;
     launch(s, &b, stream, MEND_SIM_WORK_WRITE, 0);
     return b;

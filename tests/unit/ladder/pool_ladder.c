@@ -96,8 +96,7 @@ MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
     EXPECT_U64_EQ(0, mend_world_stats(&s.w).stream_waits);
     /* Then it takes what the first freed, behind a wait on the device. */
     void *fifth = allocate(&s, 3 * MEND_MIB, 1, "stream_wait ");
-    EXPECT_U64_EQ(1, mend_world_stats(&s.w).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
+    kit_expect_waits(&s.w, 1, 0);
     release(&s, second, 2 * MEND_MIB, 0, 4000);
     release(&s, fourth, 3 * MEND_MIB, 1, 4000);
     release(&s, fifth, 3 * MEND_MIB, 1, 4000);
@@ -109,8 +108,7 @@ MEND_TEST(pool_ladder, climbs_from_the_cheapest_rung_to_the_dearest)
     release(&s, all, 8 * MEND_MIB, 1, 20000);
     /* Retired mappings go before chunks are mapped elsewhere, but not those still in use. */
     forget_calls(&s);
-    EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(s.w.pool, MEND_MIB, 64 * MEND_GIB, s.w.streams[1], &all));
+    all = kit_alloc_aligned(&s.w, MEND_MIB, 64 * MEND_GIB, s.w.streams[1]);
     EXPECT_STR_EQ("unmap map set_access ", s.calls);
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&s.w).retired_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);

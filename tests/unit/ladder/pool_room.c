@@ -104,9 +104,7 @@ MEND_TEST(pool_room, tells_apart_what_needs_a_wait)
         mend_world w;
         ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, may_wait ? NULL : forbid_stream_waits));
         kit_alloc(&w, 512, w.streams[1]);
-        void *block = kit_alloc(&w, 9 * MEND_MIB, w.streams[0]);
-        kit_use(&w, w.streams[0], block, 9 * MEND_MIB, 1000);
-        kit_free(&w, block, w.streams[0]);
+        kit_leave_in_flight(&w, 9 * MEND_MIB, w.streams[0], 1000, w.streams[0]);
         mend_room own = room_for(&w, w.streams[0]);
         mend_room other = room_for(&w, w.streams[1]);
         EXPECT_U64_EQ(own.now_bytes, other.after_waiting_bytes);
@@ -124,9 +122,7 @@ MEND_TEST(pool_room, without_a_stream_only_idle_memory_is_there_at_once)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, 9 * MEND_MIB, w.streams[0]);
-    kit_use(&w, w.streams[0], block, 9 * MEND_MIB, 1000);
-    kit_free(&w, block, MEND_NO_STREAM);
+    kit_leave_in_flight(&w, 9 * MEND_MIB, w.streams[0], 1000, MEND_NO_STREAM);
     mend_room room = room_for(&w, MEND_NO_STREAM);
     EXPECT_U64_EQ(7 * MEND_MIB, room.now_bytes);
     EXPECT_U64_EQ(16 * MEND_MIB, room.after_waiting_bytes);
@@ -139,14 +135,10 @@ MEND_TEST(pool_room, a_capture_takes_what_waits_for_the_context)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, 9 * MEND_MIB, w.streams[0]);
-    kit_use(&w, w.streams[0], block, 9 * MEND_MIB, 1000);
-    kit_free(&w, block, MEND_NO_STREAM);
-    mend_group *group = kit_begin_group(&w, w.streams[1]);
-    kit_begin_capture(&w, w.streams[1]);
+    kit_leave_in_flight(&w, 9 * MEND_MIB, w.streams[0], 1000, MEND_NO_STREAM);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[1]);
     EXPECT_U64_EQ(7 * MEND_MIB, room_for(&w, w.streams[2]).after_waiting_bytes);
-    mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[1]));
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_sim_graph_destroy(w.sim, kit_end_captured_group(&w, w.streams[1], group));
     EXPECT_U64_EQ(16 * MEND_MIB, room_for(&w, w.streams[2]).after_waiting_bytes);
     kit_close(&w);
 }
@@ -175,15 +167,6 @@ MEND_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
     kit_close(&w);
 }
 
-static int count_call(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
-{
-    (void)pool;
-    (void)needed_bytes;
-    (void)missing_bytes;
-    ++*(int *)context;
-    return 0;
-}
-
 /* What lies beside memory that waits is found before anybody is asked to free something. */
 MEND_TEST(pool_room, nobody_is_asked_for_what_could_be_had)
 {
@@ -199,11 +182,11 @@ MEND_TEST(pool_room, nobody_is_asked_for_what_could_be_had)
         kit_free(&w, busy[i], w.streams[1]);
     }
     kit_free(&w, idle, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, count_call, &calls));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, kit_count_pressure, &calls));
     EXPECT_U64_EQ(MEND_MIB / 2, room_for(&w, w.streams[0]).now_bytes);
     EXPECT_TRUE(is_served_at_once(&w, MEND_MIB / 2, w.streams[0]));
     EXPECT_INT_EQ(0, calls);
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w.pool, count_call, &calls));
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(w.pool, kit_count_pressure, &calls));
     kit_close(&w);
 }
 

@@ -88,9 +88,7 @@ MEND_TEST(pool_trim_wait, waits_for_the_context_where_no_stream_is_known)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    kit_free(&w, block, MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, MEND_NO_STREAM);
     EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
     EXPECT_U64_EQ(1, host_waits(&w));
     kit_close(&w);
@@ -102,10 +100,8 @@ MEND_TEST(pool_trim_wait, waits_for_former_mappings_too)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     void *keep = kit_alloc(&w, 2 * MEND_MIB, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    kit_free(&w, block, w.streams[0]);
-    ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, block_bytes, MEND_GIB, w.streams[0], &block));
+    void *block = kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+    block = kit_alloc_aligned(&w, block_bytes, MEND_GIB, w.streams[0]);
     EXPECT_TRUE(mend_world_stats(&w).retired_bytes > 0);
     kit_free(&w, block, w.streams[1]); /* the other stream has nothing to do */
     EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));
@@ -140,8 +136,7 @@ MEND_TEST(pool_trim_wait, a_capture_that_is_known_forbids_it)
     ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
     void *block = kit_alloc(&w, block_bytes, w.streams[1]);
     leave_in_flight(&w, block, block_bytes, 1, 1000);
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
     uint64_t released_bytes = 77;
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w.pool, 0, &released_bytes));
     EXPECT_U64_EQ(77, released_bytes);
@@ -159,9 +154,7 @@ MEND_TEST(pool_trim_wait, a_capture_that_is_unknown_forbids_to_wait_for_the_cont
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 32 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
-    kit_use(&w, w.streams[1], block, block_bytes, 1000);
-    kit_free(&w, block, MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, MEND_NO_STREAM);
     kit_fail(&w, "context_synchronize", 0, 0, MEND_DRIVER_CAPTURE_UNSUPPORTED);
     uint64_t released_bytes = 77;
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_trim_wait(w.pool, 0, &released_bytes));

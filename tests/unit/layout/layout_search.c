@@ -4,16 +4,9 @@
 #include "tests/support/hand_heap.h"
 #include "tests/support/test.h"
 
-/* "2. 1# 3. 1# 1. | 2. 2# | 4.", from page 0, 10 and 20 on. */
 static mend_zone *open_three_segments(hand_heap *h)
 {
-    hand_open(h);
-    hand_chunk(h, 0, 8);
-    hand_chunk(h, 10, 4);
-    hand_chunk(h, 20, 4);
-    hand_take(h, 2, 1);
-    hand_take(h, 6, 1);
-    hand_take(h, 12, 2);
+    hand_open_as(h, "2. 1# 3. 1# 1. | 10: 2. 2# | 20: 4.");
     EXPECT_STR_EQ("2. 1# 3. 1# 1. | 2. 2# | 4.", hand_spans(h));
     return &h->heap.zones[MEND_ZONE_LARGE];
 }
@@ -98,12 +91,7 @@ MEND_TEST(layout_search, memory_is_ready_for_the_stream_that_freed_it)
 {
     enum { FIRST = 1, SECOND = 2 };
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 6);
-    hand_take(&h, 0, 2);
-    hand_take(&h, 2, 2);
-    hand_free(&h, 0, FIRST);
-    hand_free(&h, 2, SECOND);
+    hand_open_as(&h, "2.1 2.2 2.");
     mend_run *run = mend_layout_run_at(&h.heap.zones[MEND_ZONE_LARGE], hand_address(0));
     static const struct {
         uint64_t page, pages;

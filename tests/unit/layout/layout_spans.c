@@ -13,14 +13,11 @@ MEND_TEST(layout_spans, chunks_side_by_side_are_one_run)
     hand_heap h;
     hand_open(&h);
     hand_chunk(&h, 0, 4);
-    EXPECT_STR_EQ("4.", hand_spans(&h));
-    EXPECT_STR_EQ("4+", hand_runs(&h));
+    hand_expect(&h, "4.", "4+");
     hand_chunk(&h, 6, 1); /* apart */
-    EXPECT_STR_EQ("4. | 1.", hand_spans(&h));
-    EXPECT_STR_EQ("1+ 4+", hand_runs(&h));
+    hand_expect(&h, "4. | 1.", "1+ 4+");
     hand_chunk(&h, 4, 2); /* in between */
-    EXPECT_STR_EQ("7.", hand_spans(&h));
-    EXPECT_STR_EQ("7+", hand_runs(&h));
+    hand_expect(&h, "7.", "7+");
     hand_close(&h);
 }
 
@@ -33,8 +30,7 @@ MEND_TEST(layout_spans, a_chunk_that_leaves_cuts_its_segment)
     hand_chunk(&h, 5, 4);
     mend_waits waits = {0};
     mend_layout_detach(&h.heap, middle, &waits);
-    EXPECT_STR_EQ("3. | 4.", hand_spans(&h));
-    EXPECT_STR_EQ("3+ 4+", hand_runs(&h));
+    hand_expect(&h, "3. | 4.", "3+ 4+");
     EXPECT_U64_EQ(0, middle->address);
     EXPECT_U64_EQ(7 * HAND_PAGE, h.heap.zones[MEND_ZONE_LARGE].free_bytes);
     hand_close(&h);
@@ -78,12 +74,10 @@ MEND_TEST(layout_spans, a_take_leaves_the_rest_of_its_run)
         hand_open(&h);
         mend_chunk *chunk = hand_chunk(&h, 0, 10);
         hand_take(&h, rows[i].page, rows[i].pages);
-        EXPECT_STR_EQ(rows[i].spans, hand_spans(&h));
-        EXPECT_STR_EQ(rows[i].runs, hand_runs(&h));
+        hand_expect(&h, rows[i].spans, rows[i].runs);
         EXPECT_U64_EQ(rows[i].pages * HAND_PAGE, chunk->live_bytes);
         hand_free(&h, rows[i].page, NONE);
-        EXPECT_STR_EQ("10.", hand_spans(&h));
-        EXPECT_STR_EQ("10+", hand_runs(&h));
+        hand_expect(&h, "10.", "10+");
         EXPECT_TRUE(mend_chunk_is_empty(chunk));
         hand_close(&h);
     }
@@ -108,18 +102,12 @@ MEND_TEST(layout_spans, a_block_over_an_edge_lives_in_both_chunks)
 MEND_TEST(layout_spans, a_free_joins_both_sides)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 6);
-    for (uint64_t page = 0; page < 6; page += 2) {
-        hand_take(&h, page, 2);
-    }
+    hand_open_as(&h, "2# 2# 2#");
     hand_free(&h, 0, NONE);
     hand_free(&h, 4, NONE);
-    EXPECT_STR_EQ("2. 2# 2.", hand_spans(&h));
-    EXPECT_STR_EQ("2 2+", hand_runs(&h));
+    hand_expect(&h, "2. 2# 2.", "2 2+");
     hand_free(&h, 2, NONE);
-    EXPECT_STR_EQ("6.", hand_spans(&h));
-    EXPECT_STR_EQ("6+", hand_runs(&h));
+    hand_expect(&h, "6.", "6+");
     hand_close(&h);
 }
 
@@ -129,14 +117,8 @@ MEND_TEST(layout_spans, a_free_joins_both_sides)
 MEND_TEST(layout_spans, what_waits_for_different_work_is_one_run_of_two_spans)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 5);
-    hand_take(&h, 0, 2);
-    hand_take(&h, 2, 3);
-    hand_free(&h, 0, FIRST);
-    hand_free(&h, 2, SECOND);
-    EXPECT_STR_EQ("2. 3.", hand_spans(&h));
-    EXPECT_STR_EQ("5+", hand_runs(&h));
+    hand_open_as(&h, "2.1 3.2");
+    hand_expect(&h, "2. 3.", "5+");
     mend_run *run = mend_layout_run_at(&h.heap.zones[MEND_ZONE_LARGE], hand_address(0));
     hand_pass(&h, FIRST);
     mend_layout_tidy(&h.heap, run);
@@ -150,12 +132,7 @@ MEND_TEST(layout_spans, what_waits_for_different_work_is_one_run_of_two_spans)
 MEND_TEST(layout_spans, a_block_waits_for_all_that_its_memory_waits_for)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 6);
-    hand_take(&h, 0, 2);
-    hand_take(&h, 2, 2);
-    hand_free(&h, 0, FIRST);
-    hand_free(&h, 2, SECOND);
+    hand_open_as(&h, "2.1 2.2 2.");
     mend_wait_env env = mend_heap_wait_env(&h.heap);
     mend_span *block = hand_take(&h, 1, 2); /* of both */
     EXPECT_STR_EQ("1. 2# 1. 2.", hand_spans(&h));
@@ -169,16 +146,14 @@ MEND_TEST(layout_spans, a_block_waits_for_all_that_its_memory_waits_for)
 /* ---- claimed ------------------------------------------------------------------------------------
  */
 
-MEND_TEST(layout_spans, what_is_claimed_is_found_by_nobody)
+MEND_TEST(layout_spans, what_is_claimed_is_not_found)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 10);
+    hand_open_as(&h, "10.");
     mend_zone *zone = &h.heap.zones[MEND_ZONE_LARGE];
     mend_span *claimed = mend_layout_claim_part(&h.heap, mend_layout_run_at(zone, hand_address(2)),
                                                 hand_address(2), 3 * HAND_PAGE);
-    EXPECT_STR_EQ("2. 3? 5.", hand_spans(&h));
-    EXPECT_STR_EQ("2 5+", hand_runs(&h));
+    hand_expect(&h, "2. 3? 5.", "2 5+");
     EXPECT_U64_EQ(10 * HAND_PAGE, zone->free_bytes);
     hand_take(&h, 5, 1);
     hand_free(&h, 5, NONE); /* joins what lies behind, and not the claimed one */
@@ -191,14 +166,12 @@ MEND_TEST(layout_spans, what_is_claimed_is_found_by_nobody)
 MEND_TEST(layout_spans, a_claimed_end_that_is_cut_ends_the_segment)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 10);
+    hand_open_as(&h, "10.");
     mend_zone *zone = &h.heap.zones[MEND_ZONE_LARGE];
     mend_layout_cut(&h.heap,
                     mend_layout_claim_part(&h.heap, mend_layout_run_at(zone, hand_address(6)),
                                            hand_address(6), 4 * HAND_PAGE));
-    EXPECT_STR_EQ("6.", hand_spans(&h));
-    EXPECT_STR_EQ("6+", hand_runs(&h));
+    hand_expect(&h, "6.", "6+");
     EXPECT_U64_EQ(6 * HAND_PAGE, zone->free_bytes);
     hand_close(&h);
 }

@@ -72,8 +72,7 @@ MEND_TEST(pool_addresses, too_few_of_them_are_named)
     EXPECT_STR_EQ("cuMemAddressReserve", error.driver_call);
     EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&w).address_bytes);
-    block = kit_alloc(&w, MEND_MIB, w.streams[0]);
-    kit_use(&w, w.streams[0], block, MEND_MIB, 1000);
+    block = kit_alloc_used(&w, MEND_MIB, w.streams[0], 1000);
     kit_close(&w);
 }
 
@@ -86,8 +85,7 @@ MEND_TEST(pool_addresses, what_another_zone_left_is_given_back)
     kit_free(&w, small, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_TRUE(mend_world_stats(&w).address_bytes > 0);
-    void *large = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
-    kit_use(&w, w.streams[0], large, 4 * MEND_MIB, 1000);
+    kit_alloc_used(&w, 4 * MEND_MIB, w.streams[0], 1000);
     kit_close(&w);
 }
 

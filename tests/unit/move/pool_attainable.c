@@ -112,27 +112,18 @@ MEND_TEST(pool_attainable, is_asked_again_before_a_request_fails)
     close_scene(&s);
 }
 
-static int count_call(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
-{
-    (void)pool;
-    (void)needed_bytes;
-    (void)missing_bytes;
-    ++*(unsigned *)context;
-    return 0;
-}
-
 /* What others have given back is there: the program need not give up anything. */
 MEND_TEST(pool_attainable, is_asked_again_before_the_program_is)
 {
     scene s;
-    unsigned calls = 0;
+    int calls = 0;
     ASSERT_TRUE(open_taught(&s));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, count_call, &calls));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(s.w.pool, kit_count_pressure, &calls));
     others_hold(&s, 2 * MEND_MIB);
     request(&s, MEND_OK, 4 * MEND_MIB);
-    EXPECT_U64_EQ(0, calls);
+    EXPECT_INT_EQ(0, calls);
     request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);
-    EXPECT_U64_EQ(1, calls);
+    EXPECT_INT_EQ(1, calls);
     close_scene(&s);
 }
 

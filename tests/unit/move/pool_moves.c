@@ -30,8 +30,8 @@ MEND_TEST(pool_moves, what_is_left_of_a_moved_chunk_waits_for_its_user)
     }
     (void)kit_alloc(&w, MEND_MIB + MEND_MIB / 2, w.streams[0]);
     EXPECT_U64_EQ(2, mend_world_stats(&w).chunks_moved);
-    void *rest = kit_alloc(&w, MEND_MIB / 2, w.streams[1]);
-    kit_use(&w, w.streams[1], rest, MEND_MIB / 2, 5000); /* longer than those before it */
+    /* longer than those before it */
+    kit_alloc_used(&w, MEND_MIB / 2, w.streams[1], 5000);
     kit_close(&w);
 }
 
@@ -47,8 +47,7 @@ MEND_TEST(pool_moves, joined_memory_waits_for_the_later_of_two_uses)
     kit_use(&w, w.streams[0], row[0], MEND_MIB, 2000);
     kit_free(&w, row[0], w.streams[0]);
     mend_sim_advance(w.sim, 1000);
-    void *both = kit_alloc(&w, 2 * MEND_MIB, w.streams[1]);
-    kit_use(&w, w.streams[1], both, 2 * MEND_MIB, 1500);
+    kit_alloc_used(&w, 2 * MEND_MIB, w.streams[1], 1500);
     kit_close(&w);
 }
 
@@ -76,11 +75,8 @@ MEND_TEST(pool_moves, a_run_that_grows_is_waited_for)
     for (int allow_stream_waits = -1; allow_stream_waits <= 1; allow_stream_waits += 2) {
         mend_world w;
         ASSERT_TRUE(kit_open_allowing(&w, 4 * MEND_MIB, allow_stream_waits));
-        void *block = kit_alloc(&w, 3 * MEND_MIB, w.streams[0]);
-        kit_use(&w, w.streams[0], block, 3 * MEND_MIB, 1000);
-        kit_free(&w, block, w.streams[0]);
-        block = kit_alloc(&w, 4 * MEND_MIB, w.streams[1]);
-        kit_use(&w, w.streams[1], block, 4 * MEND_MIB, 0);
+        kit_leave_in_flight(&w, 3 * MEND_MIB, w.streams[0], 1000, w.streams[0]);
+        kit_alloc_used(&w, 4 * MEND_MIB, w.streams[1], 0);
         EXPECT_U64_EQ(1, mend_world_stats(&w).placed_by_extension);
         kit_close(&w);
     }

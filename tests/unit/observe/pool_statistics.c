@@ -177,7 +177,7 @@ MEND_TEST(pool_statistics, a_fence_that_a_flush_cannot_record_is_counted)
     ASSERT_TRUE(kit_open_default(&w));
     void *block = kit_alloc(&w, MEND_MIB, NULL);
     kit_free(&w, block, NULL);
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, MEND_MIB, MEND_GIB, NULL, &block));
+    block = kit_alloc_aligned(&w, MEND_MIB, MEND_GIB, NULL);
     EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).retired_bytes);
     kit_fail(&w, "event_record", 0, 1, MEND_DRIVER_UNKNOWN);
     uint64_t before = mend_world_stats(&w).driver_failures;
@@ -204,7 +204,7 @@ MEND_TEST(pool_statistics, want_of_host_memory_is_no_failure_of_the_driver)
         ASSERT_TRUE(mend_world_open_pool(&w, &unwatched.table));
         void *block = kit_alloc(&w, MEND_MIB, NULL);
         kit_free(&w, block, NULL);
-        EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, MEND_MIB, MEND_GIB, NULL, &block));
+        block = kit_alloc_aligned(&w, MEND_MIB, MEND_GIB, NULL);
         mend_test_fail_host_memory_after(after, 1);
         mend_test_watch_host_memory(true);
         mend_result result = mend_alloc(w.pool, MEND_MIB, NULL, &other);

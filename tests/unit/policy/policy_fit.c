@@ -5,7 +5,7 @@
 #include "tests/support/hand_heap.h"
 #include "tests/support/test.h"
 
-enum { FIRST = 1, SECOND = 2 }; /* streams; requests are on the first */
+enum { SECOND = 2 }; /* a stream; requests are on the first */
 
 /* The page that a request gets, -1: none. */
 static long long page_of(mend_fit fit)
@@ -35,12 +35,7 @@ MEND_TEST(policy_fit, the_smallest_run_that_fits_is_taken_and_of_equals_the_firs
 {
     static const long long expected[] = {[1] = 7, [2] = 0, [3] = 3, [4] = 20, [5] = -1};
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 8);
-    hand_chunk(&h, 10, 2);
-    hand_chunk(&h, 20, 4);
-    hand_take(&h, 2, 1);
-    hand_take(&h, 6, 1);
+    hand_open_as(&h, "2. 1# 3. 1# 1. | 10: 2. | 20: 4.");
     EXPECT_STR_EQ("2. 1# 3. 1# 1. | 2. | 4.", hand_spans(&h));
     for (uint64_t pages = 1; pages < sizeof(expected) / sizeof(expected[0]); pages++) {
         EXPECT_INT_EQ(expected[pages], fit_pages(&h, pages));
@@ -51,8 +46,7 @@ MEND_TEST(policy_fit, the_smallest_run_that_fits_is_taken_and_of_equals_the_firs
 MEND_TEST(policy_fit, a_run_above_the_bound_is_left)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 6);
+    hand_open_as(&h, "6.");
     mend_request request = hand_request(2);
     uint64_t size_bytes = 6 * HAND_PAGE;
     EXPECT_INT_EQ(0, page_of(mend_fit_find(&h.heap, &request, MEND_ZONE_LARGE, size_bytes)));
@@ -63,11 +57,7 @@ MEND_TEST(policy_fit, a_run_above_the_bound_is_left)
 MEND_TEST(policy_fit, a_run_must_hold_the_request_where_it_is_aligned)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 3);
-    hand_take(&h, 0, 1);
-    hand_chunk(&h, 10, 8);
-    hand_take(&h, 10, 1);
+    hand_open_as(&h, "1# 2. | 10: 1# 7.");
     EXPECT_STR_EQ("1# 2. | 1# 7.", hand_spans(&h));
     mend_request request = hand_request(2);
     request.alignment_bytes = 4 * HAND_PAGE;
@@ -78,11 +68,7 @@ MEND_TEST(policy_fit, a_run_must_hold_the_request_where_it_is_aligned)
 MEND_TEST(policy_fit, memory_of_another_stream_is_passed_over)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 2);
-    hand_chunk(&h, 10, 4);
-    hand_take(&h, 0, 2);
-    hand_free(&h, 0, SECOND);
+    hand_open_as(&h, "2.2 | 10: 4.");
     EXPECT_INT_EQ(10, fit_pages(&h, 2));
     hand_pass(&h, SECOND);
     EXPECT_INT_EQ(0, fit_pages(&h, 2));
@@ -93,12 +79,7 @@ MEND_TEST(policy_fit, memory_of_another_stream_is_passed_over)
 MEND_TEST(policy_fit, anywhere_is_also_behind_what_another_stream_freed)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 6);
-    hand_take(&h, 0, 2);
-    hand_take(&h, 2, 4);
-    hand_free(&h, 0, SECOND);
-    hand_free(&h, 2, FIRST);
+    hand_open_as(&h, "2.2 4.1");
     mend_request request = hand_request(3);
     EXPECT_INT_EQ(-1, fit_pages(&h, 3));
     EXPECT_INT_EQ(2, page_of(mend_fit_find_anywhere(&h.heap, &request, MEND_ZONE_LARGE)));
@@ -110,10 +91,7 @@ MEND_TEST(policy_fit, anywhere_is_also_behind_what_another_stream_freed)
 /* An empty chunk of two pages, alone, and three free pages beside a block. */
 static void open_with_empty_chunk(hand_heap *h)
 {
-    hand_open(h);
-    hand_chunk(h, 0, 2);
-    hand_chunk(h, 10, 5);
-    hand_take(h, 10, 2);
+    hand_open_as(h, "2. | 10: 2# 3.");
     EXPECT_STR_EQ("2. | 2# 3.", hand_spans(h));
 }
 
@@ -133,8 +111,7 @@ MEND_TEST(policy_fit, an_empty_chunk_is_kept_when_memory_is_short)
 MEND_TEST(policy_fit, an_empty_chunk_is_not_broken_where_all_was_in_use)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 4);
+    hand_open_as(&h, "4.");
     have_been_full(&h);
     EXPECT_INT_EQ(0, fit_pages(&h, 4));
     EXPECT_INT_EQ(0, fit_pages(&h, 3));

@@ -7,7 +7,7 @@
 #include "tests/support/hand_heap.h"
 #include "tests/support/test.h"
 
-enum { FIRST = 1, SECOND = 2 }; /* streams; requests are on the first */
+enum { SECOND = 2 }; /* a stream; requests are on the first */
 
 /* What a plan of its own has picked, "4 2", or with the page of what is mapped "2@10". */
 static const char *picked(hand_heap *h, const mend_plan *plan)
@@ -87,11 +87,7 @@ MEND_TEST(policy_pick, a_cover_wastes_little_where_all_was_in_use)
 MEND_TEST(policy_pick, what_another_stream_freed_is_left)
 {
     hand_heap h;
-    hand_open(&h);
-    hand_chunk(&h, 0, 2);
-    hand_chunk(&h, 10, 2);
-    hand_take(&h, 0, 2);
-    hand_free(&h, 0, SECOND);
+    hand_open_as(&h, "2.2 | 10: 2.");
     expect_picks(&h, 4, "2@10", 2);
     hand_pass(&h, SECOND);
     expect_picks(&h, 4, "2@10 2@0", 0);
@@ -101,11 +97,7 @@ MEND_TEST(policy_pick, what_another_stream_freed_is_left)
 /* "2. 2. 2. | 2.": while there is room, large runs stay; the last chunk of a run goes first. */
 static void open_with_runs(hand_heap *h)
 {
-    hand_open(h);
-    hand_chunk(h, 0, 2);
-    hand_chunk(h, 2, 2);
-    hand_chunk(h, 4, 2);
-    hand_chunk(h, 10, 2);
+    hand_open_as(h, "2. | 2. | 2. | 10: 2.");
 }
 
 MEND_TEST(policy_pick, the_smallest_run_is_broken_first_and_from_its_end)

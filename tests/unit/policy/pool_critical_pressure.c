@@ -261,13 +261,11 @@ MEND_TEST(pool_critical_pressure, nothing_is_remade_beside_a_capture)
     ASSERT_TRUE(open_critical(&f));
     mend_stream captured = f.w.streams[2];
     release(&f, LARGE);
-    mend_group *group = kit_begin_group(&f.w, captured);
-    kit_begin_capture(&f.w, captured);
+    mend_group *group = kit_begin_captured_group(&f.w, captured);
     void *broken = request(&f, 16);
     EXPECT_PTR_EQ(f.blocks[LARGE], broken);
     EXPECT_U64_EQ(0, mend_world_stats(&f.w).chunks_remade);
-    mend_sim_graph_destroy(f.w.sim, kit_end_capture(&f.w, captured));
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_sim_graph_destroy(f.w.sim, kit_end_captured_group(&f.w, captured, group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, captured));
     kit_free(&f.w, broken, f.owner);
     request(&f, 16);

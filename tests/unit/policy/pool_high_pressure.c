@@ -141,8 +141,7 @@ static bool open_page(mend_world *w, uint64_t parts, uint64_t *end)
 static uint64_t open_another(mend_world *w, uint64_t parts)
 {
     uint64_t bytes = 20 * PAGE + PAGE_PARTS(parts);
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(w->pool, bytes, PAGE, NULL, &pointer));
+    void *pointer = kit_alloc_aligned(w, bytes, PAGE, NULL);
     return (uint64_t)(uintptr_t)pointer + bytes;
 }
 
@@ -203,8 +202,7 @@ MEND_TEST(pool_high_pressure, a_block_behind_a_gap_is_aligned)
     uint64_t end;
     void *pointer;
     ASSERT_TRUE(open_page(&w, 8, &end));
-    ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 3 * PAGE + PAGE_PARTS(7), PAGE_PARTS(4), NULL,
-                                              &pointer));
+    pointer = kit_alloc_aligned(&w, 3 * PAGE + PAGE_PARTS(7), PAGE_PARTS(4), NULL);
     EXPECT_U64_EQ(end, (uint64_t)(uintptr_t)pointer);
     kit_close(&w);
 }

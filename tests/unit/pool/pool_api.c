@@ -77,7 +77,7 @@ MEND_TEST(pool_api, alignments_are_kept)
     void *kept[20];
     for (int shift = 0; shift < 20; shift++) {
         uint64_t alignment = UINT64_C(1) << (shift + 2);
-        ASSERT_RESULT(MEND_OK, mend_alloc_aligned(w.pool, 700, alignment, NULL, &kept[shift]));
+        kept[shift] = kit_alloc_aligned(&w, 700, alignment, NULL);
         EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)kept[shift] % alignment);
     }
     void *pointer;

@@ -48,21 +48,14 @@ static void watch_no_more(interruption *i)
     mend_sim_set_call_observer(i->w->sim, NULL, NULL);
 }
 
-static void use_and_free(mend_world *w, mend_stream stream, uint64_t duration_ns)
-{
-    void *block = kit_alloc(w, block_bytes, stream);
-    kit_use(w, stream, block, block_bytes, duration_ns);
-    kit_free(w, block, stream);
-}
-
 static void keep_nobody_waiting(const char *call)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     interruption i = {.w = &w, .call = call};
-    use_and_free(&w, w.streams[0], 1000);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     watch(&i);
-    use_and_free(&w, w.streams[1], 10);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 10, w.streams[1]);
     watch_no_more(&i);
     EXPECT_TRUE(i.calls > 0);
     EXPECT_INT_EQ(i.calls, i.was_free);
@@ -101,14 +94,13 @@ MEND_TEST(pool_full_queue, what_is_freed_during_a_record_waits_for_the_next)
     interruption i = {
         .w = &w, .call = "event_record", .is_after = 1, .act = free_in_another_thread};
     i.block = kit_alloc(&w, MEND_MIB, w.streams[0]);
-    use_and_free(&w, w.streams[0], 1000);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     watch(&i);
     void *block = kit_alloc(&w, block_bytes, w.streams[1]);
     watch_no_more(&i);
     EXPECT_TRUE(i.is_done);
     kit_use(&w, w.streams[1], block, block_bytes, 10);
-    void *late = kit_alloc(&w, 3 * MEND_MIB, w.streams[1]);
-    kit_use(&w, w.streams[1], late, 3 * MEND_MIB, 10);
+    kit_alloc_used(&w, 3 * MEND_MIB, w.streams[1], 10);
     mend_world_check(&w);
     EXPECT_U64_EQ(2, mend_world_stats(&w).stream_waits);
     kit_close(&w);
@@ -136,12 +128,11 @@ MEND_TEST(pool_full_queue, what_is_taken_during_a_wait_is_not_taken_twice)
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
     interruption i = {.w = &w, .call = "stream_wait", .is_after = 1, .act = take_in_another_thread};
     for (int n = 0; n < 3; n++) {
-        use_and_free(&w, w.streams[0], 1000);
+        kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     }
     watch(&i);
     for (int n = 0; n < 2; n++) {
-        void *block = kit_alloc(&w, block_bytes, w.streams[1]);
-        kit_use(&w, w.streams[1], block, block_bytes, 10);
+        kit_alloc_used(&w, block_bytes, w.streams[1], 10);
     }
     watch_no_more(&i);
     mend_world_check(&w);

@@ -144,11 +144,11 @@ static bool outputs_are_untouched(const scene *s)
       mend_defrag(s->pool, &(mend_defrag_limits){.struct_size = sizeof(mend_defrag_limits) + 8},   \
                   NULL))                                                                           \
     X(INVALID, mend_defrag(s->pool, NULL, &(mend_defrag_report){0}))                               \
-    X(INVALID, mend_add_pressure_callback(NULL, press, NULL))                                      \
+    X(INVALID, mend_add_pressure_callback(NULL, kit_count_pressure, NULL))                         \
     X(INVALID, mend_add_pressure_callback(s->pool, NULL, NULL))                                    \
-    X(INVALID, mend_remove_pressure_callback(NULL, press, NULL))                                   \
+    X(INVALID, mend_remove_pressure_callback(NULL, kit_count_pressure, NULL))                      \
     X(INVALID, mend_remove_pressure_callback(s->pool, NULL, NULL))                                 \
-    X(INVALID, mend_remove_pressure_callback(s->pool, press, NULL))                                \
+    X(INVALID, mend_remove_pressure_callback(s->pool, kit_count_pressure, NULL))                   \
     X(INVALID, mend_get_stats(NULL, &s->stats))                                                    \
     X(INVALID, mend_get_stats(s->pool, NULL))                                                      \
     X(INVALID, mend_reset_peak_stats(NULL))                                                        \
@@ -191,15 +191,6 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, audit_level, 3)                                                                     \
     X(INVALID, compact_when_full, -1)                                                              \
     X(INVALID, compact_when_full, 2)
-
-static int press(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
-{
-    (void)missing_bytes;
-    (void)context;
-    (void)pool;
-    (void)needed_bytes;
-    return 0;
-}
 
 /* One row: the answer, the detail behind it, and nothing else. */
 static void judge(scene *s, const char *call, mend_result expected, mend_result actual)

@@ -148,26 +148,17 @@ static int stay(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t 
     return 0;
 }
 
-static int count(void *context, mend_pool *pool, uint64_t needed_bytes, uint64_t missing_bytes)
-{
-    (void)missing_bytes;
-    (void)pool;
-    (void)needed_bytes;
-    ++*(int *)context;
-    return 0;
-}
-
 MEND_TEST(pool_rounds, what_is_removed_between_two_callbacks_is_not_called)
 {
     ASSERT_TRUE(open_stage());
     mend_pool *pool = shared.w.pool;
     int calls[2] = {0, 0};
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, count, &calls[0]));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, kit_count_pressure, &calls[0]));
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, stay, NULL));
-    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, count, &calls[1]));
+    EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(pool, kit_count_pressure, &calls[1]));
     begin_keeper();
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, count, &calls[0]));
-    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, count, &calls[1]));
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, kit_count_pressure, &calls[0]));
+    EXPECT_RESULT(MEND_OK, mend_remove_pressure_callback(pool, kit_count_pressure, &calls[1]));
     sem_post(&shared.go_on);
     pthread_join(shared.thread, NULL);
     EXPECT_INT_EQ(1, calls[0]);

@@ -30,8 +30,7 @@ static void declare_joined(mend_world *w, mend_stream stream, mend_stream joined
 /* The memory comes back when the work is done, and not before. */
 static void expect_after_work(mend_world *w)
 {
-    void *all = kit_alloc(w, 8 * MEND_MIB, w->streams[2]);
-    kit_use(w, w->streams[2], all, 8 * MEND_MIB, 10);
+    kit_alloc_used(w, 8 * MEND_MIB, w->streams[2], 10);
     EXPECT_U64_EQ(1, mend_world_stats(w).stream_waits + mend_world_stats(w).host_waits);
 }
 
@@ -39,8 +38,7 @@ MEND_TEST(pool_capture_edges, work_from_before_is_waited_for_though_another_stre
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, work_ns);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], work_ns);
     declare_joined(&w, w.streams[0], w.streams[1], block);
     kit_free(&w, block, w.streams[0]);
     mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
@@ -71,12 +69,10 @@ MEND_TEST(pool_capture_edges, a_block_freed_in_a_capture_of_a_group_stays_withou
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, ask_in_groups_alone));
     void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
     kit_use(&w, w.streams[0], block, block_bytes, 10);
     kit_free(&w, block, w.streams[0]);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     kit_expect_none(&w, block_bytes, w.streams[1], "");
     kit_launch_graph(&w, graph, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
@@ -135,9 +131,7 @@ MEND_TEST(pool_capture_edges, captures_that_are_over_leave_nothing_behind)
     uint32_t slots = 0;
     for (int i = 0; i < 50; i++) {
         kit_begin_capture(&w, w.streams[0]);
-        void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-        kit_use(&w, w.streams[0], block, block_bytes, 10);
-        kit_free(&w, block, w.streams[0]);
+        kit_leave_in_flight(&w, block_bytes, w.streams[0], 10, w.streams[0]);
         mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
         kit_launch_graph(&w, graph, w.streams[1]);
         mend_sim_advance(w.sim, work_ns);

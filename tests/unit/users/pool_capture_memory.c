@@ -62,8 +62,7 @@ MEND_TEST(pool_capture_memory, nobody_gets_what_a_graph_uses_before_it_is_destro
         use_the_rest(&w, graph);
         mend_sim_advance(w.sim, 10000);
         mend_sim_graph_destroy(w.sim, graph);
-        void *all = kit_alloc(&w, 8 * MEND_MIB, w.streams[1]);
-        kit_use(&w, w.streams[1], all, 8 * MEND_MIB, 10);
+        kit_alloc_used(&w, 8 * MEND_MIB, w.streams[1], 10);
         EXPECT_U64_EQ(0, mend_world_stats(&w).captures);
         kit_close(&w);
     }
@@ -112,13 +111,11 @@ MEND_TEST(pool_capture_memory, earlier_work_of_the_stream_is_waited_for_too)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 100000);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 100000);
     kit_begin_capture(&w, w.streams[0]);
     kit_free(&w, block, w.streams[0]);
     mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
-    void *all = kit_alloc(&w, 8 * MEND_MIB, w.streams[1]);
-    kit_use(&w, w.streams[1], all, 8 * MEND_MIB, 10);
+    kit_alloc_used(&w, 8 * MEND_MIB, w.streams[1], 10);
     kit_close(&w);
 }
 
@@ -131,9 +128,7 @@ MEND_TEST(pool_capture_memory, each_capture_has_its_own)
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     for (int i = 0; i < 2; i++) {
         kit_begin_capture(&w, w.streams[0]);
-        blocks[i] = kit_alloc(&w, block_bytes, w.streams[0]);
-        kit_use(&w, w.streams[0], blocks[i], block_bytes, 10);
-        kit_free(&w, blocks[i], w.streams[0]);
+        blocks[i] = kit_leave_in_flight(&w, block_bytes, w.streams[0], 10, w.streams[0]);
         EXPECT_PTR_EQ(blocks[i], kit_alloc(&w, block_bytes, w.streams[0]));
         kit_free(&w, blocks[i], w.streams[0]);
         graphs[i] = kit_end_capture(&w, w.streams[0]);
@@ -166,8 +161,7 @@ MEND_TEST(pool_capture_memory, the_front_cache_serves_no_capture)
         if (is_captured) {
             kit_begin_capture(&w, w.streams[0]);
         }
-        void *block = kit_alloc(&w, SIZE, w.streams[0]);
-        kit_use(&w, w.streams[0], block, SIZE, 10);
+        kit_alloc_used(&w, SIZE, w.streams[0], 10);
         EXPECT_U64_EQ(1 - is_captured, mend_world_stats(&w).cache_hits);
         EXPECT_U64_EQ(is_captured, mend_world_stats(&w).captures);
         if (is_captured) {
@@ -183,8 +177,7 @@ MEND_TEST(pool_capture_memory, a_block_may_outlive_its_graph)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_begin_capture(&w, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 10);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 10);
     mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     EXPECT_U64_EQ(0, mend_world_stats(&w).captures);
@@ -200,8 +193,7 @@ MEND_TEST(pool_capture_memory, a_spoilt_capture_gives_back_all)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_begin_capture(&w, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 10);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 10);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w.sim, w.streams[1], w.streams[0]));
     kit_use(&w, w.streams[1], block, block_bytes, 10);
     kit_free(&w, block, w.streams[0]);

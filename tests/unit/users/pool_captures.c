@@ -9,14 +9,6 @@
 /* So little that no fence is recorded at its free: the pool records one when a stream needs it. */
 static const uint64_t block_bytes = 3 * MEND_MIB;
 
-/* Frees a block whose work lasts for a while. */
-static void leave_in_flight(mend_world *w, mend_stream stream, mend_stream freed_on)
-{
-    void *block = kit_alloc(w, block_bytes, stream);
-    kit_use(w, stream, block, block_bytes, 1000);
-    kit_free(w, block, freed_on);
-}
-
 /* Nothing is left to wait for on the stream, and nobody has seen it captured. */
 static void get_known(mend_world *w, mend_stream stream)
 {
@@ -42,17 +34,15 @@ MEND_TEST(pool_captures, running_out_of_memory_in_one_does_not_spoil_it)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
-    leave_in_flight(&w, w.streams[0], w.streams[0]);
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
     kit_expect_none(&w, block_bytes, w.streams[0], "Ending the capture");
     kit_expect_none(&w, block_bytes, w.streams[1], "Ending the capture");
     kit_expect_none(&w, block_bytes, w.streams[2], "Ending the capture");
     kit_expect_none(&w, 9 * MEND_MIB, w.streams[0], "");
     end_whole(&w, w.streams[0], NULL);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    void *block = kit_alloc(&w, block_bytes, w.streams[2]);
-    kit_use(&w, w.streams[2], block, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[2], 10);
     EXPECT_U64_EQ(0, mend_world_stats(&w).driver_failures);
     kit_close(&w);
 }
@@ -64,15 +54,14 @@ static void a_group_tells(mend_stream (*begun)(const mend_world *))
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 4 * MEND_MIB + 768 * MEND_KIB, w.streams[1]); /* and all that is left */
     get_known(&w, w.streams[0]);
-    leave_in_flight(&w, w.streams[1], MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, MEND_NO_STREAM);
     mend_group *group = kit_begin_group(&w, begun(&w));
     kit_begin_capture(&w, w.streams[0]);
     kit_expect_none(&w, block_bytes, w.streams[1], "Ending the capture");
     EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
     end_whole(&w, w.streams[0], NULL);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
-    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
-    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[1], 10);
     EXPECT_U64_EQ(1, mend_world_ledger(&w).host_syncs);
     kit_close(&w);
 }
@@ -133,7 +122,7 @@ static void an_outer_group_tells(mend_group *(*name_again)(mend_world *))
     mend_group *outer = kit_begin_group(&w, w.streams[0]);
     mend_group *inner = name_again(&w);
     kit_alloc(&w, 4 * MEND_MIB, w.streams[1]);
-    leave_in_flight(&w, w.streams[1], MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, MEND_NO_STREAM);
     EXPECT_RESULT(MEND_OK, mend_group_end(inner));
     kit_begin_capture(&w, w.streams[0]);
     kit_expect_none(&w, block_bytes, w.streams[1], "");
@@ -159,7 +148,7 @@ MEND_TEST(pool_captures, of_blocking_streams_nobody_knows_are_noticed)
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create_blocking(w.sim, &blocking));
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
-    leave_in_flight(&w, w.streams[1], MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, MEND_NO_STREAM);
     kit_begin_capture(&w, blocking);
     kit_expect_none(&w, block_bytes, w.streams[1], "");
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(w.pool));
@@ -175,12 +164,10 @@ MEND_TEST(pool_captures, unmapping_idle_memory_harms_none)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     void *kept = kit_alloc(&w, 512, w.streams[0]);
-    leave_in_flight(&w, w.streams[1], w.streams[1]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, w.streams[1]);
     mend_sim_advance(w.sim, 10000);
     kit_begin_capture(&w, w.streams[0]);
-    void *large = NULL;
-    EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(w.pool, 7 * MEND_MIB, MEND_GIB, w.streams[1], &large));
+    void *large = kit_alloc_aligned(&w, 7 * MEND_MIB, MEND_GIB, w.streams[1]);
     kit_free(&w, large, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     mend_sim_advance(w.sim, 10000);
@@ -195,10 +182,9 @@ MEND_TEST(pool_captures, nothing_mapped_goes_while_one_is_known)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
-    leave_in_flight(&w, w.streams[1], w.streams[1]);
-    void *large = NULL; /* moves chunks, so that retired mappings are there as well */
-    EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(w.pool, 7 * MEND_MIB, MEND_GIB, w.streams[1], &large));
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, w.streams[1]);
+    /* moves chunks, so that retired mappings are there as well */
+    void *large = kit_alloc_aligned(&w, 7 * MEND_MIB, MEND_GIB, w.streams[1]);
     kit_free(&w, large, w.streams[1]);
     uint64_t retired = mend_world_stats(&w).retired_bytes;
     EXPECT_TRUE(retired > 0);
@@ -225,10 +211,8 @@ MEND_TEST(pool_captures, that_failed_leave_a_group_that_can_be_released)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 10);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 10);
     /* The program spoils it by a join that it never ends. */
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w.sim, w.streams[1], w.streams[0]));
     kit_use(&w, w.streams[1], block, block_bytes, 10);
@@ -249,16 +233,14 @@ MEND_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 1000);
     kit_begin_capture(&w, w.streams[0]);
     kit_free(&w, block, w.streams[0]);
     kit_expect_none(&w, block_bytes, w.streams[1], "Ending the capture in progress and releasing");
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(w.pool, w.streams[0]));
     EXPECT_U64_EQ(1, mend_world_stats(&w).captures);
     end_whole(&w, w.streams[0], NULL);
-    block = kit_alloc(&w, block_bytes, w.streams[1]);
-    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    block = kit_alloc_used(&w, block_bytes, w.streams[1], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     kit_close(&w);
 }
@@ -273,9 +255,7 @@ MEND_TEST(pool_captures, two_may_share_a_group)
     void *first = NULL;
     for (int i = 0; i < 2; i++) {
         kit_begin_capture(&w, w.streams[0]);
-        void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-        kit_use(&w, w.streams[0], block, block_bytes, 1000);
-        kit_free(&w, block, w.streams[0]);
+        void *block = kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
         graphs[i] = kit_end_capture(&w, w.streams[0]);
         EXPECT_TRUE(i == 0 || block == first);
         first = block;
@@ -286,8 +266,7 @@ MEND_TEST(pool_captures, two_may_share_a_group)
         kit_launch_graph(&w, graphs[1], w.streams[2]);
     }
     EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[2]));
-    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
-    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[1], 10);
     mend_sim_graph_destroy(w.sim, graphs[0]);
     mend_sim_graph_destroy(w.sim, graphs[1]);
     kit_close(&w);
@@ -300,7 +279,7 @@ MEND_TEST(pool_captures, the_legacy_stream_is_left_alone_beside_a_blocking_one)
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create_blocking(w.sim, &blocking));
     kit_alloc(&w, 3 * MEND_MIB, w.streams[2]);
-    leave_in_flight(&w, NULL, NULL);
+    kit_leave_in_flight(&w, block_bytes, NULL, 1000, NULL);
     kit_begin_capture(&w, blocking);
     kit_expect_none(&w, block_bytes, w.streams[1], "");
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(w.pool, NULL));
@@ -311,8 +290,7 @@ MEND_TEST(pool_captures, the_legacy_stream_is_left_alone_beside_a_blocking_one)
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_group_release(group, NULL));
     end_whole(&w, blocking, NULL);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, NULL));
-    void *block = kit_alloc(&w, block_bytes, w.streams[1]);
-    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[1], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, blocking));
     kit_close(&w);
@@ -331,10 +309,9 @@ MEND_TEST(pool_captures, in_the_global_mode_do_not_keep_other_threads_from_makin
     mend_world w;
     mend_capture_mode mode = MEND_CAPTURE_MODE_GLOBAL;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, NULL));
-    leave_in_flight(&w, w.streams[1], w.streams[1]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, w.streams[1]);
     mend_test_run_thread(begin_global, &w);
-    void *block = kit_alloc(&w, block_bytes, w.streams[2]);
-    kit_use(&w, w.streams[2], block, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[2], 10);
     void *another = kit_alloc(&w, block_bytes, w.streams[2]); /* asks for events */
     kit_use(&w, w.streams[2], another, block_bytes, 10);
     mend_stream_info info = {0};
@@ -356,8 +333,7 @@ MEND_TEST(pool_captures, a_pool_is_not_destroyed_under_one)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
     void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_pool_destroy(w.pool));
     kit_free(&w, block, w.streams[0]);
@@ -377,7 +353,7 @@ static void see_and_heed(void (*configure)(mend_pool_config *))
     EXPECT_TRUE(kit_open_with(&w, 8 * MEND_MIB, configure));
     get_known(&w, w.streams[0]);
     kit_alloc(&w, 4 * MEND_MIB, w.streams[1]);
-    leave_in_flight(&w, w.streams[1], MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[1], 1000, MEND_NO_STREAM);
     kit_begin_capture(&w, w.streams[0]);
     kit_expect_none(&w, block_bytes, w.streams[0], "Ending the capture");
     kit_expect_none(&w, block_bytes, w.streams[1], "Ending the capture");

@@ -73,15 +73,8 @@ static void *use_there(scene *s)
 /* Gets the memory, and writes it at once. */
 static void take_over(scene *s)
 {
-    void *block = kit_alloc(&s->w, block_bytes, s->w.streams[0]);
-    kit_use(&s->w, s->w.streams[0], block, block_bytes, BRIEF);
+    kit_alloc_used(&s->w, block_bytes, s->w.streams[0], BRIEF);
     mend_world_check(&s->w);
-}
-
-static void expect_waits(scene *s, uint64_t on_device, uint64_t on_host)
-{
-    EXPECT_U64_EQ(on_device, mend_world_stats(&s->w).stream_waits);
-    EXPECT_U64_EQ(on_host, mend_world_stats(&s->w).host_waits);
 }
 
 static void may_vanish(mend_pool_config *config)
@@ -112,7 +105,7 @@ static void use_and_take_over(void (*configure)(mend_pool_config *), uint64_t on
     ASSERT_TRUE(open_scene(&s, configure));
     kit_free(&s.w, use_there(&s), s.w.streams[0]);
     take_over(&s);
-    expect_waits(&s, on_device, on_host);
+    kit_expect_waits(&s.w, on_device, on_host);
     close_scene(&s);
 }
 
@@ -140,7 +133,7 @@ MEND_TEST(pool_foreign, a_stream_there_may_be_forgotten)
             kit_free(&s.w, block, s.w.streams[0]);
         }
         take_over(&s);
-        expect_waits(&s, 1, 0);
+        kit_expect_waits(&s.w, 1, 0);
         close_scene(&s);
     }
 }
@@ -153,7 +146,7 @@ MEND_TEST(pool_foreign, a_stream_there_may_vanish)
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(s.w.sim, s.foreign));
     s.foreign = NULL;
     take_over(&s);
-    expect_waits(&s, 1, 0);
+    kit_expect_waits(&s.w, 1, 0);
     close_scene(&s);
 }
 
@@ -171,7 +164,7 @@ MEND_TEST(pool_foreign, what_no_event_covers_waits_for_the_context_there)
     declare(&s, small, s.foreign);
     kit_free(&s.w, block, s.w.streams[0]);
     take_over(&s);
-    expect_waits(&s, 0, 2); /* both contexts */
+    kit_expect_waits(&s.w, 0, 2); /* both contexts */
     close_scene(&s);
 }
 
@@ -197,7 +190,7 @@ MEND_TEST(pool_foreign, a_wait_that_is_refused_there_makes_nothing_idle)
     kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
     kit_fail(&s.w, "context_synchronize", 1, 0, MEND_DRIVER_UNKNOWN);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_alloc(s.w.pool, block_bytes, s.w.streams[0], &block));
-    expect_waits(&s, 0, 2); /* for the event there, and for the own context */
+    kit_expect_waits(&s.w, 0, 2); /* for the event there, and for the own context */
     take_over(&s);
     close_scene(&s);
 }
@@ -208,7 +201,7 @@ MEND_TEST(pool_foreign, where_all_streams_are_known_their_fences_suffice)
     ASSERT_TRUE(open_scene(&s, knows_all));
     kit_free(&s.w, use_there(&s), MEND_NO_STREAM);
     take_over(&s);
-    expect_waits(&s, 1, 0);
+    kit_expect_waits(&s.w, 1, 0);
     close_scene(&s);
 }
 
@@ -218,12 +211,10 @@ MEND_TEST(pool_foreign, memory_is_allocated_and_freed_there)
     ASSERT_TRUE(open_scene(&s, NULL));
     const mend_stream streams[] = {s.foreign, s.w.streams[0], s.beside, s.foreign};
     for (int i = 0; i < 4; i++) {
-        void *block = kit_alloc(&s.w, block_bytes, streams[i]);
-        kit_use(&s.w, streams[i], block, block_bytes, LONG);
-        kit_free(&s.w, block, streams[i]);
+        kit_leave_in_flight(&s.w, block_bytes, streams[i], LONG, streams[i]);
         mend_world_check(&s.w);
     }
-    expect_waits(&s, 3, 0);
+    kit_expect_waits(&s.w, 3, 0);
     close_scene(&s);
 }
 

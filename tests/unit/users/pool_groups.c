@@ -1,7 +1,7 @@
 /* Memory of captured graphs: who may use it, when it moves, and how it comes back. */
 #include "tests/support/kit.h"
 
-/* Of a device of 8 MiB, so that a block of 5 MiB is in everybody's way. */
+/* Of a device of 8 MiB, so that two blocks of 5 MiB do not fit. */
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
 static void without_stream_waits(mend_pool_config *config)
@@ -12,13 +12,9 @@ static void without_stream_waits(mend_pool_config *config)
 /* A group with a graph that uses a block of 5 MiB for a microsecond. */
 static mend_sim_graph *capture_block(mend_world *w, mend_stream stream, mend_group **group)
 {
-    *group = kit_begin_group(w, stream);
-    kit_begin_capture(w, stream);
-    void *block = kit_alloc(w, block_bytes, stream);
-    kit_use(w, stream, block, block_bytes, 1000);
-    kit_free(w, block, stream);
-    mend_sim_graph *graph = kit_end_capture(w, stream);
-    EXPECT_RESULT(MEND_OK, mend_group_end(*group));
+    *group = kit_begin_captured_group(w, stream);
+    kit_leave_in_flight(w, block_bytes, stream, 1000, stream);
+    mend_sim_graph *graph = kit_end_captured_group(w, stream, *group);
     return graph;
 }
 
@@ -26,17 +22,13 @@ MEND_TEST(pool_groups, memory_freed_on_a_stream_of_the_group_is_used_again_there
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
-    void *first = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], first, block_bytes, 1000);
-    kit_free(&w, first, w.streams[0]);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    void *first = kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     void *second = kit_alloc(&w, block_bytes, w.streams[0]);
     EXPECT_PTR_EQ(first, second);
     kit_use(&w, w.streams[0], second, block_bytes, 1000);
     kit_free(&w, second, w.streams[0]);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     kit_launch_graph(&w, graph, w.streams[1]);
     kit_launch_graph(&w, graph, w.streams[1]);
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
@@ -53,16 +45,13 @@ MEND_TEST(pool_groups, another_stream_of_the_group_does_not_get_it)
     mend_group *group = kit_begin_group(&w, MEND_EVERY_STREAM);
     kit_begin_capture(&w, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w.sim, w.streams[1], w.streams[0]));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    kit_free(&w, block, w.streams[0]);
+    void *block = kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     void *other = kit_alloc(&w, 3 * MEND_MIB, w.streams[1]);
     kit_expect_none(&w, block_bytes, w.streams[1], "Releasing groups");
     kit_use(&w, w.streams[1], other, 3 * MEND_MIB, 10);
     EXPECT_PTR_EQ(block, kit_alloc(&w, block_bytes, w.streams[0]));
     EXPECT_RESULT(MEND_OK, mend_sim_stream_wait(w.sim, w.streams[0], w.streams[1]));
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     kit_launch_graph(&w, graph, w.streams[2]);
     mend_sim_graph_destroy(w.sim, graph);
     kit_close(&w); /* with the group and its blocks: they end with the pool */
@@ -99,16 +88,12 @@ MEND_TEST(pool_groups, what_a_stream_freed_outside_is_not_ready_inside)
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     const uint64_t size = 3 * MEND_MIB; /* too little for a fence at its free */
     kit_alloc(&w, 5 * MEND_MIB, w.streams[1]);
-    void *block = kit_alloc(&w, size, w.streams[0]);
-    kit_use(&w, w.streams[0], block, size, 1000);
-    kit_free(&w, block, w.streams[0]);
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
+    void *block = kit_leave_in_flight(&w, size, w.streams[0], 1000, w.streams[0]);
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
     kit_expect_none(&w, size, w.streams[0], "Ending the capture");
     mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
     EXPECT_PTR_EQ(block, kit_alloc(&w, size, w.streams[0]));
-    EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
+    kit_expect_waits(&w, 0, 1);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     kit_close(&w);
 }
@@ -118,12 +103,9 @@ static void live_at_the_end_is_freed_on(mend_stream (*freed_on)(const mend_world
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     kit_alloc(&w, 3 * MEND_MIB, w.streams[1]);
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 1000);
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     kit_launch_graph(&w, graph, w.streams[1]);
     kit_free(&w, block, freed_on(&w));
     kit_launch_graph(&w, graph, w.streams[1]);
@@ -131,8 +113,7 @@ static void live_at_the_end_is_freed_on(mend_stream (*freed_on)(const mend_world
     kit_expect_none(&w, block_bytes, w.streams[0], "Releasing groups");
     kit_launch_graph(&w, graph, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[1]));
-    block = kit_alloc(&w, block_bytes, w.streams[2]);
-    kit_use(&w, w.streams[2], block, block_bytes, 10);
+    block = kit_alloc_used(&w, block_bytes, w.streams[2], 10);
     mend_sim_graph_destroy(w.sim, graph);
     kit_close(&w);
 }
@@ -165,18 +146,14 @@ MEND_TEST(pool_groups, a_block_that_outlives_its_group_waits_for_the_launches)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 1000);
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     kit_launch_graph(&w, graph, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[1]));
     EXPECT_U64_EQ(0, mend_world_stats(&w).groups);
     kit_free(&w, block, w.streams[2]);
-    block = kit_alloc(&w, block_bytes, w.streams[2]);
-    kit_use(&w, w.streams[2], block, block_bytes, 10);
+    block = kit_alloc_used(&w, block_bytes, w.streams[2], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     mend_sim_graph_destroy(w.sim, graph);
     kit_close(&w);
@@ -187,18 +164,12 @@ MEND_TEST(pool_groups, old_mappings_stay_until_the_release)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    kit_free(&w, block, w.streams[0]);
-    void *large = NULL;
-    ASSERT_RESULT(MEND_OK,
-                  mend_alloc_aligned(w.pool, 8 * MEND_MIB, MEND_GIB, w.streams[0], &large));
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+    void *large = kit_alloc_aligned(&w, 8 * MEND_MIB, MEND_GIB, w.streams[0]);
     kit_use(&w, w.streams[0], large, 8 * MEND_MIB, 1000);
     kit_free(&w, large, w.streams[0]);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     EXPECT_TRUE(mend_world_stats(&w).retired_bytes >= block_bytes);
     for (int i = 0; i < 3; i++) {
         kit_launch_graph(&w, graph, w.streams[i]);
@@ -229,8 +200,7 @@ MEND_TEST(pool_groups, released_memory_waits_for_the_launches_before)
         kit_launch_graph(&w, graph, w.streams[1]);
         EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[1]));
         EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
-        void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-        kit_use(&w, w.streams[0], block, block_bytes, 10);
+        kit_alloc_used(&w, block_bytes, w.streams[0], 10);
         mend_stats stats = mend_world_stats(&w);
         EXPECT_U64_EQ(waits ? 1 : 0, stats.stream_waits);
         EXPECT_U64_EQ(waits ? 0 : 1, stats.host_waits);
@@ -248,8 +218,7 @@ MEND_TEST(pool_groups, released_without_a_stream_it_waits_for_the_context)
     kit_launch_graph(&w, graph, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
     EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[0], 10);
     EXPECT_U64_EQ(1, mend_world_ledger(&w).host_syncs);
     mend_sim_graph_destroy(w.sim, graph);
     kit_close(&w);
@@ -265,8 +234,7 @@ MEND_TEST(pool_groups, idle_memory_behind_that_of_a_group_is_for_everybody)
     kit_free(&w, kit_alloc(&w, 8192, w.streams[0]), w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     for (int i = 0; i < 31; i++) {
-        void *block = kit_alloc(&w, 8192, w.streams[i % 2]);
-        kit_use(&w, w.streams[i % 2], block, 8192, 10);
+        kit_alloc_used(&w, 8192, w.streams[i % 2], 10);
     }
     kit_expect_none(&w, 512, w.streams[0], "");
     kit_close(&w);
@@ -311,12 +279,9 @@ static void eager_work_beside_launches(uint64_t seed, bool waits)
         kit_begin_capture(&w, stream);
         for (int i = 0; i < 6; i++) {
             uint64_t size = (1 + mend_test_random_below(&random, 24)) * 64 * MEND_KIB;
-            void *block = kit_alloc(&w, size, stream);
-            kit_use(&w, stream, block, size, 100);
-            kit_free(&w, block, stream);
+            kit_leave_in_flight(&w, size, stream, 100, stream);
         }
-        graphs[g] = kit_end_capture(&w, stream);
-        EXPECT_RESULT(MEND_OK, mend_group_end(group));
+        graphs[g] = kit_end_captured_group(&w, stream, group);
     }
     for (int step = 0; step < STEPS && !mend_test_has_failed(); step++) {
         mend_stream stream = w.streams[mend_test_random_below(&random, MEND_WORLD_STREAMS)];
@@ -348,8 +313,7 @@ static void eager_work_beside_launches(uint64_t seed, bool waits)
     for (int i = 0; i < SLOTS; i++) {
         kit_free(&w, blocks[i], MEND_NO_STREAM);
     }
-    void *all = kit_alloc(&w, 16 * MEND_MIB, w.streams[0]);
-    kit_use(&w, w.streams[0], all, 16 * MEND_MIB, 10);
+    kit_alloc_used(&w, 16 * MEND_MIB, w.streams[0], 10);
     for (int g = 0; g < GRAPHS; g++) {
         mend_sim_graph_destroy(w.sim, graphs[g]);
     }

@@ -41,24 +41,19 @@ static void meet_in_a_capture(void (*configure)(mend_pool_config *))
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, configure));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
     begin_global(&w, w.streams[0]);
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 100);
-    kit_free(&w, block, w.streams[0]);
+    void *block = kit_leave_in_flight(&w, block_bytes, w.streams[0], 100, w.streams[0]);
     void *again = kit_alloc(&w, block_bytes, w.streams[0]);
     EXPECT_PTR_EQ(block, again);
     kit_use(&w, w.streams[0], again, block_bytes, 100);
     kit_free(&w, again, w.streams[0]);
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     kit_launch_graph(&w, graph, w.streams[0]);
     mend_world_check(&w);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
     mend_sim_graph_destroy(w.sim, graph);
     /* It is as any other from here on: another stream waits for it on the device. */
     for (int i = 0; i < 3; i++) {
-        void *eager = kit_alloc(&w, block_bytes, w.streams[i % 2]);
-        kit_use(&w, w.streams[i % 2], eager, block_bytes, 100);
-        kit_free(&w, eager, w.streams[i % 2]);
+        kit_leave_in_flight(&w, block_bytes, w.streams[i % 2], 100, w.streams[i % 2]);
     }
     EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
     kit_close(&w);
@@ -76,8 +71,7 @@ MEND_TEST(pool_identity, what_was_freed_in_the_capture_of_a_stream_just_met_gets
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     free_in_capture(&w, w.streams[0]);
     kit_alloc(&w, block_bytes, w.streams[2]);
-    EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+    kit_expect_waits(&w, 1, 0);
     kit_close(&w);
 }
 
@@ -92,10 +86,8 @@ MEND_TEST(pool_identity, of_one_that_may_have_vanished_since_the_context_is_wait
             vanish(&w, 0);
         }
         kit_alloc(&w, 512, w.streams[0]);
-        void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-        kit_use(&w, w.streams[0], block, block_bytes, 10);
-        EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
-        EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
+        kit_alloc_used(&w, block_bytes, w.streams[0], 10);
+        kit_expect_waits(&w, 0, 1);
         kit_close(&w);
     }
 }
@@ -121,8 +113,7 @@ static void declare_in_capture(void (*configure)(mend_pool_config *))
     kit_alloc(&w, 512, w.streams[2]); /* takes no slot that the block names */
     kit_free(&w, block, w.streams[1]);
     mend_world_check(&w);
-    void *taken = kit_alloc(&w, block_bytes, w.streams[2]);
-    kit_use(&w, w.streams[2], taken, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[2], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).host_waits);
     kit_close(&w);
 }
@@ -148,11 +139,9 @@ MEND_TEST(pool_identity, a_spoilt_capture_ends_before_its_stream_is_used_again)
     EXPECT_PTR_EQ(NULL, block);
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_record_stream(w.pool, old, w.streams[0]));
     /* A free succeeds, says nothing, and leaves the memory to a wait for the context. */
-    mend_error error = MEND_ERROR_INIT;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc(w.pool, 0, NULL, &block));
     kit_free(&w, old, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_last_error(&error));
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, error.result);
+    kit_expect_error(MEND_ERROR_INVALID_ARGUMENT);
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sim_end_capture(w.sim, w.streams[0], NULL));
     kit_alloc(&w, 512, w.streams[0]);
     mend_world_check(&w);
@@ -174,13 +163,10 @@ static void use_green_streams(void (*configure)(mend_pool_config *))
     }
     const mend_stream streams[] = {green[0], w.streams[0], green[1], green[0], w.streams[1]};
     for (int i = 0; i < 5; i++) {
-        void *block = kit_alloc(&w, block_bytes, streams[i]);
-        kit_use(&w, streams[i], block, block_bytes, 100);
-        kit_free(&w, block, streams[i]);
+        kit_leave_in_flight(&w, block_bytes, streams[i], 100, streams[i]);
         mend_world_check(&w);
     }
-    EXPECT_U64_EQ(4, mend_world_stats(&w).stream_waits);
-    EXPECT_U64_EQ(0, mend_world_stats(&w).host_waits);
+    kit_expect_waits(&w, 4, 0);
     for (int i = 0; i < 2; i++) {
         EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, green[i]));
         EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, green[i]));
@@ -255,9 +241,7 @@ MEND_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_covers_nothing)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     beginning b = {&w, 0};
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
-    kit_free(&w, block, w.streams[0]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     mend_sim_set_call_observer(w.sim, begin_before_the_record, &b);
     w.captured_records_meant = 1;
     kit_expect_none(&w, block_bytes, w.streams[1], "");
@@ -265,8 +249,7 @@ MEND_TEST(pool_identity, a_fence_that_ended_up_in_a_graph_covers_nothing)
     EXPECT_INT_EQ(-1, b.records);
     EXPECT_U64_EQ(0, mend_world_stats(&w).stream_waits);
     mend_sim_graph_destroy(w.sim, kit_end_capture(&w, w.streams[0]));
-    block = kit_alloc(&w, block_bytes, w.streams[1]);
-    kit_use(&w, w.streams[1], block, block_bytes, 10);
+    kit_alloc_used(&w, block_bytes, w.streams[1], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     kit_close(&w);
 }

@@ -30,25 +30,15 @@ static void vanish(mend_world *w, int number)
     EXPECT_PTR_EQ(gone, w->streams[number]);
 }
 
-static void *use_and_free(mend_world *w, mend_stream stream, mend_stream freed_on)
-{
-    void *block = kit_alloc(w, block_bytes, stream);
-    kit_use(w, stream, block, block_bytes, 1000);
-    kit_free(w, block, freed_on);
-    return block;
-}
-
 /* Gets the memory, and writes it at once. */
 static void take_over(mend_world *w, mend_stream stream)
 {
-    void *block = kit_alloc(w, block_bytes, stream);
-    kit_use(w, stream, block, block_bytes, 10);
+    kit_alloc_used(w, block_bytes, stream, 10);
 }
 
 static void expect_waits(mend_world *w, uint64_t on_device, uint64_t on_host)
 {
-    EXPECT_U64_EQ(on_device, mend_world_stats(w).stream_waits);
-    EXPECT_U64_EQ(on_host, mend_world_stats(w).host_waits);
+    kit_expect_waits(w, on_device, on_host);
     EXPECT_U64_EQ(on_host, mend_world_ledger(w).host_syncs);
 }
 
@@ -57,7 +47,7 @@ MEND_TEST(pool_vanish, memory_of_a_stream_that_ended_waits_for_its_fence)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
-    use_and_free(&w, w.streams[0], w.streams[0]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     vanish(&w, 0);
     take_over(&w, w.streams[0]);
     expect_waits(&w, 1, 0);
@@ -68,7 +58,7 @@ MEND_TEST(pool_vanish, nobody_asks_about_a_stream_that_ended)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
-    use_and_free(&w, w.streams[0], w.streams[0]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_sim_stream_destroy(w.sim, w.streams[0]));
     EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL));
     take_over(&w, w.streams[1]);
@@ -115,8 +105,7 @@ MEND_TEST(pool_vanish, a_fence_that_the_driver_refused_is_made_up_for)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 1000);
     kit_fail(&w, "event_record", 0, 0, 999);
     kit_free(&w, block, w.streams[0]);
     EXPECT_U64_EQ(1, mend_world_stats(&w).driver_failures);
@@ -131,8 +120,7 @@ static void freed_in_a_capture(bool named_again, bool vanishes)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 1000);
     kit_begin_capture(&w, w.streams[0]);
     kit_free(&w, block, w.streams[0]);
     kit_expect_none(&w, block_bytes, w.streams[1], "");
@@ -164,12 +152,10 @@ MEND_TEST(pool_vanish, a_group_works_where_streams_end_without_a_word)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, may_vanish));
-    mend_group *group = kit_begin_group(&w, w.streams[0]);
-    kit_begin_capture(&w, w.streams[0]);
-    void *block = use_and_free(&w, w.streams[0], w.streams[0]);
-    EXPECT_PTR_EQ(block, use_and_free(&w, w.streams[0], w.streams[0]));
-    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    void *block = kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+    EXPECT_PTR_EQ(block, kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]));
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
     vanish(&w, 0);
     kit_launch_graph(&w, graph, w.streams[1]);
     kit_expect_none(&w, block_bytes, w.streams[0], "");
@@ -258,8 +244,7 @@ MEND_TEST(pool_vanish, a_forgotten_stream_is_one_of_every_stream)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, knows_all));
-    void *block = kit_alloc(&w, block_bytes, w.streams[0]);
-    kit_use(&w, w.streams[0], block, block_bytes, 1000);
+    void *block = kit_alloc_used(&w, block_bytes, w.streams[0], 1000);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[0]));
     kit_free(&w, block, MEND_NO_STREAM);
     take_over(&w, w.streams[1]);
@@ -272,7 +257,7 @@ MEND_TEST(pool_vanish, others_wait_for_the_whole_context)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     uint64_t end_ns = occupy_a_stranger(&w);
-    use_and_free(&w, w.streams[0], MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, MEND_NO_STREAM);
     take_over(&w, w.streams[0]);
     expect_waits(&w, 0, 1);
     EXPECT_TRUE(mend_sim_now_ns(w.sim) >= end_ns);
@@ -285,7 +270,7 @@ MEND_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, knows_all));
     mend_group *group = kit_begin_group(&w, w.streams[0]);
-    use_and_free(&w, w.streams[0], MEND_NO_STREAM);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, MEND_NO_STREAM);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     kit_expect_none(&w, block_bytes, w.streams[1], "");
     EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
@@ -296,9 +281,7 @@ MEND_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
 static void *use_own_stream(void *context)
 {
     mend_world *w = context;
-    void *block = kit_alloc(w, MEND_MIB, KIT_PER_THREAD);
-    kit_use(w, KIT_PER_THREAD, block, MEND_MIB, 1000);
-    kit_free(w, block, KIT_PER_THREAD);
+    kit_leave_in_flight(w, MEND_MIB, KIT_PER_THREAD, 1000, KIT_PER_THREAD);
     return NULL;
 }
 
@@ -316,8 +299,7 @@ static void threads_end(void *(*body)(void *), uint64_t on_device, uint64_t on_h
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     mend_test_run_threads_of(body, &w, 0, THREADS);
-    void *all = kit_alloc(&w, 8 * MEND_MIB, w.streams[0]);
-    kit_use(&w, w.streams[0], all, 8 * MEND_MIB, 10);
+    kit_alloc_used(&w, 8 * MEND_MIB, w.streams[0], 10);
     expect_waits(&w, on_device, on_host);
     kit_close(&w);
 }
@@ -339,8 +321,7 @@ MEND_TEST(pool_vanish, a_free_waits_for_what_is_open_on_a_forgotten_stream)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, knows_all));
-    void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);
-    kit_use(&w, w.streams[0], block, MEND_MIB, 1000);
+    void *block = kit_alloc_used(&w, MEND_MIB, w.streams[0], 1000);
     vanish(&w, 0);
     EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[0]));
     kit_free(&w, block, MEND_NO_STREAM);
