@@ -12,6 +12,17 @@
 #include "tests/unit/devices/devices_counter.h"
 #include "tests/unit/devices/devices_fixture.h"
 
+/* One that counts serves device 0. */
+static bool open_counted(devices_world *world, counter *c)
+{
+    if (!devices_open(world)) {
+        return false;
+    }
+    mend_allocator allocator = counter_allocator(c, 4096);
+    EXPECT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    return !mend_test_has_failed();
+}
+
 MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
 {
     devices_world world;
@@ -19,9 +30,7 @@ MEND_TEST(devices_allocators, every_call_goes_to_the_one_that_is_set)
     mend_block_info info = MEND_BLOCK_INFO_INIT;
     void *nothing = &c;
     uint64_t released = 0;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_TRUE(open_counted(&world, &c));
     void *block = counter_allocate(0);
     EXPECT_RESULT(MEND_OK, mend_device_alloc(0, 0, NULL, &nothing));
     EXPECT_PTR_EQ(NULL, nothing);
@@ -144,9 +153,7 @@ MEND_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
 {
     devices_world world;
     counter c;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_TRUE(open_counted(&world, &c));
     void *block = counter_allocate(0);
     mend_override *found[2] = {mend_override_of_block(block), mend_override_of_block(block)};
     ASSERT_TRUE(found[0] != NULL && found[0] == found[1]);
@@ -239,9 +246,7 @@ MEND_TEST(devices_allocators, answers_become_results_with_a_reason)
     devices_world world;
     counter c;
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_TRUE(open_counted(&world, &c));
     void *block = counter_allocate(0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_error error = MEND_ERROR_INIT;
@@ -269,9 +274,7 @@ MEND_TEST(devices_allocators, every_result_of_mends_comes_through)
 {
     devices_world world;
     counter c;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_TRUE(open_counted(&world, &c));
 #define X(name, value, meaning)                                                                    \
     c.answer = (value);                                                                            \
     EXPECT_RESULT(name, mend_device_trim(0, 0, NULL));
@@ -287,9 +290,7 @@ MEND_TEST(devices_allocators, success_leaves_the_last_error_alone)
     devices_world world;
     counter c;
     mend_error error = MEND_ERROR_INIT;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_TRUE(open_counted(&world, &c));
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, mend_device_trim(64, 0, NULL));
     counter_give(0, counter_allocate(0));
     EXPECT_RESULT(MEND_OK, mend_last_error(&error));
@@ -302,9 +303,7 @@ MEND_TEST(devices_allocators, null_is_no_block_and_an_address_in_use_is_noticed)
     devices_world world;
     counter c;
     void *pointer = &c;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_TRUE(open_counted(&world, &c));
     c.gives_null = true;
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_device_alloc(0, BLOCK, NULL, &pointer));
     EXPECT_PTR_EQ(&c, pointer);
@@ -323,9 +322,7 @@ MEND_TEST(devices_allocators, where_no_stream_is_named_it_hears_so)
     devices_world world;
     counter c;
     void *pointer;
-    ASSERT_TRUE(devices_open(&world));
-    mend_allocator allocator = counter_allocator(&c, 4096);
-    ASSERT_RESULT(MEND_OK, mend_set_allocator(0, &allocator));
+    ASSERT_TRUE(open_counted(&world, &c));
     ASSERT_RESULT(MEND_OK, mend_device_alloc(0, BLOCK, MEND_NO_STREAM, &pointer));
     EXPECT_PTR_EQ(MEND_NO_STREAM, c.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_device_free(0, pointer, BLOCK, MEND_NO_STREAM));

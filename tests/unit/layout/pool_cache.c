@@ -11,10 +11,7 @@ enum { LARGE = 256 << 10, OTHER = 320 << 10, SMALL = 4 << 10 };
 enum { ROW = 4 };
 
 typedef struct rig {
-    mend_world w;
-    mend_pool *pool;
-    mend_stream stream; /* the row is used on it */
-    mend_stream other;
+    mend_world w; /* the row is used on its first stream */
     void *row[ROW];
 } rig;
 
@@ -28,11 +25,8 @@ static bool open_rig_with(rig *r, void (*change)(mend_pool_config *config))
     if (!kit_open(&r->w)) {
         return false;
     }
-    r->pool = r->w.pool;
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->w.streams[0]));
-    EXPECT_RESULT(MEND_OK, mend_sim_stream_create(r->w.sim, &r->other));
     for (int i = 0; i < ROW; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(r->pool, LARGE, r->w.streams[0], &r->row[i]));
+        r->row[i] = kit_alloc(&r->w, LARGE, r->w.streams[0]);
     }
     return !mend_test_has_failed();
 }
@@ -44,22 +38,18 @@ static bool open_rig(rig *r)
 
 static uint64_t cached(const rig *r)
 {
-    mend_stats stats = MEND_STATS_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_stats(r->pool, &stats));
-    return stats.cached_blocks;
+    return kit_stats(r->w.pool).cached_blocks;
 }
 
 static uint64_t hits(const rig *r)
 {
-    mend_stats stats = MEND_STATS_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_stats(r->pool, &stats));
-    return stats.cache_hits;
+    return kit_stats(r->w.pool).cache_hits;
 }
 
 /* Frees a block of the row on its stream. */
-static void free_of_row(const rig *r, int block)
+static void free_of_row(rig *r, int block)
 {
-    EXPECT_RESULT(MEND_OK, mend_free(r->pool, r->row[block], r->w.streams[0]));
+    kit_free(&r->w, r->row[block], r->w.streams[0]);
 }
 
 /* Work of the row's stream on one of its blocks, which does not end soon. */
@@ -69,11 +59,10 @@ static void use_for_long(rig *r, int block)
                UINT64_C(1) << 40);
 }
 
-static void *alloc(const rig *r, uint64_t size_bytes, mend_stream stream)
+/* The next block of the size is that of the row. */
+static void expect_again(rig *r, int block)
 {
-    void *pointer = NULL;
-    EXPECT_RESULT(MEND_OK, mend_alloc(r->pool, size_bytes, stream, &pointer));
-    return pointer;
+    EXPECT_PTR_EQ(r->row[block], kit_alloc(&r->w, LARGE, r->w.streams[0]));
 }
 
 MEND_TEST(pool_cache, gives_a_block_back_as_it_is)
@@ -89,9 +78,9 @@ MEND_TEST(pool_cache, gives_a_block_back_as_it_is)
     EXPECT_U64_EQ(before.live_bytes - LARGE, between.live_bytes);
     EXPECT_U64_EQ(before.free_bytes + LARGE, between.free_bytes);
     mend_world_check(&r.w);
-    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE - 100, r.w.streams[0]));
+    EXPECT_PTR_EQ(r.row[1], kit_alloc(&r.w, LARGE - 100, r.w.streams[0]));
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_block_info(r.pool, r.row[1], &info));
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(r.w.pool, r.row[1], &info));
     EXPECT_U64_EQ(LARGE - 100, info.requested_bytes);
     mend_stats after = mend_world_stats(&r.w);
     EXPECT_U64_EQ(0, after.cached_blocks);
@@ -109,14 +98,14 @@ MEND_TEST(pool_cache, of_equal_ones_gives_the_lowest)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    void *fence = alloc(&r, SMALL, r.w.streams[0]); /* the zone of small ones is no matter */
+    void *fence = kit_alloc(&r.w, SMALL, r.w.streams[0]); /* the zone of small ones is no matter */
     free_of_row(&r, 0);
     free_of_row(&r, 2);
     EXPECT_U64_EQ(2, cached(&r));
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
-    EXPECT_PTR_EQ(r.row[2], alloc(&r, LARGE, r.w.streams[0]));
+    expect_again(&r, 0);
+    expect_again(&r, 2);
     EXPECT_U64_EQ(2, hits(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, fence, r.w.streams[0]));
+    kit_free(&r.w, fence, r.w.streams[0]);
     kit_close(&r.w);
 }
 
@@ -126,21 +115,21 @@ MEND_TEST(pool_cache, leaves_a_better_place_to_the_search)
     ASSERT_TRUE(open_rig(&r));
     /* The last of the row begins the run behind it; a hole of just the size is better. */
     free_of_row(&r, 1);
-    EXPECT_RESULT(MEND_OK, mend_trim(r.pool, UINT64_MAX, NULL)); /* the hole is in a run now */
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL)); /* the hole is in a run now */
     EXPECT_U64_EQ(0, cached(&r));
     free_of_row(&r, 3);
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.w.streams[0]));
-    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.w.streams[0]));
+    expect_again(&r, 1);
+    expect_again(&r, 3);
     EXPECT_U64_EQ(0, hits(&r));
     free_of_row(&r, 3); /* now it is the best */
-    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.w.streams[0]));
+    expect_again(&r, 3);
     EXPECT_U64_EQ(1, hits(&r));
     /* A cached hole is better too. */
     free_of_row(&r, 3);
     free_of_row(&r, 0);
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
-    EXPECT_PTR_EQ(r.row[3], alloc(&r, LARGE, r.w.streams[0]));
+    expect_again(&r, 0);
+    expect_again(&r, 3);
     kit_close(&r.w);
 }
 
@@ -151,7 +140,7 @@ MEND_TEST(pool_cache, keeps_nothing_that_begins_no_run)
     free_of_row(&r, 0);
     free_of_row(&r, 1); /* free memory lies on its left: a search would begin there */
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
+    expect_again(&r, 0);
     EXPECT_U64_EQ(0, hits(&r));
     kit_close(&r.w);
 }
@@ -163,7 +152,7 @@ MEND_TEST(pool_cache, takes_the_place_of_what_is_cached_on_its_right)
     free_of_row(&r, 1);
     free_of_row(&r, 0); /* begins the run that the other one is a part of now */
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_PTR_EQ(r.row[0], alloc(&r, LARGE, r.w.streams[0]));
+    expect_again(&r, 0);
     EXPECT_U64_EQ(1, hits(&r));
     kit_close(&r.w);
 }
@@ -171,14 +160,13 @@ MEND_TEST(pool_cache, takes_the_place_of_what_is_cached_on_its_right)
 MEND_TEST(pool_cache, serves_no_stream_that_a_group_takes)
 {
     rig r;
-    mend_group *group = NULL;
     ASSERT_TRUE(open_rig(&r));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
     use_for_long(&r, 1);
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
+    mend_group *group = kit_begin_group(&r.w, r.w.streams[0]);
     free_of_row(&r, 1); /* no block of the group */
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_TRUE(alloc(&r, LARGE, r.w.streams[0]) != r.row[1]); /* what the graph uses is its own */
+    EXPECT_TRUE(kit_alloc(&r.w, LARGE, r.w.streams[0]) !=
+                r.row[1]); /* what the graph uses is its own */
     EXPECT_U64_EQ(0, hits(&r));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, r.w.streams[0]));
@@ -190,14 +178,14 @@ MEND_TEST(pool_cache, serves_one_size_on_one_stream)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     free_of_row(&r, 1);
-    alloc(&r, LARGE - 512, r.w.streams[0]);
+    kit_alloc(&r.w, LARGE - 512, r.w.streams[0]);
     EXPECT_U64_EQ(0, hits(&r));
-    EXPECT_U64_EQ(0, cached(&r)); /* the search has all of the zone in runs */
-    alloc(&r, SMALL, r.other);    /* the pool knows the stream now */
+    EXPECT_U64_EQ(0, cached(&r));           /* the search has all of the zone in runs */
+    kit_alloc(&r.w, SMALL, r.w.streams[1]); /* the pool knows the stream now */
     use_for_long(&r, 0);
     free_of_row(&r, 0);
     EXPECT_U64_EQ(1, cached(&r));
-    void *of_other = alloc(&r, LARGE, r.other);
+    void *of_other = kit_alloc(&r.w, LARGE, r.w.streams[1]);
     EXPECT_TRUE(of_other != r.row[0]); /* which the stream still uses */
     EXPECT_U64_EQ(0, hits(&r));
     kit_close(&r.w);
@@ -209,14 +197,13 @@ MEND_TEST(pool_cache, leaves_alignment_to_the_search)
     void *pointer = NULL;
     ASSERT_TRUE(open_rig(&r));
     free_of_row(&r, 1);
-    EXPECT_RESULT(MEND_OK,
-                  mend_alloc_aligned(r.pool, LARGE, (uint64_t)LARGE * 2, r.w.streams[0], &pointer));
+    pointer = kit_alloc_aligned(&r.w, LARGE, (uint64_t)LARGE * 2, r.w.streams[0]);
     EXPECT_U64_EQ(0, (uint64_t)(uintptr_t)pointer % (LARGE * 2));
     EXPECT_U64_EQ(0, hits(&r));
     free_of_row(&r, 0);
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
-                  mend_alloc_aligned(r.pool, LARGE, 48, r.w.streams[0], &pointer));
-    EXPECT_RESULT(MEND_OK, mend_alloc_aligned(r.pool, LARGE, 64, r.w.streams[0], &pointer));
+                  mend_alloc_aligned(r.w.pool, LARGE, 48, r.w.streams[0], &pointer));
+    pointer = kit_alloc_aligned(&r.w, LARGE, 64, r.w.streams[0]);
     EXPECT_U64_EQ(1, hits(&r)); /* each block is aligned so far */
     kit_close(&r.w);
 }
@@ -228,11 +215,11 @@ MEND_TEST(pool_cache, a_cached_block_is_free)
     free_of_row(&r, 1);
     char *pointer = r.row[1];
     mend_block_info info = MEND_BLOCK_INFO_INIT;
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer, r.w.streams[0]));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.pool, pointer + 512, r.w.streams[0]));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_record_stream(r.pool, pointer, r.w.streams[0]));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.pool, pointer, &info));
-    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.pool, pointer + 1, &info));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.w.pool, pointer, r.w.streams[0]));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_free(r.w.pool, pointer + 512, r.w.streams[0]));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_record_stream(r.w.pool, pointer, r.w.streams[0]));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.w.pool, pointer, &info));
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(r.w.pool, pointer + 1, &info));
     EXPECT_U64_EQ(1, cached(&r));
     kit_close(&r.w);
 }
@@ -240,18 +227,16 @@ MEND_TEST(pool_cache, a_cached_block_is_free)
 MEND_TEST(pool_cache, what_waits_for_more_than_its_stream_is_not_kept)
 {
     rig r;
-    mend_group *group = NULL;
     ASSERT_TRUE(open_rig(&r));
-    EXPECT_RESULT(MEND_OK, mend_record_stream(r.pool, r.row[1], r.other));
+    EXPECT_RESULT(MEND_OK, mend_record_stream(r.w.pool, r.row[1], r.w.streams[1]));
     free_of_row(&r, 1);
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[2], MEND_NO_STREAM));
+    kit_free(&r.w, r.row[2], MEND_NO_STREAM);
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
-    EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
-    void *of_group = alloc(&r, OTHER, r.w.streams[0]);
-    alloc(&r, LARGE, r.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, of_group, r.w.streams[0]));
+    mend_group *group = kit_begin_group(&r.w, r.w.streams[0]);
+    void *of_group = kit_alloc(&r.w, OTHER, r.w.streams[0]);
+    kit_alloc(&r.w, LARGE, r.w.streams[0]);
+    kit_free(&r.w, of_group, r.w.streams[0]);
     EXPECT_U64_EQ(0, cached(&r));
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_U64_EQ(0, hits(&r));
@@ -264,9 +249,9 @@ MEND_TEST(pool_cache, belongs_to_the_stream_of_the_free)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[1], r.other));
+    kit_free(&r.w, r.row[1], r.w.streams[1]);
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.other));
+    EXPECT_PTR_EQ(r.row[1], kit_alloc(&r.w, LARGE, r.w.streams[1]));
     EXPECT_U64_EQ(1, hits(&r));
     free_of_row(&r, 1); /* and behind that one's work, which `stream` does not know of */
     EXPECT_U64_EQ(0, cached(&r));
@@ -278,36 +263,35 @@ MEND_TEST(pool_cache, is_flushed_by_a_thread_that_makes_room)
     rig r;
     mend_group *group = NULL;
     ASSERT_TRUE(open_rig(&r));
-    EXPECT_RESULT(MEND_OK, mend_group_create(r.pool, &group));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
     for (int moment = 0; moment < 6; moment++) {
         free_of_row(&r, 1);
         EXPECT_U64_EQ(1, cached(&r));
         mend_result result = MEND_OK;
         switch (moment) {
         case 0:
-            result = mend_trim(r.pool, 0, NULL);
+            result = mend_trim(r.w.pool, 0, NULL);
             break;
         case 1:
-            result = mend_set_limit(r.pool, 0);
+            result = mend_set_limit(r.w.pool, 0);
             break;
         case 2:
-            result = mend_forget_stream(r.pool, r.other);
+            result = mend_forget_stream(r.w.pool, r.w.streams[1]);
             break;
         case 3:
             result = mend_group_release(group, r.w.streams[0]);
             break;
         case 4: /* a request that needs more than is mapped */
-            EXPECT_RESULT(MEND_OK,
-                          mend_free(r.pool, alloc(&r, 4 << 20, r.w.streams[0]), r.w.streams[0]));
+            kit_free(&r.w, kit_alloc(&r.w, 4 << 20, r.w.streams[0]), r.w.streams[0]);
             break;
         default:
-            alloc(&r, OTHER, r.w.streams[0]);
+            kit_alloc(&r.w, OTHER, r.w.streams[0]);
         }
         EXPECT_RESULT(MEND_OK, result);
         mend_stats stats = mend_world_stats(&r.w);
         EXPECT_U64_EQ(moment == 4 ? 1 : 0, stats.cached_blocks); /* the large one is kept */
         mend_world_check(&r.w);
-        EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.w.streams[0]));
+        expect_again(&r, 1);
     }
     EXPECT_U64_EQ(0, hits(&r));
     kit_close(&r.w);
@@ -317,11 +301,11 @@ MEND_TEST(pool_cache, is_not_flushed_by_a_thread_that_only_looks)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    alloc(&r, SMALL, r.w.streams[0]);
+    kit_alloc(&r.w, SMALL, r.w.streams[0]);
     free_of_row(&r, 1);
-    EXPECT_RESULT(MEND_OK, mend_audit(r.pool));
-    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.pool));
-    alloc(&r, SMALL, r.w.streams[0]); /* of the other zone, where there is room */
+    EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
+    EXPECT_RESULT(MEND_OK, mend_reset_peak_stats(r.w.pool));
+    kit_alloc(&r.w, SMALL, r.w.streams[0]); /* of the other zone, where there is room */
     EXPECT_U64_EQ(1, cached(&r));
     kit_close(&r.w);
 }
@@ -333,11 +317,11 @@ MEND_TEST(pool_cache, is_part_of_what_an_explanation_finds_usable)
     mend_explanation after;
     ASSERT_TRUE(open_rig(&r));
     free_of_row(&r, ROW - 1);
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.w.streams[0], &after));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.w.pool, r.w.streams[0], &after));
     EXPECT_U64_EQ(1, cached(&r));
-    mend_trim(r.pool, UINT64_MAX, NULL);
+    mend_trim(r.w.pool, UINT64_MAX, NULL);
     mend_explanation flushed;
-    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.pool, r.w.streams[0], &flushed));
+    EXPECT_RESULT(MEND_OK, mend_pool_explain(r.w.pool, r.w.streams[0], &flushed));
     EXPECT_U64_EQ(flushed.usable_bytes, after.usable_bytes);
     EXPECT_TRUE(after.usable_bytes >= LARGE);
     kit_close(&r.w);
@@ -350,10 +334,10 @@ MEND_TEST(pool_cache, holds_so_many_of_a_zone)
     void *blocks[COUNT];
     ASSERT_TRUE(open_rig(&r));
     for (int i = 0; i < COUNT; i++) {
-        blocks[i] = alloc(&r, SMALL, r.w.streams[0]);
+        blocks[i] = kit_alloc(&r.w, SMALL, r.w.streams[0]);
     }
     for (int i = 0; i < COUNT - 2; i += 2) {
-        EXPECT_RESULT(MEND_OK, mend_free(r.pool, blocks[i], r.w.streams[0]));
+        kit_free(&r.w, blocks[i], r.w.streams[0]);
         EXPECT_U64_EQ(i / 2 < MEND_CACHE_SPANS ? (uint64_t)i / 2 + 1 : 1, cached(&r));
     }
     kit_close(&r.w);
@@ -375,7 +359,7 @@ MEND_TEST(pool_cache, can_be_switched_off)
     ASSERT_TRUE(open_rig_with(&r, switch_off));
     free_of_row(&r, 1);
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_PTR_EQ(r.row[1], alloc(&r, LARGE, r.w.streams[0]));
+    expect_again(&r, 1);
     EXPECT_U64_EQ(0, hits(&r));
     kit_close(&r.w);
 }
@@ -394,7 +378,7 @@ MEND_TEST(pool_cache, a_free_without_host_memory_is_a_free)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    mend_slab *runs = &r.pool->heap.nodes.runs;
+    mend_slab *runs = &r.w.pool->heap.nodes.runs;
     size_t spare = runs->free_count - 2; /* what the long way needs */
     ASSERT_TRUE(mend_slab_promise(runs, spare));
     free_of_row(&r, 1); /* one is left */
@@ -404,12 +388,12 @@ MEND_TEST(pool_cache, a_free_without_host_memory_is_a_free)
     runs->promised_count += spare;
     mend_test_watch_host_memory(true);
     mend_test_fail_host_memory_after(0, 1000);
-    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_free(r.pool, r.row[3], r.w.streams[0]));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_free(r.w.pool, r.row[3], r.w.streams[0]));
     mend_test_heal_host_memory();
     mend_test_watch_host_memory(false);
     runs->promised_count -= spare;
     EXPECT_U64_EQ(1, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, r.row[3], r.w.streams[0])); /* it was as before */
+    kit_free(&r.w, r.row[3], r.w.streams[0]); /* it was as before */
     kit_close(&r.w);
 }
 
@@ -423,16 +407,13 @@ static void small_just_below_large(mend_pool_config *config)
 MEND_TEST(pool_cache, a_small_request_is_served_in_its_own_zone)
 {
     rig r;
-    void *small = NULL;
-    void *again = NULL;
     ASSERT_TRUE(open_rig_with(&r, small_just_below_large));
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.w.streams[0], &small));
+    void *small = kit_alloc(&r.w, LARGE - 12, r.w.streams[0]);
     EXPECT_U64_EQ(LARGE, mend_world_stats(&r.w).small_live_bytes);
     free_of_row(&r, 1);
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, small, r.w.streams[0]));
+    kit_free(&r.w, small, r.w.streams[0]);
     EXPECT_U64_EQ(2, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_alloc(r.pool, LARGE - 12, r.w.streams[0], &again));
-    EXPECT_PTR_EQ(small, again);
+    EXPECT_PTR_EQ(small, kit_alloc(&r.w, LARGE - 12, r.w.streams[0]));
     EXPECT_U64_EQ(1, hits(&r));
     kit_close(&r.w);
 }
@@ -446,22 +427,22 @@ static uint64_t hits_behind(int runs)
     void *held[MOST];
     EXPECT_TRUE(open_rig(&r));
     for (int i = 0; i < MOST; i++) {
-        held[i] = alloc(&r, LARGE, r.other);
-        alloc(&r, OTHER, r.other);
+        held[i] = kit_alloc(&r.w, LARGE, r.w.streams[1]);
+        kit_alloc(&r.w, OTHER, r.w.streams[1]);
     }
-    void *block = alloc(&r, LARGE, r.w.streams[0]);
-    alloc(&r, OTHER, r.w.streams[0]);
-    kit_launch(&r.w, r.other, MEND_SIM_WORK_WRITE, held[0], LARGE, 0, UINT64_C(1) << 40);
+    void *block = kit_alloc(&r.w, LARGE, r.w.streams[0]);
+    kit_alloc(&r.w, OTHER, r.w.streams[0]);
+    kit_launch(&r.w, r.w.streams[1], MEND_SIM_WORK_WRITE, held[0], LARGE, 0, UINT64_C(1) << 40);
     for (int i = 0; i < runs; i++) {
         EXPECT_TRUE((char *)held[i] < (char *)block);
-        EXPECT_RESULT(MEND_OK, mend_free(r.pool, held[i], r.other));
+        kit_free(&r.w, held[i], r.w.streams[1]);
     }
-    alloc(&r, OTHER, r.w.streams[0]); /* a search, which puts all that is cached into runs */
+    kit_alloc(&r.w, OTHER, r.w.streams[0]); /* a search, which puts all that is cached into runs */
     EXPECT_U64_EQ(0, cached(&r));
-    EXPECT_RESULT(MEND_OK, mend_free(r.pool, block, r.w.streams[0]));
+    kit_free(&r.w, block, r.w.streams[0]);
     EXPECT_U64_EQ(1, cached(&r));
     uint64_t before = hits(&r);
-    alloc(&r, LARGE, r.w.streams[0]);
+    kit_alloc(&r.w, LARGE, r.w.streams[0]);
     uint64_t after = hits(&r);
     kit_close(&r.w);
     return after - before;
