@@ -139,6 +139,6 @@ def read_header(path):
             sections.append(Section(title.group(1)))
         elif not is_frame(paragraph):
             if not sections:
-                raise ValueError(f"{path}: stands before the first section:\n{paragraph}")
+                raise ValueError(f"{path}: is before the first section:\n{paragraph}")
             sections[-1].entries.append(entry_of(paragraph))
     return lines_of(opening.group(1)), sections

@@ -43,7 +43,7 @@ enum { MEND_CAUSE_CLASSES = 9 };
 
 typedef struct mend_replay_costs {
     mend_replay_cost by_cause[MEND_CAUSE_COUNT];
-    /* The part of this that is about chunks, by their size, for the causes up to "undo": chunks
+    /* The part of this that is about chunks, by their size, for the causes up to `undoing`: chunks
      * created, mapped again, unmapped while mapped elsewhere, released, undone. */
     struct {
         uint64_t chunks;

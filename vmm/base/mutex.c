@@ -111,7 +111,7 @@ void mend_condition_destroy(mend_condition *condition)
 
 void mend_condition_wait(mend_condition *condition, mend_mutex *mutex)
 {
-    assert(held_from(mutex->rank) == 1 && "only the innermost lock can be let go in a wait");
+    assert(held_from(mutex->rank) == 1 && "only the innermost lock can be released in a wait");
     count_let_go(mutex->rank);
     pthread_cond_wait(&condition->condition, &mutex->mutex);
     count_taken(mutex->rank);

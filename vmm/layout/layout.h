@@ -27,8 +27,8 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
                                   uint64_t size_bytes);
 void mend_layout_end_claim(mend_heap *heap, mend_span *span);
 
-/* Removes a claimed span at the end of a segment, which then ends before it: its addresses are no
- * longer part of the layout. */
+/* Removes a claimed span from the layout: its segment ends before it, and what lies behind it is
+ * another segment. */
 void mend_layout_cut(mend_heap *heap, mend_span *span);
 
 /* Adds a chunk mapped at `address` to the layout, as free memory, idle after `waits` (the layout
