@@ -21,7 +21,8 @@ COLUMNS = 130
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
 PAGES = (
     ("pools", "Pools and blocks", "Create a pool, allocate, free, limit and trim it.",
-     (("mend", ("lifecycle", "blocks", "memory in total", "pressure callbacks", "compaction")),
+     (("mend", ("lifecycle", "blocks", "memory in total", "pressure callbacks", "compaction",
+                "pins")),
       ("mend_types", ("names and types",)))),
     ("streams-and-graphs", "Streams, groups and graphs",
      "What a program with several streams or captured graphs tells the pool. [The rules in plain"

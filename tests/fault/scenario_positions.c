@@ -210,6 +210,9 @@ static const scenario *find(const char *name)
     X(defrag_into_chunks_that_fit)                                                                 \
     X(defrag_at_the_limit)                                                                         \
     X(defrag_with_nothing_to_do)                                                                   \
+    X(pin_of_a_block)                                                                              \
+    X(unpin_of_a_block)                                                                            \
+    X(defrag_beside_a_pin)                                                                         \
     X(allocation_after_a_compact)                                                                  \
     X(free_that_records_a_fence)                                                                   \
     X(free_on_a_new_stream)                                                                        \

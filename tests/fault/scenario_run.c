@@ -225,6 +225,9 @@ static void free_all(scene *s)
     mend_pool *pool = s->run.world.pool;
     for (int i = 0; i < STORY_SLOTS; i++) {
         slot *block = &s->run.slots[i];
+        if (block->pinned_bytes != 0) {
+            EXPECT_RESULT(MEND_OK, mend_unpin(pool, block->pointer, block->pinned_bytes));
+        }
         if (block->pointer != NULL) {
             EXPECT_RESULT(MEND_OK, mend_free(pool, block->pointer, s->run.streams[block->stream]));
             block->pointer = NULL;

@@ -99,6 +99,20 @@ static mend_result release_group(story_run *run, mend_stream stream)
     return result;
 }
 
+static mend_result pin(mend_pool *pool, slot *block, uint64_t size_bytes)
+{
+    mend_result result = mend_pin(pool, block->pointer, size_bytes);
+    block->pinned_bytes = result == MEND_OK ? size_bytes : 0;
+    return result;
+}
+
+static mend_result unpin(mend_pool *pool, slot *block)
+{
+    mend_result result = mend_unpin(pool, block->pointer, block->pinned_bytes);
+    block->pinned_bytes = result == MEND_OK ? 0 : block->pinned_bytes;
+    return result;
+}
+
 mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
@@ -127,6 +141,10 @@ mend_result story_call(story_run *run, const operation *op)
         return ask_room(run, run->streams[op->stream]);
     case DEFRAG:
         return mend_defrag(pool, NULL, NULL);
+    case PIN:
+        return pin(pool, block, op->bytes);
+    case UNPIN:
+        return unpin(pool, block);
     case LIMIT:
         return mend_set_limit(pool, op->bytes);
     case FORGET:

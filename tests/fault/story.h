@@ -27,6 +27,8 @@ typedef enum story_action {
     TRIM_WAIT,
     ROOM,
     DEFRAG,
+    PIN,
+    UNPIN,
     LIMIT,
     FORGET,
     GROUP_BEGIN,
@@ -42,7 +44,8 @@ typedef struct operation {
     action action;
     int slot;       /* ALLOC, FREE..., SHARE */
     int stream;     /* by number */
-    uint64_t bytes; /* ALLOC: size; TRIM...: what is kept; LIMIT: the limit; FOREIGN: of others */
+    uint64_t bytes; /* ALLOC, PIN, UNPIN: size; TRIM...: what is kept; LIMIT: the limit; FOREIGN: of
+                       others */
 } operation;
 
 typedef struct story {
@@ -62,8 +65,9 @@ typedef struct slot {
     void *pointer;
     uint64_t bytes;
     uint64_t tag;
-    int stream;           /* it was allocated for, by number */
-    uint64_t readable_ns; /* when the write of its bytes is done, on the virtual clock */
+    int stream;            /* it was allocated for, by number */
+    uint64_t readable_ns;  /* when the write of its bytes is done, on the virtual clock */
+    uint64_t pinned_bytes; /* 0: it is not pinned */
 } slot;
 
 typedef struct story_run {

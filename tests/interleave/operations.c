@@ -264,6 +264,33 @@ static void look(arena *a, const program_op *op)
     arena_leave_pool(a, op->pool);
 }
 
+/* Between the two calls other threads compact, trim and move what is not pinned. */
+static void pin(arena *a, const program_op *op)
+{
+    mend_pool *pool = arena_enter_pool(a, op->pool);
+    if (pool == NULL) {
+        arena_skip(a);
+        return;
+    }
+    arena_slot *slot = &a->slots[op->slot];
+    if (slot->pointer != NULL && !slot->is_busy && slot->pool == op->pool) {
+        slot->is_busy = true;
+        uint64_t bytes = slot->size_bytes;
+        mend_result result = mend_pin(pool, slot->pointer, bytes);
+        arena_expect(a, "pin", result, false);
+        mend_stats stats = MEND_STATS_INIT;
+        arena_expect(a, "get_stats", mend_get_stats(pool, &stats), false);
+        if (result == MEND_OK && stats.pinned_bytes < bytes) {
+            arena_find(a, "pin: less is pinned than was asked for");
+        }
+        if (result == MEND_OK) {
+            arena_expect(a, "unpin", mend_unpin(pool, slot->pointer, bytes), false);
+        }
+        slot->is_busy = false;
+    }
+    arena_leave_pool(a, op->pool);
+}
+
 static void fail_calls(arena *a, const program_op *op)
 {
     static const char *const calls[] = {"create",  "map",     "set_access",   "unmap",
@@ -327,6 +354,9 @@ void arena_do(arena *a, const program_op *op)
         break;
     case PROGRAM_ADVANCE:
         mend_sim_advance(a->sim, op->bytes);
+        break;
+    case PROGRAM_PIN:
+        pin(a, op);
         break;
     case PROGRAM_LOOK:
         look(a, op);

@@ -46,7 +46,8 @@ enum {
     X(ADVANCE, "advance")           /* bytes: nanoseconds */                                       \
     X(AUDIT, "audit")               /* pool */                                                     \
     X(LOOK, "look")                 /* pool, slot: all that can be asked */                        \
-    X(DEFRAG, "defrag")             /* pool, where calls are quiet points */
+    X(DEFRAG, "defrag")             /* pool, where calls are quiet points */                       \
+    X(PIN, "pin")                   /* slot: pinned, a pause, unpinned */
 
 typedef enum program_kind {
 #define X(kind, name) PROGRAM_##kind,

@@ -64,8 +64,8 @@ static const mixture scenes[] = {
      true},
     {"compactions",
      0,
-     {BLOCKS, [PROGRAM_DEFRAG] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_GROUP_BEGIN] = 1,
-      [PROGRAM_GROUP_END] = 1, [PROGRAM_GROUP_RELEASE] = 1},
+     {BLOCKS, [PROGRAM_DEFRAG] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_PIN] = 3,
+      [PROGRAM_GROUP_BEGIN] = 1, [PROGRAM_GROUP_END] = 1, [PROGRAM_GROUP_RELEASE] = 1},
      1,
      true},
 };

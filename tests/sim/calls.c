@@ -51,6 +51,12 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result = mend_defrag(pool, &limits, NULL);
         break;
     }
+    case CALL_PIN:
+        call->result = mend_pin(pool, call->pointer, call->size_bytes);
+        break;
+    case CALL_UNPIN:
+        call->result = mend_unpin(pool, call->pointer, call->size_bytes);
+        break;
     case CALL_GROUP_CREATE:
         call->result = mend_group_create(pool, &call->group);
         break;
@@ -222,6 +228,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->faulty;
     case MEND_ERROR_UNKNOWN_STREAM:
         return t->faults_stand || t->may_be_lost;
+    case MEND_ERROR_FOREIGN_POINTER:
+        return call->kind == CALL_PIN;
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC;

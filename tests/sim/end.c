@@ -145,6 +145,7 @@ void trial_finish(trial *t)
     trial_hooks_end_allocators(t);
     trial_map_again(t);
     free_all(t);
+    trial_end_pins(t);
     bool is_whole = !t->may_be_lost && !t->stopped;
     if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {
         name_streams(t);

@@ -316,6 +316,10 @@ static bool take(trial *t, const operation *op)
         return trial_set_allocator(t, op);
     case OP_ROOM:
         return trial_ask_room(t, op);
+    case OP_PIN:
+        return trial_pin(t, op);
+    case OP_UNPIN:
+        return trial_unpin(t, op);
     case OP_SET_LIMIT:
         return set_limit(t, op);
     case OP_FORGET:

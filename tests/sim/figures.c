@@ -78,6 +78,18 @@ static uint64_t unmapped_of(const look *l)
     return blocks;
 }
 
+/* The chunks of all pins hold at least the largest of them. */
+static uint64_t largest_pin(const look *l)
+{
+    uint64_t largest_bytes = 0;
+    for (int i = 0; i < TRIAL_PINS; i++) {
+        const trial_pinned *pin = &l->t->pins[i];
+        bool is_here = pin->size_bytes != 0 && &l->t->pools[pin->pool] == l->pool;
+        largest_bytes = is_here ? mend_max_u64(largest_bytes, pin->size_bytes) : largest_bytes;
+    }
+    return largest_bytes;
+}
+
 static bool is_between(uint64_t least, uint64_t value, uint64_t most)
 {
     return least <= value && value <= most;
@@ -148,6 +160,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (l->is->mapped_bytes + l->lost_bytes ==                                                        \
      l->is->reserved_bytes - l->why->unmapped_bytes + l->is->retired_bytes)
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
+
+#define RULE_pinned_bytes                                                                          \
+    ((IS(pinned_bytes) > 0) == (largest_pin(l) > 0) &&                                             \
+     is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
 
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \

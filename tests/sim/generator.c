@@ -219,6 +219,27 @@ static void draw_lost_mappings(trial_random *places, size_t count, operation *op
     }
 }
 
+/* Of its own numbers, as draw_hooks. */
+static void draw_pins(trial_random *places, size_t count, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    if (trial_random_below(&random, 4) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t drawn = trial_random_below(&random, 64);
+        uint8_t slot = (uint8_t)trial_random_next(&random);
+        if (drawn < 4) {
+            ops[i] = (operation){.kind = OP_PIN,
+                                 .slot = slot,
+                                 .size = (uint8_t)trial_random_below(&random, 4),
+                                 .thread = (uint8_t)trial_random_below(&random, 4)};
+        } else if (drawn < 7) {
+            ops[i] = (operation){.kind = OP_UNPIN, .slot = slot};
+        }
+    }
+}
+
 /* Of its own numbers, so that the seeds without hooks stay as they are. */
 static void draw_hooks(trial_random *places, size_t count, trial_config *config, operation *ops)
 {
@@ -268,4 +289,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_hooks(&places, count, config, ops);
     draw_rooms(&places, count, ops);
     draw_lost_mappings(&places, count, ops);
+    draw_pins(&places, count, ops);
 }

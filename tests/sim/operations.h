@@ -63,7 +63,9 @@
                      "`size` says so it lets only a few blocks live")                              \
     X(ROOM,                                                                                        \
       "asks how much could be had on `stream`, and for a block in `slot` of just so much; an "     \
-      "odd amount: of 512 bytes more")
+      "odd amount: of 512 bytes more")                                                             \
+    X(PIN, "pins the block in `slot`; a size of 1 to 3 modulo 4: so many pages from it on")        \
+    X(UNPIN, "undoes the pin number `slot`")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

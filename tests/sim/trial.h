@@ -20,6 +20,7 @@ enum {
     TRIAL_GRAPHS = 4,
     TRIAL_ALL_GROUPS = TRIAL_GROUPS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures, too */
     TRIAL_CALLBACKS = 2,
+    TRIAL_PINS = 6,
     TRIAL_POOLS = 2,
     ANY_THREAD = -1,
     HERE = -2, /* the thread that runs */
@@ -112,6 +113,13 @@ typedef struct trial_zone {
     uint64_t peak_requested_bytes;
 } trial_zone;
 
+/* A range that must keep its mappings. */
+typedef struct trial_pinned {
+    uint64_t address;
+    uint64_t size_bytes; /* 0: nothing is pinned */
+    int pool;
+} trial_pinned;
+
 typedef struct trial_pool {
     mend_pool *pool;
     mend_stats is;       /* at the last look, see figures.c */
@@ -189,6 +197,8 @@ typedef enum trial_call_kind {
     CALL_ROOM,
     CALL_SET_LIMIT,
     CALL_DEFRAG,
+    CALL_PIN,
+    CALL_UNPIN,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
@@ -229,6 +239,7 @@ struct trial {
     trial_group groups[TRIAL_ALL_GROUPS]; /* the program's own come first */
     trial_graph graphs[TRIAL_GRAPHS];
     trial_callback callbacks[TRIAL_CALLBACKS];
+    trial_pinned pins[TRIAL_PINS];
     uint64_t last_tag;
     uint64_t last_capture;
     uint64_t last_begin;
@@ -381,6 +392,9 @@ bool trial_alloc(trial *t, const operation *op, int pool);
 bool trial_free(trial *t, const operation *op);
 bool trial_mistake(trial *t, const operation *op);
 bool trial_info(trial *t, const operation *op);
+bool trial_pin(trial *t, const operation *op);
+bool trial_unpin(trial *t, const operation *op);
+void trial_end_pins(trial *t);
 bool trial_record(trial *t, const operation *op);
 bool trial_use(trial *t, const operation *op, bool writes);
 bool trial_share(trial *t, const operation *op);

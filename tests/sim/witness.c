@@ -67,6 +67,20 @@ static mend_status witness_map(const mend_driver *driver, uint64_t address, uint
     return status;
 }
 
+/* What is pinned must not be unmapped, nor lose its chunk to another address that way. */
+static mend_status witness_unmap(const mend_driver *driver, uint64_t address, uint64_t size_bytes)
+{
+    trial *t = trial_of(driver);
+    const mend_driver *inner = inner_of(driver);
+    for (int i = 0; i < TRIAL_PINS; i++) {
+        const trial_pinned *pin = &t->pins[i];
+        bool meets = pin->size_bytes != 0 && pin->address < address + size_bytes &&
+                     address < pin->address + pin->size_bytes;
+        trial_claim(t, TRIAL_RULE, !meets, "pinned memory is unmapped");
+    }
+    return inner->unmap(inner, address, size_bytes);
+}
+
 static mend_status witness_stream_get_info(const mend_driver *driver, mend_stream stream,
                                            mend_stream_info *info)
 {
@@ -121,6 +135,7 @@ void trial_witness_init(trial *t)
     w->table.create = witness_create;
     w->table.release = witness_release;
     w->table.map = witness_map;
+    w->table.unmap = witness_unmap;
     w->table.stream_get_info = witness_stream_get_info;
 }
 

@@ -11,6 +11,7 @@
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/foreign.h"
+#include "users/pin.h"
 
 /* A refused call is tried once more, because there is no later time to try. */
 enum { TRIES = 2 };
@@ -143,6 +144,7 @@ static void free_host_memory(mend_heap *heap)
     mend_slab_clear(&heap->nodes.runs);
     mend_slab_clear(&heap->nodes.waits);
     mend_slab_clear(&heap->retire.nodes);
+    mend_pins_clear(heap);
     mend_mutex_destroy(&heap->state);
     mend_mutex_destroy(&heap->grow);
 }

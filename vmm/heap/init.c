@@ -1,12 +1,14 @@
 /* Creation of a heap. */
 #include "heap/heap.h"
 
+#include <assert.h>
+
 #include "layout/cache.h"
 #include "layout/layout.h"
 #include "move/access.h"
 #include "move/retire.h"
 #include "policy/budget.h"
-#include <assert.h>
+#include "users/pin.h"
 
 /* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
  * growth and retired mappings), but at most this much. Larger reservations save driver calls, but a
@@ -57,6 +59,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     }
     mend_pointer_map_init(&heap->blocks);
     mend_retire_init(heap);
+    mend_pins_init(heap);
     mend_list_init(&heap->groups.list);
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));

@@ -268,6 +268,12 @@ typedef struct mend_groups {
     uint32_t last_number;    /* number of the newest group */
 } mend_groups;
 
+/* Pinned ranges; the room `users` uses it. Read under `state`, written under both locks. */
+typedef struct mend_pins {
+    mend_tree ranges; /* by (address, size) */
+    mend_slab nodes;
+} mend_pins;
+
 typedef struct mend_heap {
     mend_mutex grow;  /* see the top of this file */
     mend_mutex state; /* see the top of this file */
@@ -287,6 +293,7 @@ typedef struct mend_heap {
     mend_caching caching;
     mend_frees frees;
     mend_groups groups;
+    mend_pins pins;
     mend_heap_counters counters;
 
     /* For making room. Read under `state`, written under both locks. */

@@ -1,6 +1,7 @@
 /* The audit of memory: chunks, retired mappings, and the use of every address of a zone. */
 #include "layout/layout.h"
 #include "observe/audit_parts.h"
+#include "users/pin.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
 #define RETIRED_OF(node)     MEND_CONTAINER_OF(node, mend_retired, by_address)
@@ -69,6 +70,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     size_t mapped = 0;
     size_t held = 0;
     size_t missing = 0;
+    uint64_t pinned_bytes = 0;
     if (!mend_chunks_are_in_order(chunks)) {
         return mend_audit_broken(a, "a tree of chunks is out of order");
     }
@@ -82,13 +84,18 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         lost_bytes += chunk->missing == MEND_MISSING_MAPPING ? chunk->size_bytes : 0;
         mapped += chunk->address != 0;
         unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
+        pinned_bytes += chunk->pins > 0 ? chunk->size_bytes : 0;
+        if (chunk->pins != mend_pins_of(a->heap, chunk)) {
+            return mend_audit_broken(a, "a chunk has not the pins that cover it");
+        }
     }
     if (!mapped_chunks_are_right(a)) {
         return false;
     }
     if (reserved_bytes != chunks->reserved_bytes || empty_bytes != chunks->empty_bytes ||
         unmapped_bytes != chunks->unmapped_bytes || whole != chunks->empty.count ||
-        mapped != chunks->mapped.count || held != chunks->frozen_count) {
+        mapped != chunks->mapped.count || held != chunks->frozen_count ||
+        pinned_bytes != chunks->pinned_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
     if (held != missing || missing != chunks->missing_count || lost_bytes != chunks->lost_bytes) {

@@ -41,6 +41,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_partial_bytes = large->free_bytes - empty_bytes_in(heap, MEND_ZONE_LARGE);
     stats->free_small_bytes = small->free_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
+    stats->pinned_bytes = chunks->pinned_bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
     stats->attainable_bytes = mend_budget_limit(heap);
     stats->group_bytes = mend_ladder_group_bytes(heap);

@@ -143,6 +143,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 {
     assert((chunk->address == 0) != (address == 0));
     assert(chunk->live_bytes == 0 || chunk->is_frozen);
+    assert(chunk->pins == 0);
     assert(address % MEND_GRANULE_BYTES == 0);
     if (chunk->address != 0) {
         leave_mapped(chunks, chunk);
@@ -157,9 +158,10 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(!chunk->is_frozen);
+    assert(chunk->pins == 0);
     assert(chunk->address != 0);
     assert(chunk->claimed_address == 0);
-    if (chunk->live_bytes == 0) {
+    if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
     }
     chunk->is_frozen = true;
@@ -173,7 +175,29 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunks->frozen_count > chunks->missing_count);
     chunk->is_frozen = false;
     chunks->frozen_count--;
-    if (chunk->live_bytes == 0) {
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_enter_empty(chunks, chunk);
+    }
+}
+
+void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->address != 0);
+    assert(chunk->claimed_address == 0);
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk);
+    }
+    chunks->pinned_bytes += chunk->pins == 0 ? chunk->size_bytes : 0;
+    chunk->pins++;
+}
+
+void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->pins > 0);
+    assert(chunks->pinned_bytes >= chunk->size_bytes);
+    chunk->pins--;
+    chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
+    if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
     }
 }

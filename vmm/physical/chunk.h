@@ -26,12 +26,13 @@ typedef enum mend_chunk_missing {
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
-    mend_tree_node by_size;    /* in `empty`, while live_bytes is 0 and the chunk is not frozen */
+    mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty */
     mend_tree_node by_number;  /* in `all` */
     mend_chunk_handle handle;
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
+    uint64_t pins;       /* number of pins on its mapping: while there is one, the mapping stays */
     uint64_t number;     /* rises with each creation */
     int zone;            /* of its address */
 
@@ -58,6 +59,7 @@ typedef struct mend_chunks {
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
     uint64_t unmapped_bytes; /* bytes of chunks that are not mapped; part of empty_bytes */
+    uint64_t pinned_bytes;   /* bytes of chunks with pins */
     uint32_t frozen_count;   /* frozen chunks */
     uint32_t missing_count;  /* of these, without mapping or access */
     uint64_t unmapped_count; /* of these, without mapping */
@@ -91,6 +93,11 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
 void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
 
+/* Adds a pin to a mapped chunk, and removes one. A pinned chunk is never in `empty`, so nothing
+ * moves or releases it. */
+void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk);
+
 /* Notes what a frozen chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
 
@@ -108,7 +115,7 @@ static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
 {
-    return chunk->live_bytes == 0 && !chunk->is_frozen;
+    return chunk->live_bytes == 0 && !chunk->is_frozen && chunk->pins == 0;
 }
 
 /* Adds a chunk to the set of empty ones, and removes it. */

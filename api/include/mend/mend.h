@@ -365,16 +365,38 @@ typedef struct mend_defrag_report {
  * may `report`. Waits for all work of the context. The caller guarantees that from the beginning of
  * the call to its end no work runs or is launched that touches memory of the pool: kernels, copies,
  * graphs, of any thread, context, device or process; and that blocks which other threads free
- * meanwhile are not in use. Other threads may allocate and free. Chunks with memory of a group stay
- * as they are. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (a stream is being
- * captured); MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: finished
- * moves stay, and no block has changed. One exception: if the driver unmaps a chunk and then
- * refuses to map the copy, its blocks are unusable until a later call maps them (of mend_defrag, or
- * of an allocation that makes room). Their bytes are kept; mend_get_block_info marks them
- * (is_unmapped), and mend_stats counts them.
+ * meanwhile are not in use. Other threads may allocate and free. Chunks that are pinned, or have
+ * memory of a group, stay as they are. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING
+ * (a stream is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY, MEND_ERROR_DRIVER,
+ * MEND_ERROR_DEVICE_LOST: finished moves stay, and no block has changed. One exception: if the
+ * driver unmaps a chunk and then refuses to map the copy, its blocks are unusable until a later
+ * call maps them (of mend_defrag, or of an allocation that makes room). Their bytes are kept;
+ * mend_get_block_info marks them (is_unmapped), and mend_stats counts them.
  */
 MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limits,
                                  mend_defrag_report *report);
+
+/* ---- pins ------------------------------------------------------------------------------------ */
+
+/*
+ * Pins `size_bytes` of mapped memory from `pointer` on, so that something outside of the pool may
+ * rely on it: a network card or a collective library that registered it. Until mend_unpin, the
+ * chunks that hold a byte of the range keep their address and their physical memory: the pool
+ * neither compacts, moves, unmaps nor releases them. Blocks there may be freed; their memory serves
+ * later requests where it is. A range may be pinned several times, and ranges may overlap; pins
+ * count.
+ *
+ * Pin few, large ranges: free memory in pinned chunks cannot be moved to where it is needed. Waits
+ * for a thread that makes room, for the GPU never; no driver call. Pins end with the pool. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER (not all
+ * of the range is mapped memory of this pool); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED;
+ * MEND_ERROR_DEVICE_LOST. On failure nothing is pinned.
+ */
+MEND_API mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
+
+/* Undoes one mend_pin of exactly this range. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (no such pin is
+ * left); MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
 
 /* ---- groups: memory of captured graphs ------------------------------------------------------- */
 

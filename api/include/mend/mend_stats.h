@@ -79,7 +79,8 @@
     X(attainable_bytes, "B", "limit_bytes; less if the device refused memory: what it can give")   \
     X(group_bytes, "B", "of free_bytes, kept for captured graphs")                                 \
     X(peer_devices, "1", "other devices that may use the pool's memory")                           \
-    X(captures, "1", "captures outside of groups whose memory is kept for their graphs")
+    X(captures, "1", "captures outside of groups whose memory is kept for their graphs")           \
+    X(pinned_bytes, "B", "of reserved_bytes, in chunks with a pin")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

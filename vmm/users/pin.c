@@ -1,0 +1,120 @@
+#include "users/pin.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+
+typedef struct pinned_range {
+    mend_tree_node by_address;
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t count; /* of mend_pins_add that were not undone */
+} pinned_range;
+
+#define RANGE_OF(node) ((node) ? MEND_CONTAINER_OF(node, pinned_range, by_address) : NULL)
+
+static int ascending(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_ranges(const mend_tree_node *first, const mend_tree_node *second)
+{
+    const pinned_range *a = MEND_CONTAINER_OF(first, pinned_range, by_address);
+    const pinned_range *b = MEND_CONTAINER_OF(second, pinned_range, by_address);
+    return a->address != b->address ? ascending(a->address, b->address)
+                                    : ascending(a->size_bytes, b->size_bytes);
+}
+
+void mend_pins_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->pins.ranges, compare_ranges);
+    mend_slab_init(&heap->pins.nodes, sizeof(pinned_range));
+}
+
+void mend_pins_clear(mend_heap *heap)
+{
+    mend_slab_clear(&heap->pins.nodes);
+}
+
+static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    pinned_range key = {.address = address, .size_bytes = size_bytes};
+    pinned_range *range = RANGE_OF(mend_tree_at_or_after(&heap->pins.ranges, &key.by_address));
+    bool is_it = range != NULL && range->address == address && range->size_bytes == size_bytes;
+    return is_it ? range : NULL;
+}
+
+static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    while (chunk != NULL && chunk->address <= address && address < end) {
+        address = chunk->address + chunk->size_bytes;
+        chunk = mend_chunk_next(chunk);
+    }
+    return address >= end;
+}
+
+mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    const uint64_t end = address + size_bytes;
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(size_bytes > 0);
+    assert(end > address);
+    if (!is_mapped(heap, address, end)) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "0x%llx to 0x%llx is not all mapped memory of this pool",
+                            (unsigned long long)address, (unsigned long long)end);
+    }
+    pinned_range *range = find(heap, address, size_bytes);
+    if (range == NULL) {
+        if (!mend_slab_reserve(&heap->pins.nodes, 1)) {
+            return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pin");
+        }
+        range = mend_slab_take(&heap->pins.nodes);
+        range->address = address;
+        range->size_bytes = size_bytes;
+        mend_tree_insert(&heap->pins.ranges, &range->by_address);
+    }
+    range->count++;
+    mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    for (; chunk != NULL && chunk->address < end; chunk = mend_chunk_next(chunk)) {
+        mend_chunk_pin(&heap->chunks, chunk);
+    }
+    return MEND_OK;
+}
+
+mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    pinned_range *range = find(heap, address, size_bytes);
+    if (range == NULL) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "no pin of %llu bytes at 0x%llx is left to undo",
+                            (unsigned long long)size_bytes, (unsigned long long)address);
+    }
+    mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    assert(chunk != NULL); /* it is pinned */
+    for (; chunk != NULL && chunk->address < address + size_bytes; chunk = mend_chunk_next(chunk)) {
+        mend_chunk_unpin(&heap->chunks, chunk);
+    }
+    if (--range->count == 0) {
+        mend_tree_remove(&heap->pins.ranges, &range->by_address);
+        mend_slab_give(&heap->pins.nodes, range);
+    }
+    return MEND_OK;
+}
+
+uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
+{
+    uint64_t pins = 0;
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    for (const mend_tree_node *at = mend_tree_first(&heap->pins.ranges); at != NULL;
+         at = mend_tree_next(at)) {
+        const pinned_range *range = MEND_CONTAINER_OF(at, pinned_range, by_address);
+        bool covers = chunk->address != 0 && range->address < end &&
+                      chunk->address < range->address + range->size_bytes;
+        pins += covers ? range->count : 0;
+    }
+    return pins;
+}

@@ -1,0 +1,28 @@
+/*
+ * Pins: ranges of addresses whose mappings must stay as they are, because something outside of the
+ * pool knows them: a network card, a collective library, another process. A pinned chunk keeps its
+ * address and its physical memory, with live blocks or without.
+ *
+ * Both locks are held. No driver call.
+ */
+#ifndef MEND_USERS_PIN_H
+#define MEND_USERS_PIN_H
+
+#include "layout/state.h"
+
+void mend_pins_init(mend_heap *heap);
+
+/* Frees host memory. */
+void mend_pins_clear(mend_heap *heap);
+
+/* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing changed. */
+mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+
+/* Undoes one mend_pins_add of just this range. MEND_ERROR_INVALID_ARGUMENT: there is none. */
+mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+
+/* The number of pins that cover a byte of the chunk. O(pins). */
+uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);
+
+#endif
