@@ -178,6 +178,26 @@ void *kit_leave_in_flight_at(kit_line at, mend_world *w, uint64_t size_bytes, me
     return block;
 }
 
+void *kit_alloc_written_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream)
+{
+    void *block = kit_alloc_at(at, w->pool, size_bytes, stream);
+    kit_launch_at(at, w, stream, MEND_SIM_WORK_WRITE, block, size_bytes, (uintptr_t)block, 0);
+    return block;
+}
+
+void kit_release_row_at(kit_line at, mend_world *w, void *blocks[], size_t count,
+                        uint64_t size_bytes, mend_stream stream)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (blocks[i] != NULL) {
+            kit_launch_at(at, w, stream, MEND_SIM_WORK_VERIFY, blocks[i], size_bytes,
+                          (uintptr_t)blocks[i], 0);
+            kit_free_at(at, w, blocks[i], stream);
+            blocks[i] = NULL;
+        }
+    }
+}
+
 void kit_expect_waits_at(kit_line at, mend_world *w, uint64_t stream_waits, uint64_t host_waits)
 {
     mend_stats is = mend_world_stats(w);

@@ -100,6 +100,18 @@ void kit_launch_at(kit_line at, mend_world *w, mend_stream stream, mend_sim_work
 #define kit_verify_until(w, stream, block, size_bytes, finish_ns)                                  \
     kit_launch(w, stream, MEND_SIM_WORK_VERIFY, block, size_bytes, (uintptr_t)(block), finish_ns)
 
+/* A block that is written so; one that is compared before it is freed; and all of a row that are
+ * not NULL, which they are then. */
+#define kit_alloc_written(w, size_bytes, stream)                                                   \
+    kit_alloc_written_at(KIT_LINE, w, size_bytes, stream)
+void *kit_alloc_written_at(kit_line at, mend_world *w, uint64_t size_bytes, mend_stream stream);
+#define kit_release(w, block, size_bytes, stream)                                                  \
+    kit_release_row(w, &(void *){block}, 1, size_bytes, stream)
+#define kit_release_row(w, blocks, count, size_bytes, stream)                                      \
+    kit_release_row_at(KIT_LINE, w, blocks, (size_t)(count), size_bytes, stream)
+void kit_release_row_at(kit_line at, mend_world *w, void *blocks[], size_t count,
+                        uint64_t size_bytes, mend_stream stream);
+
 /* `count` calls of the driver fail with a status, behind `after_calls` that do not. */
 #define kit_fail(w, call, after_calls, count, status)                                              \
     kit_fail_at(KIT_LINE, w, call, after_calls, count, status)

@@ -15,21 +15,6 @@ typedef struct rig {
     void *blocks[BLOCKS];
 } rig;
 
-static void *allocate(rig *r, uint64_t size_bytes)
-{
-    void *block = kit_alloc(&r->w, size_bytes, r->w.streams[0]);
-    if (block != NULL) {
-        kit_write(&r->w, r->w.streams[0], block, size_bytes);
-    }
-    return block;
-}
-
-static void release(rig *r, void *block, uint64_t size_bytes)
-{
-    kit_verify(&r->w, r->w.streams[0], block, size_bytes);
-    kit_free(&r->w, block, r->w.streams[0]);
-}
-
 static bool open_rig(rig *r, uint64_t memory_bytes)
 {
     *r = (rig){.blocks = {NULL}};
@@ -39,10 +24,10 @@ static bool open_rig(rig *r, uint64_t memory_bytes)
 /* Four full chunks side by side. */
 static void fill(rig *r)
 {
-    void *all = allocate(r, CHUNKS * CHUNK);
-    release(r, all, CHUNKS * CHUNK);
+    void *all = kit_alloc_written(&r->w, CHUNKS * CHUNK, r->w.streams[0]);
+    kit_release(&r->w, all, CHUNKS * CHUNK, r->w.streams[0]);
     for (int i = 0; i < BLOCKS; i++) {
-        r->blocks[i] = allocate(r, BLOCK);
+        r->blocks[i] = kit_alloc_written(&r->w, BLOCK, r->w.streams[0]);
     }
 }
 
@@ -51,7 +36,7 @@ static void thin_out(rig *r)
 {
     for (int i = 0; i < BLOCKS; i++) {
         if (i % BLOCKS_OF_CHUNK != 3) {
-            release(r, r->blocks[i], BLOCK);
+            kit_release(&r->w, r->blocks[i], BLOCK, r->w.streams[0]);
             r->blocks[i] = NULL;
         }
     }
@@ -59,11 +44,7 @@ static void thin_out(rig *r)
 
 static void close_rig(rig *r)
 {
-    for (int i = 0; i < BLOCKS; i++) {
-        if (r->blocks[i] != NULL) {
-            release(r, r->blocks[i], BLOCK);
-        }
-    }
+    kit_release_row(&r->w, r->blocks, BLOCKS, BLOCK, r->w.streams[0]);
     kit_close(&r->w);
 }
 
@@ -109,7 +90,8 @@ MEND_TEST(pool_defrag, what_is_gained_serves_a_request_that_found_no_room)
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_alloc(r.w.pool, 4 * MEND_MIB, r.w.streams[0], &block));
     (void)defrag(&r, NULL);
-    release(&r, allocate(&r, 4 * MEND_MIB + 512 * MEND_KIB), 4 * MEND_MIB + 512 * MEND_KIB);
+    kit_release(&r.w, kit_alloc_written(&r.w, 4 * MEND_MIB + 512 * MEND_KIB, r.w.streams[0]),
+                4 * MEND_MIB + 512 * MEND_KIB, r.w.streams[0]);
     close_rig(&r);
 }
 
@@ -150,21 +132,21 @@ MEND_TEST(pool_defrag, a_block_across_two_chunks_stays_whole)
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     void *row[3];
     uint64_t sizes[] = {CHUNK - 300 * MEND_KIB, 500 * MEND_KIB, CHUNK - 200 * MEND_KIB};
-    void *all = allocate(&r, 2 * CHUNK);
-    release(&r, all, 2 * CHUNK);
+    void *all = kit_alloc_written(&r.w, 2 * CHUNK, r.w.streams[0]);
+    kit_release(&r.w, all, 2 * CHUNK, r.w.streams[0]);
     for (int i = 0; i < 3; i++) {
-        row[i] = allocate(&r, sizes[i]);
+        row[i] = kit_alloc_written(&r.w, sizes[i], r.w.streams[0]);
     }
     EXPECT_PTR_EQ((char *)row[0] + sizes[0], row[1]);
-    release(&r, row[0], sizes[0]);
-    release(&r, row[2], sizes[2]);
+    kit_release(&r.w, row[0], sizes[0], r.w.streams[0]);
+    kit_release(&r.w, row[2], sizes[2], r.w.streams[0]);
     mend_defrag_report report = defrag(&r, NULL);
     EXPECT_U64_EQ(2, report.compactions);
     EXPECT_U64_EQ(sizes[1], report.copied_bytes);
     kit_verify(&r.w, r.w.streams[0], row[1], sizes[1]);
     mend_world_check(&r.w);
-    release(&r, row[1], sizes[1]);
-    (void)allocate(&r, 2 * CHUNK);
+    kit_release(&r.w, row[1], sizes[1], r.w.streams[0]);
+    kit_alloc_written(&r.w, 2 * CHUNK, r.w.streams[0]);
     close_rig(&r);
 }
 
@@ -176,7 +158,7 @@ MEND_TEST(pool_defrag, the_cheapest_gain_comes_first)
     fill(&r);
     for (int i = 0; i < BLOCKS; i++) { /* chunk 0 keeps 4 blocks, chunk 1 one, the others all */
         if ((i < 8 && i >= 4) || (i > 8 && i < 16)) {
-            release(&r, r.blocks[i], BLOCK);
+            kit_release(&r.w, r.blocks[i], BLOCK, r.w.streams[0]);
             r.blocks[i] = NULL;
         }
     }
@@ -263,10 +245,10 @@ MEND_TEST(pool_defrag, at_the_limit_free_chunks_make_room_for_smaller_ones)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r, (CHUNKS + 1) * CHUNK));
-    void *spare = allocate(&r, (CHUNKS + 1) * CHUNK);
-    release(&r, spare, (CHUNKS + 1) * CHUNK);
+    void *spare = kit_alloc_written(&r.w, (CHUNKS + 1) * CHUNK, r.w.streams[0]);
+    kit_release(&r.w, spare, (CHUNKS + 1) * CHUNK, r.w.streams[0]);
     for (int i = 0; i < BLOCKS; i++) {
-        r.blocks[i] = allocate(&r, BLOCK);
+        r.blocks[i] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
     }
     thin_out(&r);
     EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).free_empty_bytes);
@@ -285,18 +267,19 @@ MEND_TEST(pool_defrag, a_free_chunk_that_fits_is_used)
     fill(&r);
     thin_out(&r);
     (void)defrag(&r, NULL);
-    release(&r, r.blocks[3], BLOCK); /* its chunk has just the size of a block */
+    kit_release(&r.w, r.blocks[3], BLOCK,
+                r.w.streams[0]); /* its chunk has just the size of a block */
     r.blocks[3] = NULL;
     void *row[2];
-    row[0] = allocate(&r, CHUNK - BLOCK);
-    row[1] = allocate(&r, BLOCK);
+    row[0] = kit_alloc_written(&r.w, CHUNK - BLOCK, r.w.streams[0]);
+    row[1] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
     EXPECT_PTR_EQ((char *)row[0] + (CHUNK - BLOCK), row[1]);
-    release(&r, row[0], CHUNK - BLOCK);
+    kit_release(&r.w, row[0], CHUNK - BLOCK, r.w.streams[0]);
     uint64_t created = mend_world_stats(&r.w).chunks_created;
     mend_defrag_report report = defrag(&r, NULL);
     EXPECT_U64_EQ(1, report.compactions);
     EXPECT_U64_EQ(created, mend_world_stats(&r.w).chunks_created);
-    release(&r, row[1], BLOCK);
+    kit_release(&r.w, row[1], BLOCK, r.w.streams[0]);
     close_rig(&r);
 }
 
@@ -306,14 +289,14 @@ MEND_TEST(pool_defrag, memory_of_graphs_stays_where_it_is)
     rig r;
     mend_group *group;
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    void *all = allocate(&r, CHUNK);
-    release(&r, all, CHUNK);
+    void *all = kit_alloc_written(&r.w, CHUNK, r.w.streams[0]);
+    kit_release(&r.w, all, CHUNK, r.w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
-    r.blocks[0] = allocate(&r, BLOCK);
+    r.blocks[0] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
-    void *rest = allocate(&r, CHUNK - BLOCK);
-    release(&r, rest, CHUNK - BLOCK);
+    void *rest = kit_alloc_written(&r.w, CHUNK - BLOCK, r.w.streams[0]);
+    kit_release(&r.w, rest, CHUNK - BLOCK, r.w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_U64_EQ(CHUNK, mend_world_stats(&r.w).reserved_bytes);
     EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
@@ -328,12 +311,12 @@ MEND_TEST(pool_defrag, a_live_block_of_a_graph_stays_where_it_is)
     rig r;
     mend_group *group;
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
-    void *all = allocate(&r, CHUNK);
-    release(&r, all, CHUNK);
+    void *all = kit_alloc_written(&r.w, CHUNK, r.w.streams[0]);
+    kit_release(&r.w, all, CHUNK, r.w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
     EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
     EXPECT_RESULT(MEND_OK, mend_group_begin(group, r.w.streams[0]));
-    r.blocks[0] = allocate(&r, BLOCK);
+    r.blocks[0] = kit_alloc_written(&r.w, BLOCK, r.w.streams[0]);
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_U64_EQ(0, defrag(&r, NULL).compactions);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, r.w.streams[0]));
@@ -382,11 +365,11 @@ MEND_TEST(pool_defrag, small_chunks_move_too)
     void *small[64];
     ASSERT_TRUE(open_rig(&r, 64 * MEND_MIB));
     for (int i = 0; i < 64; i++) {
-        small[i] = allocate(&r, 16 * MEND_KIB);
+        small[i] = kit_alloc_written(&r.w, 16 * MEND_KIB, r.w.streams[0]);
     }
     for (int i = 0; i < 64; i++) {
         if (i % 16 != 5) {
-            release(&r, small[i], 16 * MEND_KIB);
+            kit_release(&r.w, small[i], 16 * MEND_KIB, r.w.streams[0]);
         }
     }
     mend_defrag_report report = defrag(&r, NULL);
@@ -394,7 +377,7 @@ MEND_TEST(pool_defrag, small_chunks_move_too)
     EXPECT_U64_EQ(4 * 16 * MEND_KIB, report.copied_bytes);
     EXPECT_U64_EQ(4 * (256 - 64) * MEND_KIB, report.gained_bytes);
     for (int i = 5; i < 64; i += 16) {
-        release(&r, small[i], 16 * MEND_KIB);
+        kit_release(&r.w, small[i], 16 * MEND_KIB, r.w.streams[0]);
     }
     close_rig(&r);
 }

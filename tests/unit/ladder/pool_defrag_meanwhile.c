@@ -19,23 +19,20 @@ typedef struct rig {
 
 static bool open_rig(rig *r)
 {
-    void *all;
     void *halves[CHUNKS][2];
     *r = (rig){.call = ""};
     if (!kit_open_with(&r->w, (CHUNKS + 1) * CHUNK, NULL)) {
         return false;
     }
-    mend_pool *pool = r->w.pool;
-    EXPECT_RESULT(MEND_OK, mend_alloc(pool, (CHUNKS + 1) * CHUNK, NULL, &all));
-    EXPECT_RESULT(MEND_OK, mend_free(pool, all, NULL));
+    kit_free(&r->w, kit_alloc(&r->w, (CHUNKS + 1) * CHUNK, NULL), NULL);
     for (int i = 0; i < CHUNKS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_alloc(pool, BLOCK, NULL, &halves[i][0]));
-        EXPECT_RESULT(MEND_OK, mend_alloc(pool, BLOCK, NULL, &halves[i][1]));
+        halves[i][0] = kit_alloc(&r->w, BLOCK, NULL);
+        halves[i][1] = kit_alloc(&r->w, BLOCK, NULL);
     }
     for (int i = 0; i < CHUNKS; i++) {
         int live = i < CHUNKS - 1;
         r->blocks[i] = halves[i][live];
-        EXPECT_RESULT(MEND_OK, mend_free(pool, halves[i][1 - live], NULL));
+        kit_free(&r->w, halves[i][1 - live], NULL);
     }
     mend_stats stats = mend_world_stats(&r->w);
     EXPECT_U64_EQ((CHUNKS + 1) * CHUNK, stats.reserved_bytes);

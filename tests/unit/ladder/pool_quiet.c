@@ -31,25 +31,19 @@ static mend_result try(rig *r, uint64_t size_bytes, void **block)
     return result;
 }
 
-static void release(rig *r, void *block, uint64_t size_bytes)
-{
-    kit_verify(&r->w, NULL, block, size_bytes);
-    kit_free(&r->w, block, NULL);
-}
-
 /* Blocks in all chunks but one, which is kept to copy to; of these one in eight stays. */
 static void fill_and_thin_out(rig *r)
 {
     void *block;
     EXPECT_RESULT(MEND_OK, try(r, 15 * CHUNK, &block));
-    release(r, block, 15 * CHUNK);
+    kit_release(&r->w, block, 15 * CHUNK, NULL);
     while (r->count < 15 * BLOCKS_OF_CHUNK && try(r, BLOCK, &block) == MEND_OK) {
         r->blocks[r->count++] = block;
     }
     EXPECT_U64_EQ(0, mend_world_stats(&r->w).compactions);
     for (int i = 0; i < r->count; i++) {
         if (i % BLOCKS_OF_CHUNK != 3) {
-            release(r, r->blocks[i], BLOCK);
+            kit_release(&r->w, r->blocks[i], BLOCK, NULL);
             r->blocks[i] = NULL;
         }
     }
@@ -57,11 +51,7 @@ static void fill_and_thin_out(rig *r)
 
 static void close_rig(rig *r)
 {
-    for (int i = 0; i < r->count; i++) {
-        if (r->blocks[i] != NULL) {
-            release(r, r->blocks[i], BLOCK);
-        }
-    }
+    kit_release_row(&r->w, r->blocks, r->count, BLOCK, NULL);
     kit_close(&r->w);
 }
 
@@ -76,7 +66,7 @@ MEND_TEST(pool_quiet, a_request_is_served_that_would_have_failed)
         mend_stats stats = mend_world_stats(&r.w);
         EXPECT_INT_EQ(quiet, stats.compactions > 0);
         if (quiet) {
-            release(&r, block, 8 * CHUNK);
+            kit_release(&r.w, block, 8 * CHUNK, NULL);
         }
         close_rig(&r);
     }
@@ -93,7 +83,7 @@ MEND_TEST(pool_quiet, no_more_is_copied_than_the_request_needs)
     mend_stats stats = mend_world_stats(&r.w);
     EXPECT_TRUE(stats.compactions >= 1 && stats.compactions <= 4);
     EXPECT_U64_EQ(stats.compactions * BLOCK, stats.copied_bytes);
-    release(&r, block, 2 * CHUNK);
+    kit_release(&r.w, block, 2 * CHUNK, NULL);
     close_rig(&r);
 }
 
@@ -115,7 +105,7 @@ MEND_TEST(pool_quiet, the_whole_device_can_be_used)
     void *block;
     ASSERT_TRUE(open_rig(&r, 16 * CHUNK, 1));
     EXPECT_RESULT(MEND_OK, try(&r, 16 * CHUNK, &block));
-    release(&r, block, 16 * CHUNK);
+    kit_release(&r.w, block, 16 * CHUNK, NULL);
     uint64_t bytes = 0;
     while (r.count < MOST_BLOCKS && try(&r, BLOCK, &block) == MEND_OK) {
         r.blocks[r.count++] = block;
@@ -138,7 +128,7 @@ MEND_TEST(pool_quiet, many_rounds_keep_every_byte)
     for (int i = 0; i < 300 && !mend_test_has_failed(); i++) {
         uint64_t k = mend_test_random_below(&random, 16);
         if (large[k] != NULL) {
-            release(&r, large[k], sizes[k]);
+            kit_release(&r.w, large[k], sizes[k], NULL);
             large[k] = NULL;
         }
         sizes[k] = 512 * (1 + mend_test_random_below(&random, 4 * CHUNK / 512));
@@ -148,7 +138,7 @@ MEND_TEST(pool_quiet, many_rounds_keep_every_byte)
     EXPECT_TRUE(mend_world_stats(&r.w).compactions > 0);
     for (int k = 0; k < 16; k++) {
         if (large[k] != NULL) {
-            release(&r, large[k], sizes[k]);
+            kit_release(&r.w, large[k], sizes[k], NULL);
         }
     }
     close_rig(&r);
@@ -174,6 +164,6 @@ MEND_TEST(pool_quiet, a_capture_is_left_alone)
     EXPECT_RESULT(MEND_OK, mend_group_end(group));
     EXPECT_RESULT(MEND_OK, mend_group_release(group, MEND_NO_STREAM));
     EXPECT_RESULT(MEND_OK, try(&r, 8 * CHUNK, &block));
-    release(&r, block, 8 * CHUNK);
+    kit_release(&r.w, block, 8 * CHUNK, NULL);
     close_rig(&r);
 }

@@ -15,8 +15,7 @@ typedef struct rig {
 
 static void alloc(rig *r, int block)
 {
-    r->blocks[block] = kit_alloc(&r->w, BLOCK, r->w.streams[0]);
-    kit_write(&r->w, r->w.streams[0], r->blocks[block], BLOCK);
+    r->blocks[block] = kit_alloc_written(&r->w, BLOCK, r->w.streams[0]);
 }
 
 /* Returns where it was. */
@@ -44,12 +43,7 @@ static bool open_rig(rig *r)
 
 static void close_rig(rig *r)
 {
-    for (int i = 0; i < BLOCKS; i++) {
-        if (r->blocks[i] != NULL) {
-            kit_verify(&r->w, r->w.streams[0], r->blocks[i], BLOCK);
-            release(r, i);
-        }
-    }
+    kit_release_row(&r->w, r->blocks, BLOCKS, BLOCK, r->w.streams[0]);
     kit_close(&r->w);
 }
 

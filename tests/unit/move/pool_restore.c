@@ -34,8 +34,7 @@ static bool open_rig_with(rig *r, uint64_t reserve_bytes)
     void *all = kit_alloc(&r->w, CHUNK, NULL);
     kit_free(&r->w, all, NULL);
     for (int i = 0; i < BLOCKS; i++) {
-        r->blocks[i] = kit_alloc(&r->w, BLOCK, NULL);
-        kit_write(&r->w, NULL, r->blocks[i], BLOCK);
+        r->blocks[i] = kit_alloc_written(&r->w, BLOCK, NULL);
     }
     for (int i = 0; i < BLOCKS; i++) {
         if (i != 1 && i != 5) {
@@ -52,12 +51,7 @@ static bool open_rig(rig *r)
 
 static void close_rig(rig *r)
 {
-    for (int i = 0; i < BLOCKS; i++) {
-        if (r->blocks[i] != NULL) {
-            kit_verify(&r->w, NULL, r->blocks[i], BLOCK);
-            release(r, i);
-        }
-    }
+    kit_release_row(&r->w, r->blocks, BLOCKS, BLOCK, NULL);
     kit_close(&r->w);
 }
 
