@@ -179,6 +179,13 @@ mend_result mend_sim_stream_create_blocking(mend_sim *sim, mend_stream *stream)
     return make_stream(sim, 0, MEND_SIM_STREAM_BLOCKING, stream);
 }
 
+mend_result mend_sim_stream_create_blocking_on(mend_sim *sim, int device, mend_stream *stream)
+{
+    return sim == NULL || device < 0 || device >= sim->config.device_count
+               ? MEND_ERROR_INVALID_ARGUMENT
+               : make_stream(sim, device, MEND_SIM_STREAM_BLOCKING, stream);
+}
+
 mend_result mend_sim_stream_create_green(mend_sim *sim, int green, mend_stream *stream)
 {
     return green < 1 || green > MEND_SIM_MOST_GREEN

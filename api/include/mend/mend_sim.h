@@ -154,6 +154,10 @@ MEND_API mend_result mend_sim_stream_destroy(mend_sim *sim, mend_stream stream);
 /* As mend_sim_stream_create, on any device. Results as there. */
 MEND_API mend_result mend_sim_stream_create_on(mend_sim *sim, int device, mend_stream *stream);
 
+/* As mend_sim_stream_create_blocking, on any device. Results as there. */
+MEND_API mend_result mend_sim_stream_create_blocking_on(mend_sim *sim, int device,
+                                                        mend_stream *stream);
+
 /* Creates a stream of a green context of device 0; there are seven, numbered from 1. Their memory
  * is that of the device; a wait for the device's primary context includes them; an event recorded
  * on such a stream must be of the stream's own context. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
@@ -197,6 +201,24 @@ typedef struct mend_sim_work {
  * kind, or the legacy stream while a capture makes it unusable); MEND_ERROR_OUT_OF_HOST_MEMORY;
  * MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_sim_launch(mend_sim *sim, mend_stream stream, const mend_sim_work *work);
+
+/* The time on the virtual clock at which the work that an event marks is complete; 0: the event was
+ * never recorded. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: NULL, not an event, or an event that was
+ * last recorded in a capture; *time_ns is untouched. */
+MEND_API mend_result mend_sim_event_time(mend_sim *sim, void *event, uint64_t *time_ns);
+
+/* What lies in a range of addresses. */
+typedef struct mend_sim_place {
+    int is_of_device;  /* 1: the first address is one of the simulated devices, mapped or not */
+    int device;        /* the device that holds the memory mapped there; -1: none is mapped */
+    int is_plain;      /* 1: it is of plain_alloc or async_alloc */
+    int is_accessible; /* 1: the device that was named may access the complete range now */
+} mend_sim_place;
+
+/* Looks a range of at least one byte up, as `device` sees it. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * *place is untouched. */
+MEND_API mend_result mend_sim_look_up(mend_sim *sim, int device, uint64_t address,
+                                      uint64_t size_bytes, mend_sim_place *place);
 
 /* ---- capture and graphs ---------------------------------------------------------------------- */
 

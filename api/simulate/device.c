@@ -1,0 +1,256 @@
+/* Devices: how many there are, which is current, what they are and have, and which reach each
+ * other. */
+#include <stdio.h>
+#include <string.h>
+
+#include "simulate/device.h"
+#include "simulate/entry.h"
+#include "simulate/errors.h"
+#include "simulate/machine.h"
+#include "simulate/properties.h"
+
+/* Bit n of [d]: device d was given access to the memory of device n. */
+static uint64_t peers_enabled[SIMULATE_MOST_DEVICES];
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+SIMULATE_EXPORT int cudaGetDeviceCount(int *count)
+{
+    if (count == NULL) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    *count = simulate_device_count();
+    return simulate_answer(*count > 0 ? CUDA_SUCCESS : CUDA_NO_DEVICE);
+}
+
+SIMULATE_EXPORT int cudaGetDevice(int *device)
+{
+    if (device == NULL) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    *device = simulate_current();
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaSetDevice(int device)
+{
+    return simulate_answer(simulate_select(device));
+}
+
+SIMULATE_EXPORT int cudaInitDevice(int device, unsigned device_flags, unsigned flags)
+{
+    (void)device_flags;
+    (void)flags;
+    return simulate_answer(device < 0 || device >= simulate_device_count() ? CUDA_INVALID_DEVICE
+                                                                           : CUDA_SUCCESS);
+}
+
+SIMULATE_EXPORT int cudaDeviceSynchronize(void)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    return simulate_answer(
+        error == CUDA_SUCCESS ? machine->driver->context_synchronize(machine->driver) : error);
+}
+
+/* ---- what they are --------------------------------------------------------------------------- */
+
+/* Offsets of the members in the structure that the caller was compiled for. */
+typedef struct offsets {
+#define X(member, in_12, in_13) size_t member;
+    SIMULATE_OWN_PROPERTIES(X)
+#undef X
+} offsets;
+
+static void fill_own(char *properties, const offsets *at, int device, size_t memory_bytes)
+{
+    snprintf(properties + at->name, 256, "Mend simulated GPU");
+    memcpy(properties + at->uuid, "mend-simulated", 14);
+    properties[at->uuid + 15] = (char)(device + 1);
+    memcpy(properties + at->totalGlobalMem, &memory_bytes, sizeof(memory_bytes));
+    memcpy(properties + at->pciBusID, &device, sizeof(device));
+}
+
+static int check_device(const simulate_machine **machine, const void *output, int device)
+{
+    int error = simulate_enter(machine);
+    if (error == CUDA_SUCCESS && output == NULL) {
+        error = CUDA_INVALID_VALUE;
+    }
+    if (error == CUDA_SUCCESS && (device < 0 || device >= (*machine)->device_count)) {
+        error = CUDA_INVALID_DEVICE;
+    }
+    return error;
+}
+
+/* As programs of CUDA 12 call it. */
+SIMULATE_EXPORT int cudaGetDeviceProperties_v2(void *properties, int device)
+{
+    const simulate_machine *machine = NULL;
+    int error = check_device(&machine, properties, device);
+    if (error == CUDA_SUCCESS) {
+        const offsets at = {
+#define X(member, in_12, in_13) .member = (in_12),
+            SIMULATE_OWN_PROPERTIES(X)
+#undef X
+        };
+        memset(properties, 0, SIMULATE_PROPERTIES_BYTES_12);
+        fill_own(properties, &at, device, machine->memory_bytes);
+#define X(member, type, in_12, in_13, value)                                                       \
+    memcpy((char *)properties + (in_12), &(type){value}, sizeof(type));
+        SIMULATE_PROPERTIES(X)
+#undef X
+    }
+    return simulate_answer(error);
+}
+
+/* As programs of CUDA 13 call it. */
+SIMULATE_EXPORT int cudaGetDeviceProperties(void *properties, int device)
+{
+    const simulate_machine *machine = NULL;
+    int error = check_device(&machine, properties, device);
+    if (error == CUDA_SUCCESS) {
+        const offsets at = {
+#define X(member, in_12, in_13) .member = (in_13),
+            SIMULATE_OWN_PROPERTIES(X)
+#undef X
+        };
+        memset(properties, 0, SIMULATE_PROPERTIES_BYTES_13);
+        fill_own(properties, &at, device, machine->memory_bytes);
+#define X(member, type, in_12, in_13, value)                                                       \
+    memcpy((char *)properties + (in_13), &(type){value}, sizeof(type));
+        SIMULATE_PROPERTIES(X)
+#undef X
+    }
+    return simulate_answer(error);
+}
+
+int simulate_attribute(int attribute)
+{
+    switch (attribute) {
+#define X(number, value)                                                                           \
+    case number:                                                                                   \
+        return value;
+        SIMULATE_ATTRIBUTES(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
+SIMULATE_EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device)
+{
+    if (value == NULL || device < 0 || device >= simulate_device_count()) {
+        return simulate_answer(value == NULL ? CUDA_INVALID_VALUE : CUDA_INVALID_DEVICE);
+    }
+    *value = simulate_attribute(attribute);
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaDriverGetVersion(int *version)
+{
+    if (version == NULL) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    *version = SIMULATE_DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaDeviceGetPCIBusId(char *text, int bytes, int device)
+{
+    if (text == NULL || bytes < 13 || device < 0 || device >= simulate_device_count()) {
+        return simulate_answer(text == NULL || bytes < 13 ? CUDA_INVALID_VALUE
+                                                          : CUDA_INVALID_DEVICE);
+    }
+    snprintf(text, (size_t)bytes, "0000:%02x:00.0", (unsigned)device);
+    return CUDA_SUCCESS;
+}
+
+/* ---- what they have -------------------------------------------------------------------------- */
+
+SIMULATE_EXPORT int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    const simulate_machine *machine = NULL;
+    uint64_t free_now = 0;
+    uint64_t total = 0;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (free_bytes == NULL || total_bytes == NULL)) {
+        error = CUDA_INVALID_VALUE;
+    }
+    if (error == CUDA_SUCCESS) {
+        error = machine->driver->memory_info(machine->driver, &free_now, &total);
+    }
+    if (error == CUDA_SUCCESS) {
+        *free_bytes = free_now;
+        *total_bytes = total;
+    }
+    return simulate_answer(error);
+}
+
+SIMULATE_EXPORT int cudaDeviceGetLimit(size_t *value, int limit)
+{
+    (void)limit;
+    if (value == NULL) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    *value = 1024;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaDeviceSetLimit(int limit, size_t value)
+{
+    (void)limit;
+    (void)value;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaProfilerStart(void)
+{
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaProfilerStop(void)
+{
+    return CUDA_SUCCESS;
+}
+
+/* ---- which reach each other ------------------------------------------------------------------ */
+
+SIMULATE_EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    int count = simulate_device_count();
+    if (can == NULL) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    if (device < 0 || peer < 0 || device >= count || peer >= count) {
+        return simulate_answer(CUDA_INVALID_DEVICE);
+    }
+    *can = device != peer;
+    return CUDA_SUCCESS;
+}
+
+static int change_peer(int peer, bool enable)
+{
+    int current = simulate_current();
+    if (peer < 0 || peer >= simulate_device_count() || peer == current) {
+        return CUDA_INVALID_DEVICE;
+    }
+    uint64_t bit = UINT64_C(1) << peer;
+    uint64_t former = enable ? __atomic_fetch_or(&peers_enabled[current], bit, __ATOMIC_RELAXED)
+                             : __atomic_fetch_and(&peers_enabled[current], ~bit, __ATOMIC_RELAXED);
+    bool was_enabled = (former & bit) != 0;
+    if (was_enabled == enable) {
+        return enable ? CUDA_PEER_ENABLED : CUDA_PEER_NOT_ENABLED;
+    }
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    return simulate_answer(flags != 0 ? CUDA_INVALID_VALUE : change_peer(peer, true));
+}
+
+SIMULATE_EXPORT int cudaDeviceDisablePeerAccess(int peer)
+{
+    return simulate_answer(change_peer(peer, false));
+}

@@ -1,0 +1,395 @@
+/*
+ * The driver's entry points that programs of the runtime take beside it: virtual memory, which
+ * PyTorch's expandable segments are made of, and a few questions. They are found by
+ * cudaGetDriverEntryPoint, or by name in this library, which has the name of the driver's.
+ */
+#include <string.h>
+
+#include "driver/cuda_abi.h"
+#include "simulate/device.h"
+#include "simulate/entry.h"
+#include "simulate/errors.h"
+#include "simulate/launch.h"
+#include "simulate/machine.h"
+
+enum { MOST_ACCESSES = 16 };
+
+/* ---- virtual memory -------------------------------------------------------------------------- */
+
+SIMULATE_EXPORT int cuMemAddressReserve(mend_cu_address *address, size_t bytes, size_t alignment,
+                                        mend_cu_address hint, unsigned long long flags)
+{
+    const simulate_machine *machine = NULL;
+    uint64_t reserved = 0;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (address == NULL || flags != 0)) {
+        error = CUDA_INVALID_VALUE;
+    }
+    if (error == CUDA_SUCCESS) {
+        error = machine->driver->reserve(machine->driver, bytes, alignment, hint, &reserved);
+    }
+    if (error == CUDA_SUCCESS) {
+        *address = reserved;
+    }
+    return error;
+}
+
+SIMULATE_EXPORT int cuMemAddressFree(mend_cu_address address, size_t bytes)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    return error == CUDA_SUCCESS ? machine->driver->address_free(machine->driver, address, bytes)
+                                 : error;
+}
+
+SIMULATE_EXPORT int cuMemGetAllocationGranularity(size_t *bytes,
+                                                  const mend_cu_chunk_properties *properties,
+                                                  mend_cu_granularity kind)
+{
+    (void)kind;
+    if (bytes == NULL || properties == NULL || properties->type != MEND_CU_ALLOCATION_PINNED) {
+        return CUDA_INVALID_VALUE;
+    }
+    *bytes = (size_t)2 << 20;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
+                                const mend_cu_chunk_properties *properties,
+                                unsigned long long flags)
+{
+    const simulate_machine *machine = NULL;
+    mend_chunk_handle handle = 0;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (chunk == NULL || properties == NULL || flags != 0 ||
+                                  properties->type != MEND_CU_ALLOCATION_PINNED ||
+                                  properties->location.type != MEND_CU_LOCATION_DEVICE)) {
+        error = CUDA_INVALID_VALUE;
+    }
+    if (error == CUDA_SUCCESS && (properties->share_types & ~MEND_SHARE_FILE_DESCRIPTOR) != 0) {
+        error = CUDA_NOT_SUPPORTED;
+    }
+    if (error == CUDA_SUCCESS) {
+        const mend_chunk_properties wanted = {.device = properties->location.id,
+                                              .share_types = properties->share_types};
+        error = machine->driver->create(machine->driver, bytes, &wanted, &handle);
+    }
+    if (error == CUDA_SUCCESS) {
+        *chunk = handle;
+    }
+    return error;
+}
+
+SIMULATE_EXPORT int cuMemRelease(mend_cu_chunk chunk)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    return error == CUDA_SUCCESS ? machine->driver->release(machine->driver, chunk) : error;
+}
+
+SIMULATE_EXPORT int cuMemMap(mend_cu_address address, size_t bytes, size_t offset,
+                             mend_cu_chunk chunk, unsigned long long flags)
+{
+    const simulate_machine *machine = NULL;
+    int error = flags != 0 ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    return error == CUDA_SUCCESS
+               ? machine->driver->map(machine->driver, address, bytes, offset, chunk)
+               : error;
+}
+
+SIMULATE_EXPORT int cuMemUnmap(mend_cu_address address, size_t bytes)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    return error == CUDA_SUCCESS ? machine->driver->unmap(machine->driver, address, bytes) : error;
+}
+
+SIMULATE_EXPORT int cuMemSetAccess(mend_cu_address address, size_t bytes,
+                                   const mend_cu_access *accesses, size_t count)
+{
+    const simulate_machine *machine = NULL;
+    int devices[MOST_ACCESSES];
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (accesses == NULL || count == 0 || count > MOST_ACCESSES)) {
+        error = CUDA_INVALID_VALUE;
+    }
+    for (size_t i = 0; error == CUDA_SUCCESS && i < count; i++) {
+        bool is_sound = accesses[i].location.type == MEND_CU_LOCATION_DEVICE &&
+                        accesses[i].flags == MEND_CU_ACCESS_READ_WRITE;
+        error = is_sound ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+        devices[i] = accesses[i].location.id;
+    }
+    return error == CUDA_SUCCESS
+               ? machine->driver->set_access(machine->driver, address, bytes, devices, (int)count)
+               : error;
+}
+
+SIMULATE_EXPORT int cuMemExportToShareableHandle(void *shared, mend_cu_chunk chunk,
+                                                 mend_cu_share_type type, unsigned long long flags)
+{
+    const simulate_machine *machine = NULL;
+    int error = flags != 0 || shared == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    return error == CUDA_SUCCESS
+               ? machine->driver->export_handle(machine->driver, chunk, type, shared)
+               : error;
+}
+
+SIMULATE_EXPORT int cuMemImportFromShareableHandle(mend_cu_chunk *chunk, void *shared,
+                                                   mend_cu_share_type type)
+{
+    const simulate_machine *machine = NULL;
+    int descriptor = (int)(intptr_t)shared; /* by value, unlike any other type */
+    mend_chunk_handle handle = 0;
+    int error = chunk == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && type != MEND_SHARE_FILE_DESCRIPTOR) {
+        error = CUDA_NOT_SUPPORTED;
+    }
+    if (error == CUDA_SUCCESS) {
+        error = machine->driver->import_handle(machine->driver, &descriptor, type, &handle);
+    }
+    if (error == CUDA_SUCCESS) {
+        *chunk = handle;
+    }
+    return error;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+SIMULATE_EXPORT int cuInit(unsigned flags)
+{
+    if (flags != 0) {
+        return CUDA_INVALID_VALUE;
+    }
+    return simulate_device_count() > 0 ? CUDA_SUCCESS : CUDA_NO_DEVICE;
+}
+
+SIMULATE_EXPORT int cuDriverGetVersion(int *version)
+{
+    *version = SIMULATE_DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuDeviceGetCount(int *count)
+{
+    *count = simulate_device_count();
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuDeviceGet(mend_cu_device *device, int ordinal)
+{
+    if (ordinal < 0 || ordinal >= simulate_device_count()) {
+        return CUDA_INVALID_DEVICE;
+    }
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuDeviceGetAttribute(int *value, mend_cu_attribute attribute,
+                                         mend_cu_device device)
+{
+    if (value == NULL || device < 0 || device >= simulate_device_count()) {
+        return value == NULL ? CUDA_INVALID_VALUE : CUDA_INVALID_DEVICE;
+    }
+    *value = simulate_attribute(attribute);
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuGetErrorString(int status, const char **text)
+{
+    *text = simulate_error_text(status);
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuGetErrorName(int status, const char **name)
+{
+    *name = simulate_error_name(status);
+    return CUDA_SUCCESS;
+}
+
+/* ---- contexts: each device has its primary one ----------------------------------------------- */
+
+SIMULATE_EXPORT int cuDevicePrimaryCtxGetState(mend_cu_device device, unsigned *flags,
+                                               int *is_active)
+{
+    if (device < 0 || device >= simulate_device_count()) {
+        return CUDA_INVALID_DEVICE;
+    }
+    *flags = 0;
+    *is_active = 1;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cuDevicePrimaryCtxRetain(mend_context *context, mend_cu_device device)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (device < 0 || device >= machine->device_count)) {
+        error = CUDA_INVALID_DEVICE;
+    }
+    if (error == CUDA_SUCCESS) {
+        *context = machine->contexts[device];
+    }
+    return error;
+}
+
+SIMULATE_EXPORT int cuCtxGetCurrent(mend_context *context)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS) {
+        *context = machine->contexts[simulate_current()];
+    }
+    return error;
+}
+
+SIMULATE_EXPORT int cuCtxSetCurrent(mend_context context)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    for (int i = 0; error == CUDA_SUCCESS && i < machine->device_count; i++) {
+        if (machine->contexts[i] == context) {
+            return simulate_select(i);
+        }
+    }
+    return error != CUDA_SUCCESS ? error : CUDA_INVALID_VALUE;
+}
+
+SIMULATE_EXPORT int cuCtxGetDevice(mend_cu_device *device)
+{
+    *device = simulate_current();
+    return CUDA_SUCCESS;
+}
+
+/* ---- kernels that a program compiles for itself ---------------------------------------------- */
+
+SIMULATE_EXPORT int cuModuleLoadData(void **module, const void *image)
+{
+    *module = (void *)(uintptr_t)image;
+    return image != NULL ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
+}
+
+SIMULATE_EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count,
+                                       const void *options, const void *values)
+{
+    (void)count, (void)options, (void)values;
+    return cuModuleLoadData(module, image);
+}
+
+SIMULATE_EXPORT int cuModuleUnload(void *module)
+{
+    return module != NULL ? CUDA_SUCCESS : CUDA_INVALID_HANDLE;
+}
+
+/* Any name: what is loaded is not looked into. */
+SIMULATE_EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+    *function = module;
+    return module != NULL && name != NULL ? CUDA_SUCCESS : CUDA_INVALID_HANDLE;
+}
+
+SIMULATE_EXPORT int cuLaunchKernel(const void *function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned shared_bytes, mend_stream stream,
+                                   void **arguments, void **extra)
+{
+    (void)arguments, (void)extra, (void)shared_bytes;
+    if (function == NULL || grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 ||
+        block_y == 0 || block_z == 0) {
+        return CUDA_INVALID_VALUE;
+    }
+    return simulate_launch(stream);
+}
+
+SIMULATE_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
+                                                                int threads, size_t shared_bytes)
+{
+    (void)function, (void)shared_bytes;
+    *blocks = threads > 0 && 2048 / threads < 32 ? 2048 / threads : 32;
+    return CUDA_SUCCESS;
+}
+
+/* ---- found by name --------------------------------------------------------------------------- */
+
+/* What an entry point answers that the stand-in does not have. */
+static int refuse(void)
+{
+    return CUDA_NOT_SUPPORTED;
+}
+
+typedef void (*any_entry)(void);
+
+/* X(entry point) */
+#define ENTRIES(X)                                                                                 \
+    X(cuMemAddressReserve)                                                                         \
+    X(cuMemAddressFree)                                                                            \
+    X(cuMemGetAllocationGranularity)                                                               \
+    X(cuMemCreate)                                                                                 \
+    X(cuMemRelease)                                                                                \
+    X(cuMemMap)                                                                                    \
+    X(cuMemUnmap)                                                                                  \
+    X(cuMemSetAccess)                                                                              \
+    X(cuMemExportToShareableHandle)                                                                \
+    X(cuMemImportFromShareableHandle)                                                              \
+    X(cuInit)                                                                                      \
+    X(cuDriverGetVersion)                                                                          \
+    X(cuDeviceGetCount)                                                                            \
+    X(cuDeviceGet)                                                                                 \
+    X(cuDeviceGetAttribute)                                                                        \
+    X(cuGetErrorString)                                                                            \
+    X(cuGetErrorName)                                                                              \
+    X(cuDevicePrimaryCtxGetState)                                                                  \
+    X(cuDevicePrimaryCtxRetain)                                                                    \
+    X(cuCtxGetCurrent)                                                                             \
+    X(cuCtxSetCurrent)                                                                             \
+    X(cuCtxGetDevice)                                                                              \
+    X(cuModuleLoadData)                                                                            \
+    X(cuModuleLoadDataEx)                                                                          \
+    X(cuModuleUnload)                                                                              \
+    X(cuModuleGetFunction)                                                                         \
+    X(cuLaunchKernel)                                                                              \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+
+static any_entry find_entry(const char *name)
+{
+    static const struct {
+        const char *name;
+        any_entry entry;
+    } entries[] = {
+#define X(entry) {#entry, (any_entry)entry},
+        ENTRIES(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
+        if (strcmp(entries[i].name, name) == 0) {
+            return entries[i].entry;
+        }
+    }
+    return (any_entry)refuse;
+}
+
+/* A program takes all entry points that it knows before it uses one, so what is missing here is
+ * found too; it answers cudaErrorNotSupported. */
+SIMULATE_EXPORT int cudaGetDriverEntryPoint(const char *name, void **function,
+                                            unsigned long long flags, int *status)
+{
+    enum { FOUND = 0, NOT_FOUND = 1 };
+    (void)flags;
+    if (name == NULL || function == NULL) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    bool is_found = strncmp(name, "cu", 2) == 0;
+    any_entry entry = is_found ? find_entry(name) : NULL;
+    memcpy(function, &entry, sizeof(*function));
+    if (status != NULL) {
+        *status = is_found ? FOUND : NOT_FOUND;
+    }
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaGetDriverEntryPointByVersion(const char *name, void **function,
+                                                     unsigned version, unsigned long long flags,
+                                                     int *status)
+{
+    (void)version;
+    return cudaGetDriverEntryPoint(name, function, flags, status);
+}

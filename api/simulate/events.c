@@ -1,0 +1,104 @@
+/* Events: marks in the order of a stream, asked, waited for, and the time between two of them. */
+#include "simulate/entry.h"
+#include "simulate/errors.h"
+#include "simulate/work.h"
+
+/* cudaEventBlockingSync, cudaEventDisableTiming, cudaEventInterprocess */
+enum { ALL_EVENT_FLAGS = 7, INTERPROCESS = 4 };
+
+SIMULATE_EXPORT int cudaEventCreateWithFlags(mend_event *event, unsigned flags)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (event == NULL || flags > ALL_EVENT_FLAGS)) {
+        error = CUDA_INVALID_VALUE;
+    }
+    if (error == CUDA_SUCCESS) {
+        error = machine->driver->event_create(machine->driver, event);
+    }
+    return simulate_answer(error);
+}
+
+SIMULATE_EXPORT int cudaEventCreate(mend_event *event)
+{
+    return cudaEventCreateWithFlags(event, 0);
+}
+
+SIMULATE_EXPORT int cudaEventDestroy(mend_event event)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS) {
+        error = machine->driver->event_destroy(machine->driver, event);
+    }
+    return simulate_answer(error);
+}
+
+SIMULATE_EXPORT int cudaEventRecordWithFlags(mend_event event, mend_stream stream, unsigned flags)
+{
+    const simulate_machine *machine = NULL;
+    (void)flags; /* whether a captured record is one of the program or of the graph */
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS) {
+        error = machine->driver->event_record(machine->driver, event, stream);
+    }
+    return simulate_answer(error);
+}
+
+SIMULATE_EXPORT int cudaEventRecord(mend_event event, mend_stream stream)
+{
+    return cudaEventRecordWithFlags(event, stream, 0);
+}
+
+SIMULATE_EXPORT int cudaEventQuery(mend_event event)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS) {
+        error = simulate_work_asked(machine, machine->driver->event_query(machine->driver, event));
+    }
+    return simulate_answer(error);
+}
+
+SIMULATE_EXPORT int cudaEventSynchronize(mend_event event)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS) {
+        error = machine->driver->event_synchronize(machine->driver, event);
+    }
+    return simulate_answer(error);
+}
+
+/* On the virtual clock. */
+static int elapsed(float *milliseconds, mend_event start, mend_event end)
+{
+    const simulate_machine *machine = NULL;
+    uint64_t start_ns = 0;
+    uint64_t end_ns = 0;
+    int error = simulate_enter(&machine);
+    if (error != CUDA_SUCCESS || milliseconds == NULL) {
+        return error != CUDA_SUCCESS ? error : CUDA_INVALID_VALUE;
+    }
+    if (mend_sim_event_time(machine->sim, start, &start_ns) != MEND_OK ||
+        mend_sim_event_time(machine->sim, end, &end_ns) != MEND_OK || start_ns == 0 ||
+        end_ns == 0) {
+        return CUDA_INVALID_HANDLE;
+    }
+    uint64_t now_ns = mend_sim_now_ns(machine->sim);
+    if (start_ns > now_ns || end_ns > now_ns) {
+        return CUDA_NOT_READY;
+    }
+    *milliseconds = (float)(((double)end_ns - (double)start_ns) / 1e6);
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaEventElapsedTime(float *milliseconds, mend_event start, mend_event end)
+{
+    return simulate_answer(elapsed(milliseconds, start, end));
+}
+
+SIMULATE_EXPORT int cudaEventElapsedTime_v2(float *milliseconds, mend_event start, mend_event end)
+{
+    return simulate_answer(elapsed(milliseconds, start, end));
+}

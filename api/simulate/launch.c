@@ -1,0 +1,215 @@
+/* Kernels: registered when a program's libraries are loaded, launched, asked about. They take time
+ * on their stream and do nothing. */
+#include <string.h>
+
+#include "simulate/entry.h"
+#include "simulate/errors.h"
+#include "simulate/launch.h"
+#include "simulate/work.h"
+
+typedef struct dimensions {
+    unsigned x, y, z;
+} dimensions;
+
+/* What a launch written as a call leaves for the kernel's stub to pick up. */
+typedef struct configuration {
+    dimensions grid, block;
+    size_t shared_bytes;
+    mend_stream stream;
+} configuration;
+
+enum { MOST_PUSHED = 16 };
+
+static _Thread_local configuration pushed[MOST_PUSHED];
+static _Thread_local int pushed_count;
+
+/* ---- registered ------------------------------------------------------------------------------ */
+
+SIMULATE_EXPORT void **__cudaRegisterFatBinary(void *binary)
+{
+    static void *nothing;
+    (void)binary;
+    return &nothing;
+}
+
+SIMULATE_EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
+{
+    (void)handle;
+}
+
+SIMULATE_EXPORT void __cudaUnregisterFatBinary(void **handle)
+{
+    (void)handle;
+}
+
+SIMULATE_EXPORT char __cudaInitModule(void **handle)
+{
+    (void)handle;
+    return 0;
+}
+
+SIMULATE_EXPORT void __cudaRegisterFunction(void **handle, const char *host, char *device,
+                                            const char *name, int limit, void *thread, void *block,
+                                            void *block_size, void *grid_size, int *warp)
+{
+    (void)handle, (void)host, (void)device, (void)name, (void)limit;
+    (void)thread, (void)block, (void)block_size, (void)grid_size, (void)warp;
+}
+
+SIMULATE_EXPORT void __cudaRegisterVar(void **handle, char *host, char *device, const char *name,
+                                       int external, size_t bytes, int constant, int global)
+{
+    (void)handle, (void)host, (void)device, (void)name;
+    (void)external, (void)bytes, (void)constant, (void)global;
+}
+
+SIMULATE_EXPORT void __cudaRegisterManagedVar(void **handle, void **host, char *device,
+                                              const char *name, int external, size_t bytes,
+                                              int constant, int global)
+{
+    (void)handle, (void)host, (void)device, (void)name;
+    (void)external, (void)bytes, (void)constant, (void)global;
+}
+
+/* ---- launched -------------------------------------------------------------------------------- */
+
+int simulate_launch(mend_stream stream)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    return error == CUDA_SUCCESS ? simulate_work_kernel(machine, stream, SIMULATE_KERNEL_NS)
+                                 : error;
+}
+
+static bool is_empty(dimensions d)
+{
+    return d.x == 0 || d.y == 0 || d.z == 0;
+}
+
+static int launch(const void *function, dimensions grid, dimensions block, mend_stream stream)
+{
+    if (function == NULL || is_empty(grid) || is_empty(block)) {
+        return simulate_answer(function == NULL ? CUDA_INVALID_VALUE : 9); /* a bad configuration */
+    }
+    return simulate_answer(simulate_launch(stream));
+}
+
+SIMULATE_EXPORT unsigned __cudaPushCallConfiguration(dimensions grid, dimensions block,
+                                                     size_t shared_bytes, mend_stream stream)
+{
+    if (pushed_count == MOST_PUSHED) {
+        return CUDA_OUT_OF_MEMORY;
+    }
+    pushed[pushed_count++] = (configuration){grid, block, shared_bytes, stream};
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int __cudaPopCallConfiguration(dimensions *grid, dimensions *block,
+                                               size_t *shared_bytes, mend_stream *stream)
+{
+    if (pushed_count == 0) {
+        return simulate_answer(CUDA_MISSING_CONFIGURATION);
+    }
+    const configuration *last = &pushed[--pushed_count];
+    *grid = last->grid;
+    *block = last->block;
+    *shared_bytes = last->shared_bytes;
+    *stream = last->stream;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaLaunchKernel(const void *function, dimensions grid, dimensions block,
+                                     void **arguments, size_t shared_bytes, mend_stream stream)
+{
+    (void)arguments, (void)shared_bytes;
+    return launch(function, grid, block, stream);
+}
+
+SIMULATE_EXPORT int cudaLaunchCooperativeKernel(const void *function, dimensions grid,
+                                                dimensions block, void **arguments,
+                                                size_t shared_bytes, mend_stream stream)
+{
+    (void)arguments, (void)shared_bytes;
+    return launch(function, grid, block, stream);
+}
+
+/* cudaLaunchConfig_t, up to its stream. */
+typedef struct launch_configuration {
+    dimensions grid, block;
+    size_t shared_bytes;
+    mend_stream stream;
+} launch_configuration;
+
+SIMULATE_EXPORT int cudaLaunchKernelExC(const launch_configuration *config, const void *function,
+                                        void **arguments)
+{
+    (void)arguments;
+    return config == NULL ? simulate_answer(CUDA_INVALID_VALUE)
+                          : launch(function, config->grid, config->block, config->stream);
+}
+
+/* How programs of CUDA 13 launch: a kernel's handle is the function it is asked for by. */
+SIMULATE_EXPORT int __cudaGetKernel(const void **kernel, const void *function)
+{
+    *kernel = function;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int __cudaLaunchKernel(const void *kernel, dimensions grid, dimensions block,
+                                       void **arguments, size_t shared_bytes, mend_stream stream)
+{
+    (void)arguments, (void)shared_bytes;
+    return launch(kernel, grid, block, stream);
+}
+
+/* ---- asked about ----------------------------------------------------------------------------- */
+
+/* cudaFuncAttributes: the members that are not 0, by their offset. CUDA 12 and 13 agree. */
+enum { FUNCTION_BYTES = 144, MAX_THREADS_AT = 24, REGISTERS_AT = 28, PTX_AT = 32, BINARY_AT = 36 };
+
+SIMULATE_EXPORT int cudaFuncGetAttributes(void *attributes, const void *function)
+{
+    const int max_threads = 1024;
+    const int registers = 32;
+    const int version = 90;
+    if (attributes == NULL || function == NULL) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    char *bytes = attributes;
+    memset(bytes, 0, FUNCTION_BYTES);
+    memcpy(bytes + MAX_THREADS_AT, &max_threads, sizeof(int));
+    memcpy(bytes + REGISTERS_AT, &registers, sizeof(int));
+    memcpy(bytes + PTX_AT, &version, sizeof(int));
+    memcpy(bytes + BINARY_AT, &version, sizeof(int));
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaFuncSetAttribute(const void *function, int attribute, int value)
+{
+    (void)attribute, (void)value;
+    return simulate_answer(function == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS);
+}
+
+SIMULATE_EXPORT int cudaFuncSetCacheConfig(const void *function, int config)
+{
+    (void)config;
+    return simulate_answer(function == NULL ? CUDA_INVALID_VALUE : CUDA_SUCCESS);
+}
+
+SIMULATE_EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
+                                                                  int threads, size_t shared_bytes)
+{
+    (void)function, (void)shared_bytes;
+    if (blocks == NULL || threads <= 0 || threads > 1024) {
+        return simulate_answer(CUDA_INVALID_VALUE);
+    }
+    *blocks = 2048 / threads < 32 ? 2048 / threads : 32;
+    return CUDA_SUCCESS;
+}
+
+SIMULATE_EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *blocks, const void *function, int threads, size_t shared_bytes, unsigned flags)
+{
+    (void)flags;
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
+}

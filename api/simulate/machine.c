@@ -1,0 +1,185 @@
+#include "simulate/machine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "simulate/entry.h"
+#include "simulate/words.h"
+
+#define DEFAULT_MEMORY_BYTES (24 * MEND_GIB)
+
+/* Operations that a stream's queue holds, as on a GPU about: the host cannot run away from it. */
+enum { QUEUE_ENTRIES = 1024 };
+
+static simulate_machine the_machine;
+static int machine_error; /* of making it */
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+static bool is_child; /* this process is a child of fork, and the machine is its parent's */
+
+static _Thread_local int current_device;
+static _Thread_local int pushed_device; /* + 1; 0: none yet */
+
+/* ---- the environment ------------------------------------------------------------------------- */
+
+/* A whole number from 1 to `most` in a variable; `usual` where it is not set. 0: it is neither. */
+static uint64_t read_number(const char *name, uint64_t usual, uint64_t most)
+{
+    const char *text = getenv(name);
+    if (text == NULL || *text == '\0') {
+        return usual;
+    }
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0' || *text == '-' || value == 0 || value > most) {
+        simulate_say("%s=%s: it must be a whole number from 1 to %llu", name, text,
+                     (unsigned long long)most);
+        return 0;
+    }
+    return value;
+}
+
+/* How many of the devices CUDA_VISIBLE_DEVICES shows: as CUDA does, up to the first entry that is
+ * no device. All are alike, so which they are does not matter. */
+static int visible_of(int count)
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    if (text == NULL) {
+        return count;
+    }
+    int visible = 0;
+    while (visible < count) {
+        char *end = NULL;
+        long device = strtol(text, &end, 10);
+        if (end == text || device < 0 || device >= count || (*end != ',' && *end != '\0')) {
+            break;
+        }
+        visible++;
+        if (*end == '\0') {
+            break;
+        }
+        text = end + 1;
+    }
+    return visible;
+}
+
+int simulate_device_count(void)
+{
+    return visible_of((int)read_number("MEND_SIMULATE_DEVICES", 1, SIMULATE_MOST_DEVICES));
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+static void note_fork(void)
+{
+    is_child = true;
+}
+
+static int open_devices(simulate_machine *machine)
+{
+    for (int i = 0; i < machine->device_count; i++) {
+        mend_device_info info;
+        mend_status status = machine->driver->device_open(machine->driver, i, &info);
+        if (status != MEND_DRIVER_OK) {
+            return status;
+        }
+        machine->contexts[i] = info.context;
+        machine->memory_bytes = info.total_bytes;
+    }
+    return CUDA_SUCCESS;
+}
+
+static int make_machine(simulate_machine *machine)
+{
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.memory_bytes =
+        read_number("MEND_SIMULATE_MEMORY", DEFAULT_MEMORY_BYTES, UINT64_C(1) << 44);
+    machine->device_count = simulate_device_count();
+    if (config.memory_bytes == 0) {
+        return CUDA_NOT_INITIALIZED;
+    }
+    if (machine->device_count == 0) {
+        return CUDA_NO_DEVICE;
+    }
+    config.device_count = machine->device_count;
+    config.content = MEND_SIM_CONTENT_BYTES;
+    config.queue_entries = QUEUE_ENTRIES;
+    if (mend_sim_create(&config, &machine->sim) != MEND_OK) {
+        simulate_say("a device of %llu bytes cannot be simulated on this machine",
+                     (unsigned long long)config.memory_bytes);
+        return CUDA_OUT_OF_MEMORY;
+    }
+    machine->driver = mend_sim_driver(machine->sim);
+    mend_sim_advance(machine->sim, 1); /* no event is recorded at 0, which means never */
+    return open_devices(machine);
+}
+
+static void make_once(void)
+{
+    machine_error = make_machine(&the_machine);
+    pthread_atfork(NULL, NULL, note_fork);
+    if (machine_error == CUDA_SUCCESS) {
+        simulate_say("%d simulated GPU%s of %.1f GiB. Memory, streams, events and copies work; "
+                     "kernels do nothing, so no result is computed",
+                     the_machine.device_count, the_machine.device_count == 1 ? "" : "s",
+                     (double)the_machine.memory_bytes / (double)MEND_GIB);
+    }
+}
+
+/* For Mend's own package: the device on which its pools are to be made. NULL: there is none. */
+SIMULATE_EXPORT mend_sim *mend_simulate_device(void)
+{
+    const simulate_machine *machine = NULL;
+    return simulate_enter(&machine) == CUDA_SUCCESS ? machine->sim : NULL;
+}
+
+/* ---- the thread's device --------------------------------------------------------------------- */
+
+int simulate_current(void)
+{
+    return current_device;
+}
+
+int simulate_select(int device)
+{
+    const simulate_machine *machine = NULL;
+    if (device < 0 || device >= simulate_device_count()) {
+        return CUDA_INVALID_DEVICE;
+    }
+    int former = current_device;
+    current_device = device;
+    int error = simulate_enter(&machine);
+    if (error != CUDA_SUCCESS) {
+        current_device = former;
+    }
+    return error;
+}
+
+int simulate_enter(const simulate_machine **machine)
+{
+    if (is_child) {
+        return CUDA_NOT_INITIALIZED;
+    }
+    pthread_once(&machine_once, make_once);
+    if (machine_error != CUDA_SUCCESS) {
+        return machine_error;
+    }
+    const mend_driver *driver = the_machine.driver;
+    if (pushed_device != current_device + 1) {
+        if (pushed_device != 0) {
+            driver->context_pop(driver);
+        }
+        pushed_device = 0;
+        mend_status status = driver->context_push(driver, the_machine.contexts[current_device]);
+        if (status != MEND_DRIVER_OK) {
+            return status;
+        }
+        pushed_device = current_device + 1;
+    }
+    *machine = &the_machine;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,35 @@
+/* The one simulated machine of the process: as many devices as the environment says, each with
+ * memory of real bytes. It is made by the first call that needs a device, and lives as long as the
+ * process. */
+#ifndef MEND_SIMULATE_MACHINE_H
+#define MEND_SIMULATE_MACHINE_H
+
+#include "driver/driver.h"
+#include "mend/mend_sim.h"
+
+enum { SIMULATE_MOST_DEVICES = 16 };
+
+typedef struct simulate_machine {
+    mend_sim *sim;
+    const mend_driver *driver;
+    int device_count;
+    uint64_t memory_bytes; /* of each device */
+    mend_context contexts[SIMULATE_MOST_DEVICES];
+} simulate_machine;
+
+/* The number of devices that the program may see, without making the machine; 0: the environment is
+ * wrong, or hides them all. */
+int simulate_device_count(void);
+
+/* The device that is current in this thread. */
+int simulate_current(void);
+
+/* Makes another device current in this thread. INVALID_DEVICE. */
+int simulate_select(int device);
+
+/* What almost every call begins with: the machine is there, and the thread's device is current in
+ * it. Returns a code of cudaError_t: NOT_INITIALIZED in a child of fork, as CUDA answers there, or
+ * where the environment is wrong; NO_DEVICE; OUT_OF_MEMORY. */
+int simulate_enter(const simulate_machine **machine);
+
+#endif

@@ -1,0 +1,56 @@
+/* What PyTorch's expandable segments ask of NVML about the devices' links: a library of its own,
+ * found by NVML's name. There are no links and no other programs. */
+#include <stddef.h>
+
+#include "simulate/entry.h"
+
+/* nvmlReturn_t */
+enum { NVML_SUCCESS = 0, NVML_NOT_SUPPORTED = 3 };
+
+/* Any number of calls; nothing is kept. */
+SIMULATE_EXPORT int nvmlInit_v2(void)
+{
+    return NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlShutdown(void)
+{
+    return NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, const void **device)
+{
+    *device = bus; /* any pointer: no function here looks at it */
+    return NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, void *type)
+{
+    (void)device, (void)link, (void)type;
+    return NVML_NOT_SUPPORTED;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, void *info)
+{
+    (void)device, (void)link, (void)info;
+    return NVML_NOT_SUPPORTED;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *count, void *infos)
+{
+    (void)device, (void)infos;
+    *count = 0;
+    return NVML_SUCCESS;
+}
+
+SIMULATE_EXPORT int nvmlDeviceGetGpuFabricInfoV(void *device, void *info)
+{
+    (void)device, (void)info;
+    return NVML_NOT_SUPPORTED;
+}
+
+SIMULATE_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    *version = SIMULATE_DRIVER_VERSION;
+    return NVML_SUCCESS;
+}

@@ -1,0 +1,51 @@
+/* What a program may ask of the device that no driver answers: what lies at an address, and when
+ * the work before an event is complete. */
+#include "sim/state.h"
+
+mend_result mend_sim_event_time(mend_sim *sim, void *handle, uint64_t *time_ns)
+{
+    if (sim == NULL || time_ns == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    const mend_sim_event *event = mend_sim_handles_find(&sim->event_handles, (uintptr_t)handle);
+    bool is_known = event != NULL && event->capture_id == 0;
+    if (is_known) {
+        *time_ns = event->ready_ns;
+    }
+    mend_mutex_unlock(&sim->mutex);
+    return is_known ? MEND_OK : MEND_ERROR_INVALID_ARGUMENT;
+}
+
+/* Whether the device may access every address of the range. */
+static bool is_accessible(const mend_sim *sim, int device, uint64_t address, uint64_t size_bytes)
+{
+    uint64_t end = address + size_bytes;
+    while (address < end) {
+        const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
+        if (mapping == NULL || (mapping->access_devices & UINT64_C(1) << device) == 0) {
+            return false;
+        }
+        address = mapping->address + mapping->size_bytes;
+    }
+    return true;
+}
+
+mend_result mend_sim_look_up(mend_sim *sim, int device, uint64_t address, uint64_t size_bytes,
+                             mend_sim_place *place)
+{
+    if (sim == NULL || place == NULL || device < 0 || device >= sim->config.device_count ||
+        size_bytes == 0 || size_bytes > UINT64_MAX - address) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_mutex_lock(&sim->mutex);
+    const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
+    *place = (mend_sim_place){
+        .is_of_device = mend_sim_is_device_address(sim, address),
+        .device = mapping != NULL ? mapping->chunk->device : -1,
+        .is_plain = mapping != NULL && mapping->chunk->plain,
+        .is_accessible = is_accessible(sim, device, address, size_bytes),
+    };
+    mend_mutex_unlock(&sim->mutex);
+    return MEND_OK;
+}
