@@ -137,6 +137,19 @@ SIMULATE_EXPORT mend_sim *mend_simulate_device(void)
     return simulate_enter(&machine) == CUDA_SUCCESS ? machine->sim : NULL;
 }
 
+/* What it has; 0: there is none. */
+SIMULATE_EXPORT uint64_t mend_simulate_memory_bytes(void)
+{
+    const simulate_machine *machine = NULL;
+    return simulate_enter(&machine) == CUDA_SUCCESS ? machine->memory_bytes : 0;
+}
+
+SIMULATE_EXPORT int mend_simulate_device_count(void)
+{
+    const simulate_machine *machine = NULL;
+    return simulate_enter(&machine) == CUDA_SUCCESS ? machine->device_count : 0;
+}
+
 /* ---- the thread's device --------------------------------------------------------------------- */
 
 int simulate_current(void)

@@ -11,6 +11,8 @@ import os
 import threading
 from pathlib import Path
 
+from . import _standin
+
 PACKAGE = Path(__file__).resolve().parent
 LIBRARIES = PACKAGE / "lib"
 HEADERS = PACKAGE / "include"
@@ -34,7 +36,22 @@ def load(name: str) -> ctypes.CDLL:
         for needed in ("mend", name):
             if needed not in _loaded:
                 _loaded[needed] = _open(path_of(needed))
+                if needed == "mend" and _standin.is_loaded():
+                    _use_simulated_device(_loaded[needed])
         return _loaded[name]
+
+
+def _use_simulated_device(mend: ctypes.CDLL) -> None:
+    """Makes libmend's default pools on the device of the stand-in for CUDA's runtime."""
+    from . import _structures
+
+    device = _standin.device()
+    if device:
+        simulation = _open(path_of("mend_sim"))
+        simulation.mend_sim_driver.restype = ctypes.c_void_p
+        driver = simulation.mend_sim_driver(ctypes.c_void_p(device))
+        config = _structures.made("mend_pool_config", driver=driver)
+        mend.mend_set_default_config(-1, ctypes.byref(config))
 
 
 def _open(path: Path) -> ctypes.CDLL:

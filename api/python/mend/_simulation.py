@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from . import _devices, _library, _structures
+from . import _devices, _library, _standin, _structures
 from ._devices import amount_of
 from ._errors import DRIVER_ERROR, Error, check
 
@@ -75,13 +75,16 @@ class SimulatedDevice:
         then use the machine's own driver again."""
         if not self._sim:
             return
+        self._destroy_pools()
+        check(_devices.function("mend_set_default_config")(-1, None))
+        self._library.mend_sim_destroy(self._sim)
+        self._sim = _pointer()
+
+    def _destroy_pools(self) -> None:
         for device in range(self._device_count):
             result = _devices.function("mend_pool_destroy")(_devices.pool(device))
             if result != DRIVER_ERROR:  # a rule of the device was broken; the pool is gone
                 check(result)
-        check(_devices.function("mend_set_default_config")(-1, None))
-        self._library.mend_sim_destroy(self._sim)
-        self._sim = _pointer()
 
     def stream(self) -> int:
         """Creates a stream of device 0, and returns the number by which frameworks know it."""
@@ -153,6 +156,22 @@ class SimulatedDevice:
         return (self._open().mend_sim_first_violation(self._sim) or b"").decode()
 
 
+class _DeviceOfProcess(SimulatedDevice):
+    """The device of the stand-in for CUDA's runtime: it lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._sim = _pointer(_standin.device())
+        self._device_count = _standin.device_count()
+        if not self._sim:
+            raise Error("mend: the simulated device of this process could not be made")
+
+    def close(self) -> None:
+        """Destroys the default pools, including blocks that are still live. The device stays."""
+        if self._sim:
+            self._destroy_pools()
+            self._sim = _pointer()
+
+
 def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> ctypes.Structure:
     return _structures.made(
         "mend_sim_config",
@@ -163,9 +182,30 @@ def _sim_config(memory_bytes: int, device_count: int, has_bytes: bool) -> ctypes
 
 
 def simulate(
-    memory_bytes: int = 1 << 30, device_count: int = 1, has_bytes: bool = False
+    memory_bytes: int | None = None,
+    device_count: int | None = None,
+    has_bytes: bool | None = None,
 ) -> SimulatedDevice:
-    """Puts simulated GPUs under the default pools of this process, before any hook has used them.
-    With `has_bytes` the host can use the addresses, up to about 65,000 mappings. Raises mend.Error,
-    for example if a pool exists already."""
-    return SimulatedDevice(memory_bytes, device_count, has_bytes)
+    """Puts simulated GPUs under the default pools of this process, before any hook has used them:
+    one of 1 GiB, where nothing else is asked for. With `has_bytes` the host can use the addresses,
+    up to about 65,000 mappings. Raises mend.Error, for example if a pool exists already.
+
+    In a program that `python -m mend.simulate` runs it gives the device that the program runs on,
+    and raises mend.Error if that has not what is asked for."""
+    if not _standin.is_loaded():
+        return SimulatedDevice(
+            1 << 30 if memory_bytes is None else memory_bytes,
+            1 if device_count is None else device_count,
+            bool(has_bytes),
+        )
+    found = _DeviceOfProcess()
+    there = (_standin.memory_bytes(), _standin.device_count(), True)
+    asked_for = (memory_bytes, device_count, has_bytes)
+    names = ("memory_bytes", "device_count", "has_bytes")
+    for asked, has, what in zip(asked_for, there, names):
+        if asked is not None and asked != has:
+            raise Error(
+                f"mend: this program runs on a simulated device with {what}={has}, not {asked}:"
+                " say so to python -m mend.simulate"
+            )
+    return found

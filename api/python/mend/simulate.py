@@ -1,0 +1,113 @@
+"""Runs a program without a GPU: its CUDA runtime is a stand-in over a simulated device.
+
+    python -m mend.simulate [--memory 24GiB] [--devices N] program.py [arguments]
+    python -m mend.simulate [--memory 24GiB] [--devices N] -m module [arguments]
+
+Memory, streams, events, copies and captures work, by the rules of CUDA's driver; kernels do
+nothing, so no result is computed. The exit status is the program's.
+
+`mend.simulate(...)` is a function of the package, of which this is the command. A program that
+imports this module can still call it by that name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import types
+
+from . import _library, _simulation, _standin
+
+MOST_DEVICES = 16
+_UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+
+
+def _bytes_of(text: str) -> int:
+    """The bytes of "24GiB" or "1073741824"."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]ib|)", text.strip(), re.IGNORECASE)
+    size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    if not 0 < size <= 1 << 44:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of a device: 24GiB is one")
+    return size
+
+
+def _count_of(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= MOST_DEVICES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {MOST_DEVICES}")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m mend.simulate",
+        usage="%(prog)s [--memory SIZE] [--devices N] program.py|-m MODULE [arguments]",
+        description="Runs a Python program over a simulated GPU. Memory, streams, events, copies"
+        " and captures work; kernels do nothing, so no result is computed.",
+    )
+    parser.add_argument(
+        "--memory", type=_bytes_of, default=24 << 30, metavar="SIZE", help="of each device (24GiB)"
+    )
+    parser.add_argument(
+        "--devices", type=_count_of, default=1, metavar="N", help=f"1 to {MOST_DEVICES} (1)"
+    )
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    return parser
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Our options, and the program from where it begins: it may have the same options."""
+    at = 0
+    while at < len(arguments) and re.match(r"--\w|-h$", arguments[at]):
+        at += 1 if "=" in arguments[at] or arguments[at] in ("--help", "-h") else 2
+    return arguments[:at], arguments[at:]
+
+
+def environment_for(memory_bytes: int, devices: int) -> dict[str, str]:
+    """The environment of a program that is to run over the stand-in. Raises ImportError if the
+    package lacks it, or lies where the system cannot preload it from."""
+    paths = [_library.path_of(name) for name in _standin.LIBRARIES]
+    folder = str(paths[0].parent)
+    if ":" in folder or ";" in folder:
+        raise ImportError(f"mend: the system preloads nothing from {folder}, because of its name")
+    # By name in a folder: LD_PRELOAD takes no path with a space.
+    names = [path.name for path in paths]
+    return {
+        **os.environ,
+        "LD_PRELOAD": " ".join([*names, *filter(None, [os.environ.get("LD_PRELOAD")])]),
+        "LD_LIBRARY_PATH": ":".join(
+            [folder, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        ),
+        "MEND_SIMULATE_MEMORY": str(memory_bytes),
+        "MEND_SIMULATE_DEVICES": str(devices),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Becomes the program: does not return, but for the wrong arguments."""
+    ours, program = _split(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    options = parser.parse_args(ours)
+    if not program or (program[0].startswith("-") and program[0] != "-m"):
+        parser.error("name the program to run: a file, or -m and a module")
+    if program == ["-m"]:
+        parser.error("-m: name the module to run")
+    environment = environment_for(options.memory, options.devices)
+    flags = subprocess._args_from_interpreter_flags()  # as multiprocessing starts interpreters
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, *flags, *program], environment)
+
+
+class _Callable(types.ModuleType):
+    """`import mend.simulate` puts this module where the package has its function."""
+
+    def __call__(self, *arguments: object, **keywords: object) -> _simulation.SimulatedDevice:
+        return _simulation.simulate(*arguments, **keywords)
+
+
+if __name__ == "__main__":
+    main()
+else:
+    sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,224 @@
+"""`python -m mend.simulate`: programs over the stand-in for CUDA's runtime, and the function of the
+same name."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+from support import GIB, MIB, environment
+
+# What a program of CUDA's runtime calls, by ctypes.
+PRELUDE = """
+import ctypes, os, sys
+runtime = ctypes.CDLL(None)
+runtime.cudaGetErrorName.restype = ctypes.c_char_p
+
+def call(name, *arguments):
+    error = getattr(runtime, name)(*arguments)
+    if error:
+        raise RuntimeError(runtime.cudaGetErrorName(error).decode())
+
+def malloc(size):
+    pointer = ctypes.c_void_p()
+    call("cudaMalloc", ctypes.byref(pointer), ctypes.c_size_t(size))
+    return pointer
+
+def sizes():
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    call("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+    return free.value, total.value
+"""
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def start(self, *arguments, **variables):
+        return subprocess.run(
+            [sys.executable, "-m", "mend.simulate", *arguments],
+            env=environment(**variables),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def run_program(self, program, *options, arguments=(), **variables):
+        path = self.folder / "program.py"
+        path.write_text(PRELUDE + textwrap.dedent(program), encoding="utf-8")
+        return self.start(*options, str(path), *arguments, **variables)
+
+    def succeeds(self, program, *options, **variables):
+        done = self.run_program(program, *options, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def test_the_runtime_is_there_and_says_once_that_kernels_do_nothing(self):
+        done = self.succeeds("malloc(1 << 20); malloc(1 << 20); print(sizes()[1])")
+        self.assertEqual(int(done.stdout), 24 * GIB)
+        self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertIn("kernels do nothing", done.stderr)
+
+    def test_a_program_that_does_not_use_it_is_told_nothing(self):
+        self.assertEqual(self.succeeds("print(1)").stderr, "")
+
+    def test_memory_and_devices(self):
+        program = """
+            count = ctypes.c_int()
+            call("cudaGetDeviceCount", ctypes.byref(count))
+            print(count.value, sizes()[1])
+        """
+        done = self.succeeds(program, "--memory", "1.5GiB", "--devices=3")
+        self.assertEqual(done.stdout, f"3 {3 * GIB // 2}\n")
+        done = self.succeeds(program, "--memory=64mib", "--devices", "2", CUDA_VISIBLE_DEVICES="1")
+        self.assertEqual(done.stdout, f"1 {64 * MIB}\n")
+
+    def test_memory_ends(self):
+        self.succeeds(
+            """
+            kept = malloc(900 << 20)
+            try:
+                malloc(200 << 20)
+            except RuntimeError as error:
+                assert str(error) == "cudaErrorMemoryAllocation", error
+            else:
+                raise SystemExit("there was room")
+            assert sizes()[0] < 200 << 20
+            """,
+            "--memory=1GiB",
+        )
+
+    def test_memory_that_is_gone_is_an_illegal_address(self):
+        """The error stays, as CUDA's does, and the device says which address it was."""
+        self.succeeds(
+            """
+            import mend
+            pointer = malloc(4096)
+            call("cudaFree", pointer)
+            for _ in range(2):
+                try:
+                    call("cudaMemset", pointer, 1, ctypes.c_size_t(4096))
+                except RuntimeError as error:
+                    assert str(error) == "cudaErrorIllegalAddress", error
+                else:
+                    raise SystemExit("it went well")
+            assert "is not mapped" in mend.simulate().first_violation
+            """
+        )
+
+    def test_wrong_settings_are_named(self):
+        for options, words in (
+            (["--memory", "much", "x.py"], "'much' is no size of a device"),
+            (["--memory=0", "x.py"], "'0' is no size"),
+            (["--devices", "17", "x.py"], "'17' is no number from 1 to 16"),
+            (["--speed", "x.py"], "unrecognized arguments"),
+            ([], "name the program to run"),
+            (["-m"], "-m: name the module"),
+            (["-c", "1"], "name the program to run"),
+        ):
+            done = self.start(*options)
+            self.assertEqual(done.returncode, 2, options)
+            self.assertIn(words, done.stderr, options)
+
+    def test_a_wrong_environment_is_named(self):
+        """Of a program that preloads the stand-in by itself."""
+        done = self.succeeds(
+            """
+            if "again" not in sys.argv:
+                os.environ["MEND_SIMULATE_MEMORY"] = "4x"
+                os.execv(sys.executable, [sys.executable, *sys.argv, "again"])
+            try:
+                sizes()
+            except RuntimeError as error:
+                print(error)
+            """
+        )
+        self.assertEqual(done.stdout, "cudaErrorInitializationError\n")
+        self.assertIn("MEND_SIMULATE_MEMORY=4x: it must be a whole number", done.stderr)
+
+    def test_arguments_and_exit_status_are_the_programs(self):
+        done = self.run_program("print(sys.argv[1:]); sys.exit(7)", arguments=["--memory", "-x"])
+        self.assertEqual((done.returncode, done.stdout), (7, "['--memory', '-x']\n"))
+        done = self.run_program("os.kill(os.getpid(), 9)")
+        self.assertEqual(done.returncode, -9)
+
+    def test_a_module_is_run_too(self):
+        (self.folder / "part.py").write_text("import sys; print(__name__, sys.argv[1:])")
+        done = self.start("-m", "part", "-q", PYTHONPATH=os.environ["PYTHONPATH"])
+        self.assertEqual(done.stdout, "__main__ ['-q']\n", done.stderr)
+
+    def test_a_child_of_fork_has_no_device(self):
+        self.succeeds(
+            """
+            sizes()
+            child = os.fork()
+            if child == 0:
+                try:
+                    sizes()
+                except RuntimeError as error:
+                    os._exit(0 if str(error) == "cudaErrorInitializationError" else 1)
+                os._exit(2)
+            assert os.waitpid(child, 0)[1] == 0
+            """
+        )
+
+    def test_mends_pools_are_on_the_same_device(self):
+        self.succeeds(
+            """
+            import mend
+            from mend import _devices
+            free, total = sizes()
+            block = _devices.alloc(0, 100 << 20, 0)
+            assert free - sizes()[0] >= 100 << 20, sizes()
+            # What the runtime copies there is there: the memory has bytes.
+            text = ctypes.create_string_buffer(b"mend", 4)
+            back = ctypes.create_string_buffer(4)
+            call("cudaMemcpy", ctypes.c_void_p(block), text, ctypes.c_size_t(4), 1)
+            call("cudaMemcpy", back, ctypes.c_void_p(block), ctypes.c_size_t(4), 2)
+            assert back.raw == b"mend", back.raw
+            with mend.simulate() as device:
+                assert device.ledger()["chunk_bytes"] >= 100 << 20
+                assert device.violations == 0, device.first_violation
+                _devices.free(0, block, 100 << 20, 0)
+            assert sizes()[0] == free
+            assert mend.stats()["live_blocks"] == 0
+            """,
+            "--memory=1GiB",
+        )
+
+    def test_the_function_gives_the_programs_device(self):
+        self.succeeds(
+            """
+            import mend
+            assert mend.simulate(1 << 30, device_count=2, has_bytes=True).violations == 0
+            for asked in ({"memory_bytes": 1}, {"device_count": 1}, {"has_bytes": False}):
+                try:
+                    mend.simulate(**asked)
+                except mend.Error as error:
+                    assert "say so to python -m mend.simulate" in str(error), error
+                else:
+                    raise SystemExit(asked)
+            """,
+            "--memory=1GiB",
+            "--devices=2",
+        )
+
+    def test_the_function_stays_a_function_beside_the_module(self):
+        for begin in ("import mend", "import mend.simulate", "import mend, mend.simulate"):
+            program = begin + "\nwith mend.simulate(1 << 20) as device: print(device.violations)"
+            done = subprocess.run(
+                [sys.executable, "-c", program], env=environment(), capture_output=True, text=True
+            )
+            self.assertEqual((done.stdout, done.stderr), ("0\n", ""), begin)
+
+
+if __name__ == "__main__":
+    unittest.main()

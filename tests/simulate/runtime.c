@@ -1,0 +1,49 @@
+#include "tests/simulate/runtime.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static runtime the_runtime;
+static bool is_whole;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void find(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+    if (found == NULL) {
+        mend_test_fail(__FILE__, __LINE__, "%s is missing", name);
+        is_whole = false;
+    }
+    memcpy(function, &found, sizeof(found));
+}
+
+static void open_runtime(void)
+{
+    setenv("MEND_SIMULATE_MEMORY", "268435456", 1);
+    setenv("MEND_SIMULATE_DEVICES", "2", 1);
+    the_runtime.cuda = dlopen(LIBRARY_CUDA, RTLD_NOW | RTLD_LOCAL);
+    the_runtime.nvml = dlopen(LIBRARY_NVML, RTLD_NOW | RTLD_LOCAL);
+    is_whole = the_runtime.cuda != NULL && the_runtime.nvml != NULL;
+    if (!is_whole) {
+        mend_test_fail(__FILE__, __LINE__, "%s", dlerror());
+        return;
+    }
+#define X(name, parameters) find(the_runtime.cuda, #name, &the_runtime.name);
+    RUNTIME_FUNCTIONS(X)
+#undef X
+    find(the_runtime.cuda, "cudaGetErrorName", &the_runtime.cudaGetErrorName);
+}
+
+const runtime *runtime_get(void)
+{
+    pthread_once(&once, open_runtime);
+    return is_whole ? &the_runtime : NULL;
+}
+
+int runtime_launch(const runtime *r, stream on)
+{
+    const dimensions one = {1, 1, 1};
+    return r->cudaLaunchKernel("kernel", one, one, NULL, 0, on);
+}

@@ -1,0 +1,246 @@
+/* Memory of the stand-in: what is allocated, copied, filled, asked about, and refused. */
+#include <string.h>
+
+#include "tests/simulate/runtime.h"
+
+static size_t free_bytes(const runtime *r)
+{
+    size_t free_now = 0;
+    size_t total = 0;
+    EXPECT_OK(r->cudaMemGetInfo(&free_now, &total));
+    EXPECT_U64_EQ(256 * MEND_MIB, total);
+    return free_now;
+}
+
+RUNTIME_TEST(simulate_memory, comes_and_goes)
+{
+    void *a = NULL;
+    void *b = NULL;
+    size_t before = free_bytes(r);
+    ASSERT_OK(r->cudaMalloc(&a, 10 * MEND_MIB));
+    EXPECT_U64_EQ(before - 10 * MEND_MIB, free_bytes(r));
+    ASSERT_OK(r->cudaMallocAsync(&b, MEND_MIB, NULL));
+    EXPECT_TRUE(a != b && b != NULL);
+    EXPECT_OK(r->cudaFreeAsync(b, NULL));
+    EXPECT_OK(r->cudaFree(a));
+    EXPECT_OK(r->cudaDeviceSynchronize());
+    EXPECT_U64_EQ(before, free_bytes(r));
+}
+
+RUNTIME_TEST(simulate_memory, nothing_is_no_block)
+{
+    void *pointer = &pointer;
+    EXPECT_OK(r->cudaMalloc(&pointer, 0));
+    EXPECT_PTR_EQ(NULL, pointer);
+    EXPECT_OK(r->cudaFree(NULL));
+    EXPECT_OK(r->cudaFreeAsync(NULL, NULL));
+}
+
+RUNTIME_TEST(simulate_memory, errors_are_the_runtimes_and_are_kept_until_they_are_asked_for)
+{
+    void *pointer = NULL;
+    EXPECT_ERROR(OUT_OF_MEMORY, r->cudaMalloc(&pointer, 300 * MEND_MIB));
+    EXPECT_PTR_EQ(NULL, pointer);
+    EXPECT_OK(r->cudaMalloc(&pointer, MEND_MIB));
+    EXPECT_ERROR(OUT_OF_MEMORY, r->cudaPeekAtLastError());
+    EXPECT_ERROR(OUT_OF_MEMORY, r->cudaGetLastError());
+    EXPECT_OK(r->cudaGetLastError());
+    EXPECT_ERROR(INVALID_VALUE, r->cudaFree((char *)pointer + 512));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaMalloc(NULL, 1));
+    EXPECT_OK(r->cudaFree(pointer));
+    EXPECT_STR_EQ("cudaErrorMemoryAllocation", r->cudaGetErrorName(OUT_OF_MEMORY));
+    EXPECT_STR_EQ("unrecognized error code", r->cudaGetErrorName(-1));
+}
+
+RUNTIME_TEST(simulate_memory, bytes_go_to_the_device_and_come_back)
+{
+    char *device = NULL;
+    char host[1000];
+    char back[1000];
+    ASSERT_OK(r->cudaMalloc((void **)&device, 4000));
+    for (size_t i = 0; i < sizeof(host); i++) {
+        host[i] = (char)(i * 7);
+    }
+    EXPECT_OK(r->cudaMemcpy(device, host, sizeof(host), TO_DEVICE));
+    EXPECT_OK(r->cudaMemcpy(device + 2000, device, sizeof(host), WITHIN_DEVICE));
+    EXPECT_OK(r->cudaMemset(device, 0, 4000 - 2000));
+    EXPECT_OK(r->cudaMemcpyAsync(back, device + 2000, sizeof(back), ANY, NULL));
+    EXPECT_OK(r->cudaDeviceSynchronize());
+    EXPECT_INT_EQ(0, memcmp(host, back, sizeof(host)));
+    EXPECT_OK(r->cudaMemcpy(back, device, sizeof(back), TO_HOST));
+    EXPECT_INT_EQ(0, back[0] | back[999]);
+    EXPECT_OK(r->cudaFree(device));
+}
+
+RUNTIME_TEST(simulate_memory, rows_are_copied_with_their_pitch)
+{
+    char *device = NULL;
+    char host[12] = "abcdefghijk";
+    char back[6];
+    ASSERT_OK(r->cudaMalloc((void **)&device, 512));
+    EXPECT_OK(r->cudaMemcpy2D(device, 100, host, 4, 2, 3, TO_DEVICE));
+    EXPECT_OK(r->cudaMemcpy2D(back, 2, device, 100, 2, 3, TO_HOST));
+    EXPECT_INT_EQ(0, memcmp(back, "abefij", 6));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy2D(device, 1, host, 4, 2, 3, TO_DEVICE));
+    EXPECT_OK(r->cudaFree(device));
+}
+
+RUNTIME_TEST(simulate_memory, a_copy_in_the_wrong_direction_is_refused)
+{
+    char host[16] = "";
+    char *device = NULL;
+    ASSERT_OK(r->cudaMalloc((void **)&device, 512));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy(host, device, 16, TO_DEVICE));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy(device, host, 16, WITHIN_DEVICE));
+    EXPECT_ERROR(INVALID_DIRECTION, r->cudaMemcpy(device, host, 16, 5));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaMemcpy(device, NULL, 16, TO_DEVICE));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaMemset(host, 1, 16));
+    EXPECT_OK(r->cudaMemcpy(device, NULL, 0, TO_DEVICE));
+    EXPECT_OK(r->cudaFree(device));
+}
+
+RUNTIME_TEST(simulate_memory, an_address_says_what_it_is)
+{
+    pointer_attributes found;
+    void *device = NULL;
+    void *pinned = NULL;
+    char own[64];
+    ASSERT_OK(r->cudaSetDevice(1));
+    ASSERT_OK(r->cudaMalloc(&device, 4096));
+    ASSERT_OK(r->cudaHostAlloc(&pinned, 4096, 0));
+    EXPECT_OK(r->cudaPointerGetAttributes(&found, (char *)device + 100));
+    EXPECT_TRUE(found.type == 2 && found.device == 1);
+    EXPECT_PTR_EQ((char *)device + 100, found.device_pointer);
+    EXPECT_OK(r->cudaPointerGetAttributes(&found, (char *)pinned + 4095));
+    EXPECT_INT_EQ(1, found.type);
+    EXPECT_OK(r->cudaPointerGetAttributes(&found, own));
+    EXPECT_INT_EQ(0, found.type);
+    EXPECT_OK(r->cudaHostRegister(own, sizeof(own), 0));
+    EXPECT_OK(r->cudaPointerGetAttributes(&found, own));
+    EXPECT_INT_EQ(1, found.type);
+    EXPECT_OK(r->cudaHostUnregister(own));
+    EXPECT_ERROR(NOT_REGISTERED, r->cudaHostUnregister(own));
+    EXPECT_OK(r->cudaFreeHost(pinned));
+    EXPECT_ERROR(INVALID_VALUE, r->cudaFreeHost(pinned));
+    EXPECT_OK(r->cudaFree(device));
+}
+
+RUNTIME_TEST(simulate_memory, devices_are_apart_and_copy_to_each_other)
+{
+    char *a = NULL;
+    char *b = NULL;
+    char back[4] = "";
+    int value = -1;
+    ASSERT_OK(r->cudaMalloc((void **)&a, 200 * MEND_MIB));
+    ASSERT_OK(r->cudaSetDevice(1));
+    ASSERT_OK(r->cudaMalloc((void **)&b, 200 * MEND_MIB));
+    EXPECT_OK(r->cudaMemset(b, 3, 4));
+    EXPECT_OK(r->cudaMemcpyPeer(a, 0, b, 1, 4));
+    EXPECT_OK(r->cudaMemcpy(back, a, 4, TO_HOST));
+    EXPECT_INT_EQ(3, back[3]);
+    EXPECT_OK(r->cudaMemset(b, 5, 4));
+    EXPECT_OK(r->cudaMemcpy(a, b, 4, WITHIN_DEVICE));
+    EXPECT_OK(r->cudaMemcpy(back, a, 4, TO_HOST));
+    EXPECT_INT_EQ(5, back[0]);
+    EXPECT_ERROR(INVALID_DEVICE, r->cudaMemcpyPeer(a, 0, b, 2, 4));
+    EXPECT_OK(r->cudaDeviceCanAccessPeer(&value, 0, 1));
+    EXPECT_INT_EQ(1, value);
+    EXPECT_OK(r->cudaDeviceEnablePeerAccess(0, 0));
+    EXPECT_ERROR(704, r->cudaDeviceEnablePeerAccess(0, 0));
+    EXPECT_OK(r->cudaDeviceDisablePeerAccess(0));
+    EXPECT_ERROR(705, r->cudaDeviceDisablePeerAccess(0));
+    EXPECT_OK(r->cudaFree(b));
+    EXPECT_OK(r->cudaFree(a));
+}
+
+typedef int (*reserve)(unsigned long long *, size_t, size_t, unsigned long long,
+                       unsigned long long);
+typedef int (*create)(unsigned long long *, size_t, const void *, unsigned long long);
+typedef int (*map)(unsigned long long, size_t, size_t, unsigned long long, unsigned long long);
+typedef int (*set_access)(unsigned long long, size_t, const void *, size_t);
+typedef int (*unmap)(unsigned long long, size_t);
+typedef int (*release)(unsigned long long);
+
+static void find(const runtime *r, const char *name, void *function)
+{
+    int status = -1;
+    EXPECT_OK(r->cudaGetDriverEntryPoint(name, function, 0, &status));
+    EXPECT_INT_EQ(0, status);
+}
+
+/* As PyTorch's expandable segments do it. */
+RUNTIME_TEST(simulate_memory, the_drivers_virtual_memory_is_found_by_name)
+{
+    struct {
+        reserve reserve;
+        create create;
+        map map;
+        set_access set_access;
+        unmap unmap;
+        release release;
+        unmap address_free;
+    } cu = {0};
+    find(r, "cuMemAddressReserve", &cu.reserve);
+    find(r, "cuMemCreate", &cu.create);
+    find(r, "cuMemMap", &cu.map);
+    find(r, "cuMemSetAccess", &cu.set_access);
+    find(r, "cuMemUnmap", &cu.unmap);
+    find(r, "cuMemRelease", &cu.release);
+    find(r, "cuMemAddressFree", &cu.address_free);
+    const size_t size = 2 * MEND_MIB;
+    const struct {
+        int type, shares, location, device;
+        void *rest[2];
+    } properties = {1, 0, 1, 0, {NULL}};
+    const int access[3] = {1, 0, 3};
+    unsigned long long address = 0;
+    unsigned long long chunk = 0;
+    size_t before = free_bytes(r);
+    ASSERT_OK(cu.reserve(&address, 4 * size, 0, 0, 0));
+    ASSERT_OK(cu.create(&chunk, size, &properties, 0));
+    EXPECT_U64_EQ(before - size, free_bytes(r));
+    EXPECT_OK(cu.map(address, size, 0, chunk, 0));
+    EXPECT_OK(cu.set_access(address, size, access, 1));
+    EXPECT_OK(r->cudaMemset((void *)(uintptr_t)address, 1, size));
+    EXPECT_ERROR(OUT_OF_MEMORY, cu.create(&chunk, 300 * MEND_MIB, &properties, 0));
+    EXPECT_OK(cu.unmap(address, size));
+    EXPECT_OK(cu.release(chunk));
+    EXPECT_OK(cu.address_free(address, 4 * size));
+    EXPECT_U64_EQ(before, free_bytes(r));
+}
+
+RUNTIME_TEST(simulate_memory, what_the_driver_stand_in_lacks_says_so)
+{
+    int (*function)(void) = NULL;
+    int status = -1;
+    EXPECT_OK(r->cudaGetDriverEntryPoint("cuMulticastCreate", (void **)&function, 0, &status));
+    ASSERT_TRUE(function != NULL && status == 0);
+    EXPECT_ERROR(NOT_SUPPORTED, function());
+    EXPECT_OK(r->cudaGetDriverEntryPoint("malloc", (void **)&function, 0, &status));
+    EXPECT_TRUE(function == NULL && status == 1);
+}
+
+RUNTIME_TEST(simulate_memory, properties_are_told_as_cuda_12_and_13_lay_them_out)
+{
+    char properties[1040];
+    uint64_t total = 0;
+    int multiprocessors[2] = {0, 0};
+    memset(properties, 0x55, sizeof(properties));
+    EXPECT_OK(r->cudaGetDeviceProperties(properties, 1));
+    memcpy(&multiprocessors[0], properties + 384, sizeof(int));
+    EXPECT_INT_EQ(0x55, properties[1008]);
+    EXPECT_OK(r->cudaGetDeviceProperties_v2(properties, 1));
+    memcpy(&multiprocessors[1], properties + 388, sizeof(int));
+    memcpy(&total, properties + 288, sizeof(total));
+    EXPECT_INT_EQ(0x55, properties[1032]);
+    EXPECT_INT_EQ(132, multiprocessors[0]);
+    EXPECT_INT_EQ(132, multiprocessors[1]);
+    EXPECT_U64_EQ(256 * MEND_MIB, total);
+    EXPECT_STR_EQ("Mend simulated GPU", properties);
+    EXPECT_ERROR(INVALID_DEVICE, r->cudaGetDeviceProperties(properties, 2));
+    EXPECT_ERROR(INVALID_DEVICE, r->cudaSetDevice(-1));
+    EXPECT_OK(r->cudaDeviceGetAttribute(multiprocessors, 16, 0));
+    EXPECT_INT_EQ(132, multiprocessors[0]);
+    EXPECT_OK(r->cudaDeviceGetPCIBusId(properties, 16, 1));
+    EXPECT_STR_EQ("0000:01:00.0", properties);
+}
