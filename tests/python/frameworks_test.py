@@ -18,7 +18,7 @@ def run(*arguments, base):
     variables = {**os.environ, "PYTHONUSERBASE": str(base)}
     variables.pop("PYTHONPATH", None)
     done = subprocess.run(
-        [sys.executable, "-B", str(REAL), *arguments, str(TREE), "stubs"],
+        [sys.executable, "-B", str(REAL), *arguments, str(TREE), "no-mend", "no-recordings"],
         env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -121,8 +121,8 @@ class Simulate(unittest.TestCase):
             (["--devices", "17", "x.py"], "'17' is no number from 1 to 16"),
             (["--speed", "x.py"], "unrecognized arguments"),
             ([], "name the program to run"),
-            (["-m"], "-m: name the module"),
-            (["-c", "1"], "name the program to run"),
+            (["-m"], "-m: the program is missing"),
+            (["-x", "1"], "name the program to run"),
         ):
             done = self.start(*options)
             self.assertEqual(done.returncode, 2, options)
@@ -154,6 +154,8 @@ class Simulate(unittest.TestCase):
         (self.folder / "part.py").write_text("import sys; print(__name__, sys.argv[1:])")
         done = self.start("-m", "part", "-q", PYTHONPATH=os.environ["PYTHONPATH"])
         self.assertEqual(done.stdout, "__main__ ['-q']\n", done.stderr)
+        done = self.start("--devices=2", "-c", "import sys; print(sys.argv)", "-c")
+        self.assertEqual(done.stdout, "['-c', '-c']\n", done.stderr)
 
     def test_a_child_of_fork_has_no_device(self):
         self.succeeds(

@@ -160,6 +160,7 @@ class _DeviceOfProcess(SimulatedDevice):
     """The device of the stand-in for CUDA's runtime: it lives as long as the process."""
 
     def __init__(self) -> None:
+        _library_of_simulation()  # libmend is then on this device
         self._sim = _pointer(_standin.device())
         self._device_count = _standin.device_count()
         if not self._sim:

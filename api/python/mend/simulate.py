@@ -2,6 +2,7 @@
 
     python -m mend.simulate [--memory 24GiB] [--devices N] program.py [arguments]
     python -m mend.simulate [--memory 24GiB] [--devices N] -m module [arguments]
+    python -m mend.simulate [--memory 24GiB] [--devices N] -c text [arguments]
 
 Memory, streams, events, copies and captures work, by the rules of CUDA's driver; kernels do
 nothing, so no result is computed. The exit status is the program's.
@@ -43,7 +44,7 @@ def _count_of(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m mend.simulate",
-        usage="%(prog)s [--memory SIZE] [--devices N] program.py|-m MODULE [arguments]",
+        usage="%(prog)s [--memory SIZE] [--devices N] program.py|-m MODULE|-c TEXT [arguments]",
         description="Runs a Python program over a simulated GPU. Memory, streams, events, copies"
         " and captures work; kernels do nothing, so no result is computed.",
     )
@@ -90,10 +91,11 @@ def main(arguments: list[str] | None = None) -> None:
     ours, program = _split(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     options = parser.parse_args(ours)
-    if not program or (program[0].startswith("-") and program[0] != "-m"):
-        parser.error("name the program to run: a file, or -m and a module")
-    if program == ["-m"]:
-        parser.error("-m: name the module to run")
+    by_name = program[:1] in (["-m"], ["-c"])
+    if not program or (program[0].startswith("-") and not by_name):
+        parser.error("name the program to run: a file, -m and a module, or -c and its text")
+    if by_name and len(program) == 1:
+        parser.error(f"{program[0]}: the program is missing")
     environment = environment_for(options.memory, options.devices)
     flags = subprocess._args_from_interpreter_flags()  # as multiprocessing starts interpreters
     sys.stdout.flush()

@@ -2,14 +2,16 @@
 """Runs Mend's hooks under the frameworks that this interpreter has, without a GPU: their own
 allocators over the simulated device. `./run frameworks [PYTHON]`.
 
-Usage: real.py [--installed] TREE STUBS
+Usage: real.py [--installed] [--all-recordings] TREE PROGRAM RECORDINGS
 
-TREE holds the package as a wheel would, STUBS the stand-in for CUDA's runtime. With --installed the
-package that the interpreter has installed is tried instead. Names it, and each framework with its
-version and whether it passed. Exit status 0: all that are there passed; 1: one failed, none is
+TREE holds the package as a wheel would; PROGRAM is `mend`, whose models of PyTorch's allocators are
+held against PyTorch's on three of the RECORDINGS, with --all-recordings on all. With --installed
+the package that the interpreter has installed is tried instead. Names it, and each framework with
+its version and whether it passed. Exit status 0: all that are there passed; 1: one failed, none is
 there, or no mend package is.
 """
 
+import argparse
 import importlib.metadata
 import importlib.util
 import os
@@ -29,14 +31,19 @@ DISTRIBUTIONS = {
 }
 
 
-def environment(tree, stubs, cache, installed):
+# Of one stream, of two, and with sizes that hurt PyTorch's own allocator most.
+USUAL_RECORDINGS = ("gpt2-medium-pretrain", "fsdp-llama-2stream", "detector-varboxes")
+
+
+def environment(tree, program, recordings, cache, installed):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEND_")}
     path = [str(HERE)] if installed else [str(tree), str(HERE)]
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join(path),
         "MEND_TEST_TREE": str(tree),
-        "MEND_TEST_STUBS": str(stubs),
+        "MEND_TEST_PROGRAM": str(program),
+        "MEND_TEST_RECORDINGS": os.pathsep.join(str(path) for path in recordings),
         "MEND_CACHE_DIR": cache,
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -67,14 +74,34 @@ def package_of(variables):
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+def commands_of(framework):
+    """The tests under a framework, each an interpreter's arguments."""
+    yield [str(HERE / f"{framework}_real.py")]
+    if framework == "torch":
+        yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--installed", action="store_true")
+    parser.add_argument("--all-recordings", action="store_true")
+    for name in ("tree", "program", "recordings"):
+        parser.add_argument(name, type=lambda text: Path(text).resolve())
+    options = parser.parse_args()
+    found = sorted(options.recordings.glob("*.csv.gz"))
+    if not options.all_recordings:
+        found = [path for path in found if path.name.partition(".")[0] in USUAL_RECORDINGS]
+    return options, found
+
+
 def main():
-    arguments = sys.argv[1:]
-    installed = "--installed" in arguments[:1]
-    tree, stubs = (Path(argument).resolve() for argument in arguments[installed:])
+    options, recordings = read_arguments()
     there = [name for name in FRAMEWORKS if importlib.util.find_spec(name)]
     failed = []
     with tempfile.TemporaryDirectory() as cache:
-        variables = environment(tree, stubs, cache, installed)
+        variables = environment(
+            options.tree, options.program, recordings, cache, options.installed
+        )
         package = package_of(variables)
         if package is None:
             print(f"{sys.executable} has no mend package that works: pip install it first")
@@ -84,12 +111,13 @@ def main():
             if name not in there:
                 print(f"{' or '.join(DISTRIBUTIONS[name])}: not installed, not tried", flush=True)
         for name in there:
-            done = subprocess.run(
-                [sys.executable, str(HERE / f"{name}_real.py"), "-v"], env=variables, check=False
-            )
-            outcome = "failed" if done.returncode else "passed"
-            print(f"{title_of(name)}: {outcome}", flush=True)
-            failed += [name] * bool(done.returncode)
+            statuses = [
+                subprocess.run([sys.executable, *command, "-v"], env=variables, check=False)
+                for command in commands_of(name)
+            ]
+            is_bad = any(done.returncode for done in statuses)
+            print(f"{title_of(name)}: {'failed' if is_bad else 'passed'}", flush=True)
+            failed += [name] * is_bad
     if not there:
         print(f"{sys.executable} has none of {', '.join(FRAMEWORKS)}")
     return 1 if failed or not there else 0

@@ -73,6 +73,7 @@ def _made(torch, device: int | None):
             f"mend.torch: PyTorch {torch.__version__} has no torch.cuda.MemPool; 2.5 is the first"
             " with one. mend.torch.enable() works with all of the process's memory"
         )
+    _library.load("mend_torch")  # so that libmend is set up before PyTorch opens it
     allocator = torch.cuda.memory.CUDAPluggableAllocator(
         str(_library.path_of("mend_torch")), "mend_torch_alloc_or_null", "mend_torch_free"
     )
