@@ -64,9 +64,9 @@ typedef struct offsets {
 
 static void fill_own(char *properties, const offsets *at, int device, size_t memory_bytes)
 {
+    const char uuid[16] = {'m', 'e', 'n', 'd', [15] = (char)(device + 1)};
     snprintf(properties + at->name, 256, "Mend simulated GPU");
-    memcpy(properties + at->uuid, "mend-simulated", 14);
-    properties[at->uuid + 15] = (char)(device + 1);
+    memcpy(properties + at->uuid, uuid, sizeof(uuid));
     memcpy(properties + at->totalGlobalMem, &memory_bytes, sizeof(memory_bytes));
     memcpy(properties + at->pciBusID, &device, sizeof(device));
 }
@@ -127,15 +127,20 @@ SIMULATE_EXPORT int cudaGetDeviceProperties(void *properties, int device)
 
 int simulate_attribute(int attribute)
 {
-    switch (attribute) {
-#define X(number, value)                                                                           \
-    case number:                                                                                   \
-        return value;
+    static const struct {
+        int number;
+        int value;
+    } attributes[] = {
+#define X(number, value) {number, value},
         SIMULATE_ATTRIBUTES(X)
 #undef X
-    default:
-        return 0;
+    };
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
+        if (attributes[i].number == attribute) {
+            return attributes[i].value;
+        }
     }
+    return 0;
 }
 
 SIMULATE_EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device)
