@@ -104,7 +104,7 @@ SIMULATE_EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-/* The parts that the program asks for; what a stream's next work would follow is not told. */
+/* The parts that the program asks for; never what a stream's next work would follow. */
 static int ask(mend_stream stream, int *status, unsigned long long *id, simulate_graph **graph,
                void ***dependencies, void **edges, size_t *count)
 {

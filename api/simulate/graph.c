@@ -231,7 +231,7 @@ SIMULATE_EXPORT int cudaGraphLaunch(simulate_graph *executable, mend_stream stre
     return simulate_answer(error);
 }
 
-/* The nodes cannot be looked into; they are told apart by their number. */
+/* The nodes cannot be looked into; each is a different pointer. */
 SIMULATE_EXPORT int cudaGraphGetNodes(simulate_graph *graph, void **nodes, size_t *count)
 {
     if (count == NULL || !is_known(graph, false)) {

@@ -168,7 +168,7 @@ SIMULATE_EXPORT int cudaLaunchHostFunc(mend_stream stream, void (*function)(void
     return simulate_answer(error);
 }
 
-/* The older kind of function: it is told the stream and the error so far, and cannot be captured.
+/* The older kind of function: it gets the stream and the error so far, and cannot be captured.
  */
 typedef void (*stream_callback)(mend_stream stream, int error, void *argument);
 

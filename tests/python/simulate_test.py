@@ -67,7 +67,7 @@ class Simulate(unittest.TestCase):
         self.assertEqual(done.stderr.count("\n"), 1)
         self.assertIn("kernels do nothing", done.stderr)
 
-    def test_a_program_that_does_not_use_it_is_told_nothing(self):
+    def test_a_program_that_does_not_use_it_hears_nothing(self):
         self.assertEqual(self.succeeds("print(1)").stderr, "")
 
     def test_memory_and_devices(self):

@@ -1,6 +1,6 @@
 /*
  * CUDA's runtime as the stand-in gives it: functions found by name, with the types that programs
- * have from CUDA's headers. The machine beneath, of two devices with 256 MiB each, is one for the
+ * have from CUDA's headers. The simulated machine, of two devices with 256 MiB each, is one for the
  * process; a test gives back what it takes.
  */
 #ifndef MEND_TESTS_SIMULATE_RUNTIME_H
@@ -129,7 +129,8 @@ typedef struct runtime {
     void *nvml;
 } runtime;
 
-/* Opened once for the process. NULL: a library or a function is missing, which has been told. */
+/* Opened once for the process. NULL: a library or a function is missing, which has been recorded.
+ */
 const runtime *runtime_get(void);
 
 /* A kernel on a stream; its function is never called. */

@@ -220,7 +220,7 @@ RUNTIME_TEST(simulate_memory, what_the_driver_stand_in_lacks_says_so)
     EXPECT_TRUE(function == NULL && status == 1);
 }
 
-RUNTIME_TEST(simulate_memory, properties_are_told_as_cuda_12_and_13_lay_them_out)
+RUNTIME_TEST(simulate_memory, properties_lie_where_cuda_12_and_13_have_them)
 {
     char properties[1040];
     uint64_t total = 0;

@@ -1,5 +1,6 @@
-"""PyTorch's own allocators over the simulated device replay recorded programs, beside the models of
-them that `mend replay` has: they must reserve the same, and run out of memory at the same event.
+"""PyTorch's own allocators over the simulated device replay recorded programs, beside the models
+of them that `mend replay` has; so does Mend inside of PyTorch, beside Mend alone. They must reserve
+the same, and run out of memory at the same event.
 
 Run by real.py, by way of `python -m mend.simulate`. MEND_TEST_RECORDINGS names what is replayed.
 """
@@ -20,7 +21,12 @@ import torch
 RECORDINGS = [Path(name) for name in os.environ["MEND_TEST_RECORDINGS"].split(os.pathsep)]
 PROGRAM = os.environ["MEND_TEST_PROGRAM"]
 
-POLICIES = {"caching": "expandable_segments:False", "expandable": "expandable_segments:True"}
+# By policy of `mend replay`: PyTorch's settings.
+POLICIES = {
+    "caching": "expandable_segments:False",
+    "expandable": "expandable_segments:True",
+    "mend": "",
+}
 # As `mend replay`: a row is a tick of the clock; a block is in use for so many after its free.
 TICK_NS = 1000
 LAG_ROWS = 64
@@ -51,11 +57,14 @@ def rows_of(recording):
         ]
 
 
-def replay(rows):
+def replay(rows, policy):
     """Makes the calls of a recording. Returns {"failed_at_event": ..., "peak_reserved_bytes": ...}
     and what rule of the driver was broken first."""
+    import mend.torch
     from mend import _library, _standin
 
+    if policy == "mend":
+        mend.torch.enable()
     torch.cuda.init()
     simulation = _library.load("mend_sim")
     simulation.mend_sim_now_ns.restype = ctypes.c_uint64
@@ -89,7 +98,7 @@ def replay(rows):
             free(address)
     return {
         "failed_at_event": failed_at,
-        "peak_reserved_bytes": torch.cuda.memory_stats()["reserved_bytes.all.peak"],
+        "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
         "violation": simulation.mend_sim_first_violation(device).decode(),
     }
 
@@ -105,7 +114,7 @@ def replay_in_child(rows, policy, memory_bytes):
             os.environ["PYTORCH_CUDA_ALLOC_CONF"] = POLICIES[policy]
             os.environ["MEND_SIMULATE_MEMORY"] = str(memory_bytes)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.write(writing, json.dumps(replay(rows)).encode())
+            os.write(writing, json.dumps(replay(rows, policy)).encode())
             status = 0
         except BaseException:
             traceback.print_exc()
