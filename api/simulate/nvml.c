@@ -1,6 +1,6 @@
 /* What PyTorch's expandable segments ask of NVML about the devices' links: a library of its own,
  * found by NVML's name. There are no links and no other programs. */
-#include <stddef.h>
+#include <string.h>
 
 #include "simulate/entry.h"
 
@@ -43,10 +43,14 @@ SIMULATE_EXPORT int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned 
     return NVML_SUCCESS;
 }
 
-SIMULATE_EXPORT int nvmlDeviceGetGpuFabricInfoV(void *device, void *info)
+/* The device is in no fabric: all of nvmlGpuFabricInfoV_t behind its version is 0, as far as every
+ * version of it goes. */
+SIMULATE_EXPORT int nvmlDeviceGetGpuFabricInfoV(void *device, char *info)
 {
-    (void)device, (void)info;
-    return NVML_NOT_SUPPORTED;
+    enum { VERSION_BYTES = 4, LEAST_BYTES = 32 };
+    (void)device;
+    memset(info + VERSION_BYTES, 0, LEAST_BYTES - VERSION_BYTES);
+    return NVML_SUCCESS;
 }
 
 SIMULATE_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version)
