@@ -180,6 +180,7 @@ static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
     }
     if (by_all) {
         stamp_all(heap, span);
+        mend_waits_fill_first(mend_heap_wait_env(heap), &span->waits);
     }
     return last_user;
 }
@@ -205,6 +206,8 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
 static void record_fences_of_users(mend_heap *heap, uint32_t last_user, uint64_t freed_by)
 {
     const mend_streams *streams = &heap->streams;
+    assert(last_user < streams->count);
+    assert(freed_by <= heap->frees.of_users);
     uint32_t at = last_user;
     for (uint32_t next; at != MEND_STREAM_UNKNOWN && streams->items[at].freed_by == freed_by;
          at = next) {
@@ -242,6 +245,7 @@ __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap
     if (result != MEND_OK) {
         return result;
     }
+    assert(group != 0 || order.capture == 0);
     bool is_own = group != 0 && mend_group_owns(heap, group, span);
     bool is_of_group = is_own || order.capture != 0;
     result = mend_users_find_stream(heap, order.stream, is_of_group ? group : 0, &users->first);
@@ -300,6 +304,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
     }
+    assert(span->waits.first.epoch != 0 || span->waits.others == NULL);
     mend_layout_free(heap, span);
     record_fence_at_free(heap, users.first);
     if (has_users && heap->config.streams_may_vanish) {

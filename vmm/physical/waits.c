@@ -31,9 +31,21 @@ void mend_waits_add_other(mend_wait_env room, mend_waits *waits, mend_stamp stam
     waits->others = node;
 }
 
+void mend_waits_fill_first(mend_wait_env room, mend_waits *waits)
+{
+    if (waits->first.epoch == 0 && waits->others != NULL) {
+        mend_wait *node = waits->others;
+        assert(node->stamp.epoch != 0);
+        waits->first = node->stamp;
+        waits->others = node->next;
+        mend_slab_give(room.nodes, node);
+    }
+}
+
 bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
 {
     assert(waits->others != NULL);
+    assert(waits->first.epoch != 0);
     for (mend_wait **link = &waits->others; *link != NULL;) {
         mend_wait *node = *link;
         if (mend_stamp_has_passed(room.streams, node->stamp)) {
@@ -43,14 +55,9 @@ bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits)
             link = &node->next;
         }
     }
-    if (waits->first.epoch != 0 && mend_stamp_has_passed(room.streams, waits->first)) {
+    if (mend_stamp_has_passed(room.streams, waits->first)) {
         waits->first = (mend_stamp){0};
-        if (waits->others != NULL) {
-            mend_wait *node = waits->others;
-            waits->first = node->stamp;
-            waits->others = node->next;
-            mend_slab_give(room.nodes, node);
-        }
+        mend_waits_fill_first(room, waits);
     }
     return waits->first.epoch == 0;
 }
@@ -98,6 +105,7 @@ unsigned mend_waits_blocked_by(const mend_streams *streams, const mend_waits *wa
 
 mend_result mend_waits_make_ready(mend_wait_env room, const mend_waits *waits, uint32_t stream)
 {
+    assert(waits->first.epoch != 0 || waits->others == NULL);
     if (waits->first.epoch == 0) {
         return MEND_OK;
     }

@@ -52,6 +52,9 @@ static inline void mend_waits_add_all(mend_wait_env room, mend_waits *to, const 
     }
 }
 
+/* Makes one of the others the first stamp, if the first one is idle. */
+void mend_waits_fill_first(mend_wait_env room, mend_waits *waits);
+
 /* Removes stamps that have passed. True if nothing is left. */
 bool mend_waits_settle_several(mend_wait_env room, mend_waits *waits);
 static inline bool mend_waits_settle(mend_wait_env room, mend_waits *waits)

@@ -278,6 +278,21 @@ MEND_TEST(pool_vanish, knowing_every_stream_does_not_free_what_graphs_use)
     kit_close(&w);
 }
 
+/* No stream outside the group has used the memory, and none freed it. */
+MEND_TEST(pool_vanish, knowing_every_stream_waits_for_the_launches_of_a_released_group)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, knows_all));
+    mend_group *group = kit_begin_group(&w, w.streams[0]);
+    void *block = kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, MEND_NO_STREAM);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    kit_use(&w, w.streams[0], block, block_bytes, 1000); /* a launch */
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
+    take_over(&w, w.streams[1]);
+    expect_waits(&w, 1, 0);
+    kit_close(&w);
+}
+
 static void *use_own_stream(void *context)
 {
     mend_world *w = context;
