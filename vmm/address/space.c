@@ -244,6 +244,7 @@ static mend_status reserve_roomy(mend_space *space, int zone, uint64_t size_byte
 static mend_status reserve_fewer(mend_space *space, int zone, uint64_t size_bytes,
                                  uint64_t alignment_bytes)
 {
+    assert(space->ask_bytes <= space->reserve_bytes);
     uint64_t exact_bytes = size_bytes + space->page_bytes;
     uint64_t ask_bytes = space->ask_bytes;
     for (int tries = 0; tries < SMALLER_TRIES && ask_bytes / 2 > exact_bytes + alignment_bytes;

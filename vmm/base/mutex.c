@@ -47,8 +47,6 @@ bool mend_mutex_none_is_held_from(mend_lock_rank rank)
 
 static void count_taken(mend_lock_rank rank)
 {
-    assert(rank >= MEND_RANK_PROCESS);
-    assert(rank <= MEND_RANK_LOG);
     assert(held_of(rank) + 1 < 1u << BITS_A_RANK);
     *mend_process_held_ranks() += 1u << (BITS_A_RANK * rank);
 }

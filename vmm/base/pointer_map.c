@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/align.h"
+
 enum { FIRST_CAPACITY = 256 };
 
 void mend_pointer_map_init(mend_pointer_map *map)
@@ -47,6 +49,8 @@ bool mend_pointer_map_reserve(mend_pointer_map *map)
             place(&larger, map->entries[i].key, map->entries[i].value);
         }
     }
+    assert(larger.count == map->count);
+    assert(mend_is_power_of_two(larger.capacity));
     free(map->entries);
     *map = larger;
     return true;

@@ -37,7 +37,6 @@ void mend_pointer_map_insert(mend_pointer_map *map, uint64_t key, void *value);
 static inline size_t mend_pointer_map_home(const mend_pointer_map *map, uint64_t key)
 {
     assert(map->capacity > 0);
-    assert((map->capacity & (map->capacity - 1)) == 0);
     return (size_t)(((key >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (map->capacity - 1);
 }
 

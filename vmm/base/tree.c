@@ -24,7 +24,6 @@ static void set_balance(mend_tree_node *node, int balance)
 
 static int side_of(const mend_tree_node *parent, const mend_tree_node *node)
 {
-    assert(parent->child[0] == node || parent->child[1] == node);
     return parent->child[1] == node;
 }
 
@@ -37,6 +36,7 @@ static void replace_in_parent(mend_tree *tree, const mend_tree_node *node,
         assert(tree->root == node);
         tree->root = replacement;
     } else {
+        assert(parent->child[side_of(parent, node)] == node);
         parent->child[side_of(parent, node)] = replacement;
     }
     if (replacement != NULL) {
@@ -139,6 +139,7 @@ static void shrunk(mend_tree *tree, mend_tree_node *parent, int side)
         mend_tree_node *above = mend_tree_parent(parent);
         if (above != NULL) {
             side = side_of(above, parent);
+            assert(above->child[side] == parent);
         }
         parent = above;
     }
@@ -197,8 +198,6 @@ mend_tree_node *mend_tree_last(const mend_tree *tree)
 
 static mend_tree_node *neighbour(const mend_tree_node *node, int side)
 {
-    assert(node->child[0] != node);
-    assert(node->child[1] != node);
     if (node->child[side] != NULL) {
         return outermost(node->child[side], 1 - side);
     }

@@ -151,6 +151,7 @@ mend_result mend_set_allocator(int device, const mend_allocator *allocator)
         atomic_fetch_add_explicit(&devices->override_count, 1, memory_order_relaxed);
     }
     for (int i = first; i <= last; i++) {
+        assert(i <= MEND_DEVICE_LIMIT);
         mend_override *before = devices->override[i];
         devices->override[i] = override;
         if (override != NULL) {
@@ -319,6 +320,8 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
                                 void **pointer)
 {
     const mend_device_handler *handler = &override->allocator.handler;
+    assert(override->holds > 0);
+    assert(handler->alloc != NULL);
     if (!promise_block()) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the table of blocks");
     }
@@ -362,6 +365,8 @@ mend_result mend_override_free(mend_override *override, void *pointer, uint64_t 
                                mend_stream stream)
 {
     const mend_device_handler *handler = &override->allocator.handler;
+    assert(pointer != NULL);
+    assert(handler->free != NULL);
     if (!take_block(override, pointer)) {
         return mend_fail(MEND_ERROR_DOUBLE_FREE, "%p is being freed by another thread", pointer);
     }

@@ -130,6 +130,7 @@ static mend_result make_pool(int device, mend_pool **pool)
             mend_pool_destroy(made);
         }
     }
+    assert(*pool != NULL);
     return MEND_OK;
 }
 

@@ -51,6 +51,7 @@ static void unmap_everything(mend_heap *heap, refusal *first)
         }
         while (chunk != NULL && chunk->address == address + size_bytes &&
                chunk->missing != MEND_MISSING_MAPPING) {
+            assert(chunk->size_bytes > 0);
             size_bytes += chunk->size_bytes;
             at = mend_tree_next(at);
             chunk = at != NULL ? MEND_CONTAINER_OF(at, mend_chunk, by_address) : NULL;
@@ -145,6 +146,7 @@ static void free_host_memory(mend_heap *heap)
     mend_slab_clear(&heap->nodes.waits);
     mend_slab_clear(&heap->retire.nodes);
     mend_pins_clear(heap);
+    assert(heap->streams.items == NULL);
     mend_mutex_destroy(&heap->state);
     mend_mutex_destroy(&heap->grow);
 }

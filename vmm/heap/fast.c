@@ -117,6 +117,7 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
  * right goes back into runs first. */
 static inline bool lies_well(mend_heap *heap, const mend_span *span)
 {
+    assert(span->live);
     if (span->previous != NULL && !span->previous->live) {
         return false;
     }

@@ -30,6 +30,7 @@ size_t mend_explain_class(uint64_t size_bytes)
     while (size_bytes > mend_explain_class_bytes(size_class)) {
         size_class++;
     }
+    assert(size_class < MEND_EXPLAIN_CLASSES);
     return size_class;
 }
 
@@ -40,6 +41,7 @@ uint64_t mend_explain_class_bytes(size_t size_class)
 
 static mend_free_reason reason_of(const mend_heap *heap, const mend_span *span, uint32_t asking)
 {
+    assert(!span->live);
     const mend_streams *streams = &heap->streams;
     unsigned holds = mend_waits_blocked_by(streams, &span->waits, asking);
     if (holds & MEND_BLOCKED_BY_GROUPS) {
@@ -109,6 +111,8 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
         walk->lowest = span;
     }
     end_pending(walk, MEND_FREE_EDGE);
+    assert(walk->lowest != NULL);
+    assert(walk->lowest->address < end);
 }
 
 /* ---- partly used chunks ---------------------------------------------------------------------- */
@@ -212,6 +216,7 @@ static uint64_t longest_usable(const mend_heap *heap, const mend_run *run, uint3
         length = is_usable ? length + span->size_bytes : 0;
         longest = mend_max_u64(longest, length);
     }
+    assert(longest <= run->size_bytes);
     return longest;
 }
 

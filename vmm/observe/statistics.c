@@ -115,6 +115,8 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
     stats->small_live_bytes = small->live_bytes;
     stats->small_requested_bytes = small->requested_bytes;
     stats->small_reserved_bytes = reserved_in(heap, MEND_ZONE_SMALL);
+    assert(stats->small_live_bytes <= stats->live_bytes);
+    assert(stats->small_reserved_bytes <= stats->reserved_bytes);
     stats->small_chunks = chunks_in(heap, MEND_ZONE_SMALL);
     stats->small_allocations = small->allocations;
     stats->small_allocated_bytes = small->allocated_bytes;
@@ -157,6 +159,12 @@ static void fill_peaks(const mend_heap *heap, mend_stats *stats)
     stats->peak_large_live_bytes = large->peak_live_bytes;
     stats->peak_large_requested_bytes = large->peak_requested_bytes;
     stats->peak_large_reserved_bytes = large->peak_reserved_bytes;
+    assert(stats->peak_live_bytes >= stats->live_bytes);
+    assert(stats->peak_live_blocks >= stats->live_blocks);
+    assert(stats->peak_requested_bytes >= stats->requested_bytes);
+    assert(stats->peak_reserved_bytes >= stats->reserved_bytes);
+    assert(stats->peak_chunks >= stats->chunks);
+    assert(stats->peak_mappings >= stats->mappings);
 }
 
 void mend_observe_statistics(mend_heap *heap, mend_stats *stats)

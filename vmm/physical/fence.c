@@ -156,6 +156,7 @@ static void end_context_wait(mend_streams *streams, bool passed)
 
 mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
 {
+    assert(asking < streams->count);
     bool is_captured = false;
     mend_result result = mend_streams_find_capture(streams, asking, &is_captured);
     if (result != MEND_OK || is_captured) {
@@ -212,6 +213,7 @@ void mend_streams_make_due(mend_streams *streams, mend_stamp stamp)
      * one. */
     uint64_t epoch = mend_stamp_has_fence(streams, stamp) ? stamp.epoch : last_epoch(state);
     state->due_epoch = mend_max_u64(epoch, state->due_epoch);
+    assert(state->due_epoch <= state->open_epoch);
 }
 
 /* Whether the host waits include the open epoch. */
@@ -280,6 +282,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
     }
     *waited = true;
     streams->host_waits++;
+    assert(streams->items[oldest].fences[0].event == event);
     pass_fences(streams, &streams->items[oldest], 1);
     return MEND_OK;
 }
@@ -298,6 +301,9 @@ void mend_streams_await_calls(mend_streams *streams, uint32_t stream, mend_mutex
 
 mend_result mend_streams_forget(mend_streams *streams, uint32_t stream)
 {
+    assert(stream != MEND_STREAM_UNKNOWN);
+    assert(stream < streams->count);
+    assert(streams->items[stream].group == 0);
     mend_reach reach = MEND_REACH_OPEN;
     mend_result result = mend_streams_close_named(streams, stream);
     mend_stream_state *state = &streams->items[stream];

@@ -68,6 +68,7 @@ static mend_status hold(mend_streams *streams, int device, const mend_stream_inf
     }
     *is_admitted = is_home(info, opened.context);
     if (*is_admitted) {
+        assert(opened.context != streams->context);
         streams->foreign[device] = opened.context;
         streams->foreign_devices |= UINT64_C(1) << device;
     } else {

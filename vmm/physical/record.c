@@ -37,6 +37,7 @@ static bool is_used_again(const mend_streams *streams, mend_context context)
 static mend_result take_event(mend_streams *streams, mend_context context, mend_event *event)
 {
     if (is_used_again(streams, context) && streams->idle_event_count > 0) {
+        assert(streams->idle_event_count <= streams->events_held);
         *event = streams->idle_events[--streams->idle_event_count];
         return MEND_OK;
     }
@@ -133,6 +134,7 @@ static mend_result record(mend_streams *streams, mend_event event, uint32_t reco
                           bool *is_outside)
 {
     const mend_driver *driver = streams->driver;
+    assert(event != NULL);
     const mend_stream handle = streams->items[recorder].handle;
     mend_stream_info info = {.capture = MEND_CAPTURE_ACTIVE};
     mend_driver_call call = MEND_CALL_event_record;
@@ -219,6 +221,7 @@ static mend_result close_slot(mend_streams *streams, uint32_t stream)
  * user: what that user did before, only a wait for the context covers when they are freed. */
 static mend_result close_double(mend_streams *streams, uint32_t stream)
 {
+    assert(streams->items[stream].is_double);
     mend_result result = close_slot(streams, stream);
     mend_stream_state *state = &streams->items[stream];
     if (result == MEND_OK && !state->open) {
@@ -244,6 +247,7 @@ static uint32_t next_double(const mend_streams *streams, mend_stream handle, uin
 /* Each recording may release `state`, and the chains may change. */
 mend_result mend_streams_close_named(mend_streams *streams, uint32_t stream)
 {
+    assert(stream < streams->count);
     const mend_stream handle = streams->items[stream].handle;
     const uint64_t id = streams->items[stream].id;
     mend_result result = close_slot(streams, stream);

@@ -126,6 +126,7 @@ static void keep(mend_streams *streams, uint32_t slot)
 /* Frees the slots of streams that are no longer known, and sets when to do this next. */
 static void gather(mend_streams *streams)
 {
+    assert(streams->count > MEND_STREAM_UNKNOWN);
     uint32_t in_use = 0;
     for (uint32_t i = streams->count - 1; i > MEND_STREAM_UNKNOWN; i--) {
         mend_stream_state *state = &streams->items[i];
@@ -210,6 +211,7 @@ static bool may_be_lost(const mend_streams *streams, const mend_stream_state *st
 
 void mend_slots_collect(mend_streams *streams)
 {
+    assert(streams->count > MEND_STREAM_UNKNOWN);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
         mend_stream_state *state = &streams->items[i];
         if (!state->was_found && may_be_lost(streams, state)) {

@@ -238,6 +238,7 @@ mend_result mend_streams_find(mend_streams *streams, mend_stream handle, uint32_
     }
     handle = mend_slots_handle(handle);
     if (!suffices && lookup_verified(streams, handle, group, &info, index)) {
+        assert(streams->items[*index].known);
         return MEND_OK;
     }
     return mend_slots_add(streams, handle, &info, group, index);
@@ -251,6 +252,7 @@ mend_status mend_streams_learn(mend_streams *streams, mend_stream_state *state,
         return MEND_DRIVER_OK;
     }
     *is_same = false;
+    assert(state->id == 0);
     if (streams->verify) {
         return MEND_DRIVER_OK;
     }

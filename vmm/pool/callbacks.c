@@ -60,6 +60,7 @@ mend_result mend_add_pressure_callback(mend_pool *pool, mend_pressure_callback c
     if (entry == NULL) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a callback");
     }
+    assert(callback != NULL);
     *entry = (mend_callback_entry){.callback = callback, .context = context};
     mend_list_init(&entry->runs);
     mend_heap_lock(&pool->heap);
@@ -165,6 +166,7 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
     mend_stream stream = request->handle;
     uint32_t group = stream == MEND_NO_STREAM ? 0 : mend_group_taking(heap, stream);
     mend_request now = *request;
+    assert(request->requested_bytes > 0);
     now.group = 0;
     now.zone = 0;
     now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN

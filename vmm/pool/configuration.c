@@ -69,6 +69,9 @@ static const struct {
 enum { UNIT_COUNT = sizeof(units) / sizeof(*units) };
 
 /* A part of the text. */
+static_assert(sizeof(kind_takes) / sizeof(*kind_takes) == KIND_PEERS + 1, "each kind is explained");
+static_assert(LARGEST_PEER < 63, "a device is a bit of a number that has a sign");
+
 typedef struct slice {
     const char *text;
     size_t length;
@@ -230,6 +233,7 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
 /* What the program has set stays, whether bytes or percent. */
 static void set_limit(int64_t value, mend_pool_config *config)
 {
+    assert(value >= -LARGEST_PERCENT);
     if (config->limit_bytes == 0 && config->limit_percent == 0) {
         config->limit_bytes = value > 0 ? (uint64_t)value : 0;
         config->limit_percent = value < 0 ? (int)-value : 0;
@@ -239,6 +243,7 @@ static void set_limit(int64_t value, mend_pool_config *config)
 /* What the program has set stays. */
 static void set_field(configuration_key key, int64_t value, mend_pool_config *config)
 {
+    assert(key < KEY_COUNT);
     switch (key) {
 #define X(key, field, kind, fallback, meaning)                                                     \
     case KEY_##key:                                                                                \

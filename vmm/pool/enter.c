@@ -107,6 +107,7 @@ mend_result mend_pool_enter_all(mend_pool *pool)
 
 bool mend_pool_audit(mend_pool *pool, char finding[MEND_AUDIT_FINDING_BYTES])
 {
+    assert(mend_mutex_none_is_held_from(MEND_RANK_GROW));
     mend_heap_lock_to_read(&pool->heap);
     bool is_right = mend_observe_audit(&pool->heap, finding);
     mend_heap_unlock_after_read(&pool->heap);
@@ -135,6 +136,8 @@ void mend_pool_audit_after_call(mend_pool *pool)
 
 mend_result mend_pool_leave_all(mend_pool *pool, mend_result result)
 {
+    assert(mend_mutex_is_held(&pool->heap.grow));
+    assert(mend_mutex_is_held(&pool->heap.state));
     mend_heap_unlock_all(&pool->heap);
     mend_publish(result);
     mend_pool_audit_after_call(pool);

@@ -107,6 +107,7 @@ void mend_pool_audit_after_call(mend_pool *pool);
  * `result`. */
 static inline mend_result mend_pool_leave(mend_pool *pool, mend_result result)
 {
+    assert(mend_mutex_is_held(&pool->heap.state));
     mend_heap_unlock(&pool->heap);
     mend_publish(result); /* before the audit, which may log */
     mend_pool_audit_after_call(pool);

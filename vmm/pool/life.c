@@ -174,6 +174,7 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     }
     free_bytes = mend_min_u64(free_bytes, info->total_bytes);
     *limit_bytes = free_bytes - free_bytes / LEFT_PARTS_OF_HOST;
+    assert(*limit_bytes <= info->total_bytes);
     mend_log(MEND_LOG_INFO,
              "%s uses the memory of the host, of which %llu bytes are free: without a limit a pool "
              "takes "

@@ -21,6 +21,7 @@ static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *
     }
     uint64_t bytes = 0;
     result = trim(&pool->heap, keep_bytes, &bytes);
+    assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {
         *released_bytes = bytes;
     }

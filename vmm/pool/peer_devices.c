@@ -10,6 +10,7 @@
 mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info)
 {
     uint64_t asked = config->peers == MEND_PEERS_NONE ? 0 : config->peers;
+    assert(config->device >= 0);
     for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
         bool is_asked = i != config->device && (asked >> i & 1) != 0;
         if (is_asked && (info->peers >> i & 1) == 0) {

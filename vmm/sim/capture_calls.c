@@ -1,4 +1,6 @@
 /* Captures as a program makes them (begin, join, end), and the table's questions about them. */
+#include <assert.h>
+
 #include "base/align.h"
 #include "sim/captures.h"
 
@@ -6,6 +8,8 @@
 
 static mend_result begin(mend_sim *sim, mend_sim_stream *stream, mend_sim_capture_mode mode)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(stream->capture == NULL);
     mend_sim_thread *thread = mend_sim_thread_get(sim);
     if (thread == NULL || !mend_slab_reserve(&sim->capture_slab, 1)) {
         return MEND_ERROR_OUT_OF_HOST_MEMORY;

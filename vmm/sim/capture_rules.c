@@ -24,6 +24,7 @@ static bool forbids_unsafe(const mend_sim_capture *capture, const mend_sim_threa
 
 mend_status mend_sim_capture_admits_unsafe(mend_sim *sim)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
     if (mend_list_is_empty(&sim->captures)) {
         return MEND_DRIVER_OK;
     }

@@ -60,6 +60,7 @@ mend_status mend_sim_graph_record(mend_sim *sim, mend_sim_stream *stream, const 
 
 mend_status mend_sim_graph_join(mend_sim *sim, mend_sim_stream *stream, mend_sim_node *tip)
 {
+    assert(stream->capture != NULL);
     if (tip == NULL || tip == stream->tip) {
         return MEND_DRIVER_OK;
     }

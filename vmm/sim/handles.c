@@ -26,6 +26,7 @@ bool mend_sim_handles_reserve(mend_sim_handles *handles)
     if (slots == NULL) {
         return false;
     }
+    assert(capacity > handles->count);
     handles->slots = slots;
     handles->capacity = capacity;
     return true;

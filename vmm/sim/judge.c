@@ -71,6 +71,7 @@ static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
     if (item->granule_count == 0) {
         return MEND_DRIVER_OK;
     }
+    assert(item->granule_count == 1 || item->stride_bytes >= item->granule_bytes);
     uint64_t span = (item->granule_count - 1) * item->stride_bytes + item->granule_bytes;
     uint64_t fault = 0;
     if (find_fault(sim, item, item->address, span, &fault) == NULL) {

@@ -6,6 +6,7 @@
 uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
 {
     const mend_sim_device *of = &sim->devices[device];
+    assert(of->charged_bytes + of->foreign_bytes <= sim->config.memory_bytes);
     return sim->config.memory_bytes - of->charged_bytes - of->foreign_bytes;
 }
 

@@ -2,6 +2,7 @@
 #include "sim/content.h"
 #include "sim/state.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +24,9 @@
 /* Handles of streams and of events have ranges of their own. */
 #define STREAM_HANDLES ((uintptr_t)0x10000)
 #define EVENT_HANDLES  ((uintptr_t)0x80000000)
+
+static_assert(STREAM_HANDLES < EVENT_HANDLES, "no stream has the handle of an event");
+static_assert(MEND_SIM_MOST_DEVICES <= 64, "a device is a bit of a number");
 
 static mend_result fill_defaults(mend_sim_config *config)
 {
@@ -221,6 +225,7 @@ void mend_sim_set_foreign_bytes(mend_sim *sim, int device, uint64_t bytes)
     }
     mend_mutex_lock(&sim->mutex);
     mend_sim_device *of = &sim->devices[device];
+    assert(of->charged_bytes <= sim->config.memory_bytes);
     uint64_t former = of->foreign_bytes;
     of->foreign_bytes = mend_min_u64(bytes, sim->config.memory_bytes - of->charged_bytes);
     if (of->foreign_bytes < former) {

@@ -131,6 +131,7 @@ void mend_sim_stream_extend(mend_sim *sim, mend_sim_stream *stream, uint64_t unt
         stream->queue[stream->queued++ % sim->config.queue_entries] = stream->tail_ns;
     }
     device->tail_ns = mend_max_u64(device->tail_ns, stream->tail_ns);
+    assert(device->blocking_tail_ns <= device->tail_ns);
     if (mend_sim_stream_is_blocking(stream)) {
         device->blocking_tail_ns = mend_max_u64(device->blocking_tail_ns, stream->tail_ns);
     }

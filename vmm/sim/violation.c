@@ -1,4 +1,5 @@
 /* Violations: rules of the driver that a call or its work broke, explained in words. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 mend_status mend_sim_refuse(mend_sim *sim, mend_status status, const char *format, ...)
 {
+    assert(mend_mutex_is_held(&sim->mutex));
     char explanation[MEND_SIM_EXPLANATION_BYTES];
     va_list arguments;
     va_start(arguments, format);

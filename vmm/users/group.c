@@ -52,6 +52,7 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 
 void mend_group_watch_again(mend_heap *heap, mend_stream stream)
 {
+    assert(mend_mutex_is_held(&heap->state));
     const mend_list *end = &heap->groups.list;
     for (mend_list *at = end->next; at != end && GROUP_OF(at)->is_begun; at = at->next) {
         mend_group *group = GROUP_OF(at);
