@@ -206,6 +206,12 @@ MUTANTS = [
         "core",
     ),
     ("torch/_statistics.py", "torch.cuda.is_initialized,", "lambda: False,", "torch"),
+    ("_library.py", "_use_simulated_device(_loaded[needed])", "pass", "simulate"),
+    ("_simulation.py", "if asked is not None and asked != has:", "if False:", "simulate"),
+    ("simulate.py", "sys.modules[__name__].__class__ = _Callable", "pass", "simulate"),
+    ("simulate.py", "    if not 0 < size <= 1 << 44:", "    if size < 0:", "simulate"),
+    ("simulate.py", 'at += 1 if "="', 'at += 2 if "="', "simulate"),
+    ("simulate.py", '"MEND_SIMULATE_DEVICES": str(devices)', '"_": ""', "simulate"),
 ]
 
 
