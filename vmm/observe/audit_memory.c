@@ -88,6 +88,9 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         if (chunk->pins != mend_pins_of(a->heap, chunk)) {
             return mend_audit_broken(a, "a chunk has not the pins that cover it");
         }
+        if (chunk->holds != chunk->pins + chunk->is_frozen) {
+            return mend_audit_broken(a, "the holds of a chunk are wrong");
+        }
     }
     if (!mapped_chunks_are_right(a)) {
         return false;

@@ -165,6 +165,7 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
         mend_chunk_leave_empty(chunks, chunk);
     }
     chunk->is_frozen = true;
+    chunk->holds++;
     chunks->frozen_count++;
 }
 
@@ -174,6 +175,8 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunks->frozen_count > chunks->missing_count);
     chunk->is_frozen = false;
+    chunk->holds--;
+    assert(chunk->holds == chunk->pins);
     chunks->frozen_count--;
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
@@ -189,6 +192,7 @@ void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
     }
     chunks->pinned_bytes += chunk->pins == 0 ? chunk->size_bytes : 0;
     chunk->pins++;
+    chunk->holds++;
 }
 
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
@@ -196,6 +200,8 @@ void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->pins > 0);
     assert(chunks->pinned_bytes >= chunk->size_bytes);
     chunk->pins--;
+    chunk->holds--;
+    assert(chunk->holds == chunk->pins + chunk->is_frozen);
     chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);

@@ -32,9 +32,11 @@ typedef struct mend_chunk {
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
-    uint64_t pins;       /* number of pins on its mapping: while there is one, the mapping stays */
-    uint64_t number;     /* rises with each creation */
-    int zone;            /* of its address */
+    uint64_t holds;  /* what keeps it out of `empty` beside live bytes: its pins, and 1 while it is
+                      * frozen */
+    uint64_t pins;   /* number of pins on its mapping: while there is one, the mapping stays */
+    uint64_t number; /* rises with each creation */
+    int zone;        /* of its address */
 
     struct mend_chunk *next_claimed; /* list of the transaction that claimed it */
 
@@ -115,7 +117,7 @@ static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
 {
-    return chunk->live_bytes == 0 && !chunk->is_frozen && chunk->pins == 0;
+    return chunk->live_bytes == 0 && chunk->holds == 0;
 }
 
 /* Adds a chunk to the set of empty ones, and removes it. */

@@ -168,6 +168,10 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     mend_tree_insert(&chunks->empty, whole);
 
     mend_chunk *chunk = mend_chunk_at(chunks, span_of(&r, 2)->address);
+    EXPECT_FOUND(chunk->is_frozen, true, "the holds of a chunk are wrong");
+    EXPECT_FOUND(chunk->pins, 1, "a chunk has not the pins that cover it");
+    EXPECT_FOUND(chunks->pinned_bytes, 512, "counts of chunks");
+    chunk->holds = 1;
     EXPECT_FOUND(chunk->is_frozen, true, "counts of chunks");
     chunks->frozen_count = 1;
     EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk lacks nothing");
@@ -176,6 +180,7 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     expect_finding(&r, __LINE__, "may be taken, but is not mapped");
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
     chunk->is_frozen = false;
+    chunk->holds = 0;
     chunks->frozen_count = 0;
 
     EXPECT_FOUND(chunks->missing_count, 1, "a frozen chunk lacks nothing");
