@@ -139,26 +139,32 @@ typedef struct mend_zone_counters {
     uint64_t peak_reserved_bytes; /* peak bytes of the zone's segments */
 } mend_zone_counters;
 
+/* X(counter): those that mend_stats reports under the same name; see mend_stats.h. */
+#define MEND_HEAP_COUNTERS(X)                                                                      \
+    X(peak_live_bytes)                                                                             \
+    X(peak_requested_bytes)                                                                        \
+    X(peak_reserved_bytes)                                                                         \
+    X(peak_live_blocks)                                                                            \
+    X(peak_mappings)                                                                               \
+    X(peak_chunks)                                                                                 \
+    X(cache_hits)                                                                                  \
+    X(out_of_memory)                                                                               \
+    X(placed_in_run)                                                                               \
+    X(placed_by_extension)                                                                         \
+    X(placed_at_new_address)                                                                       \
+    X(chunks_moved)                                                                                \
+    X(compactions)                                                                                 \
+    X(copied_bytes)                                                                                \
+    X(chunks_remade)                                                                               \
+    X(moves_avoided)                                                                               \
+    X(driver_failures)
+
 typedef struct mend_heap_counters {
     mend_zone_counters zone[MEND_ZONE_COUNT];
     uint64_t live_bytes; /* of both zones; other sums are computed on demand */
-    uint64_t peak_live_bytes;
-    uint64_t peak_requested_bytes;
-    uint64_t peak_reserved_bytes;
-    uint64_t peak_live_blocks;
-    uint64_t peak_mappings;
-    uint64_t peak_chunks;
-    uint64_t cache_hits;
-    uint64_t out_of_memory;
-    uint64_t placed_in_run;
-    uint64_t placed_by_extension;
-    uint64_t placed_at_new_address;
-    uint64_t chunks_moved;
-    uint64_t compactions;
-    uint64_t copied_bytes;
-    uint64_t chunks_remade;
-    uint64_t moves_avoided;
-    uint64_t driver_failures;
+#define X(counter) uint64_t counter;
+    MEND_HEAP_COUNTERS(X)
+#undef X
 } mend_heap_counters;
 
 /* What blocked the last request that found no room. */

@@ -56,10 +56,18 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     assert(heap->space.taken_bytes >= chunks->lost_bytes);
 }
 
+/* The counters of the heap; a request that the front cache served was placed in a run, too. */
+static void fill_counters(const mend_heap *heap, mend_stats *stats)
+{
+#define X(counter) stats->counter = heap->counters.counter;
+    MEND_HEAP_COUNTERS(X)
+#undef X
+    stats->placed_in_run += stats->cache_hits;
+}
+
 static void fill_counts(const mend_heap *heap, mend_stats *stats)
 {
     assert(heap->groups.count >= heap->groups.capture_count);
-    const mend_heap_counters *counters = &heap->counters;
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = mend_heap_live_blocks(heap);
@@ -73,21 +81,10 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->captures = heap->groups.capture_count;
     stats->allocations = MEND_HEAP_SUM(heap, allocations);
     stats->frees = MEND_HEAP_SUM(heap, frees);
-    stats->out_of_memory = counters->out_of_memory;
-    stats->placed_in_run = counters->placed_in_run + counters->cache_hits;
-    stats->placed_by_extension = counters->placed_by_extension;
-    stats->placed_at_new_address = counters->placed_at_new_address;
-    stats->chunks_moved = counters->chunks_moved;
-    stats->compactions = counters->compactions;
-    stats->copied_bytes = counters->copied_bytes;
-    stats->chunks_remade = counters->chunks_remade;
-    stats->moves_avoided = counters->moves_avoided;
     stats->chunks_created = heap->chunks.created;
     stats->chunks_released = heap->chunks.released;
     stats->stream_waits = heap->streams.stream_waits;
     stats->host_waits = heap->streams.host_waits;
-    stats->driver_failures = counters->driver_failures;
-    stats->cache_hits = counters->cache_hits;
     stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
     stats->cached_bytes = mend_cache_bytes(heap);
 }
@@ -112,15 +109,17 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
 {
     const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
     stats->small_live_blocks = small->allocations - small->frees;
-    stats->small_live_bytes = small->live_bytes;
-    stats->small_requested_bytes = small->requested_bytes;
     stats->small_reserved_bytes = reserved_in(heap, MEND_ZONE_SMALL);
+    stats->small_chunks = chunks_in(heap, MEND_ZONE_SMALL);
+#define X(counter) stats->small_##counter = small->counter
+    X(live_bytes);
+    X(requested_bytes);
+    X(allocations);
+    X(allocated_bytes);
+    X(allocated_requested_bytes);
+#undef X
     assert(stats->small_live_bytes <= stats->live_bytes);
     assert(stats->small_reserved_bytes <= stats->reserved_bytes);
-    stats->small_chunks = chunks_in(heap, MEND_ZONE_SMALL);
-    stats->small_allocations = small->allocations;
-    stats->small_allocated_bytes = small->allocated_bytes;
-    stats->small_allocated_requested_bytes = small->allocated_requested_bytes;
     stats->allocated_bytes = MEND_HEAP_SUM(heap, allocated_bytes);
     stats->allocated_requested_bytes = MEND_HEAP_SUM(heap, allocated_requested_bytes);
     stats->created_bytes = heap->chunks.created_bytes;
@@ -141,24 +140,18 @@ static void note_peaks(mend_heap *heap, const mend_stats *stats)
     }
 }
 
-static void fill_peaks(const mend_heap *heap, mend_stats *stats)
+static void fill_zone_peaks(const mend_heap *heap, mend_stats *stats)
 {
-    stats->peak_live_bytes = heap->counters.peak_live_bytes;
-    stats->peak_reserved_bytes = heap->counters.peak_reserved_bytes;
-    stats->peak_live_blocks = heap->counters.peak_live_blocks;
-    stats->peak_mappings = heap->counters.peak_mappings;
-    stats->peak_chunks = heap->counters.peak_chunks;
-    stats->peak_requested_bytes = heap->counters.peak_requested_bytes;
     const mend_zone_counters *small = &heap->counters.zone[MEND_ZONE_SMALL];
     const mend_zone_counters *large = &heap->counters.zone[MEND_ZONE_LARGE];
-    stats->peak_small_live_blocks = small->peak_live_blocks;
-    stats->peak_small_live_bytes = small->peak_live_bytes;
-    stats->peak_small_requested_bytes = small->peak_requested_bytes;
-    stats->peak_small_reserved_bytes = small->peak_reserved_bytes;
-    stats->peak_large_live_blocks = large->peak_live_blocks;
-    stats->peak_large_live_bytes = large->peak_live_bytes;
-    stats->peak_large_requested_bytes = large->peak_requested_bytes;
-    stats->peak_large_reserved_bytes = large->peak_reserved_bytes;
+#define X(figure)                                                                                  \
+    stats->peak_small_##figure = small->peak_##figure;                                             \
+    stats->peak_large_##figure = large->peak_##figure
+    X(live_blocks);
+    X(live_bytes);
+    X(requested_bytes);
+    X(reserved_bytes);
+#undef X
     assert(stats->peak_live_bytes >= stats->live_bytes);
     assert(stats->peak_live_blocks >= stats->live_blocks);
     assert(stats->peak_requested_bytes >= stats->requested_bytes);
@@ -174,7 +167,8 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     fill_counts(heap, stats);
     fill_small(heap, stats);
     note_peaks(heap, stats);
-    fill_peaks(heap, stats);
+    fill_counters(heap, stats);
+    fill_zone_peaks(heap, stats);
 }
 
 void mend_observe_reset_peaks(mend_heap *heap)
