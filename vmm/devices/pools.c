@@ -1,11 +1,12 @@
 /* Default pools: one for each device, created at first use, and their configs. */
+#include <assert.h>
+#include <string.h>
+
 #include "base/error.h"
 #include "devices/devices.h"
 #include "driver/cuda.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
-#include <assert.h>
-#include <string.h>
 
 mend_result mend_devices_check(int device, bool may_be_all)
 {

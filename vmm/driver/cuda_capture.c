@@ -4,9 +4,10 @@
  * instantiated from that graph. Its destructor runs when the last owner is destroyed and its
  * launches are done (CUDA programming guide, "CUDA User Objects").
  */
-#include "driver/cuda_state.h"
 #include <assert.h>
 #include <stdlib.h>
+
+#include "driver/cuda_state.h"
 
 /* What the destructor needs; the destructor frees it in every case. */
 typedef struct keeper {

@@ -1,9 +1,10 @@
 /* Opening a device: its primary context, its properties, and what its memory can do. */
-#include "driver/cuda_state.h"
 #include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "driver/cuda_state.h"
 
 static int attribute(const mend_cu_functions *functions, mend_cu_attribute which,
                      mend_cu_device device)

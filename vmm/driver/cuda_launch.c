@@ -1,8 +1,9 @@
 /* Launching the small kernels of tools and tests: loaded once per open device, at first use. */
-#include "driver/cuda_state.h"
-#include "driver/ptx.h"
 #include <assert.h>
 #include <string.h>
+
+#include "driver/cuda_state.h"
+#include "driver/ptx.h"
 
 static mend_status load_kernels(const mend_cu_functions *functions, mend_cuda_device *device)
 {

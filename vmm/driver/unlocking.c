@@ -1,8 +1,9 @@
 #include "driver/unlocking.h"
 
+#include <assert.h>
+
 #include "base/thread.h"
 #include "driver/forward.h"
-#include <assert.h>
 
 static bool may_take_long(mend_driver_call call)
 {

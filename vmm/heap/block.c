@@ -4,6 +4,8 @@
  */
 #include "heap/block.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "heap/heap.h"
 #include "ladder/ladder.h"
@@ -17,7 +19,6 @@
 #include "users/group.h"
 #include "users/requester.h"
 #include "users/users.h"
-#include <assert.h>
 
 static const uint64_t largest_alignment_bytes = UINT64_C(1) << 40;
 

@@ -1,10 +1,11 @@
 #include "observe/statistics.h"
 
+#include <assert.h>
+
 #include "ladder/available.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
-#include <assert.h>
 
 /* Bytes of empty chunks in a zone; the zone's other free bytes are in partly used chunks. */
 static uint64_t empty_bytes_in(const mend_heap *heap, int zone)

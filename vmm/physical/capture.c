@@ -1,8 +1,9 @@
 #include "physical/capture.h"
 
+#include <assert.h>
+
 #include "base/align.h"
 #include "physical/foreign.h"
-#include <assert.h>
 
 mend_result mend_streams_reach(mend_streams *streams, uint32_t stream, mend_reach *reach)
 {

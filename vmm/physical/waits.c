@@ -1,8 +1,9 @@
 #include "physical/waits.h"
 
+#include <assert.h>
+
 #include "physical/fence.h"
 #include "physical/record.h"
-#include <assert.h>
 
 static void keep_later(mend_stamp *stamp, mend_stamp other)
 {

@@ -1,4 +1,7 @@
 /* The calls about blocks: they check the arguments, take the lock and call the heap. */
+#include <assert.h>
+#include <string.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
@@ -8,8 +11,6 @@
 #include "pool/enter.h"
 #include "pool/pool.h"
 #include "users/forget.h"
-#include <assert.h>
-#include <string.h>
 
 static bool is_no_stream(mend_stream stream)
 {

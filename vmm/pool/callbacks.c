@@ -1,5 +1,8 @@
 #include "pool/callbacks.h"
 
+#include <assert.h>
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "ladder/report.h"
 #include "move/scope.h"
@@ -7,8 +10,6 @@
 #include "pool/peer_pools.h"
 #include "pool/pool.h"
 #include "users/group.h"
-#include <assert.h>
-#include <stdlib.h>
 
 #define ENTRY_OF(at) MEND_CONTAINER_OF(at, mend_callback_entry, link)
 #define RUN_OF(at)   MEND_CONTAINER_OF(at, mend_callback_run, link)

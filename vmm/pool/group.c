@@ -1,11 +1,12 @@
 /* The calls about groups. A group has a pointer to its pool, which outlives it. */
 #include "users/group.h"
 
+#include <assert.h>
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
-#include <assert.h>
-#include <stdlib.h>
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {

@@ -1,4 +1,7 @@
 /* The calls about memory in total: limits, giving memory back, statistics. */
+#include <assert.h>
+#include <string.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/struct_size.h"
@@ -9,8 +12,6 @@
 #include "observe/statistics.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
-#include <assert.h>
-#include <string.h>
 
 static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *), mend_pool *pool,
                            uint64_t keep_bytes, uint64_t *released_bytes)

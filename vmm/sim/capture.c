@@ -4,9 +4,10 @@
  */
 #include "sim/captures.h"
 
-#include "base/align.h"
 #include <assert.h>
 #include <inttypes.h>
+
+#include "base/align.h"
 
 mend_capture_state mend_sim_capture_state(const mend_sim_capture *capture)
 {

@@ -1,11 +1,12 @@
 /* Chunks: physical memory. It is freed when no handle, mapping or exported file holds it any
  * more. */
+#include <assert.h>
+#include <inttypes.h>
+
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/scrub.h"
-#include <assert.h>
-#include <inttypes.h>
 
 /* Handles are never reused, so that a stale handle is always noticed. */
 enum { HANDLE_STEP = 512 };

@@ -1,9 +1,10 @@
 /* Faults: calls that fail because a test wants them to. */
-#include "base/struct_size.h"
-#include "sim/state.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/struct_size.h"
+#include "sim/state.h"
 
 /* Whether a call can fail. Calls that cannot get no fault and are not counted. */
 bool mend_sim_call_can_fail(mend_driver_call call)

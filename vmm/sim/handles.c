@@ -1,7 +1,8 @@
 /* Handles: numbers that name objects. The handle freed last is the next to be used. */
-#include "sim/state.h"
 #include <assert.h>
 #include <stdlib.h>
+
+#include "sim/state.h"
 
 enum { FIRST_CAPACITY = 64, HANDLE_STEP = 64 };
 

@@ -1,8 +1,9 @@
 /* Items: pieces of queued work, ordered by completion time. */
-#include "base/align.h"
-#include "sim/state.h"
 #include <assert.h>
 #include <stdlib.h>
+
+#include "base/align.h"
+#include "sim/state.h"
 
 #define ITEM_OF(node) MEND_CONTAINER_OF(node, mend_sim_item, by_completion)
 

@@ -1,8 +1,9 @@
 /* The judge: whether work may access these addresses during the whole time that it runs. */
-#include "base/align.h"
-#include "sim/state.h"
 #include <assert.h>
 #include <inttypes.h>
+
+#include "base/align.h"
+#include "sim/state.h"
 
 static const char *kind_name(mend_sim_item_kind kind)
 {

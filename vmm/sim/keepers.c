@@ -3,10 +3,11 @@
  * instantiated from it are one object. Its keepers are called once it is destroyed and its launches
  * are done, or once its capture has failed.
  */
-#include "base/align.h"
-#include "sim/captures.h"
 #include <assert.h>
 #include <stdlib.h>
+
+#include "base/align.h"
+#include "sim/captures.h"
 
 /* In sim->keepers. */
 typedef struct keeper {

@@ -1,10 +1,11 @@
 /* Mappings: which chunk is mapped where, and which devices may access it. */
+#include <assert.h>
+#include <inttypes.h>
+
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/state.h"
-#include <assert.h>
-#include <inttypes.h>
 
 #define MAPPING_OF(node) MEND_CONTAINER_OF(node, mend_sim_mapping, by_address)
 

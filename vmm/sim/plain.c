@@ -1,10 +1,11 @@
 /* The driver's own allocators: memory that is mapped and accessible from the start. */
+#include <assert.h>
+#include <inttypes.h>
+
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
 #include "sim/state.h"
-#include <assert.h>
-#include <inttypes.h>
 
 /* Larger than any address space; prevents overflow when sizes are rounded up. */
 #define MOST_PLAIN_BYTES (UINT64_C(1) << 60)

@@ -1,8 +1,9 @@
 /* Prices: the cost of each call, added to the ledger and, if asked for, to the clock. */
-#include "base/align.h"
-#include "sim/scrub.h"
 #include <assert.h>
 #include <string.h>
+
+#include "base/align.h"
+#include "sim/scrub.h"
 
 void mend_sim_reference_prices(mend_sim_prices *prices)
 {

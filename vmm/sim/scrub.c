@@ -1,7 +1,8 @@
 #include "sim/scrub.h"
 
-#include "base/align.h"
 #include <assert.h>
+
+#include "base/align.h"
 
 uint64_t mend_sim_free_bytes(const mend_sim *sim, int device)
 {

@@ -1,10 +1,11 @@
 /* Streams and events: when queued work is done, and waits for it by the device or the host. */
-#include "base/align.h"
-#include "sim/captures.h"
-#include "sim/state.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "base/align.h"
+#include "sim/captures.h"
+#include "sim/state.h"
 
 mend_sim_stream *mend_sim_stream_make(mend_sim *sim, int context, mend_sim_stream_kind kind)
 {

@@ -1,11 +1,12 @@
 #include "users/forget.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "move/scope.h"
 #include "physical/capture.h"
 #include "physical/fence.h"
 #include "users/users.h"
-#include <assert.h>
 
 /* A stream that the pool knows only from groups must not be forgotten during its capture either. */
 static mend_result check_captures_of_groups(mend_heap *heap, mend_stream stream)

@@ -1,9 +1,10 @@
 #include "users/group.h"
 
+#include <assert.h>
+
 #include "move/scope.h"
 #include "physical/record.h"
 #include "users/users.h"
-#include <assert.h>
 
 #define GROUP_OF(at) MEND_CONTAINER_OF(at, mend_group, link)
 

@@ -1,8 +1,9 @@
 #include "users/requester.h"
 
+#include <assert.h>
+
 #include "users/capture_group.h"
 #include "users/users.h"
-#include <assert.h>
 
 /* The groups of a stream watch it from now on. */
 static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t group, uint32_t *index)

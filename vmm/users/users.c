@@ -1,9 +1,10 @@
 #include "users/users.h"
 
+#include <assert.h>
+
 #include "move/scope.h"
 #include "physical/record.h"
 #include "physical/slots.h"
-#include <assert.h>
 
 void mend_users_record_fence(mend_heap *heap, uint32_t stream)
 {
