@@ -258,6 +258,30 @@ static void draw_hooks(trial_random *places, size_t count, trial_config *config,
     }
 }
 
+/*
+ * A program that tells of all its streams and begins with a group of all of them: the pool knows no
+ * stream outside of the group. By chance other streams are nearly always known. The same.
+ */
+static void draw_only_group(trial_random *places, size_t count, const trial_config *config,
+                            operation *ops)
+{
+    enum { GROUPED = 24, LAUNCHED = 8 };
+    trial_random random = {trial_random_next(places)};
+    if (!config->knows_all || count < GROUPED + LAUNCHED || trial_random_below(&random, 3) != 0) {
+        return;
+    }
+    ops[0] = (operation){.kind = OP_GROUP_CREATE};
+    ops[1] = (operation){.kind = OP_GROUP_BEGIN, .amount = 1};
+    for (size_t i = 2; i < GROUPED; i++) {
+        uint8_t slot = (uint8_t)trial_random_below(&random, 4);
+        uint8_t kind = (uint8_t)PICK(&random, OP_ALLOC, OP_ALLOC, OP_WRITE, OP_FREE);
+        uint8_t amount = kind == OP_FREE ? 5 : ops[i].amount;
+        ops[i] = (operation){.kind = kind, .slot = slot, .size = ops[i].size, .amount = amount};
+    }
+    ops[GROUPED] = (operation){.kind = OP_GROUP_END};
+    ops[GROUPED + LAUNCHED] = (operation){.kind = OP_GROUP_RELEASE};
+}
+
 /* The same. */
 static void draw_rooms(trial_random *places, size_t count, operation *ops)
 {
@@ -290,4 +314,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_rooms(&places, count, ops);
     draw_lost_mappings(&places, count, ops);
     draw_pins(&places, count, ops);
+    draw_only_group(&places, count, config, ops);
 }
