@@ -74,6 +74,8 @@ static void try_pool(const mend_pool_config *read)
     if (result == MEND_OK) {
         use_pool(pool);
         FUZZ_CHECK(mend_pool_destroy(pool) == MEND_OK, "the pool's end");
+    } else if (result == MEND_ERROR_NOT_SUPPORTED) { /* the device has no peers */
+        fuzz_check_failure(MEND_ERROR_NOT_SUPPORTED, result, "mend_pool_config.peers names device");
     } else {
         fuzz_check_refusal(result, "");
     }

@@ -37,8 +37,13 @@ const char *fuzz_file(int slot, const uint8_t *data, size_t size)
 
 void fuzz_check_refusal(mend_result result, const char *beginning)
 {
+    fuzz_check_failure(MEND_ERROR_INVALID_ARGUMENT, result, beginning);
+}
+
+void fuzz_check_failure(mend_result expected, mend_result result, const char *beginning)
+{
     mend_error error = MEND_ERROR_INIT;
-    FUZZ_CHECK(result == MEND_ERROR_INVALID_ARGUMENT, "%s", mend_result_name(result));
+    FUZZ_CHECK(result == expected, "%s", mend_result_name(result));
     mend_last_error(&error);
     FUZZ_CHECK(error.result == result, "%s", error.message);
     FUZZ_CHECK(strncmp(error.message, beginning, strlen(beginning)) == 0, "%s", error.message);

@@ -42,6 +42,9 @@ const char *fuzz_file(int slot, const uint8_t *data, size_t size);
  * begins so. */
 void fuzz_check_refusal(mend_result result, const char *beginning);
 
+/* The same of any failure. */
+void fuzz_check_failure(mend_result expected, mend_result result, const char *beginning);
+
 /* A trace from lab/trace/trace.h is what its header promises. */
 struct mend_trace;
 void fuzz_check_trace(const struct mend_trace *trace);

@@ -2,11 +2,10 @@
 
 #include <assert.h>
 
-#include "pool/enter.h"
-
 #include "base/error.h"
 #include "base/log.h"
 #include "move/access.h"
+#include "pool/enter.h"
 
 mend_result mend_peer_devices_check(const mend_pool_config *config, const mend_device_info *info)
 {

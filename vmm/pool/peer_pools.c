@@ -2,9 +2,8 @@
 
 #include <assert.h>
 
-#include "pool/enter.h"
-
 #include "ladder/trim.h"
+#include "pool/enter.h"
 
 /* A peer pool whose context is lost gives nothing; that is no failure of this call. */
 static bool trim(mend_pool *peer_pool, uint64_t bytes)

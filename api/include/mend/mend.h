@@ -107,8 +107,8 @@ typedef struct mend_pool_config {
  * all defaults. Opens the driver and the primary context of the device; takes no physical memory
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
- * MEND_ERROR_NOT_SUPPORTED (no virtual memory management); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER.
+ * MEND_ERROR_NOT_SUPPORTED (no virtual memory management, or a device in `peers` cannot reach the
+ * memory); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 
