@@ -8,7 +8,8 @@
  * have ended. One that cannot be started is a failure of the test. Elements of no bytes are the
  * same for all. */
 #define mend_test_run_threads(body, elements, count)                                               \
-    mend_test_run_threads_of(body, elements, sizeof((elements)[0]), count)
+    mend_test_run_threads_of(body, elements,                                                       \
+                             (size_t)((char *)&(elements)[1] - (char *)(elements)), count)
 void mend_test_run_threads_of(void *(*body)(void *element), void *elements, size_t element_bytes,
                               size_t count);
 

@@ -20,7 +20,7 @@ static void count_let_go(mend_lock_rank rank)
 #else
 
 enum { BITS_A_RANK = 4 };
-static_assert(BITS_A_RANK * (MEND_RANK_LOG + 1) <= sizeof(unsigned) * CHAR_BIT,
+static_assert((size_t)BITS_A_RANK * (MEND_RANK_LOG + 1) <= sizeof(unsigned) * CHAR_BIT,
               "the locks of each rank that a thread holds are counted in one number");
 
 /* The counts of locks that the thread holds, shifted so that the count of `rank` is in the lowest

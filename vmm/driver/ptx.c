@@ -295,7 +295,7 @@ mend_ptx_launch mend_ptx_shape(const mend_kernel *kernel)
 {
     /* Few enough blocks for two kernels to run concurrently on the smallest device. */
     enum { MOST_BLOCKS = 32, THREADS = 128, STREAM_BLOCKS = 1024, STREAM_THREADS = 512 };
-    static_assert(STREAM_THREADS * 4 * 16 == MEND_KERNEL_TILE_BYTES,
+    static_assert((size_t)STREAM_THREADS * 4 * 16 == MEND_KERNEL_TILE_BYTES,
                   "a thread takes four times 16 bytes of a tile");
     mend_ptx_launch launch = {.blocks = 1,
                               .threads = 1,

@@ -104,12 +104,12 @@ static mend_outcome place_behind_device_waits(climb *c)
 static mend_outcome place(climb *c, bool asks_streams)
 {
     mend_heap *heap = c->heap;
-    mend_outcome outcome;
+    mend_outcome outcome = MEND_NOTHING;
     bool gave_addresses = false;
     if (asks_streams && mend_ladder_refresh(heap, c->request) != MEND_OK) {
         return MEND_FAILED;
     }
-    do {
+    for (bool goes_on = true; outcome == MEND_NOTHING && goes_on; goes_on = gave_addresses) {
         heap->shortage.no_addresses = MEND_DRIVER_OK;
         outcome = mend_place(heap, c->request, &c->span);
         if (outcome == MEND_NOTHING && asks_streams) {
@@ -121,7 +121,7 @@ static mend_outcome place(climb *c, bool asks_streams)
         gave_addresses = outcome == MEND_NOTHING && !gave_addresses &&
                          heap->shortage.no_addresses != MEND_DRIVER_OK &&
                          mend_trim_addresses(heap, c->request->stream);
-    } while (gave_addresses);
+    }
     return outcome;
 }
 

@@ -15,10 +15,10 @@ MEND_TEST(pool_waits, a_block_never_used_still_waits_for_its_former_owner)
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
     mend_stream first = w.streams[0];
     mend_stream second = w.streams[1];
-    void *block = kit_leave_in_flight(&w, BLOCK_BYTES, first, 1000, first);
-    block = kit_alloc(&w, BLOCK_BYTES, first);
+    kit_leave_in_flight(&w, BLOCK_BYTES, first, 1000, first);
+    void *block = kit_alloc(&w, BLOCK_BYTES, first);
     kit_free(&w, block, second);
-    block = kit_alloc_used(&w, BLOCK_BYTES, second, 10);
+    kit_alloc_used(&w, BLOCK_BYTES, second, 10);
     kit_close(&w);
 }
 
@@ -26,10 +26,10 @@ MEND_TEST(pool_waits, a_wait_of_the_stream_it_was_allocated_for_is_not_that_of_a
 {
     mend_world w;
     ASSERT_TRUE(kit_open_allowing(&w, 8 * MEND_MIB, 0));
-    void *block = kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
-    block = kit_alloc(&w, BLOCK_BYTES, w.streams[1]); /* behind a wait of this stream alone */
+    kit_leave_in_flight(&w, BLOCK_BYTES, w.streams[0], 1000, w.streams[0]);
+    void *block = kit_alloc(&w, BLOCK_BYTES, w.streams[1]); /* behind a wait of this stream alone */
     kit_free(&w, block, w.streams[2]);
-    block = kit_alloc_used(&w, BLOCK_BYTES, w.streams[2], 10);
+    kit_alloc_used(&w, BLOCK_BYTES, w.streams[2], 10);
     kit_close(&w);
 }
 
@@ -218,7 +218,7 @@ MEND_TEST(pool_waits, a_thread_that_waits_has_host_memory_for_its_block_afterwar
         /* In the middle of the free run, so that it is cut twice; what is beside has no room. */
         uint64_t lowest_bit = (uint64_t)(uintptr_t)block & -(uint64_t)(uintptr_t)block;
         uint64_t offset = mend_min_u64(lowest_bit, 2 * MEND_MIB);
-        block = kit_alloc_aligned(&w, BLOCK_BYTES - 512 - offset, 2 * offset, others.stream);
+        kit_alloc_aligned(&w, BLOCK_BYTES - 512 - offset, 2 * offset, others.stream);
         mend_sim_set_call_observer(w.sim, NULL, NULL);
         EXPECT_INT_EQ(0, others.blocks);
         kit_close(&w);
@@ -241,11 +241,10 @@ MEND_TEST(pool_waits, a_moved_chunk_still_waits_for_its_former_owner)
         kit_use(&w, first, blocks[i], CHUNK, 1000);
         kit_free(&w, blocks[i], first);
     }
-    void *joined = NULL;
     /* The alignment keeps it from growing behind one of them. */
-    joined = kit_alloc_aligned(&w, 2 * CHUNK, 4 * MEND_MIB, first);
+    void *joined = kit_alloc_aligned(&w, 2 * CHUNK, 4 * MEND_MIB, first);
     EXPECT_TRUE(mend_world_stats(&w).chunks_moved >= 2);
     kit_free(&w, joined, second);
-    joined = kit_alloc_used(&w, 2 * CHUNK, second, 0);
+    kit_alloc_used(&w, 2 * CHUNK, second, 0);
     kit_close(&w);
 }

@@ -100,8 +100,8 @@ MEND_TEST(pool_trim_wait, waits_for_former_mappings_too)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
     void *keep = kit_alloc(&w, 2 * MEND_MIB, w.streams[0]);
-    void *block = kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
-    block = kit_alloc_aligned(&w, block_bytes, MEND_GIB, w.streams[0]);
+    kit_leave_in_flight(&w, block_bytes, w.streams[0], 1000, w.streams[0]);
+    void *block = kit_alloc_aligned(&w, block_bytes, MEND_GIB, w.streams[0]);
     EXPECT_TRUE(mend_world_stats(&w).retired_bytes > 0);
     kit_free(&w, block, w.streams[1]); /* the other stream has nothing to do */
     EXPECT_U64_EQ(block_bytes, trim_wait(&w, 0));

@@ -149,7 +149,7 @@ MEND_TEST(pool_config, a_limit_below_live_keeps_what_is_live_and_refuses_growth)
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 1));
     EXPECT_U64_EQ(0, mend_world_stats(&w).reserved_bytes);
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 4 * MEND_MIB));
-    live = kit_alloc(&w, 4 * MEND_MIB, NULL);
+    kit_alloc(&w, 4 * MEND_MIB, NULL);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
     EXPECT_RESULT(MEND_OK, mend_set_limit(w.pool, 0));
     EXPECT_U64_EQ(64 * MEND_MIB, mend_world_stats(&w).limit_bytes);

@@ -75,7 +75,7 @@ MEND_TEST(pool_peer_pools, one_gives_what_the_other_lacks_and_keeps_the_rest)
     ASSERT_TRUE(open_family(&f, 2));
     leave_idle(f.pools[1], 6);
     kit_alloc(&f.w, 5 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[]){5, 3}, 1);
+    expect_reserved(&f, (uint64_t[MOST]){5, 3}, 1);
     EXPECT_U64_EQ(0, kit_stats(f.pools[0]).host_waits);
     close_family(&f);
 }
@@ -87,10 +87,10 @@ MEND_TEST(pool_peer_pools, each_is_asked_only_for_what_is_still_missing)
     leave_idle(f.pools[1], 3);
     leave_idle(f.pools[2], 4);
     void *block = kit_alloc(&f.w, 5 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[]){5, 0, 3}, 2);
+    expect_reserved(&f, (uint64_t[MOST]){5, 0, 3}, 2);
     kit_free(&f.w, block, NULL);
     kit_alloc_from(f.pools[2], 4 * MEND_MIB, NULL); /* and back */
-    expect_reserved(&f, (uint64_t[]){4, 0, 4}, 2);
+    expect_reserved(&f, (uint64_t[MOST]){4, 0, 4}, 2);
     close_family(&f);
 }
 
@@ -101,7 +101,7 @@ MEND_TEST(pool_peer_pools, what_the_pool_has_itself_is_used_first)
     leave_idle(f.pools[0], 2);
     leave_idle(f.pools[1], 6);
     kit_alloc(&f.w, 3 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[]){3, 5}, 1);
+    expect_reserved(&f, (uint64_t[MOST]){3, 5}, 1);
     close_family(&f);
 }
 
@@ -130,7 +130,7 @@ MEND_TEST(pool_peer_pools, are_left_alone_where_the_limit_is_what_lacks)
     leave_idle(f.pools[1], 6);
     EXPECT_RESULT(MEND_OK, mend_set_limit(f.pools[0], 2 * MEND_MIB));
     expect_none(f.pools[0], 3 * MEND_MIB);
-    expect_reserved(&f, (uint64_t[]){0, 6}, 0);
+    expect_reserved(&f, (uint64_t[MOST]){0, 6}, 0);
     close_family(&f);
 }
 
@@ -140,7 +140,7 @@ MEND_TEST(pool_peer_pools, a_pool_alone_asks_no_other)
     ASSERT_TRUE(open_family(&f, 1));
     mend_sim_set_foreign_bytes(f.w.sim, 0, 7 * MEND_MIB);
     expect_none(f.pools[0], 3 * MEND_MIB);
-    expect_reserved(&f, (uint64_t[]){0}, 0);
+    expect_reserved(&f, (uint64_t[MOST]){0}, 0);
     close_family(&f);
 }
 
@@ -177,7 +177,7 @@ MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
     leave_idle(f.pools[2], 4);
     kit_fail(&f.w, "unmap", 0, 0, 999);
     kit_alloc(&f.w, 3 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[]){3, 3, 2}, 2);
+    expect_reserved(&f, (uint64_t[MOST]){3, 3, 2}, 2);
     close_family(&f);
 }
 
@@ -281,7 +281,7 @@ MEND_TEST(pool_peer_pools, the_least_that_was_refused_is_asked_for)
     void *pin = kit_alloc(&f.w, 128 * MEND_KIB, NULL);
     leave_idle(f.pools[1], 5);
     void *block = kit_alloc(&f.w, 4 * MEND_MIB - 128 * MEND_KIB, NULL);
-    expect_reserved(&f, (uint64_t[]){4, 4}, 1);
+    expect_reserved(&f, (uint64_t[MOST]){4, 4}, 1);
     kit_free(&f.w, block, NULL);
     kit_free(&f.w, pin, NULL);
     close_family(&f);

@@ -240,7 +240,7 @@ MEND_TEST(pool_captures, memory_freed_on_a_captured_stream_comes_back_after_its_
     EXPECT_RESULT(MEND_ERROR_CAPTURING, mend_forget_stream(w.pool, w.streams[0]));
     EXPECT_U64_EQ(1, mend_world_stats(&w).captures);
     end_whole(&w, w.streams[0], NULL);
-    block = kit_alloc_used(&w, block_bytes, w.streams[1], 10);
+    kit_alloc_used(&w, block_bytes, w.streams[1], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     kit_close(&w);
 }

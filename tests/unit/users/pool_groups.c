@@ -113,7 +113,7 @@ static void live_at_the_end_is_freed_on(mend_stream (*freed_on)(const mend_world
     kit_expect_none(&w, block_bytes, w.streams[0], "Releasing groups");
     kit_launch_graph(&w, graph, w.streams[1]);
     EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[1]));
-    block = kit_alloc_used(&w, block_bytes, w.streams[2], 10);
+    kit_alloc_used(&w, block_bytes, w.streams[2], 10);
     mend_sim_graph_destroy(w.sim, graph);
     kit_close(&w);
 }
@@ -153,7 +153,7 @@ MEND_TEST(pool_groups, a_block_that_outlives_its_group_waits_for_the_launches)
     EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[1]));
     EXPECT_U64_EQ(0, mend_world_stats(&w).groups);
     kit_free(&w, block, w.streams[2]);
-    block = kit_alloc_used(&w, block_bytes, w.streams[2], 10);
+    kit_alloc_used(&w, block_bytes, w.streams[2], 10);
     EXPECT_U64_EQ(1, mend_world_stats(&w).stream_waits);
     mend_sim_graph_destroy(w.sim, graph);
     kit_close(&w);
