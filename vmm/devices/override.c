@@ -320,7 +320,6 @@ mend_result mend_override_alloc(mend_override *override, uint64_t size_bytes, me
                                 void **pointer)
 {
     const mend_device_handler *handler = &override->allocator.handler;
-    assert(override->holds > 0);
     assert(handler->alloc != NULL);
     if (!promise_block()) {
         return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the table of blocks");
