@@ -14,8 +14,8 @@ import textwrap
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADERS = ("mend", "mend_results", "mend_stats", "mend_types", "mend_devices", "mend_hooks",
-           "mend_torch", "mend_sim")
+HEADERS = ("mend", "mend_results", "mend_stats", "mend_views", "mend_types", "mend_devices",
+           "mend_hooks", "mend_torch", "mend_sim")
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
@@ -30,6 +30,7 @@ PAGES = (
      (("mend", ("streams", "groups: memory of captured graphs")),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
+      ("mend_views", ("regions",)),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
      "The default pool of each device, allocators in its place, and the functions that frameworks"
@@ -202,7 +203,8 @@ TASKS = (
     ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
                                      "mend_group_release")),
     ("compact", ("mend_defrag",)),
-    ("observe", ("mend_get_stats", "mend_get_block_info", "mend_log_set_sink", "mend_audit")),
+    ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
+                 "mend_audit")),
     ("share one pool in a process", ("mend_pool_for_device", "mend_set_default_config")),
     ("put another allocator under the hooks", ("mend_set_allocator", "mend_get_allocator")),
     ("test without a GPU", ("mend_sim_create", "mend_sim_driver", "mend_sim_first_violation")),

@@ -25,6 +25,7 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend_sim.h
 ./usr/include/mend/mend_stats.h
 ./usr/include/mend/mend_types.h
+./usr/include/mend/mend_views.h
 ./usr/$libdir/libmend.a
 ./usr/$libdir/libmend.so
 ./usr/$libdir/libmend.so.${MEND_VERSION%%.*}

@@ -5,6 +5,7 @@
 #include "pool/enter.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
+#include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -118,6 +119,9 @@ void trial_judge(trial *t)
         char finding[MEND_AUDIT_FINDING_BYTES];
         bool is_right = mend_pool_audit(t->pools[i].pool, finding);
         trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, finding);
+        char of_regions[MEND_REGIONS_FINDING_BYTES];
+        is_right = mend_regions_are_right(t->pools[i].pool, of_regions);
+        trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, of_regions);
         mend_stats stats = trial_stats(t, i);
         sum.reserved_bytes += stats.reserved_bytes;
         sum.chunks += stats.chunks;

@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include "tests/support/regions.h"
 #include "tests/support/test.h"
 
 void mend_world_init(mend_world *world)
@@ -90,6 +91,11 @@ bool mend_world_check(mend_world *world)
     char finding[MEND_AUDIT_FINDING_BYTES];
     if (!mend_pool_audit(world->pool, finding)) {
         mend_test_fail(__FILE__, __LINE__, "audit: %s", finding);
+        return false;
+    }
+    char regions_finding[MEND_REGIONS_FINDING_BYTES];
+    if (!mend_regions_are_right(world->pool, regions_finding)) {
+        mend_test_fail(__FILE__, __LINE__, "%s", regions_finding);
         return false;
     }
     mend_stats stats = mend_world_stats(world);

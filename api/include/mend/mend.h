@@ -30,6 +30,7 @@
 #include "mend/mend_results.h"
 #include "mend/mend_stats.h"
 #include "mend/mend_types.h"
+#include "mend/mend_views.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -29,6 +29,8 @@ typedef struct scene {
     mend_pool *made;
     mend_group *group;
     uint64_t released;
+    size_t count;
+    mend_region region;
     mend_pool_config config;
     mend_stats stats;
     mend_block_info info;
@@ -77,7 +79,8 @@ static bool outputs_are_untouched(const scene *s)
                              info->usable_bytes == 0 && info->stream == NULL &&
                              info->pool == NULL && info->is_unmapped == 0;
     return is_info_untouched && s->pointer == NULL && s->made == NULL && s->group == NULL &&
-           s->released == 0 && memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
+           s->released == 0 && s->count == 0 && s->region.address == NULL &&
+           memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
 }
 
 /* X(expected, call): in terms of a scene s. Order matters to nothing. */
@@ -152,6 +155,11 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_get_stats(NULL, &s->stats))                                                    \
     X(INVALID, mend_get_stats(s->pool, NULL))                                                      \
     X(INVALID, mend_reset_peak_stats(NULL))                                                        \
+    X(INVALID, mend_get_regions(NULL, &s->region, sizeof(s->region), 1, &s->count))                \
+    X(INVALID, mend_get_regions(s->pool, NULL, sizeof(s->region), 1, &s->count))                   \
+    X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region), 1, NULL))                  \
+    X(INVALID, mend_get_regions(s->pool, &s->region, 0, 1, &s->count))                             \
+    X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region) - 1, 1, &s->count))         \
     X(INVALID, mend_audit(NULL))
 
 #define GROUPS(X)                                                                                  \

@@ -1,0 +1,171 @@
+#include "tests/support/regions.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "observe/explain.h"
+#include "pool/pool.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+typedef struct look {
+    mend_pool *pool;
+    char *finding;
+} look;
+
+/* False, and the finding, unless `holds`. */
+static bool claim(const look *l, bool holds, const char *what, uint64_t is, uint64_t expected)
+{
+    if (!holds) {
+        snprintf(l->finding, MEND_REGIONS_FINDING_BYTES, "regions: %s: %llx, expected %llx", what,
+                 LLU(is), LLU(expected));
+    }
+    return holds;
+}
+
+static bool equal(const look *l, const char *what, uint64_t is, uint64_t expected)
+{
+    return claim(l, is == expected, what, is, expected);
+}
+
+mend_region *mend_regions_of(mend_pool *pool, size_t *count)
+{
+    mend_region *regions = NULL;
+    size_t capacity = 0;
+    *count = 0;
+    while (mend_get_regions(pool, regions, sizeof(*regions), capacity, count) == MEND_OK &&
+           *count > capacity) {
+        capacity = *count + 16; /* others may be at work */
+        free(regions);
+        regions = malloc(capacity * sizeof(*regions));
+        if (regions == NULL) {
+            *count = 0;
+            return NULL;
+        }
+    }
+    return regions;
+}
+
+mend_region_sums mend_regions_sum(const mend_region *regions, size_t count)
+{
+    mend_region_sums sums = {0};
+    for (size_t i = 0; i < count; i++) {
+        const mend_region *at = &regions[i];
+        bool is_live = at->kind == MEND_REGION_LIVE;
+        sums.bytes += at->size_bytes;
+        sums.live_blocks += is_live;
+        sums.live_bytes += is_live ? at->size_bytes : 0;
+        sums.requested_bytes += at->requested_bytes;
+        sums.idle_bytes += at->kind == MEND_REGION_FREE ? at->size_bytes : 0;
+        sums.small_bytes += at->is_small ? at->size_bytes : 0;
+        sums.kept_bytes += !is_live && at->is_for_graphs ? at->size_bytes : 0;
+        sums.pinned_bytes += at->is_pinned ? at->size_bytes : 0;
+        sums.pinned_free_bytes += !is_live && at->is_pinned ? at->size_bytes : 0;
+        sums.unmapped_blocks += is_live && at->is_unmapped;
+        sums.unmapped_free_bytes += !is_live && at->is_unmapped ? at->size_bytes : 0;
+    }
+    return sums;
+}
+
+static uint64_t end_of(const mend_region *region)
+{
+    return (uint64_t)(uintptr_t)region->address + region->size_bytes;
+}
+
+/* A region begins where the one before in its segment ends; a segment begins with a region. */
+static bool order_is_right(const look *l, const mend_region *before, const mend_region *at)
+{
+    uint64_t address = (uint64_t)(uintptr_t)at->address;
+    uint64_t start = (uint64_t)(uintptr_t)at->segment;
+    if (before == NULL || before->segment != at->segment) {
+        bool is_apart =
+            before == NULL || end_of(before) < start || before->is_small != at->is_small;
+        return equal(l, "a segment begins elsewhere", address, start) &&
+               claim(l, is_apart, "two segments are one", start, 0) &&
+               claim(l, before == NULL || end_of(before) <= start, "segments overlap", start, 0);
+    }
+    bool is_same = before->kind == at->kind && before->stream == at->stream &&
+                   before->group == at->group && before->is_pinned == at->is_pinned &&
+                   before->is_for_graphs == at->is_for_graphs &&
+                   before->is_unmapped == at->is_unmapped;
+    return equal(l, "a hole", address, end_of(before)) &&
+           equal(l, "zones in a segment", (uint64_t)before->is_small, (uint64_t)at->is_small) &&
+           claim(l, !is_same || at->kind == MEND_REGION_LIVE, "two free regions are one", address,
+                 0);
+}
+
+static bool block_is_right(const look *l, const mend_region *at)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    bool is_block = mend_get_block_info(l->pool, at->address, &info) == MEND_OK &&
+                    info.base == at->address && info.usable_bytes == at->size_bytes &&
+                    info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
+                    info.is_unmapped == at->is_unmapped;
+    return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
+           claim(l, at->group == NULL || at->is_for_graphs, "the group of a block", 0, 0);
+}
+
+static bool free_is_right(const look *l, const mend_region *at)
+{
+    bool is_idle = at->kind == MEND_REGION_FREE;
+    bool has_nothing = at->stream == MEND_NO_STREAM && at->group == NULL && !at->is_for_graphs;
+    return claim(l, is_idle || at->kind == MEND_REGION_WAITING, "kind", (uint64_t)at->kind, 0) &&
+           claim(l, !is_idle || has_nothing, "idle memory has an owner", 0, 0) &&
+           equal(l, "free memory was asked for", at->requested_bytes, 0) &&
+           equal(l, "the tag of free memory", at->tag, 0);
+}
+
+static bool sums_are_right(const look *l, const mend_region_sums *sums)
+{
+    const mend_chunks *chunks = &l->pool->heap.chunks;
+    mend_stats stats = MEND_STATS_INIT;
+    mend_explanation why;
+    bool is_known = mend_get_stats(l->pool, &stats) == MEND_OK &&
+                    mend_pool_explain(l->pool, MEND_NO_STREAM, &why) == MEND_OK;
+    if (!claim(l, is_known, "the statistics", 0, 0)) {
+        return false;
+    }
+    uint64_t idle_bytes = 0; /* an empty chunk counts for what holds it longest */
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        for (int place = 0; place < MEND_FREE_PLACES; place++) {
+            idle_bytes += why.free_bytes[zone][place][MEND_FREE_IDLE];
+        }
+    }
+    return equal(l, "live blocks", sums->live_blocks, stats.live_blocks) &&
+           equal(l, "live bytes", sums->live_bytes, stats.live_bytes) &&
+           equal(l, "requested bytes", sums->requested_bytes, stats.requested_bytes) &&
+           equal(l, "free bytes", sums->bytes - sums->live_bytes,
+                 stats.free_bytes - why.unmapped_bytes) &&
+           equal(l, "mapped bytes", sums->bytes,
+                 stats.mapped_bytes - stats.retired_bytes + chunks->lost_bytes) &&
+           equal(l, "bytes of the small zone", sums->small_bytes, stats.small_reserved_bytes) &&
+           claim(l, sums->idle_bytes >= idle_bytes, "idle bytes", sums->idle_bytes, idle_bytes) &&
+           claim(l,
+                 sums->kept_bytes == stats.group_bytes ||
+                     (sums->kept_bytes > stats.group_bytes && chunks->missing_count > 0),
+                 "bytes for graphs", sums->kept_bytes, stats.group_bytes) &&
+           equal(l, "unmapped blocks", sums->unmapped_blocks, stats.unmapped_blocks) &&
+           claim(l,
+                 sums->pinned_free_bytes <= stats.pinned_bytes &&
+                     stats.pinned_bytes <= sums->pinned_bytes,
+                 "pinned bytes", sums->pinned_bytes, stats.pinned_bytes);
+}
+
+bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_BYTES])
+{
+    const look l = {pool, finding};
+    size_t count;
+    mend_region *regions = mend_regions_of(pool, &count);
+    bool are_right = true;
+    for (size_t i = 0; i < count && are_right; i++) {
+        const mend_region *at = &regions[i];
+        are_right = order_is_right(&l, i > 0 ? at - 1 : NULL, at) &&
+                    (at->kind == MEND_REGION_LIVE ? block_is_right(&l, at) : free_is_right(&l, at));
+    }
+    if (are_right) {
+        mend_region_sums sums = mend_regions_sum(regions, count);
+        are_right = sums_are_right(&l, &sums);
+    }
+    free(regions);
+    return are_right;
+}

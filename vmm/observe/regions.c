@@ -1,0 +1,217 @@
+#include "observe/regions.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "layout/layout.h"
+#include "users/group.h"
+
+#define SEGMENT_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_span, by_end) : NULL)
+#define GROUP_OF(at)     MEND_CONTAINER_OF(at, mend_group, link)
+
+typedef struct region_walk {
+    const mend_heap *heap;
+    char *regions;
+    size_t region_bytes;
+    size_t capacity;
+    size_t count;
+    mend_region open; /* free memory that the next span may continue; size 0: none */
+    void *segment;
+} region_walk;
+
+static void *pointer_of(uint64_t address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+static void put(region_walk *walk, const mend_region *region)
+{
+    assert(region->size_bytes > 0);
+    if (walk->count < walk->capacity) {
+        char *to = walk->regions + walk->count * walk->region_bytes;
+        memset(to, 0, walk->region_bytes); /* the caller may know more fields */
+        memcpy(to, region, mend_min_u64(walk->region_bytes, sizeof(*region)));
+    }
+    walk->count++;
+}
+
+static void end_open(region_walk *walk)
+{
+    if (walk->open.size_bytes > 0) {
+        put(walk, &walk->open);
+        walk->open.size_bytes = 0;
+    }
+}
+
+static bool differs(const mend_region *a, const mend_region *b)
+{
+    assert(a->segment == b->segment);
+    assert(a->is_small == b->is_small);
+    return a->kind != b->kind || a->is_pinned != b->is_pinned ||
+           a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
+           a->is_unmapped != b->is_unmapped;
+}
+
+/* Free memory, behind the memory that is open. */
+static void put_free(region_walk *walk, const mend_region *region)
+{
+    if (walk->open.size_bytes > 0 && !differs(&walk->open, region)) {
+        assert((char *)walk->open.address + walk->open.size_bytes == region->address);
+        walk->open.size_bytes += region->size_bytes;
+        return;
+    }
+    end_open(walk);
+    walk->open = *region;
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+/* The program's group of a number; NULL for those that the pool makes for captures. */
+static mend_group *group_numbered(const mend_heap *heap, uint32_t number)
+{
+    const mend_list *end = &heap->groups.list;
+    for (mend_list *at = end->next; at != end && (number & MEND_GROUP_OF_CAPTURE) == 0;
+         at = at->next) {
+        if (GROUP_OF(at)->number == number) {
+            return GROUP_OF(at);
+        }
+    }
+    return NULL;
+}
+
+static void set_group(const mend_heap *heap, uint32_t number, mend_region *region)
+{
+    if (number != 0) {
+        region->is_for_graphs = 1;
+        region->group = group_numbered(heap, number);
+    }
+}
+
+/* The stream of a stamp, if the program still has it. */
+static mend_stream handle_of(const mend_streams *streams, uint32_t stream)
+{
+    const mend_stream_state *state = &streams->items[stream];
+    bool is_there = stream != MEND_STREAM_UNKNOWN && state->known && !state->has_ended;
+    return is_there ? state->handle : MEND_NO_STREAM;
+}
+
+static void meet_stamp(const mend_heap *heap, mend_stamp stamp, mend_region *region)
+{
+    const mend_streams *streams = &heap->streams;
+    if (stamp.epoch == 0 || mend_stamp_has_passed(streams, stamp)) {
+        return;
+    }
+    bool is_first = region->kind == MEND_REGION_FREE;
+    region->kind = MEND_REGION_WAITING;
+    region->stream = is_first ? handle_of(streams, stamp.stream) : MEND_NO_STREAM;
+    if (!region->is_for_graphs) {
+        set_group(heap, streams->items[stamp.stream].group, region);
+    }
+}
+
+static void describe_waits(const mend_heap *heap, const mend_waits *waits, mend_region *region)
+{
+    region->kind = MEND_REGION_FREE;
+    region->stream = MEND_NO_STREAM;
+    meet_stamp(heap, waits->first, region);
+    for (const mend_wait *at = waits->others; at != NULL; at = at->next) {
+        meet_stamp(heap, at->stamp, region);
+    }
+}
+
+/* The oldest mark of a block is that of its group. */
+static void describe_owner(const mend_heap *heap, const mend_span *span, mend_region *region)
+{
+    uint32_t number = 0;
+    for (const mend_wait *at = span->of_group ? span->waits.others : NULL; at != NULL;
+         at = at->next) {
+        number = at->stamp.epoch == 0 ? heap->streams.items[at->stamp.stream].group : number;
+    }
+    set_group(heap, number, region);
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static mend_region region_at(const region_walk *walk, const mend_span *span)
+{
+    return (mend_region){.address = pointer_of(span->address),
+                         .size_bytes = span->size_bytes,
+                         .segment = walk->segment,
+                         .is_small = span->zone == MEND_ZONE_SMALL};
+}
+
+static void walk_block(region_walk *walk, const mend_span *span)
+{
+    mend_region region = region_at(walk, span);
+    region.kind = MEND_REGION_LIVE;
+    region.requested_bytes = span->requested_bytes;
+    region.stream = span->stream;
+    describe_owner(walk->heap, span, &region);
+    const mend_chunk *chunk = span->chunk;
+    for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
+        region.is_pinned |= chunk->pins > 0;
+        region.is_unmapped |= chunk->missing != MEND_MISSING_NOTHING;
+    }
+    end_open(walk);
+    put(walk, &region);
+}
+
+/* A span of free memory, chunk by chunk: only some of its chunks may be pinned. */
+static void walk_free(region_walk *walk, const mend_span *span)
+{
+    mend_region region = region_at(walk, span);
+    describe_waits(walk->heap, &span->waits, &region);
+    const mend_chunk *chunk = span->chunk;
+    for (uint64_t at = span->address; at < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
+        assert(chunk != NULL);
+        assert(at - chunk->address < chunk->size_bytes);
+        uint64_t end = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
+        region.address = pointer_of(at);
+        region.size_bytes = end - at;
+        region.is_pinned = chunk->pins > 0;
+        region.is_unmapped = chunk->missing != MEND_MISSING_NOTHING;
+        put_free(walk, &region);
+        at = end;
+    }
+}
+
+static void walk_segment(region_walk *walk, const mend_span *end)
+{
+    const mend_span *span = end;
+    while (span->previous != NULL) {
+        span = span->previous;
+    }
+    walk->segment = pointer_of(span->address);
+    for (; span != NULL; span = span->next) {
+        if (span->live) {
+            walk_block(walk, span);
+        } else {
+            walk_free(walk, span);
+        }
+    }
+    end_open(walk);
+}
+
+size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
+                            size_t capacity)
+{
+    assert(mend_mutex_is_held(&heap->grow)); /* nothing is claimed by another thread */
+    assert(mend_mutex_is_held(&heap->state));
+    assert(regions != NULL || capacity == 0);
+    region_walk walk = {
+        .heap = heap, .regions = regions, .region_bytes = region_bytes, .capacity = capacity};
+    const mend_tree_node *small = mend_tree_first(&heap->zones[MEND_ZONE_SMALL].segment_ends);
+    const mend_tree_node *large = mend_tree_first(&heap->zones[MEND_ZONE_LARGE].segment_ends);
+    while (small != NULL || large != NULL) {
+        const mend_tree_node **next = &small;
+        if (small == NULL ||
+            (large != NULL && SEGMENT_OF(large)->address < SEGMENT_OF(small)->address)) {
+            next = &large;
+        }
+        walk_segment(&walk, SEGMENT_OF(*next));
+        *next = mend_tree_next(*next);
+    }
+    return walk.count;
+}
