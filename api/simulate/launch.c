@@ -1,5 +1,7 @@
 /* Kernels: registered when a program's libraries are loaded, launched, asked about. They take time
- * on their stream and do nothing. */
+ * on their stream and do nothing. PyTorch's torch.cuda._sleep, which is a kernel that only waits,
+ * takes as long as it is told. */
+#include <pthread.h>
 #include <string.h>
 
 #include "simulate/entry.h"
@@ -18,7 +20,14 @@ typedef struct configuration {
     mend_stream stream;
 } configuration;
 
-enum { MOST_PUSHED = 16 };
+enum { MOST_PUSHED = 16, MOST_WAITING = 16 };
+
+/* Kernels that wait for the cycles that are their first argument; a cycle is a nanosecond, as the
+ * device's clock rate says. */
+static const char waiting_name[] = "spin_kernel";
+static const void *waiting_kernels[MOST_WAITING];
+static int waiting_count;
+static pthread_mutex_t waiting_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static _Thread_local configuration pushed[MOST_PUSHED];
 static _Thread_local int pushed_count;
@@ -52,8 +61,15 @@ SIMULATE_EXPORT void __cudaRegisterFunction(void **handle, const char *host, cha
                                             const char *name, int limit, void *thread, void *block,
                                             void *block_size, void *grid_size, int *warp)
 {
-    (void)handle, (void)host, (void)device, (void)name, (void)limit;
+    (void)handle, (void)device, (void)limit;
     (void)thread, (void)block, (void)block_size, (void)grid_size, (void)warp;
+    if (strstr(name, waiting_name) != NULL) {
+        pthread_mutex_lock(&waiting_mutex);
+        if (waiting_count < MOST_WAITING) {
+            waiting_kernels[waiting_count++] = host;
+        }
+        pthread_mutex_unlock(&waiting_mutex);
+    }
 }
 
 SIMULATE_EXPORT void __cudaRegisterVar(void **handle, char *host, char *device, const char *name,
@@ -73,12 +89,31 @@ SIMULATE_EXPORT void __cudaRegisterManagedVar(void **handle, void **host, char *
 
 /* ---- launched -------------------------------------------------------------------------------- */
 
-int simulate_launch(mend_stream stream)
+static int queue(mend_stream stream, uint64_t duration_ns)
 {
     const simulate_machine *machine = NULL;
     int error = simulate_enter(&machine);
-    return error == CUDA_SUCCESS ? simulate_work_kernel(machine, stream, SIMULATE_KERNEL_NS)
-                                 : error;
+    return error == CUDA_SUCCESS ? simulate_work_kernel(machine, stream, duration_ns) : error;
+}
+
+int simulate_launch(mend_stream stream)
+{
+    return queue(stream, SIMULATE_KERNEL_NS);
+}
+
+static uint64_t duration_of(const void *function, void **arguments)
+{
+    bool waits = false;
+    pthread_mutex_lock(&waiting_mutex);
+    for (int i = 0; i < waiting_count && !waits; i++) {
+        waits = waiting_kernels[i] == function;
+    }
+    pthread_mutex_unlock(&waiting_mutex);
+    int64_t cycles = 0;
+    if (waits && arguments != NULL) {
+        memcpy(&cycles, arguments[0], sizeof(cycles));
+    }
+    return SIMULATE_KERNEL_NS + (cycles > 0 ? (uint64_t)cycles : 0);
 }
 
 static bool is_empty(dimensions d)
@@ -86,12 +121,13 @@ static bool is_empty(dimensions d)
     return d.x == 0 || d.y == 0 || d.z == 0;
 }
 
-static int launch(const void *function, dimensions grid, dimensions block, mend_stream stream)
+static int launch(const void *function, dimensions grid, dimensions block, void **arguments,
+                  mend_stream stream)
 {
     if (function == NULL || is_empty(grid) || is_empty(block)) {
         return simulate_answer(function == NULL ? CUDA_INVALID_VALUE : 9); /* a bad configuration */
     }
-    return simulate_answer(simulate_launch(stream));
+    return simulate_answer(queue(stream, duration_of(function, arguments)));
 }
 
 SIMULATE_EXPORT unsigned __cudaPushCallConfiguration(dimensions grid, dimensions block,
@@ -121,16 +157,16 @@ SIMULATE_EXPORT int __cudaPopCallConfiguration(dimensions *grid, dimensions *blo
 SIMULATE_EXPORT int cudaLaunchKernel(const void *function, dimensions grid, dimensions block,
                                      void **arguments, size_t shared_bytes, mend_stream stream)
 {
-    (void)arguments, (void)shared_bytes;
-    return launch(function, grid, block, stream);
+    (void)shared_bytes;
+    return launch(function, grid, block, arguments, stream);
 }
 
 SIMULATE_EXPORT int cudaLaunchCooperativeKernel(const void *function, dimensions grid,
                                                 dimensions block, void **arguments,
                                                 size_t shared_bytes, mend_stream stream)
 {
-    (void)arguments, (void)shared_bytes;
-    return launch(function, grid, block, stream);
+    (void)shared_bytes;
+    return launch(function, grid, block, arguments, stream);
 }
 
 /* cudaLaunchConfig_t, up to its stream. */
@@ -143,9 +179,9 @@ typedef struct launch_configuration {
 SIMULATE_EXPORT int cudaLaunchKernelExC(const launch_configuration *config, const void *function,
                                         void **arguments)
 {
-    (void)arguments;
-    return config == NULL ? simulate_answer(CUDA_INVALID_VALUE)
-                          : launch(function, config->grid, config->block, config->stream);
+    return config == NULL
+               ? simulate_answer(CUDA_INVALID_VALUE)
+               : launch(function, config->grid, config->block, arguments, config->stream);
 }
 
 /* How programs of CUDA 13 launch: a kernel's handle is the function it is asked for by. */
@@ -158,8 +194,8 @@ SIMULATE_EXPORT int __cudaGetKernel(const void **kernel, const void *function)
 SIMULATE_EXPORT int __cudaLaunchKernel(const void *kernel, dimensions grid, dimensions block,
                                        void **arguments, size_t shared_bytes, mend_stream stream)
 {
-    (void)arguments, (void)shared_bytes;
-    return launch(kernel, grid, block, stream);
+    (void)shared_bytes;
+    return launch(kernel, grid, block, arguments, stream);
 }
 
 /* ---- asked about ----------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ static void open_runtime(void)
     RUNTIME_FUNCTIONS(X)
 #undef X
     find(the_runtime.cuda, "cudaGetErrorName", &the_runtime.cudaGetErrorName);
+    find(the_runtime.cuda, "__cudaRegisterFunction", &the_runtime.__cudaRegisterFunction);
 }
 
 const runtime *runtime_get(void)

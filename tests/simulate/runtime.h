@@ -125,6 +125,8 @@ typedef struct runtime {
     RUNTIME_FUNCTIONS(X)
 #undef X
     const char *(*cudaGetErrorName)(int);
+    void (*__cudaRegisterFunction)(void **, const char *, char *, const char *, int, void *, void *,
+                                   void *, void *, int *);
     void *cuda; /* the library */
     void *nvml;
 } runtime;

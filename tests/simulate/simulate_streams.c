@@ -28,6 +28,30 @@ RUNTIME_TEST(simulate_streams, a_kernel_takes_time_on_its_stream_alone)
     EXPECT_OK(r->cudaStreamDestroy(idle));
 }
 
+/* torch.cuda._sleep is a kernel of this name, whose argument is how many cycles it takes. */
+RUNTIME_TEST(simulate_streams, a_kernel_that_only_waits_takes_as_long_as_it_is_told)
+{
+    const dimensions one = {1, 1, 1};
+    static char waiting[] = "waits";
+    int64_t cycles = 3000000;
+    void *arguments[] = {&cycles};
+    stream busy = make_stream(r);
+    event start = make_event(r);
+    event end = make_event(r);
+    float passed_ms = 0;
+    r->__cudaRegisterFunction(NULL, waiting, waiting, "_ZN2at4cuda11spin_kernelEl", -1, NULL, NULL,
+                              NULL, NULL, NULL);
+    EXPECT_OK(r->cudaEventRecord(start, busy));
+    EXPECT_OK(r->cudaLaunchKernel(waiting, one, one, arguments, 0, busy));
+    EXPECT_OK(r->cudaEventRecord(end, busy));
+    EXPECT_OK(r->cudaStreamSynchronize(busy));
+    EXPECT_OK(r->cudaEventElapsedTime(&passed_ms, start, end));
+    EXPECT_TRUE(passed_ms > 2.9F && passed_ms < 3.1F);
+    EXPECT_OK(r->cudaEventDestroy(start));
+    EXPECT_OK(r->cudaEventDestroy(end));
+    EXPECT_OK(r->cudaStreamDestroy(busy));
+}
+
 RUNTIME_TEST(simulate_streams, who_asks_again_and_again_gets_an_end)
 {
     stream busy = make_stream(r);
