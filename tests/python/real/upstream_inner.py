@@ -1,0 +1,224 @@
+"""Runs the tests of a file, each in a process of its own; prints a JSON line for each.
+
+    python -m mend.simulate upstream_inner.py FILE native|expandable|mend [options]
+
+Run by upstream_tests.py. PyTorch is imported once; a test's process is forked before CUDA is used.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import re
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import types
+import unittest
+from pathlib import Path
+
+import torch
+import torch._dynamo  # what most tests import
+import torch.cuda._memory_viz
+
+MODULE = "upstream_under_test"
+MOST_ANSWER_BYTES = 60000
+FOREIGN_BYTES = 512 << 20  # what a context takes of a real GPU
+
+
+# ---- in the process of a test --------------------------------------------------------------------
+
+
+class Device:
+    """What the simulated device says of the program's use of it."""
+
+    def __init__(self):
+        from mend import _library, _standin
+
+        self.library = _library.load("mend_sim")
+        self.library.mend_sim_first_violation.restype = ctypes.c_char_p
+        self.device = ctypes.c_void_p(_standin.device())
+        for index in range(_standin.device_count()):
+            self.library.mend_sim_set_foreign_bytes(
+                self.device, index, ctypes.c_uint64(FOREIGN_BYTES)
+            )
+
+    def first_violation(self):
+        return (self.library.mend_sim_first_violation(self.device) or b"").decode()
+
+
+def load(options, code):
+    """The module of the tests, under the allocator that is asked for."""
+    if options.allocator == "mend":
+        import mend.torch
+
+        os.environ["MEND_TORCH"] = "1"  # for the processes that a test starts
+        mend.torch.enable()
+    module = types.ModuleType(MODULE)
+    module.__file__ = str(options.file)
+    sys.modules[MODULE] = module
+    exec(code, module.__dict__)
+    return module
+
+
+def cases_of(module):
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, unittest.TestCase)
+        and value.__module__ == MODULE
+    ]
+
+
+def names_of(module):
+    return sorted(
+        {
+            f"{case.__name__}.{name}"
+            for case in cases_of(module)
+            for name in dir(case)
+            if name.startswith("test") and callable(getattr(case, name))
+        }
+    )
+
+
+@contextlib.contextmanager
+def computed_by_host(options):
+    """Values are computed in this block, in all its threads."""
+    if not options.values:
+        yield None
+        return
+    from host_values import HostValues
+
+    run = threading.Thread.run
+
+    def run_with_values(thread):
+        with HostValues():
+            run(thread)
+
+    threading.Thread.run = run_with_values
+    try:
+        with HostValues():
+            yield HostValues
+    finally:
+        threading.Thread.run = run
+
+
+def last_error_of(text):
+    """The message at the end of a traceback."""
+    lines = text.strip().splitlines()
+    begins = re.compile(r"[\w.]+(Error|Exception|Warning|Interrupt)\b")
+    at = max((n for n, line in enumerate(lines) if begins.match(line)), default=len(lines) - 1)
+    return "\n".join(lines[at:])[:600]
+
+
+def run_test(options, code, name):
+    device = Device()
+    module = load(options, code)
+    case, method = name.split(".")
+    result = unittest.TestResult()
+    with computed_by_host(options) as values:
+        unittest.TestSuite([getattr(module, case)(method)]).run(result)
+    answer = {"status": "pass", "message": "", "violation": device.first_violation()[:300]}
+    bad = result.errors + result.failures
+    if bad:
+        answer["status"] = "error" if result.errors else "fail"
+        answer["message"] = last_error_of(bad[0][1])
+        answer["traceback"] = bad[0][1][-4000:]
+        answer["not_computed"] = values.errors[:3] if values else []
+    elif result.skipped:
+        answer.update(status="skip", message=result.skipped[0][1])
+    return answer
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+
+def answer_in_child(work, writing, log):
+    os.setpgid(0, 0)
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
+    try:
+        answer = work()
+    except BaseException:
+        answer = {"status": "error", "message": "harness: " + traceback.format_exc()[-1500:]}
+    text = json.dumps(answer).encode()
+    os.write(writing, text if len(text) < MOST_ANSWER_BYTES else b"")
+    os._exit(0)
+
+
+def read_until(reading, deadline):
+    """All that is written before the deadline; None: the writer did not end."""
+    text = b""
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reading], [], [], left)[0]:
+            return None
+        part = os.read(reading, 1 << 16)
+        if not part:
+            return text
+        text += part
+
+
+def in_child(work, limit_s):
+    """What work() returns in a process forked from this one."""
+    start = time.monotonic()
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as log:
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            answer_in_child(work, writing, log)
+        os.close(writing)
+        text = read_until(reading, start + limit_s)
+        os.close(reading)
+        if text is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+        log.seek(0)
+        tail = log.read()[-600:].decode(errors="replace")
+    if text:
+        answer = json.loads(text)
+    elif text is None:
+        answer = {"status": "timeout", "message": tail}
+    else:
+        answer = {"status": "crash", "message": f"status {status}: {tail}"}
+    answer["seconds"] = round(time.monotonic() - start, 2)
+    return answer
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file", type=Path)
+    parser.add_argument("allocator")
+    parser.add_argument("--tests", default="")
+    parser.add_argument("--names", type=Path)
+    parser.add_argument("--no-values", dest="values", action="store_false")
+    parser.add_argument("--limit", type=float, default=60)
+    return parser.parse_args()
+
+
+def main():
+    options = read_arguments()
+    code = compile(options.file.read_text(), str(options.file), "exec")
+    sys.path.insert(0, str(options.file.resolve().parent))
+    if options.names:
+        names = options.names.read_text().split()
+    else:
+        found = in_child(lambda: {"names": names_of(load(options, code))}, options.limit)
+        if "names" not in found:
+            sys.exit(f"the tests could not be loaded: {found['message']}")
+        names = [name for name in found["names"] if re.search(options.tests, name)]
+    for name in names:
+        answer = in_child(lambda: run_test(options, code, name), options.limit)
+        print(json.dumps({"test": name, **answer}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
