@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch's own tests judge allocators without a GPU, over `python -m mend.simulate`: under PyTorch's native allocator, its expandable segments, and Mend.
+"""PyTorch's own tests judge allocators without a GPU, over `python -m mend.simulate`: PyTorch's
+native allocator, its expandable segments, and Mend.
 
 Usage: upstream_tests.py [options] TREE FILE
 
