@@ -14,8 +14,8 @@ import textwrap
 from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-HEADERS = ("mend", "mend_results", "mend_stats", "mend_views", "mend_types", "mend_devices",
-           "mend_hooks", "mend_torch", "mend_sim")
+HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
+           "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
@@ -27,7 +27,8 @@ PAGES = (
     ("streams-and-graphs", "Streams, groups and graphs",
      "What a program with several streams or captured graphs tells the pool. [The rules in plain"
      " words](streams-and-graphs.md).",
-     (("mend", ("streams", "groups: memory of captured graphs")),)),
+     (("mend", ("streams",)),
+      ("mend_groups", ("groups: memory of captured graphs", "groups: their blocks")))),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
       ("mend_views", ("regions",)),
@@ -193,7 +194,7 @@ class Anchors:
 # What a program wants to do, and the calls for it.
 TASKS = (
     ("create and destroy a pool", ("mend_pool_create", "mend_pool_destroy", "mend_pool_config")),
-    ("allocate and free", ("mend_alloc", "mend_alloc_aligned", "mend_free")),
+    ("allocate and free", ("mend_alloc", "mend_alloc_aligned", "mend_alloc_with", "mend_free")),
     ("use a block on several streams", ("mend_record_stream",)),
     ("destroy a stream", ("mend_forget_stream",)),
     ("know why a call failed", ("mend_last_error", "mend_result", "mend_shortfall")),
@@ -201,7 +202,8 @@ TASKS = (
     ("free caches before out of memory", ("mend_add_pressure_callback",)),
     ("give memory back", ("mend_trim", "mend_trim_wait", "mend_set_limit")),
     ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
-                                     "mend_group_release")),
+                                     "mend_group_release", "mend_group_free")),
+    ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),
     ("compact", ("mend_defrag",)),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
                  "mend_audit")),

@@ -11,6 +11,7 @@
 #include "ladder/ladder.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
+#include "layout/ready.h"
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "policy/budget.h"
@@ -43,7 +44,7 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
-static void hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
+void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
     assert(span->live);
     assert(span->size_bytes == request->size_bytes);
@@ -58,13 +59,42 @@ static void hand_out(mend_heap *heap, const mend_request *request, mend_span *sp
     }
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_block_count_alloc(heap, span, request->requested_bytes, request->handle);
+    span->tag = request->tag;
 }
 
-mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
+/* Takes the memory at the request's address, if all of it is free and ready. */
+static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **span)
+{
+    mend_result result = mend_requester_find(heap, request);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (!mend_pointer_map_reserve(&heap->blocks) || !mend_layout_reserve(heap, 0)) {
+        return no_host_memory();
+    }
+    mend_run *run = NULL;
+    for (int zone = 0; zone < MEND_ZONE_COUNT && run == NULL; zone++) {
+        mend_cache_flush(heap, zone);
+        run = mend_layout_run_at(&heap->zones[zone], request->at);
+    }
+    if (run == NULL || mend_run_end(run) - request->at < request->size_bytes ||
+        !mend_layout_is_ready(heap, run, request->at, request->size_bytes, request->stream,
+                              false)) {
+        return mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                            "%llu bytes at 0x%llx are not free memory that the stream may use now",
+                            (unsigned long long)request->size_bytes,
+                            (unsigned long long)request->at);
+    }
+    *span = mend_layout_take(heap, run, request->at, request->size_bytes);
+    heap->counters.placed_in_run++;
+    return MEND_OK;
+}
+
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
                             mend_order order, const mend_helpers *helpers, uint64_t *address)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_result result = check_size(size_bytes, alignment_bytes);
+    mend_result result = check_size(size_bytes, terms->alignment_bytes);
     if (result != MEND_OK) {
         return result;
     }
@@ -74,21 +104,25 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t align
     }
     mend_request request = {
         .size_bytes = mend_align_up(size_bytes, MEND_GRANULE_BYTES),
-        .alignment_bytes = mend_max_u64(alignment_bytes, MEND_GRANULE_BYTES),
+        .alignment_bytes = mend_max_u64(terms->alignment_bytes, MEND_GRANULE_BYTES),
         .requested_bytes = size_bytes,
         .handle = order.stream,
         .capture = order.capture,
         .zone = size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
+        .owner = terms->group,
+        .at = terms->at,
+        .tag = terms->tag,
     };
     /* A chunk is aligned to a page, so a larger alignment goes to the large zone. */
     if (request.alignment_bytes > heap->device.granularity_bytes) {
         request.zone = MEND_ZONE_LARGE;
     }
     mend_span *span = NULL;
-    result = mend_ladder_climb(heap, &request, helpers, &span);
+    result = request.at != 0 ? place_at(heap, &request, &span)
+                             : mend_ladder_climb(heap, &request, helpers, &span);
     heap->counters.out_of_memory += result == MEND_ERROR_OUT_OF_MEMORY;
     if (result == MEND_OK) {
-        hand_out(heap, &request, span);
+        mend_block_hand_out(heap, &request, span);
         *address = span->address;
     }
     return result;
@@ -234,6 +268,16 @@ static void record_fence_at_free(mend_heap *heap, uint32_t stream)
     }
 }
 
+/* The users of a block that is used inside a group, and perhaps outside as well. */
+static mend_result find_users_in(mend_heap *heap, uint32_t group, bool is_own, mend_order order,
+                                 mend_block_users *users)
+{
+    mend_result result = mend_requester_find_stream(heap, order, group, &users->first);
+    return result == MEND_OK && !is_own
+               ? mend_users_find_stream(heap, order.stream, 0, &users->second)
+               : result;
+}
+
 /* What a capture records uses the block at every launch of its graph, even if the block is of
  * another group. A group that is begun outside of a capture affects only its own blocks. */
 __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap,
@@ -248,14 +292,14 @@ __attribute__((noinline)) static mend_result find_users_of_group(mend_heap *heap
     }
     assert(group != 0 || order.capture == 0);
     bool is_own = group != 0 && mend_group_owns(heap, group, span);
-    bool is_of_group = is_own || order.capture != 0;
-    result = mend_users_find_stream(heap, order.stream, is_of_group ? group : 0, &users->first);
+    if (is_own || order.capture != 0) {
+        return find_users_in(heap, group, is_own, order, users);
+    }
+    result = mend_users_find_stream(heap, order.stream, 0, &users->first);
     if (result == MEND_OK && group != 0) {
         mend_group_watch_again(heap, order.stream);
     }
-    return result == MEND_OK && is_of_group && !is_own
-               ? mend_users_find_stream(heap, order.stream, 0, &users->second)
-               : result;
+    return result;
 }
 
 /* Sets the users, which are UNKNOWN before. Usually no group is involved. */
@@ -287,26 +331,32 @@ static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_
     return result;
 }
 
-mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
+uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(mend_pointer_map_find(&heap->blocks, span->address) == span);
     assert(users.first != MEND_STREAM_UNKNOWN || users.second == MEND_STREAM_UNKNOWN);
-    if (!mend_layout_reserve(heap, 0)) {
-        return no_host_memory();
-    }
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
-    const bool has_users = span->waits.others != NULL;
     const uint32_t last_user = stamp_users(heap, span, users.first);
-    const uint64_t freed_by = heap->frees.of_users;
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
     }
     assert(span->waits.first.epoch != 0 || span->waits.others == NULL);
     mend_layout_free(heap, span);
+    return last_user;
+}
+
+mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
+{
+    if (!mend_layout_reserve(heap, 0)) {
+        return no_host_memory();
+    }
+    const bool has_users = span->waits.others != NULL;
+    const uint32_t last_user = mend_block_let_go(heap, span, users);
+    const uint64_t freed_by = heap->frees.of_users;
     record_fence_at_free(heap, users.first);
     if (has_users && heap->config.streams_may_vanish) {
         record_fences_of_users(heap, last_user, freed_by);
@@ -363,4 +413,22 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     return result == MEND_OK && users.second != MEND_STREAM_UNKNOWN
                ? add_user(heap, span, users.second)
                : result;
+}
+
+mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
+                                    uint32_t group)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(group != 0);
+    mend_span *span;
+    mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
+    mend_result result = find_block(heap, address, &span);
+    if (result == MEND_OK) {
+        const bool is_own = mend_group_owns(heap, group, span);
+        result = find_users_in(heap, group, is_own, order, &users);
+    }
+    if (result == MEND_OK) {
+        result = find_block(heap, address, &span); /* `state` may have been released */
+    }
+    return result == MEND_OK ? mend_block_free_into_runs(heap, span, users) : result;
 }

@@ -22,6 +22,14 @@ typedef struct mend_block_users {
 mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_order order,
                                     mend_span **span, mend_block_users *users);
 
+/* Makes memory that was taken for a request a block. Needs a node of waits and room in the pointer
+ * map. */
+void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span);
+
+/* Frees a block; no fence is recorded. The caller reserved nodes (mend_layout_reserve). Returns the
+ * first of the chain of its other users. */
+uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users);
+
 /* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still
  * live. */
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users);
@@ -45,6 +53,7 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
     assert(requested_bytes <= span->size_bytes);
     span->requested_bytes = requested_bytes;
     span->stream = stream;
+    span->tag = 0;
     zone->allocations++;
     zone->allocated_bytes += span->size_bytes;
     zone->allocated_requested_bytes += requested_bytes;

@@ -24,13 +24,17 @@ mend_result mend_heap_destroy(mend_heap *heap);
 
 /* The calls of mend.h with the same names, without checks of the arguments. The caller holds
  * `state`; the call may release it in between. A failure is noted (base/error.h). */
-mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, uint64_t alignment_bytes,
+mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_terms *terms,
                             mend_order order, const mend_helpers *helpers, uint64_t *address);
 
 /* An allocation from the front cache, with the alignment that every block has. 0: the cache has no
  * such block, or the request is wrong; nothing changed, and mend_heap_alloc decides. */
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream);
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order);
+
+/* The same; the memory stays with the group whose number is given. */
+mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
+                                    uint32_t group);
 mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_order order);
 
 #endif

@@ -23,6 +23,16 @@ bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
            mend_slab_reserve(&heap->nodes.waits, nodes.waits);
 }
 
+bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_layout_promise nodes = nodes_for(heap, 1);
+    nodes.waits += (size_t)2 * heap->streams.count;
+    return mend_slab_reserve(&heap->nodes.spans, change_count * nodes.spans) &&
+           mend_slab_reserve(&heap->nodes.runs, change_count * nodes.runs) &&
+           mend_slab_reserve(&heap->nodes.waits, change_count * nodes.waits);
+}
+
 bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promise)
 {
     assert(mend_mutex_is_held(&heap->state));

@@ -13,6 +13,10 @@
  * fails. */
 bool mend_layout_reserve(mend_heap *heap, size_t chunk_count);
 
+/* Reserves nodes for `change_count` changes: each a take or a free of a block, or an attach and a
+ * detach of a chunk with copies of its waits. */
+bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count);
+
 /* The same, for a caller that lets others change the heap before it uses the nodes: they stay
  * promised to it until mend_layout_end_promise. */
 typedef struct mend_layout_promise {

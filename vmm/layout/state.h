@@ -70,6 +70,7 @@ typedef struct mend_span {
                                * record_stream; epoch 0 in a node means "when it is freed" */
     uint64_t requested_bytes; /* live: the size that the program asked for */
     mend_stream stream;       /* live: the stream it was allocated for */
+    uint64_t tag;             /* live: the program's number for it; 0: none */
     mend_tree_node by_end;    /* in the zone's segment_ends, while `next` is NULL */
 } mend_span;
 
@@ -122,6 +123,7 @@ typedef struct mend_retired {
     uint64_t address;
     uint64_t size_bytes;
     mend_chunk_handle handle; /* the chunk that it maps */
+    int zone;                 /* the zone that the chunk was in */
     mend_waits waits;
 } mend_retired;
 
@@ -329,6 +331,14 @@ typedef struct mend_order {
 static_assert(MEND_LARGEST_REQUEST_BYTES % MEND_GRANULE_BYTES == 0,
               "the largest request is not rounded up");
 
+/* What a caller may ask for besides a size and a stream. */
+typedef struct mend_terms {
+    uint64_t alignment_bytes;
+    uint32_t group; /* number of the group that the block belongs to; 0: the pool decides */
+    uint64_t at;    /* the block's address; 0: any */
+    uint64_t tag;   /* the program's number for the block; 0: none */
+} mend_terms;
+
 /* A request, as the rooms pass it on. */
 typedef struct mend_request {
     uint64_t size_bytes;      /* rounded up to the granule */
@@ -341,6 +351,9 @@ typedef struct mend_request {
     int zone;         /* MEND_ZONE_... */
     bool behind_wait; /* it may get memory of other streams, behind a wait on the device */
     bool may_break;   /* it may break empty chunks although pressure is critical */
+    uint32_t owner;   /* the group that the caller named; 0: none */
+    uint64_t at;      /* the address that the caller named; 0: any */
+    uint64_t tag;
 } mend_request;
 
 /* The sum of a counter over both zones. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "layout/layout.h"
 #include "move/scope.h"
 #include "physical/fence.h"
 
@@ -33,6 +34,7 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
     retired->address = address;
     retired->size_bytes = chunk->size_bytes;
     retired->handle = chunk->handle;
+    retired->zone = chunk->zone;
     retired->waits = *waits;
     *waits = (mend_waits){0};
     mend_tree_insert(&heap->retire.mappings, &retired->by_address);
@@ -148,4 +150,34 @@ mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle)
         }
     }
     return NULL;
+}
+
+mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address)
+{
+    mend_retired key = {.address = address};
+    mend_retired *retired =
+        RETIRED_OF(mend_tree_at_or_before(&heap->retire.mappings, &key.by_address));
+    return retired != NULL && address - retired->address < retired->size_bytes ? retired : NULL;
+}
+
+void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk)
+{
+    mend_wait_env room = mend_heap_wait_env(heap);
+    const uint64_t present = chunk->address;
+    const uint64_t address = retired->address;
+    const int zone = retired->zone;
+    mend_waits waits = {0};
+    mend_waits of_present = {0};
+    assert(retired->handle == chunk->handle);
+    assert(mend_chunk_is_empty(chunk));
+    assert(present != 0);
+    mend_layout_detach(heap, chunk, &waits);
+    mend_waits_add_all(room, &of_present, &waits);
+    mend_waits_add_all(room, &waits, &retired->waits);
+    mend_waits_clear(room, &retired->waits);
+    mend_tree_remove(&heap->retire.mappings, &retired->by_address);
+    mend_slab_give(&heap->retire.nodes, retired);
+    heap->retire.bytes -= chunk->size_bytes;
+    mend_retire_mapping(heap, chunk, present, &of_present);
+    mend_layout_attach(heap, chunk, zone, address, &waits);
 }

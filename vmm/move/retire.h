@@ -13,7 +13,8 @@ void mend_retire_init(mend_heap *heap);
 /* Reserves nodes for `count` calls of mend_retire_mapping. False if malloc fails. */
 bool mend_retire_reserve(mend_heap *heap, size_t count);
 
-/* Retires a mapping of a chunk; takes over the nodes of *waits. */
+/* Retires a mapping of a chunk, which is still in the zone that the mapping was in; takes over the
+ * nodes of *waits. */
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits);
 
@@ -27,5 +28,13 @@ void mend_retire_flush(mend_heap *heap, uint32_t asking);
 
 /* A retired mapping that still maps the chunk; NULL: none. */
 mend_retired *mend_retire_holds(const mend_heap *heap, mend_chunk_handle handle);
+
+/* The retired mapping that contains the address; NULL: none. */
+mend_retired *mend_retire_at(const mend_heap *heap, uint64_t address);
+
+/* The chunk goes back to an old mapping of it, which is still there, and its present mapping
+ * retires. The chunk is empty. The caller reserved nodes of the layout for a chunk. No driver
+ * call. */
+void mend_retire_swap(mend_heap *heap, mend_retired *retired, mend_chunk *chunk);
 
 #endif

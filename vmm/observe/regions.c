@@ -121,17 +121,6 @@ static void describe_waits(const mend_heap *heap, const mend_waits *waits, mend_
     }
 }
 
-/* The oldest mark of a block is that of its group. */
-static void describe_owner(const mend_heap *heap, const mend_span *span, mend_region *region)
-{
-    uint32_t number = 0;
-    for (const mend_wait *at = span->of_group ? span->waits.others : NULL; at != NULL;
-         at = at->next) {
-        number = at->stamp.epoch == 0 ? heap->streams.items[at->stamp.stream].group : number;
-    }
-    set_group(heap, number, region);
-}
-
 /* ---- the walk -------------------------------------------------------------------------------- */
 
 static mend_region region_at(const region_walk *walk, const mend_span *span)
@@ -148,7 +137,8 @@ static void walk_block(region_walk *walk, const mend_span *span)
     region.kind = MEND_REGION_LIVE;
     region.requested_bytes = span->requested_bytes;
     region.stream = span->stream;
-    describe_owner(walk->heap, span, &region);
+    region.tag = span->tag;
+    set_group(walk->heap, mend_group_number_of(walk->heap, span), &region);
     const mend_chunk *chunk = span->chunk;
     for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
         region.is_pinned |= chunk->pins > 0;

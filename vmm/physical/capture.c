@@ -90,7 +90,7 @@ static bool was_captured(const mend_stream_state *state)
 /* Whether the pool serves a capture of this stream, and has not learned of its end. */
 static bool is_served(const mend_stream_state *state)
 {
-    return (state->group & MEND_GROUP_OF_CAPTURE) != 0;
+    return (state->group & MEND_GROUP_OF_CAPTURE) != 0 || state->serves_capture;
 }
 
 /* Whether this is the legacy stream. It has been asked already, and its capture does not outlive

@@ -180,6 +180,7 @@ mend_result mend_slots_add(mend_streams *streams, mend_stream handle, const mend
     state->known = true;
     state->was_found = true;
     state->seen_captured = info->capture != MEND_CAPTURE_NONE;
+    state->serves_capture = false;
     if (slot != MEND_STREAM_UNKNOWN) {
         enter(streams, slot);
     }

@@ -35,32 +35,34 @@ typedef struct mend_fence {
 
 typedef struct mend_stream_state {
     mend_stream handle;
-    uint64_t thread;        /* number of the thread whose per-thread stream it is; 0: another
-                             * stream */
-    uint64_t id;            /* unique, unlike the handle; 0: not known yet, because the stream was
-                             * captured each time that the driver was asked */
-    uint64_t capture_id;    /* if id is 0: the capture in which the stream was first seen */
-    bool is_double;         /* an older slot has the same stream */
-    uint64_t freed_by;      /* number of the last freed block that this stream used */
-    uint32_t freed_next;    /* the next user of that block; or UNKNOWN */
-    uint64_t users;         /* nodes of live blocks that name the slot; not reused before it is 0 */
-    bool has_ended;         /* forgotten, or its group was released: it gets no more stamps */
-    mend_context context;   /* of the stream and of its events; known with the id */
-    uint32_t group;         /* its group, plus MEND_GROUP_OF_CAPTURE if a capture made the group; 0:
-                             * none */
-    bool known;             /* false: forgotten; the slot waits for its fences */
-    uint32_t next;          /* next slot in the chain, or next free slot: see slots.h */
-    bool is_free_slot;      /* free for a new stream */
-    bool was_found;         /* looked up since the last collection */
-    bool seen_captured;     /* the driver's last answer */
-    bool open;              /* the open epoch has frees, which no fence covers */
-    uint64_t open_bytes;    /* bytes freed in the open epoch */
-    uint64_t open_epoch;    /* from 1 */
-    uint64_t passed_epoch;  /* all stamps up to this one have passed */
-    uint64_t due_epoch;     /* the current host waits are for epochs up to this one */
-    uint64_t first_epoch;   /* the open epoch when the slot was made */
-    uint32_t recordings;    /* closed epochs whose fences are not yet in `fences` */
-    uint32_t calls;         /* calls in progress, without the `state` lock, that use the stream */
+    uint64_t thread;       /* number of the thread whose per-thread stream it is; 0: another
+                            * stream */
+    uint64_t id;           /* unique, unlike the handle; 0: not known yet, because the stream was
+                            * captured each time that the driver was asked */
+    uint64_t capture_id;   /* if id is 0: the capture in which the stream was first seen */
+    bool is_double;        /* an older slot has the same stream */
+    uint64_t freed_by;     /* number of the last freed block that this stream used */
+    uint32_t freed_next;   /* the next user of that block; or UNKNOWN */
+    uint64_t users;        /* nodes of live blocks that name the slot; not reused before it is 0 */
+    bool has_ended;        /* forgotten, or its group was released: it gets no more stamps */
+    mend_context context;  /* of the stream and of its events; known with the id */
+    uint32_t group;        /* its group, plus MEND_GROUP_OF_CAPTURE if a capture made the group; 0:
+                            * none */
+    bool known;            /* false: forgotten; the slot waits for its fences */
+    uint32_t next;         /* next slot in the chain, or next free slot: see slots.h */
+    bool is_free_slot;     /* free for a new stream */
+    bool was_found;        /* looked up since the last collection */
+    bool seen_captured;    /* the driver's last answer */
+    bool serves_capture;   /* of a group that a call named on a captured stream: no watch tells when
+                            * that capture ends */
+    bool open;             /* the open epoch has frees, which no fence covers */
+    uint64_t open_bytes;   /* bytes freed in the open epoch */
+    uint64_t open_epoch;   /* from 1 */
+    uint64_t passed_epoch; /* all stamps up to this one have passed */
+    uint64_t due_epoch;    /* the current host waits are for epochs up to this one */
+    uint64_t first_epoch;  /* the open epoch when the slot was made */
+    uint32_t recordings;   /* closed epochs whose fences are not yet in `fences` */
+    uint32_t calls;        /* calls in progress, without the `state` lock, that use the stream */
     uint64_t awaited_epoch; /* the epoch that the current wait for the context covers; 0: none */
     bool was_open;          /* value of `open` when that wait began */
     mend_fence *fences;     /* not yet passed, oldest first; there is room for `recordings` more */

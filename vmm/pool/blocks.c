@@ -11,6 +11,7 @@
 #include "pool/enter.h"
 #include "pool/pool.h"
 #include "users/forget.h"
+#include "users/group.h"
 
 static bool is_no_stream(mend_stream stream)
 {
@@ -21,14 +22,13 @@ static bool is_no_stream(mend_stream stream)
  * logged. */
 __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
                                                                 uint64_t size_bytes,
-                                                                uint64_t alignment_bytes,
+                                                                const mend_terms *terms,
                                                                 mend_order order, void **pointer)
 {
     uint64_t waits_before = pool->heap.streams.host_waits;
     uint64_t address = 0;
     const mend_helpers helpers = mend_pool_helpers(pool);
-    mend_result result =
-        mend_heap_alloc(&pool->heap, size_bytes, alignment_bytes, order, &helpers, &address);
+    mend_result result = mend_heap_alloc(&pool->heap, size_bytes, terms, order, &helpers, &address);
     assert((result == MEND_OK) == (address != 0));
     if (result == MEND_OK) {
         *pointer = (void *)(uintptr_t)address;
@@ -71,7 +71,8 @@ __attribute__((always_inline)) static inline mend_result alloc(mend_pool *pool, 
         *pointer = (void *)(uintptr_t)address;
         return mend_pool_leave(pool, MEND_OK);
     }
-    return alloc_by_all_means(pool, size_bytes, alignment_bytes, order, pointer);
+    const mend_terms terms = {.alignment_bytes = alignment_bytes};
+    return alloc_by_all_means(pool, size_bytes, &terms, order, pointer);
 }
 
 mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t alignment_bytes,
@@ -83,6 +84,57 @@ mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes, uint64_t al
 mend_result mend_alloc(mend_pool *pool, uint64_t size_bytes, mend_stream stream, void **pointer)
 {
     return alloc(pool, size_bytes, MEND_GRANULE_BYTES, stream, pointer);
+}
+
+/* What the options say; *terms is only set if they are possible. */
+static mend_result read_options(const mend_pool *pool, mend_stream stream,
+                                const mend_alloc_options *given, mend_terms *terms)
+{
+    if (!MEND_STRUCT_IS_WHOLE(given)) {
+        return mend_pool_invalid(
+            "mend_alloc_options.struct_size is wrong: begin with MEND_ALLOC_OPTIONS_INIT");
+    }
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    memcpy(&options, given, mend_min_u64(given->struct_size, sizeof(options)));
+    if (given->struct_size > sizeof(options)) {
+        return mend_pool_invalid("mend_alloc_options is of a newer version than the library");
+    }
+    if (options.group != NULL && options.group->pool != pool) {
+        return mend_pool_invalid("mend_alloc_options.group is of another pool");
+    }
+    if (options.group != NULL && stream == MEND_NO_STREAM) {
+        return mend_pool_invalid("a block of a group has a stream, not MEND_NO_STREAM");
+    }
+    uint64_t alignment = options.alignment_bytes != 0 ? options.alignment_bytes : 1;
+    uint64_t at = (uint64_t)(uintptr_t)options.address;
+    if (at % mend_max_u64(alignment, MEND_GRANULE_BYTES) != 0) {
+        return mend_pool_invalid(
+            "mend_alloc_options.address is not aligned to alignment_bytes and 512");
+    }
+    *terms = (mend_terms){.alignment_bytes = alignment,
+                          .group = options.group != NULL ? options.group->number : 0,
+                          .at = at,
+                          .tag = options.tag};
+    return MEND_OK;
+}
+
+mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
+                            const mend_alloc_options *options, void **pointer)
+{
+    if (pool == NULL || options == NULL || pointer == NULL) {
+        return mend_pool_invalid("mend_alloc_with: pool, options or pointer is NULL");
+    }
+    mend_terms terms;
+    mend_order order;
+    mend_result result = read_options(pool, stream, options, &terms);
+    if (result == MEND_OK) {
+        result = mend_pool_find_order(pool, stream, &order);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_take(pool);
+    }
+    return result == MEND_OK ? alloc_by_all_means(pool, size_bytes, &terms, order, pointer)
+                             : result;
 }
 
 mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
@@ -178,7 +230,9 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
                            .usable_bytes = span->size_bytes,
                            .stream = span->stream,
                            .pool = pool,
-                           .is_unmapped = mend_layout_misses_mapping(&pool->heap, span)};
+                           .is_unmapped = mend_layout_misses_mapping(&pool->heap, span),
+                           .tag = span->tag,
+                           .group = mend_group_of(&pool->heap, span)};
     assert(span->requested_bytes <= span->size_bytes);
     memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
     return mend_pool_leave(pool, MEND_OK);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "heap/checkpoint.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
 
@@ -77,4 +78,58 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
         free(group);
     }
     return mend_pool_leave_all(pool, result);
+}
+
+/* ---- blocks of a group -------------------------------------------------------------------------
+ */
+
+mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream)
+{
+    if (group == NULL || stream == MEND_NO_STREAM || stream == MEND_EVERY_STREAM) {
+        return mend_pool_invalid(
+            "mend_group_free: group is NULL, or MEND_NO_STREAM, or MEND_EVERY_STREAM");
+    }
+    if (pointer == NULL) {
+        return MEND_OK;
+    }
+    mend_pool *pool = group->pool;
+    assert(pool != NULL);
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_take(pool);
+    }
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave(pool,
+                                 mend_heap_free_in_group(&pool->heap, (uint64_t)(uintptr_t)pointer,
+                                                         order, group->number));
+}
+
+mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks, size_t capacity,
+                                  size_t *count)
+{
+    if (group == NULL || count == NULL || (blocks == NULL && capacity > 0)) {
+        return mend_pool_invalid("mend_group_get_blocks: group, count or blocks is NULL");
+    }
+    mend_pool *pool = group->pool;
+    mend_result result = mend_pool_enter(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_list_group(&pool->heap, group->number, blocks, capacity, count);
+    return mend_pool_leave(pool, MEND_OK);
+}
+
+mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks, size_t count)
+{
+    if (group == NULL || (blocks == NULL && count > 0)) {
+        return mend_pool_invalid("mend_group_set_blocks: group or blocks is NULL");
+    }
+    mend_pool *pool = group->pool;
+    mend_result result = mend_pool_enter_all(pool);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_all(
+                     pool, mend_heap_restore_group(&pool->heap, group->number, blocks, count));
 }

@@ -39,16 +39,36 @@ uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
     return 0;
 }
 
-bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
+/* Its mark is the oldest user. */
+uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span)
 {
-    assert(number != 0);
     assert(span->live);
     uint32_t owner = 0;
     for (const mend_wait *at = span->of_group ? span->waits.others : NULL; at != NULL;
          at = at->next) {
         owner = at->stamp.epoch == 0 ? heap->streams.items[at->stamp.stream].group : owner;
     }
-    return owner == number;
+    return owner;
+}
+
+bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span)
+{
+    assert(number != 0);
+    return mend_group_number_of(heap, span) == number;
+}
+
+mend_group *mend_group_of(const mend_heap *heap, const mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    const uint32_t owner = mend_group_number_of(heap, span);
+    const mend_list *end = &heap->groups.list;
+    for (mend_list *at = end->next; at != end && owner != 0; at = at->next) {
+        mend_group *group = GROUP_OF(at);
+        if (group->number == owner) {
+            return group->capture == 0 ? group : NULL;
+        }
+    }
+    return NULL;
 }
 
 void mend_group_watch_again(mend_heap *heap, mend_stream stream)

@@ -32,6 +32,12 @@ uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream);
  * block (mend_record_stream) does not make it one of the group. */
 bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *span);
 
+/* The number of the group of a live block; 0: none. */
+uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span);
+
+/* The program's group that a live block belongs to; NULL: none. */
+mend_group *mend_group_of(const mend_heap *heap, const mend_span *span);
+
 /* The caller checked that this changes the state. */
 void mend_group_set_begun(mend_heap *heap, mend_group *group, mend_stream stream, bool is_begun);
 

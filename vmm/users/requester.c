@@ -5,13 +5,26 @@
 #include "users/capture_group.h"
 #include "users/users.h"
 
-/* The groups of a stream watch it from now on. */
-static mend_result find_stream(mend_heap *heap, mend_stream stream, uint32_t group, uint32_t *index)
+/* Whether a capture uses a group of the program that is not begun on the stream: no watch tells
+ * when that capture ends. */
+static bool is_unwatched(const mend_heap *heap, mend_order order, uint32_t group)
 {
-    mend_result result = mend_users_find_stream(heap, stream, group, index);
-    assert(result != MEND_OK || heap->streams.items[*index].group == group);
+    return order.capture != 0 && (group & MEND_GROUP_OF_CAPTURE) == 0 &&
+           mend_group_taking(heap, order.stream) != group;
+}
+
+mend_result mend_requester_find_stream(mend_heap *heap, mend_order order, uint32_t group,
+                                       uint32_t *index)
+{
+    mend_result result = mend_users_find_stream(heap, order.stream, group, index);
     if (result == MEND_OK && group != 0) {
-        mend_group_watch_again(heap, stream);
+        mend_stream_state *state = &heap->streams.items[*index];
+        assert(state->group == group);
+        if (is_unwatched(heap, order, group)) {
+            state->seen_captured = true;
+            state->serves_capture = true;
+        }
+        mend_group_watch_again(heap, order.stream);
     }
     return result;
 }
@@ -34,7 +47,13 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
         return MEND_OK;
     }
     mend_order order = {request->handle, request->capture};
-    mend_result result = mend_requester_find_group(heap, order, &request->group);
-    return result == MEND_OK ? find_stream(heap, request->handle, request->group, &request->stream)
-                             : result;
+    mend_result result = MEND_OK;
+    if (request->owner != 0) {
+        request->group = request->owner;
+    } else {
+        result = mend_requester_find_group(heap, order, &request->group);
+    }
+    return result == MEND_OK
+               ? mend_requester_find_stream(heap, order, request->group, &request->stream)
+               : result;
 }

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mend/mend_groups.h"
 #include "mend/mend_results.h"
 #include "mend/mend_stats.h"
 #include "mend/mend_types.h"
@@ -161,6 +162,31 @@ MEND_API mend_result mend_alloc_aligned(mend_pool *pool, uint64_t size_bytes,
                                         uint64_t alignment_bytes, mend_stream stream,
                                         void **pointer);
 
+/* What a caller may ask of an allocation besides its size and its stream. */
+typedef struct mend_alloc_options {
+    size_t struct_size;
+    uint64_t alignment_bytes; /* as for mend_alloc_aligned; 0: 512 */
+    mend_group *group; /* the block belongs to this group of the pool, whether it is begun or not.
+                        * NULL: to the group that is begun on the stream, if any */
+    uint64_t tag;      /* the program's own number for the block: mend_get_block_info reports it. 0:
+                        * none */
+    void *address;     /* the block begins there: its memory must be mapped, free, and usable on the
+                        * stream (in the group) at once. NULL: anywhere */
+} mend_alloc_options;
+#define MEND_ALLOC_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(mend_alloc_options), 0, NULL, 0, NULL                                               \
+    }
+
+/*
+ * As mend_alloc, with options; the front cache is not used. With an address the pool makes no room:
+ * it takes the memory there, or fails with MEND_ERROR_OUT_OF_ADDRESSES, and calls the driver only
+ * for a stream that it does not know. Results as mend_alloc; MEND_ERROR_INVALID_ARGUMENT also for a
+ * group of another pool, a group with MEND_NO_STREAM, and an address that is not aligned.
+ */
+MEND_API mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream stream,
+                                     const mend_alloc_options *options, void **pointer);
+
 /*
  * Frees a block. The caller guarantees that all use of it precedes this point of `stream`, or was
  * declared by mend_record_stream. The same stream can get the memory at once, others when the GPU
@@ -189,10 +215,13 @@ typedef struct mend_block_info {
     mend_pool *pool;          /* the pool it belongs to */
     int is_unmapped;          /* 1: a compaction could not map it again, and it cannot be used now;
                                * see mend_defrag */
+    uint64_t tag;             /* of mend_alloc_options; 0: none */
+    mend_group *group;        /* the group it belongs to; NULL: none, or the graph of a capture
+                               * outside of groups */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0                                         \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL                                \
     }
 
 /* Describes the live block that contains `pointer`, at its start or inside. No driver call.
@@ -398,55 +427,6 @@ MEND_API mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t siz
 /* Undoes one mend_pin of exactly this range. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (no such pin is
  * left); MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_unpin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
-
-/* ---- groups: memory of captured graphs ------------------------------------------------------- */
-
-/*
- * A captured graph uses its blocks at every launch, long after they were freed in its capture, and
- * perhaps on another stream. So blocks allocated for a capture belong to a group. They are made of
- * idle memory, of new chunks, or of memory freed on the same stream in the same group. Freed memory
- * stays with the group, and stays mapped, until the group is released.
- *
- * A group may serve several captures, and their graphs may be launched in any order. They share
- * memory, so they must not run at the same time. A graph that reads what another one left in a
- * block is launched after it, without a graph in between that may use the memory.
- *
- * Captures outside of groups are safe, too, as if each had a group of its own: the pool keeps for
- * the graph what is allocated on a captured stream, and what is freed or declared there (mend_free,
- * mend_record_stream). It keeps this until the driver reports that the graph and everything
- * instantiated from it are destroyed and their launches done. A block that is still live then stays
- * live. Graphs that are to share memory need a group. With MEND_NO_STREAM the pool cannot know of
- * the capture, so name the stream.
- */
-
-/* Creates a group, which ends with its release, or with the pool. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
-MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
-
-/* From now on allocations and frees on `stream` (MEND_EVERY_STREAM: on all) belong to the group;
- * call it before the capture begins. A free outside of a capture belongs to it only if the block
- * is of the group. If several groups have the same stream, the one begun last is used. Until
- * mend_group_end the pool asks the driver whether the stream is captured before it waits for the
- * context: until then the stream must exist, or be forgotten (mend_forget_stream). No driver
- * call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
- * MEND_ERROR_DEVICE_LOST. */
-MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
-
-/* Later allocations do not belong to the group; its memory stays. No driver call. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (it was not begun); MEND_ERROR_DEVICE_LOST. */
-MEND_API mend_result mend_group_end(mend_group *group);
-
-/*
- * Releases the group's memory and frees the group; no other call may use it. The caller guarantees
- * that no graph which uses the memory will be launched again, and that all launches, and all work
- * outside of captures on blocks freed in the group, precede this point of `stream` (MEND_NO_STREAM:
- * the memory stays unavailable until a synchronization of the whole context). Live blocks stay live
- * and are freed as usual. May record an event; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
- * (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING (`stream` is being captured);
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
- */
-MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
 
 /* ---- observe --------------------------------------------------------------------------------- */
 

@@ -1,0 +1,114 @@
+/* Groups: memory that belongs to captured graphs. Part of mend.h, which includes this header. */
+#ifndef MEND_MEND_GROUPS_H
+#define MEND_MEND_GROUPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mend/mend_results.h"
+#include "mend/mend_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- groups: memory of captured graphs ------------------------------------------------------- */
+
+/*
+ * A captured graph uses its blocks at every launch, long after they were freed in its capture, and
+ * perhaps on another stream. So blocks allocated for a capture belong to a group. They are made of
+ * idle memory, of new chunks, or of memory freed on the same stream in the same group. Freed memory
+ * stays with the group, and stays mapped, until the group is released.
+ *
+ * A group may serve several captures, and their graphs may be launched in any order. They share
+ * memory, so they must not run at the same time. A graph that reads what another one left in a
+ * block is launched after it, without a graph in between that may use the memory.
+ *
+ * Captures outside of groups are safe, too, as if each had a group of its own: the pool keeps for
+ * the graph what is allocated on a captured stream, and what is freed or declared there (mend_free,
+ * mend_record_stream). It keeps this until the driver reports that the graph and everything
+ * instantiated from it are destroyed and their launches done. A block that is still live then stays
+ * live. Graphs that are to share memory need a group. With MEND_NO_STREAM the pool cannot know of
+ * the capture, so name the stream.
+ */
+
+/* Creates a group, which ends with its release, or with the pool. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
+
+/* From now on allocations and frees on `stream` (MEND_EVERY_STREAM: on all) belong to the group;
+ * call it before the capture begins. A free outside of a capture belongs to it only if the block
+ * is of the group. If several groups have the same stream, the one begun last is used. Until
+ * mend_group_end the pool asks the driver whether the stream is captured before it waits for the
+ * context: until then the stream must exist, or be forgotten (mend_forget_stream). No driver
+ * call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
+ * MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
+
+/* Later allocations do not belong to the group; its memory stays. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (it was not begun); MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_group_end(mend_group *group);
+
+/*
+ * Releases the group's memory and frees the group; no other call may use it. The caller guarantees
+ * that no graph which uses the memory will be launched again, and that all launches, and all work
+ * outside of captures on blocks freed in the group, precede this point of `stream` (MEND_NO_STREAM:
+ * the memory stays unavailable until a synchronization of the whole context). Live blocks stay live
+ * and are freed as usual. May record an event; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
+ * (it is begun, or MEND_EVERY_STREAM); MEND_ERROR_CAPTURING (`stream` is being captured);
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
+ */
+MEND_API mend_result mend_group_release(mend_group *group, mend_stream stream);
+
+/* ---- groups: their blocks -------------------------------------------------------------------- */
+
+/*
+ * As mend_free, for a block of the group, or one that a graph of the group uses: its memory stays
+ * with the group until the group is released, and serves later requests of the group on `stream`.
+ * `stream` need not be captured. Results as mend_free; MEND_ERROR_INVALID_ARGUMENT also for
+ * MEND_NO_STREAM.
+ */
+MEND_API mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream);
+
+/* A live block of a group. */
+typedef struct mend_group_block {
+    void *pointer;
+    uint64_t size_bytes; /* the size asked for */
+    mend_stream stream;  /* the stream it was allocated for */
+    uint64_t tag;        /* of mend_alloc_options; 0: none */
+} mend_group_block;
+
+/* The live blocks of the group, by address: a checkpoint of it. *count is their number; if it is
+ * above `capacity`, `blocks` (NULL is allowed for capacity 0) is untouched. The time is
+ * proportional to the blocks of the pool. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT;
+ * MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_group_get_blocks(mend_group *group, mend_group_block *blocks,
+                                           size_t capacity, size_t *count);
+
+/*
+ * Goes back to a checkpoint: afterwards just these blocks of the group are live, each at its
+ * address. Blocks of the group that are not in the list are freed, on the stream that they were
+ * allocated for; blocks that are live with the same size and stream stay as they are; the others
+ * are allocated. Contents do not change. For a framework that records a graph behind one of several
+ * others: the allocator must be in the state that the graph before left.
+ *
+ * It can be done as long as the memory is the group's: a group keeps what is freed in it
+ * (mend_group_free, or mend_free while it is begun) until its release. The caller guarantees that
+ * work which still uses the memory of freed blocks is ordered before the next use of the restored
+ * ones, and that no other thread allocates or frees blocks of the group meanwhile. Calls the driver
+ * only for a stream that the pool does not know. Never waits for the GPU.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (blocks overlap, a size or an address is not possible, the
+ * memory of a block is not the group's; mend_last_error says which block and why);
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
+ */
+MEND_API mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks,
+                                           size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

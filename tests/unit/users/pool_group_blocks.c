@@ -1,0 +1,435 @@
+/* Blocks of a named group, at named addresses; a group's blocks as a whole, restored. */
+#include <string.h>
+
+#include "tests/support/host_memory.h"
+#include "tests/support/kit.h"
+
+enum { MOST_BLOCKS = 64 };
+
+static mend_group *create_group(mend_world *w)
+{
+    mend_group *group = NULL;
+    EXPECT_RESULT(MEND_OK, mend_group_create(w->pool, &group));
+    return group;
+}
+
+static mend_result alloc_with(mend_world *w, uint64_t size_bytes, mend_stream stream,
+                              mend_group *group, void *address, void **pointer)
+{
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.group = group;
+    options.address = address;
+    options.tag = 7;
+    return mend_alloc_with(w->pool, size_bytes, stream, &options, pointer);
+}
+
+static void *alloc_in(mend_world *w, uint64_t size_bytes, mend_stream stream, mend_group *group)
+{
+    void *block = NULL;
+    EXPECT_RESULT(MEND_OK, alloc_with(w, size_bytes, stream, group, NULL, &block));
+    return block;
+}
+
+static void free_in(mend_group *group, void *block, mend_stream stream)
+{
+    EXPECT_RESULT(MEND_OK, mend_group_free(group, block, stream));
+}
+
+static size_t list(mend_group *group, mend_group_block blocks[MOST_BLOCKS])
+{
+    size_t count = 0;
+    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, blocks, MOST_BLOCKS, &count));
+    EXPECT_TRUE(count <= MOST_BLOCKS);
+    return count;
+}
+
+static void expect_blocks(mend_group *group, const mend_group_block *expected, size_t count)
+{
+    mend_group_block blocks[MOST_BLOCKS];
+    ASSERT_U64_EQ(count, list(group, blocks));
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_PTR_EQ(expected[i].pointer, blocks[i].pointer);
+        EXPECT_U64_EQ(expected[i].size_bytes, blocks[i].size_bytes);
+        EXPECT_PTR_EQ((void *)expected[i].stream, (void *)blocks[i].stream);
+        EXPECT_U64_EQ(expected[i].tag, blocks[i].tag);
+    }
+}
+
+/* ---- a named group ---- */
+
+MEND_TEST(pool_group_blocks, a_named_group_need_not_be_begun)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    void *first = alloc_in(&w, 5 * MEND_MIB, w.streams[0], group);
+    free_in(group, first, w.streams[0]);
+    kit_expect_none(&w, 5 * MEND_MIB, w.streams[0], "Releasing groups");
+    EXPECT_PTR_EQ(first, alloc_in(&w, 5 * MEND_MIB, w.streams[0], group));
+    kit_free(&w, first, w.streams[0]);
+    kit_expect_none(&w, 5 * MEND_MIB, w.streams[0], "Releasing groups");
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
+    kit_alloc_used(&w, 5 * MEND_MIB, w.streams[1], 10);
+    kit_close(&w);
+}
+
+MEND_TEST(pool_group_blocks, the_group_keeps_a_block_of_no_group_that_its_graph_uses)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    void *before = kit_alloc_used(&w, 5 * MEND_MIB, w.streams[0], 10);
+    kit_begin_capture(&w, w.streams[0]);
+    kit_use(&w, w.streams[0], before, 5 * MEND_MIB, 1000);
+    free_in(group, before, w.streams[0]);
+    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
+    mend_sim_advance(w.sim, 1000000);
+    kit_expect_none(&w, 5 * MEND_MIB, w.streams[0], "Releasing groups");
+    kit_launch_graph(&w, graph, w.streams[1]);
+    mend_sim_graph_destroy(w.sim, graph);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[1]));
+    kit_alloc_used(&w, 5 * MEND_MIB, w.streams[0], 10);
+    kit_close(&w);
+}
+
+/* Nothing but the request tells the pool of this capture: it must not wait for the context. */
+MEND_TEST(pool_group_blocks, a_capture_that_uses_a_named_group_is_not_spoilt)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    free_in(group, alloc_in(&w, 512, w.streams[0], group), w.streams[0]);
+    kit_leave_in_flight(&w, 3 * MEND_MIB, w.streams[1], 1000, MEND_NO_STREAM);
+    kit_begin_capture(&w, w.streams[0]);
+    void *block = alloc_in(&w, 4 * MEND_MIB, w.streams[0], group);
+    kit_use(&w, w.streams[0], block, 4 * MEND_MIB, 10);
+    kit_expect_none(&w, 3 * MEND_MIB, w.streams[1], "Ending the capture");
+    EXPECT_U64_EQ(0, mend_world_ledger(&w).host_syncs);
+    mend_sim_graph *graph = kit_end_capture(&w, w.streams[0]);
+    kit_launch_graph(&w, graph, w.streams[0]);
+    kit_alloc_used(&w, 3 * MEND_MIB, w.streams[1], 10);
+    mend_sim_graph_destroy(w.sim, graph);
+    kit_close(&w);
+}
+
+MEND_TEST(pool_group_blocks, a_block_tells_its_group_and_tag)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    char *block = alloc_in(&w, 1000, w.streams[0], group);
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, block + 999, &info));
+    EXPECT_PTR_EQ(group, info.group);
+    EXPECT_U64_EQ(7, info.tag);
+    void *other = NULL;
+    EXPECT_RESULT(MEND_OK, alloc_with(&w, 1000, w.streams[0], NULL, NULL, &other));
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, other, &info));
+    EXPECT_PTR_EQ(NULL, info.group);
+    EXPECT_U64_EQ(7, info.tag);
+    kit_free(&w, other, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, kit_alloc(&w, 1000, w.streams[0]), &info));
+    EXPECT_U64_EQ(0, info.tag); /* the number was that of the block before */
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, block, &info));
+    EXPECT_PTR_EQ(NULL, info.group); /* it outlives the group */
+    kit_close(&w);
+}
+
+MEND_TEST(pool_group_blocks, options_that_are_not_possible_are_refused)
+{
+    mend_world w;
+    mend_world another;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    ASSERT_TRUE(kit_open_with(&another, 8 * MEND_MIB, NULL));
+    mend_group *group = create_group(&another);
+    void *block = &w;
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_alloc_with(w.pool, 512, NULL, NULL, &block));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  alloc_with(&w, 512, w.streams[0], group, NULL, &block));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  alloc_with(&another, 512, MEND_NO_STREAM, group, NULL, &block));
+    options.struct_size = sizeof(options) + 8;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    options.struct_size = sizeof(size_t) + 1;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    options = (mend_alloc_options)MEND_ALLOC_OPTIONS_INIT;
+    options.alignment_bytes = 3;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    options.alignment_bytes = 1024;
+    options.address = (void *)(uintptr_t)(1024 + 512);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_alloc_with(w.pool, 512, NULL, &options, &block));
+    EXPECT_PTR_EQ(&w, block);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_free(NULL, block, NULL));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_free(group, block, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_OK, mend_group_free(group, NULL, NULL));
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_group_free(group, block, NULL));
+    kit_close(&another);
+    kit_close(&w);
+}
+
+/* ---- a named address ---- */
+
+MEND_TEST(pool_group_blocks, a_block_begins_at_the_address_that_was_named)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, NULL));
+    char *all = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
+    kit_free(&w, all, w.streams[0]);
+    void *block = NULL;
+    char *middle = all + MEND_MIB;
+    EXPECT_RESULT(MEND_OK, alloc_with(&w, 700, w.streams[0], NULL, middle, &block));
+    EXPECT_PTR_EQ(middle, block);
+    void *none = NULL;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES, /* taken, in part */
+                  alloc_with(&w, 1024, w.streams[0], NULL, middle - 512, &none));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES, /* in use by the other stream */
+                  alloc_with(&w, 512, w.streams[1], NULL, all, &none));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES, /* more than is mapped there */
+                  alloc_with(&w, 8 * MEND_MIB, w.streams[0], NULL, middle + 1024, &none));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_ADDRESSES,
+                  alloc_with(&w, 512, w.streams[0], NULL, (void *)(uintptr_t)512, &none));
+    EXPECT_PTR_EQ(NULL, none);
+    kit_close(&w);
+}
+
+/* ---- all blocks of a group ---- */
+
+MEND_TEST(pool_group_blocks, they_are_listed_by_address)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    mend_group *other = create_group(&w);
+    size_t count = 9;
+    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, NULL, 0, &count));
+    EXPECT_U64_EQ(0, count);
+    mend_group_block expected[2] = {{NULL, 3 * MEND_MIB, w.streams[1], 7},
+                                    {NULL, 600, w.streams[0], 7}};
+    for (int i = 0; i < 2; i++) {
+        expected[i].pointer = alloc_in(&w, expected[i].size_bytes, expected[i].stream, group);
+    }
+    alloc_in(&w, 512, w.streams[0], other);
+    kit_alloc(&w, 512, w.streams[0]);
+    if (expected[0].pointer > expected[1].pointer) {
+        mend_group_block first = expected[1];
+        expected[1] = expected[0];
+        expected[0] = first;
+    }
+    expect_blocks(group, expected, 2);
+    mend_group_block untouched = {.tag = 99};
+    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, &untouched, 1, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_U64_EQ(99, untouched.tag);
+    kit_close(&w);
+}
+
+/* As a framework does: two graphs of a tree leave other blocks behind their common one. */
+MEND_TEST(pool_group_blocks, a_checkpoint_is_restored_at_its_addresses)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    mend_group_block checkpoint[MOST_BLOCKS];
+    void *kept = alloc_in(&w, MEND_MIB, w.streams[0], group);
+    void *temporary = alloc_in(&w, 3 * MEND_MIB, w.streams[0], group);
+    void *output = alloc_in(&w, 700, w.streams[1], group);
+    kit_use(&w, w.streams[0], kept, MEND_MIB, 10);
+    free_in(group, temporary, w.streams[0]);
+    size_t count = list(group, checkpoint);
+    ASSERT_U64_EQ(2, count);
+    free_in(group, output, w.streams[1]);
+    void *later = alloc_in(&w, 2 * MEND_MIB, w.streams[0], group); /* where `temporary` was */
+    void *beside = kit_alloc_used(&w, 512, w.streams[0], 10);
+    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, checkpoint, count));
+    expect_blocks(group, checkpoint, count);
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, mend_get_block_info(w.pool, later, &info));
+    EXPECT_RESULT(MEND_OK, mend_get_block_info(w.pool, output, &info));
+    EXPECT_U64_EQ(700, info.requested_bytes);
+    EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
+    kit_use(&w, w.streams[0], kept, MEND_MIB, 10); /* its bytes are those from before */
+    kit_use(&w, w.streams[0], beside, 512, 10);
+    EXPECT_PTR_EQ(temporary, alloc_in(&w, 3 * MEND_MIB, w.streams[0], group));
+    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, NULL, 0));
+    expect_blocks(group, NULL, 0);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
+    kit_close(&w);
+}
+
+/* A checkpoint that cannot be restored, with a word of the reason. */
+static void expect_refusal(mend_group *group, const mend_group_block *blocks, size_t count,
+                           const char *words)
+{
+    mend_group_block before[MOST_BLOCKS];
+    size_t live = list(group, before);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_set_blocks(group, blocks, count));
+    kit_expect_words(words);
+    expect_blocks(group, before, live);
+}
+
+MEND_TEST(pool_group_blocks, a_checkpoint_that_cannot_be_restored_changes_nothing)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    char *block = alloc_in(&w, 4096, w.streams[0], group);
+    char *freed = alloc_in(&w, 4096, w.streams[0], group);
+    char *outside = kit_alloc(&w, 4096, w.streams[0]);
+    free_in(group, freed, w.streams[0]);
+    mend_group_block two[2] = {{block, 4096, w.streams[0], 0}, {freed, 4096, w.streams[0], 0}};
+    two[1].pointer = block + 512;
+    expect_refusal(group, two, 2, "overlaps");
+    two[1].pointer = freed + 1;
+    expect_refusal(group, two, 2, "no block of a pool begins there");
+    two[1].pointer = outside;
+    expect_refusal(group, two, 2, "another block lies there");
+    two[1].pointer = (void *)(uintptr_t)4096;
+    expect_refusal(group, two, 2, "not mapped");
+    two[1].pointer = freed;
+    two[1].size_bytes = 0;
+    expect_refusal(group, two, 2, "sizes are");
+    two[1].size_bytes = 4096;
+    two[1].stream = MEND_NO_STREAM;
+    expect_refusal(group, two, 2, "has a stream");
+    two[1].stream = w.streams[0];
+    kit_leave_in_flight(&w, 8192, w.streams[1], 1000, w.streams[1]);
+    mend_group_block busy = {NULL, 8192, w.streams[0], 0};
+    busy.pointer = kit_leave_in_flight(&w, 8192, w.streams[1], 1000, w.streams[1]);
+    expect_refusal(group, &busy, 1, "work outside of the group");
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_set_blocks(NULL, two, 2));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_group_set_blocks(group, NULL, 2));
+    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, two, 2));
+    kit_close(&w);
+}
+
+MEND_TEST(pool_group_blocks, a_stream_that_was_forgotten_leaves_them_restorable)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    mend_group_block checkpoint[MOST_BLOCKS];
+    alloc_in(&w, MEND_MIB, w.streams[0], group);
+    size_t count = list(group, checkpoint);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(w.pool, w.streams[0]));
+    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, NULL, 0));
+    EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
+    kit_expect_none(&w, 64 * MEND_MIB, w.streams[1], "Releasing groups");
+    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, checkpoint, count));
+    expect_blocks(group, checkpoint, count);
+    EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
+    kit_close(&w);
+}
+
+MEND_TEST(pool_group_blocks, a_restoration_without_host_memory_changes_nothing)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, NULL));
+    mend_group *group = create_group(&w);
+    mend_group_block checkpoint[MOST_BLOCKS];
+    mend_group_block before[MOST_BLOCKS];
+    for (int i = 0; i < MOST_BLOCKS; i++) {
+        alloc_in(&w, 512 * (uint64_t)(i + 1), w.streams[i % 2], group);
+    }
+    size_t count = list(group, checkpoint);
+    for (size_t i = 0; i < count; i += 2) {
+        free_in(group, checkpoint[i].pointer, checkpoint[i].stream);
+    }
+    size_t left = list(group, before);
+    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
+    uint64_t refusals = 0;
+    for (; result == MEND_ERROR_OUT_OF_HOST_MEMORY; refusals++) {
+        ASSERT_TRUE(refusals < 100);
+        mend_test_fail_host_memory_after(refusals, 1);
+        mend_test_watch_host_memory(true);
+        result = mend_group_set_blocks(group, checkpoint, count);
+        mend_test_watch_host_memory(false);
+        mend_test_heal_host_memory();
+        if (result != MEND_OK) {
+            expect_blocks(group, before, left);
+            EXPECT_RESULT(MEND_OK, mend_audit(w.pool));
+        }
+    }
+    EXPECT_RESULT(MEND_OK, result);
+    EXPECT_TRUE(refusals > 1);
+    expect_blocks(group, checkpoint, count);
+    kit_close(&w);
+}
+
+/* ---- at random ---- */
+
+enum { CHECKPOINTS = 4 };
+
+typedef struct random_group {
+    mend_world w;
+    mend_test_random random;
+    mend_group *group;
+    mend_group_block checkpoints[CHECKPOINTS][MOST_BLOCKS];
+    size_t counts[CHECKPOINTS];
+} random_group;
+
+static uint64_t draw(random_group *r, uint64_t below)
+{
+    return mend_test_random_below(&r->random, below);
+}
+
+static void take_step(random_group *r)
+{
+    mend_group_block blocks[MOST_BLOCKS];
+    size_t count = list(r->group, blocks);
+    mend_stream stream = r->w.streams[draw(r, 3)];
+    size_t which = (size_t)draw(r, CHECKPOINTS);
+    switch (draw(r, 8)) {
+    case 0:
+        memcpy(r->checkpoints[which], blocks, sizeof(blocks));
+        r->counts[which] = count;
+        break;
+    case 1:
+        EXPECT_RESULT(MEND_OK,
+                      mend_group_set_blocks(r->group, r->checkpoints[which], r->counts[which]));
+        expect_blocks(r->group, r->checkpoints[which], r->counts[which]);
+        break;
+    case 2:
+    case 3:
+        if (count > 0) {
+            mend_group_block *freed = &blocks[draw(r, count)];
+            free_in(r->group, freed->pointer, draw(r, 3) > 0 ? freed->stream : stream);
+        }
+        break;
+    case 4:
+        kit_leave_in_flight(&r->w, (draw(r, 64) + 1) * 4096, stream, draw(r, 1000), stream);
+        break;
+    default:
+        if (count < MOST_BLOCKS) {
+            void *block = NULL;
+            uint64_t bytes = draw(r, 2) ? draw(r, 4096) + 1 : (draw(r, 16) + 1) * MEND_MIB / 4;
+            mend_result result = alloc_with(&r->w, bytes, stream, r->group, NULL, &block);
+            EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY);
+        }
+    }
+}
+
+MEND_TEST(pool_group_blocks, any_checkpoint_of_the_past_is_restored)
+{
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        random_group r = {0};
+        mend_test_random_init(&r.random, mend_test_seed() + seed);
+        ASSERT_TRUE(kit_open_with(&r.w, 96 * MEND_MIB, NULL));
+        r.group = create_group(&r.w);
+        for (int step = 0; step < 400; step++) {
+            take_step(&r);
+            mend_world_check(&r.w);
+        }
+        EXPECT_RESULT(MEND_OK, mend_group_set_blocks(r.group, NULL, 0));
+        EXPECT_RESULT(MEND_OK, mend_group_release(r.group, MEND_NO_STREAM));
+        mend_sim_advance(r.w.sim, UINT64_C(1) << 30);
+        EXPECT_RESULT(MEND_OK, mend_trim_wait(r.w.pool, 0, NULL));
+        EXPECT_U64_EQ(0, mend_world_stats(&r.w).reserved_bytes);
+        kit_close(&r.w);
+    }
+}

@@ -1,0 +1,468 @@
+#include "heap/checkpoint.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "heap/block.h"
+#include "layout/cache.h"
+#include "layout/layout.h"
+#include "move/retire.h"
+#include "users/group.h"
+#include "users/users.h"
+
+/* A block to be restored. */
+typedef struct target {
+    mend_group_block block;
+    uint64_t address;
+    uint64_t size_bytes; /* rounded up */
+    uint32_t stream;     /* index, in the group */
+    bool is_there;       /* it is live as it is */
+} target;
+
+/* A chunk that the group has moved since the checkpoint, and that goes back. Its old mapping is
+ * still there, because a graph of the group may use it. */
+typedef struct way_back {
+    mend_retired *retired;
+    mend_chunk *chunk;
+} way_back;
+
+/* What a restoration works on. */
+typedef struct restoration {
+    mend_heap *heap;
+    uint32_t group;
+    target *targets; /* by address */
+    size_t target_count;
+    uint64_t *live; /* addresses of the group's live blocks */
+    size_t live_count;
+    way_back *ways_back;
+    size_t way_back_count;
+} restoration;
+
+/* ---- the blocks of a group ---------------------------------------------------------------------
+ */
+
+static mend_span *first_of_segment(const mend_tree_node *end)
+{
+    mend_span *span = MEND_CONTAINER_OF(end, mend_span, by_end);
+    while (span->previous != NULL) {
+        span = span->previous;
+    }
+    return span;
+}
+
+/* Calls `see` for each live block of the group, in no order. */
+static void visit(const mend_heap *heap, uint32_t group,
+                  void (*see)(const mend_span *span, void *context), void *context)
+{
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        const mend_tree *ends = &heap->zones[zone].segment_ends;
+        for (const mend_tree_node *end = mend_tree_first(ends); end != NULL;
+             end = mend_tree_next(end)) {
+            for (mend_span *at = first_of_segment(end); at != NULL; at = at->next) {
+                if (at->live && mend_group_owns(heap, group, at)) {
+                    see(at, context);
+                }
+            }
+        }
+    }
+}
+
+static void count_block(const mend_span *span, void *context)
+{
+    (void)span;
+    ++*(size_t *)context;
+}
+
+static void list_block(const mend_span *span, void *context)
+{
+    mend_group_block **next = context;
+    *(*next)++ = (mend_group_block){.pointer = (void *)(uintptr_t)span->address,
+                                    .size_bytes = span->requested_bytes,
+                                    .stream = span->stream,
+                                    .tag = span->tag};
+}
+
+static int compare_blocks(const void *first, const void *second)
+{
+    uintptr_t a = (uintptr_t)((const mend_group_block *)first)->pointer;
+    uintptr_t b = (uintptr_t)((const mend_group_block *)second)->pointer;
+    return (a > b) - (a < b);
+}
+
+void mend_heap_list_group(mend_heap *heap, uint32_t group, mend_group_block *blocks,
+                          size_t capacity, size_t *count)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(group != 0);
+    *count = 0;
+    visit(heap, group, count_block, count);
+    if (*count > 0 && *count <= capacity) {
+        mend_group_block *next = blocks;
+        visit(heap, group, list_block, &next);
+        assert((size_t)(next - blocks) == *count);
+        qsort(blocks, *count, sizeof(*blocks), compare_blocks);
+    }
+}
+
+/* ---- the checks before a restoration ------------------------------------------------------------
+ */
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the blocks of a group");
+}
+
+static mend_result wrong_block(const target *t, const char *why)
+{
+    return mend_failure(
+        MEND_ERROR_INVALID_ARGUMENT, "the block of %llu bytes at 0x%llx cannot be restored: %s",
+        (unsigned long long)t->block.size_bytes, (unsigned long long)t->address, why);
+}
+
+static int compare_targets(const void *first, const void *second)
+{
+    return compare_blocks(&((const target *)first)->block, &((const target *)second)->block);
+}
+
+/* Copies the wanted blocks in the order of their addresses, and checks what needs no heap. */
+static mend_result read_targets(restoration *r, const mend_group_block *blocks)
+{
+    for (size_t i = 0; i < r->target_count; i++) {
+        target *t = &r->targets[i];
+        *t = (target){.block = blocks[i], .address = (uint64_t)(uintptr_t)blocks[i].pointer};
+        uint64_t bytes = blocks[i].size_bytes;
+        if (bytes == 0 || bytes > MEND_LARGEST_REQUEST_BYTES) {
+            return wrong_block(t, "sizes are 1 to 2^60 bytes");
+        }
+        t->size_bytes = mend_align_up(bytes, MEND_GRANULE_BYTES);
+        if (t->address == 0 || t->address % MEND_GRANULE_BYTES != 0 ||
+            t->address > UINT64_MAX - t->size_bytes) {
+            return wrong_block(t, "no block of a pool begins there");
+        }
+        if (t->block.stream == MEND_NO_STREAM || t->block.stream == MEND_EVERY_STREAM) {
+            return wrong_block(t, "a block of a group has a stream");
+        }
+    }
+    if (r->target_count > 0) {
+        qsort(r->targets, r->target_count, sizeof(*r->targets), compare_targets);
+    }
+    for (size_t i = 1; i < r->target_count; i++) {
+        const target *before = &r->targets[i - 1];
+        if (r->targets[i].address - before->address < before->size_bytes) {
+            return wrong_block(&r->targets[i], "it overlaps another one");
+        }
+    }
+    return MEND_OK;
+}
+
+/* Finds the streams in the group. The driver may have to be asked, which releases `state`. */
+static mend_result find_streams(restoration *r)
+{
+    mend_result result = MEND_OK;
+    for (size_t i = 0; i < r->target_count && result == MEND_OK; i++) {
+        target *t = &r->targets[i];
+        bool is_repeated = i > 0 && r->targets[i - 1].block.stream == t->block.stream;
+        if (is_repeated) {
+            t->stream = r->targets[i - 1].stream;
+        } else {
+            result = mend_users_find_stream(r->heap, t->block.stream, r->group, &t->stream);
+        }
+    }
+    return result;
+}
+
+static bool is_there(const restoration *r, const target *t)
+{
+    const mend_span *span = mend_pointer_map_find(&r->heap->blocks, t->address);
+    return span != NULL && span->live && mend_group_owns(r->heap, r->group, span) &&
+           span->size_bytes == t->size_bytes && span->requested_bytes == t->block.size_bytes &&
+           span->stream == t->block.stream;
+}
+
+/* Whether free memory waits for a stream of the group. */
+static bool is_kept(const restoration *r, const mend_waits *waits)
+{
+    const mend_stream_state *streams = r->heap->streams.items;
+    bool is_kept = waits->first.epoch != 0 && streams[waits->first.stream].group == r->group;
+    for (const mend_wait *at = waits->others; at != NULL && !is_kept; at = at->next) {
+        is_kept = streams[at->stamp.stream].group == r->group;
+    }
+    return is_kept;
+}
+
+static const target *find_target(const restoration *r, uint64_t address)
+{
+    const target key = {.block = {.pointer = (void *)(uintptr_t)address}};
+    return r->target_count > 0
+               ? bsearch(&key, r->targets, r->target_count, sizeof(key), compare_targets)
+               : NULL;
+}
+
+/* Whether a restoration can use the memory of a span: it is kept for the group, or idle, or of a
+ * block that is freed first. */
+static bool is_usable(const restoration *r, const mend_span *span, uint32_t stream)
+{
+    if (span->live) {
+        const target *t = find_target(r, span->address);
+        return mend_group_owns(r->heap, r->group, span) && (t == NULL || !t->is_there);
+    }
+    assert(!span->cached);
+    return mend_layout_frozen_under(r->heap, span) == NULL &&
+           (is_kept(r, &span->waits) ||
+            mend_waits_are_ready(&r->heap->streams, &span->waits, stream, false));
+}
+
+static mend_result unusable(const target *t, const mend_span *span)
+{
+    return wrong_block(t, span->live ? "another block lies there"
+                                     : "work outside of the group may use its memory");
+}
+
+/* Whether the chunk goes back to a mapping that is not this one. */
+static bool goes_back_elsewhere(const restoration *r, const mend_chunk *chunk,
+                                const mend_retired *retired)
+{
+    for (size_t i = 0; i < r->way_back_count; i++) {
+        if (r->ways_back[i].chunk == chunk && r->ways_back[i].retired != retired) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static mend_chunk *chunk_of(const mend_heap *heap, mend_chunk_handle handle)
+{
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        if (chunk->handle == handle) {
+            return chunk;
+        }
+    }
+    return NULL;
+}
+
+/* Plans the way back of a chunk, once. */
+static mend_result plan_way_back(restoration *r, const target *t, mend_retired *retired)
+{
+    mend_chunk *chunk = chunk_of(r->heap, retired->handle);
+    if (chunk == NULL || chunk->address == 0 || chunk->holds > 0 || !is_kept(r, &retired->waits) ||
+        goes_back_elsewhere(r, chunk, retired)) {
+        return wrong_block(t, "its memory was given to something else");
+    }
+    for (size_t i = 0; i < r->way_back_count; i++) {
+        if (r->ways_back[i].retired == retired) {
+            return MEND_OK;
+        }
+    }
+    const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
+    for (; span != NULL && span->address < chunk->address + chunk->size_bytes; span = span->next) {
+        if (!is_usable(r, span, t->stream)) {
+            return unusable(t, span);
+        }
+    }
+    r->ways_back[r->way_back_count++] = (way_back){retired, chunk};
+    return MEND_OK;
+}
+
+/* Plans the ways back of the chunks that the block lay in. */
+static mend_result plan_ways_back(restoration *r, const target *t)
+{
+    mend_result result = MEND_OK;
+    const uint64_t end = t->address + t->size_bytes;
+    uint64_t at = t->address;
+    while (at < end && result == MEND_OK) {
+        const mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, at);
+        mend_retired *retired = chunk == NULL ? mend_retire_at(r->heap, at) : NULL;
+        if (chunk != NULL) {
+            at = chunk->address + chunk->size_bytes;
+        } else if (retired != NULL) {
+            at = retired->address + retired->size_bytes;
+            result = plan_way_back(r, t, retired);
+        } else {
+            return wrong_block(t, "its memory is not mapped any more");
+        }
+    }
+    return result;
+}
+
+/* Whether the mapped memory of the block can be used, and stays where it is. */
+static mend_result check_memory(const restoration *r, const target *t)
+{
+    const uint64_t end = t->address + t->size_bytes;
+    uint64_t at = t->address;
+    while (at < end) {
+        const mend_chunk *chunk = mend_chunk_at(&r->heap->chunks, at);
+        const mend_span *span = chunk != NULL ? mend_heap_span_at(r->heap, at) : NULL;
+        if (span == NULL) { /* of a chunk that comes back */
+            const mend_retired *retired = mend_retire_at(r->heap, at);
+            at = retired->address + retired->size_bytes;
+            continue;
+        }
+        if (!is_usable(r, span, t->stream)) {
+            return unusable(t, span);
+        }
+        if (goes_back_elsewhere(r, chunk, NULL)) {
+            return wrong_block(t, "its memory was at another address");
+        }
+        at = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
+    }
+    return MEND_OK;
+}
+
+static mend_result check_targets(restoration *r)
+{
+    size_t most_ways = r->heap->retire.mappings.count;
+    mend_result result = MEND_OK;
+    r->ways_back = most_ways > 0 ? malloc(most_ways * sizeof(*r->ways_back)) : NULL;
+    if (most_ways > 0 && r->ways_back == NULL) {
+        return no_host_memory();
+    }
+    for (size_t i = 0; i < r->target_count; i++) {
+        r->targets[i].is_there = is_there(r, &r->targets[i]);
+    }
+    for (size_t i = 0; i < r->target_count && result == MEND_OK; i++) {
+        result = r->targets[i].is_there ? MEND_OK : plan_ways_back(r, &r->targets[i]);
+    }
+    for (size_t i = 0; i < r->target_count && result == MEND_OK; i++) {
+        result = r->targets[i].is_there ? MEND_OK : check_memory(r, &r->targets[i]);
+    }
+    return result;
+}
+
+static void note_live(const mend_span *span, void *context)
+{
+    restoration *r = context;
+    r->live[r->live_count++] = span->address;
+}
+
+static mend_result list_live(restoration *r)
+{
+    size_t count = 0;
+    visit(r->heap, r->group, count_block, &count);
+    r->live = count > 0 ? malloc(count * sizeof(*r->live)) : NULL;
+    if (count > 0 && r->live == NULL) {
+        return no_host_memory();
+    }
+    visit(r->heap, r->group, note_live, r);
+    assert(r->live_count == count);
+    return MEND_OK;
+}
+
+/* ---- the changes, which cannot fail ------------------------------------------------------------
+ */
+
+static void end_room_in_map(restoration *r, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        mend_pointer_map_end_promise(&r->heap->blocks);
+    }
+}
+
+/* All host memory that the changes may need. */
+static mend_result reserve(restoration *r)
+{
+    size_t promised = 0;
+    while (promised < r->target_count && mend_pointer_map_promise(&r->heap->blocks)) {
+        promised++;
+    }
+    end_room_in_map(r, promised);
+    bool is_reserved =
+        promised == r->target_count &&
+        mend_layout_reserve_changes(r->heap, r->live_count + r->target_count + r->way_back_count);
+    return is_reserved ? MEND_OK : no_host_memory();
+}
+
+/* Frees a block on the stream of the group that it was allocated on. */
+static void let_go(restoration *r, mend_span *span)
+{
+    uint32_t stream = MEND_STREAM_UNKNOWN;
+    for (const mend_wait *at = span->waits.others; at != NULL; at = at->next) {
+        stream = at->stamp.epoch == 0 ? at->stamp.stream : stream; /* the last one is the mark */
+    }
+    assert(r->heap->streams.items[stream].group == r->group);
+    if (r->heap->streams.items[stream].has_ended) {
+        stream = MEND_STREAM_UNKNOWN; /* forgotten; the mark still keeps the memory */
+    }
+    mend_block_let_go(r->heap, span, (mend_block_users){stream, MEND_STREAM_UNKNOWN});
+}
+
+static void take(restoration *r, const target *t)
+{
+    mend_heap *heap = r->heap;
+    mend_run *run = NULL;
+    for (int zone = 0; zone < MEND_ZONE_COUNT && run == NULL; zone++) {
+        run = mend_layout_run_at(&heap->zones[zone], t->address);
+    }
+    assert(run != NULL);
+    assert(mend_run_end(run) - t->address >= t->size_bytes);
+    const mend_request request = {.size_bytes = t->size_bytes,
+                                  .alignment_bytes = MEND_GRANULE_BYTES,
+                                  .requested_bytes = t->block.size_bytes,
+                                  .handle = t->block.stream,
+                                  .stream = t->stream,
+                                  .group = r->group,
+                                  .tag = t->block.tag};
+    mend_block_hand_out(heap, &request, mend_layout_take(heap, run, t->address, t->size_bytes));
+}
+
+static void apply(restoration *r)
+{
+    for (size_t i = 0; i < r->live_count; i++) {
+        const target *same = find_target(r, r->live[i]);
+        if (same == NULL || !same->is_there) {
+            mend_span *span = mend_pointer_map_find(&r->heap->blocks, r->live[i]);
+            assert(span != NULL);
+            let_go(r, span);
+        }
+    }
+    for (size_t i = 0; i < r->way_back_count; i++) {
+        mend_retire_swap(r->heap, r->ways_back[i].retired, r->ways_back[i].chunk);
+    }
+    for (size_t i = 0; i < r->target_count; i++) {
+        if (!r->targets[i].is_there) {
+            take(r, &r->targets[i]);
+        }
+    }
+}
+
+static mend_result restore(restoration *r, const mend_group_block *blocks)
+{
+    mend_result result = read_targets(r, blocks);
+    if (result == MEND_OK) {
+        result = find_streams(r);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        mend_cache_flush(r->heap, zone);
+    }
+    result = check_targets(r); /* from here on `state` is not released */
+    if (result == MEND_OK) {
+        result = list_live(r);
+    }
+    if (result == MEND_OK) {
+        result = reserve(r);
+    }
+    if (result == MEND_OK) {
+        apply(r);
+    }
+    return result;
+}
+
+mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_group_block *blocks,
+                                    size_t count)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    assert(group != 0);
+    restoration r = {.heap = heap, .group = group, .target_count = count};
+    r.targets = count > 0 ? calloc(count, sizeof(*r.targets)) : NULL;
+    mend_result result = count > 0 && r.targets == NULL ? no_host_memory() : restore(&r, blocks);
+    free(r.targets);
+    free(r.live);
+    free(r.ways_back);
+    return result;
+}
