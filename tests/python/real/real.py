@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs Mend's hooks under the frameworks that this interpreter has, without a GPU: their own
-allocators over the simulated device. `./run frameworks [PYTHON]`.
+allocators over the simulated device. `./run frameworks`.
 
 Usage: real.py [--installed] [--all-recordings] TREE PROGRAM RECORDINGS
 
@@ -76,9 +76,12 @@ def package_of(variables):
 
 def commands_of(framework):
     """The tests under a framework, each an interpreter's arguments."""
-    yield [str(HERE / f"{framework}_real.py")]
-    if framework == "torch":
-        yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
+    own = str(HERE / f"{framework}_real.py")
+    if framework != "torch":
+        yield [own]
+        return
+    yield ["-m", "mend.simulate", "--memory=1GiB", own]
+    yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
 
 
 def read_arguments():

@@ -12,10 +12,10 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 import unittest
 from pathlib import Path
 
+import children
 import torch
 
 RECORDINGS = [Path(name) for name in os.environ["MEND_TEST_RECORDINGS"].split(os.pathsep)]
@@ -112,27 +112,17 @@ def replay(rows, policy):
 
 
 def replay_in_child(rows, policy, memory_bytes):
-    """The same in a process of its own, on a device of this size. It is forked from this one, which
-    has imported PyTorch and not used it."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.environ["PYTORCH_CUDA_ALLOC_CONF"] = POLICIES[policy]
-            os.environ["MEND_SIMULATE_MEMORY"] = str(memory_bytes)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os.write(writing, json.dumps(replay(rows, policy)).encode())
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as answer:
-        text = answer.read()
-    os.waitpid(child, 0)
-    return json.loads(text) if text else None
+    """The same in a process of its own, on a device of this size. None: it ended early."""
+
+    def work():
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = POLICIES[policy]
+        os.environ["MEND_SIMULATE_MEMORY"] = str(memory_bytes)
+        return replay(rows, policy)
+
+    done = children.run(work)
+    if done.answer is None:
+        print(done.log, file=sys.stderr)
+    return done.answer
 
 
 def models_of(recording, capacities, policies=POLICIES):

@@ -1,6 +1,5 @@
 """mend.torch under PyTorch itself: its tensors, streams, caches and errors, over memory of the
-simulated device. CUDA's runtime is the stand-in of `python -m mend.simulate`, so nothing is
-computed."""
+simulated device. Run by real.py, by way of `python -m mend.simulate`, so nothing is computed."""
 
 import os
 import subprocess
@@ -9,6 +8,9 @@ import tempfile
 import textwrap
 import unittest
 from pathlib import Path
+
+import children
+import torch  # imported once: each test runs in a process forked from this one
 
 BEGIN = """
 import gc, torch
@@ -32,16 +34,26 @@ NATIVE = BEGIN + "torch.cuda.init()\n"
 
 class Real(unittest.TestCase):
     def succeeds(self, program, before=ENABLED, **variables):
+        """In a process of its own, which has imported PyTorch already."""
+
+        def work():
+            os.environ.update(variables)
+            exec(before + textwrap.dedent(program), {"__name__": "__main__"})
+
+        done = children.run(work)
+        self.assertEqual((done.status, done.is_late), (0, False), done.log)
+        return done.output
+
+    def succeeds_from_the_start(self, program, before=BEGIN, **variables):
+        """In a new interpreter, which imports PyTorch."""
         done = subprocess.run(
-            [sys.executable, "-m", "mend.simulate", "--memory=1GiB"]
-            + ["-c", before + textwrap.dedent(program)],
+            [sys.executable, "-c", before + textwrap.dedent(program)],
             env={**os.environ, **variables},
             capture_output=True,
             text=True,
             check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done.stdout
 
     def test_tensors_are_blocks(self):
         self.succeeds("""
@@ -230,13 +242,12 @@ class Real(unittest.TestCase):
             entry = "[torch.backends]\nmend = mend.torch:_autoload\n"
             (info / "entry_points.txt").write_text(entry)
             path = f"{site}{os.pathsep}{os.environ['PYTHONPATH']}"
-            self.succeeds(
-                "assert mend.torch.is_enabled(); empty(1)",
-                before=BEGIN,
-                MEND_TORCH="1",
-                PYTHONPATH=path,
+            self.succeeds_from_the_start(
+                "assert mend.torch.is_enabled(); empty(1)", MEND_TORCH="1", PYTHONPATH=path
             )
-            self.succeeds("assert not mend.torch.is_enabled()", before=BEGIN, PYTHONPATH=path)
+            self.succeeds_from_the_start(
+                "assert not mend.torch.is_enabled()", PYTHONPATH=path
+            )
 
     def test_the_profiler(self):
         """Where it runs over the stand-in at all."""

@@ -11,23 +11,18 @@ import ctypes
 import json
 import os
 import re
-import select
-import signal
 import sys
-import tempfile
 import threading
-import time
-import traceback
 import types
 import unittest
 from pathlib import Path
 
+import children
 import torch
 import torch._dynamo  # what most tests import
 import torch.cuda._memory_viz
 
 MODULE = "upstream_under_test"
-MOST_ANSWER_BYTES = 60000
 FOREIGN_BYTES = 512 << 20  # what a context takes of a real GPU
 
 
@@ -139,58 +134,15 @@ def run_test(options, code, name):
 # ---- processes -----------------------------------------------------------------------------------
 
 
-def answer_in_child(work, writing, log):
-    os.setpgid(0, 0)
-    os.dup2(log.fileno(), 1)
-    os.dup2(log.fileno(), 2)
-    try:
-        answer = work()
-    except BaseException:
-        answer = {"status": "error", "message": "harness: " + traceback.format_exc()[-1500:]}
-    text = json.dumps(answer).encode()
-    os.write(writing, text if len(text) < MOST_ANSWER_BYTES else b"")
-    os._exit(0)
-
-
-def read_until(reading, deadline):
-    """All that is written before the deadline; None: the writer did not end."""
-    text = b""
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([reading], [], [], left)[0]:
-            return None
-        part = os.read(reading, 1 << 16)
-        if not part:
-            return text
-        text += part
-
-
-def in_child(work, limit_s):
-    """What work() returns in a process forked from this one."""
-    start = time.monotonic()
-    reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as log:
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            answer_in_child(work, writing, log)
-        os.close(writing)
-        text = read_until(reading, start + limit_s)
-        os.close(reading)
-        if text is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
-        status = os.waitpid(child, 0)[1]
-        log.seek(0)
-        tail = log.read()[-600:].decode(errors="replace")
-    if text:
-        answer = json.loads(text)
-    elif text is None:
-        answer = {"status": "timeout", "message": tail}
-    else:
-        answer = {"status": "crash", "message": f"status {status}: {tail}"}
-    answer["seconds"] = round(time.monotonic() - start, 2)
-    return answer
+def outcome_of(work, limit_s):
+    """What work() answers in a process of its own, or what became of it."""
+    done = children.run(work, limit_s)
+    answer = done.answer
+    if done.is_late:
+        answer = {"status": "timeout", "message": done.log[-600:]}
+    elif answer is None:
+        answer = {"status": "crash", "message": f"status {done.status}: {done.log[-600:]}"}
+    return {**answer, "seconds": done.seconds}
 
 
 def read_arguments():
@@ -211,12 +163,12 @@ def main():
     if options.names:
         names = options.names.read_text().split()
     else:
-        found = in_child(lambda: {"names": names_of(load(options, code))}, options.limit)
+        found = outcome_of(lambda: {"names": names_of(load(options, code))}, options.limit)
         if "names" not in found:
             sys.exit(f"the tests could not be loaded: {found['message']}")
         names = [name for name in found["names"] if re.search(options.tests, name)]
     for name in names:
-        answer = in_child(lambda: run_test(options, code, name), options.limit)
+        answer = outcome_of(lambda: run_test(options, code, name), options.limit)
         print(json.dumps({"test": name, **answer}), flush=True)
 
 
