@@ -2,6 +2,7 @@
  * more. */
 #include <assert.h>
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "base/align.h"
 #include "sim/captures.h"
@@ -44,9 +45,31 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
     return chunk;
 }
 
+void mend_sim_chunk_close_files(const mend_sim_chunk *chunk)
+{
+    assert(chunk->foreign);
+    if (chunk->memory_file >= 0) {
+        close(chunk->memory_file);
+    }
+    close(chunk->held);
+}
+
+static void drop_foreign(mend_sim *sim, mend_sim_chunk *chunk)
+{
+    assert(sim->ledger.foreign_chunks > 0);
+    mend_sim_chunk_close_files(chunk);
+    mend_list_remove(&chunk->link);
+    sim->ledger.foreign_chunks--;
+    mend_slab_give(&sim->chunk_slab, chunk);
+}
+
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
 {
     if (chunk->handle_count != 0 || chunk->mapping_count != 0 || chunk->share_count != 0) {
+        return;
+    }
+    if (chunk->foreign) {
+        drop_foreign(sim, chunk);
         return;
     }
     assert(sim->devices[chunk->device].charged_bytes >= chunk->charged_bytes);

@@ -141,9 +141,10 @@ bool mend_sim_content_map(mend_sim *sim, const mend_sim_mapping *mapping)
     const mend_sim_chunk *chunk = mapping->chunk;
     int protection = chunk->plain ? PROT_READ | PROT_WRITE : PROT_NONE;
     int flags = chunk->plain ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-    int file = chunk->plain ? -1 : sim->devices[chunk->device].memory_file;
+    int file = chunk->foreign ? chunk->memory_file : sim->devices[chunk->device].memory_file;
     return mmap(pointer_of(mapping->address), (size_t)mapping->size_bytes, protection,
-                flags | MAP_FIXED, file, (off_t)chunk->file_offset) != MAP_FAILED;
+                flags | MAP_FIXED, chunk->plain ? -1 : file,
+                (off_t)chunk->file_offset) != MAP_FAILED;
 }
 
 bool mend_sim_content_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes)

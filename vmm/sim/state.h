@@ -42,16 +42,18 @@ typedef struct mend_sim_range {
 
 /* Physical memory; a handle, a mapping or an exported file keeps it. */
 typedef struct mend_sim_chunk {
+    mend_list link; /* foreign: of all such chunks */
     uint64_t size_bytes;
     uint64_t charged_bytes; /* bytes taken from the device */
     uint64_t file_offset;   /* of its bytes, if content is kept */
+    int memory_file;        /* foreign: of its bytes; -1: no content is kept */
+    int held;               /* foreign: a copy of the descriptor */
     uint64_t handle_count;
     uint64_t mapping_count;
     uint64_t share_count;
-    int device;
-    int share_types;
-    bool rdma;
-    bool plain;
+    int device, share_types;
+    bool rdma, plain;
+    bool foreign; /* of another simulated device, which may be in another process */
 } mend_sim_chunk;
 
 typedef struct mend_sim_mapping {
@@ -210,6 +212,7 @@ struct mend_sim {
     uint64_t last_handle;
     mend_list shares; /* exports that are still open */
     uint64_t last_share_id;
+    mend_list foreign_chunks;
 
     mend_list streams;
     mend_list threads;
@@ -294,6 +297,7 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
 
 /* Frees the memory if nothing holds it any more. */
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk);
+void mend_sim_chunk_close_files(const mend_sim_chunk *chunk); /* of a foreign one */
 
 mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
                                   const mend_chunk_properties *properties,

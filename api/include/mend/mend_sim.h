@@ -345,11 +345,12 @@ typedef struct mend_sim_ledger {
     uint64_t rdma_chunks;      /* of chunks: created for RDMA */
     uint64_t scrub_wait_ns;    /* of driver_time_ns: waits of creations for clean memory */
     uint64_t queue_waits;      /* calls that waited for space in a stream's queue */
+    uint64_t foreign_chunks;   /* imported from other simulated devices; not in chunks */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-            0, 0, 0                                                                                \
+            0, 0, 0, 0                                                                             \
     }
 
 /* Fills *ledger with one consistent snapshot. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */
