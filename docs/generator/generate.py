@@ -15,7 +15,7 @@ from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
-           "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
+           "mend_share", "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
@@ -29,6 +29,10 @@ PAGES = (
      " words](streams-and-graphs.md).",
      (("mend", ("streams",)),
       ("mend_groups", ("groups: memory of captured graphs", "groups: their blocks")))),
+    ("sharing", "Memory for other processes and devices",
+     "Let other processes import blocks, and other devices use a pool. [In plain"
+     " words](sharing.md).",
+     (("mend_share", ("memory shared with other processes", "other devices")),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
       ("mend_views", ("regions",)),

@@ -22,6 +22,7 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend_devices.h
 ./usr/include/mend/mend_hooks.h
 ./usr/include/mend/mend_results.h
+./usr/include/mend/mend_share.h
 ./usr/include/mend/mend_sim.h
 ./usr/include/mend/mend_stats.h
 ./usr/include/mend/mend_types.h

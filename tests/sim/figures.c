@@ -157,13 +157,18 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (l->t->stopped ||                                                                              \
      is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
-     l->is->reserved_bytes - l->why->unmapped_bytes + l->is->retired_bytes)
+    (l->is->mapped_bytes + l->lost_bytes == l->is->imported_bytes + l->is->reserved_bytes -        \
+                                                l->why->unmapped_bytes + l->is->retired_bytes)
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
     ((IS(pinned_bytes) > 0) == (largest_pin(l) > 0) &&                                             \
      is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
+
+#define RULE_exported_blocks (l->is->exported_blocks == 0)
+#define RULE_exported_bytes  (l->is->exported_bytes == 0)
+#define RULE_imports         (l->is->imports == 0)
+#define RULE_imported_bytes  (l->is->imported_bytes == 0)
 
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \

@@ -31,7 +31,7 @@ void hand_open(hand_heap *h)
     }
     heap->streams =
         (mend_streams){.items = h->states, .count = HAND_STREAMS, .capacity = HAND_STREAMS};
-    mend_chunks_init(&heap->chunks, &h->driver, 0, false);
+    mend_chunks_init(&heap->chunks, &h->driver, &(const mend_chunk_properties){.device = 0});
     mend_pointer_map_init(&heap->blocks);
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));

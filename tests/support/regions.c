@@ -137,7 +137,8 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
            equal(l, "free bytes", sums->bytes - sums->live_bytes,
                  stats.free_bytes - why.unmapped_bytes) &&
            equal(l, "mapped bytes", sums->bytes,
-                 stats.mapped_bytes - stats.retired_bytes + chunks->lost_bytes) &&
+                 stats.mapped_bytes - stats.retired_bytes - stats.imported_bytes +
+                     chunks->lost_bytes) &&
            equal(l, "bytes of the small zone", sums->small_bytes, stats.small_reserved_bytes) &&
            claim(l, sums->idle_bytes >= idle_bytes, "idle bytes", sums->idle_bytes, idle_bytes) &&
            claim(l,

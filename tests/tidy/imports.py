@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What a shared library asks of the system is in a table, with what it is for. Nothing there opens
-a file, connects to anything or starts a program, so nothing in the environment, in a configuration
-or in a caller's arguments can make the library write where the user did not ask.
+a file or starts a program, and the only connections are those between an exporter and an importer
+of memory. So nothing in the environment, in a configuration or in a caller's arguments can make the
+library write where the user did not ask.
 
 Usage: imports.py NM LIBRARY [--assertions]
 """
@@ -23,7 +24,7 @@ BOTH = {
     "locks": "pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock "
              "pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait "
              "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
-    "to be told of a fork": "__register_atfork",
+    "to be told of a fork, and to close there what was exported": "__register_atfork close",
     "MEND_CONF, but in a set-user-ID program": "secure_getenv",
 }
 OF_ITS_OWN = {
@@ -34,13 +35,19 @@ OF_ITS_OWN = {
         "lines of the log, to standard error and only where a config or MEND_CONF asks for them":
             "write",
         "the driver's pause, before what is not ready is asked again": "nanosleep",
-        "the descriptor made when the sharing of memory is tried": "close",
+        "the socket of exports, and an importer's connection to it":
+            "socket bind listen accept4 connect getsockopt send sendmsg recv recvmsg poll "
+            "__errno_location __cmsg_nxthdr getpid geteuid",
+        "names and keys of exports that nobody guesses": "getrandom",
+        "the thread that serves importers, in code that stays loaded":
+            "pthread_create pthread_detach pthread_sigmask sigfillset dladdr",
     },
     "libmend_sim": {
         "real bytes, in a file that has no name": "memfd_create ftruncate fallocate mmap munmap "
-                                                  "mprotect close sysconf",
+                                                  "mprotect sysconf",
         "to look whether addresses may be read, by a pair of sockets without a name":
             "socketpair write recv poll",
+        "chunks for simulated devices of other processes": "sendmsg recvmsg fcntl fcntl64 getpid",
     },
 }
 # Plug-ins ask libmend for all that Mend does.
@@ -77,7 +84,7 @@ def test_itself():
     assert "mmap" not in allowed_for("libmend", True)
     assert "__assert_fail" in allowed_for("libmend", True) - allowed_for("libmend", False)
     assert "malloc" not in allowed_for("libmend_hooks", True)
-    acts = "open openat fopen freopen creat mkstemp tmpfile socket connect bind system popen " \
+    acts = "open openat fopen freopen creat mkstemp tmpfile system popen " \
         "execve posix_spawn fork unlink rename mkdir getenv setenv exit abort syslog"
     assert not allowed_for("libmend", True) & set(acts.split())
 

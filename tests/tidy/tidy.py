@@ -17,8 +17,8 @@ COLUMNS = 100
 
 # The rooms of vmm/ from the ground up: each may include itself and those before it. "sim" sees the
 # driver's table alone; public headers ("mend") are open to all.
-LADDER_OF_ROOMS = ["base", "driver", "address", "physical", "layout", "policy", "move", "users",
-                   "ladder", "heap", "observe", "pool", "devices"]
+LADDER_OF_ROOMS = ["base", "driver", "share", "address", "physical", "layout", "policy", "move",
+                   "users", "ladder", "heap", "observe", "pool", "devices"]
 ROOMS = {room: set(LADDER_OF_ROOMS[:at + 1]) for at, room in enumerate(LADDER_OF_ROOMS)}
 ROOMS["physical"].remove("address")
 ROOMS["sim"] = {"sim", "driver", "base"}
@@ -49,13 +49,20 @@ BANNED_CALLS = re.compile(
     r"dlm?open|(?:un)?setenv|putenv|setuid|chmod|v?syslog|kill|raise|v?sprintf|strn?cpy|strn?cat|"
     r"alloca|gets)\s*\(")
 MAY_CALL = {
-    "clock_gettime": re.compile(r"vmm/driver/cuda\w*\.c$"),
+    "clock_gettime": re.compile(r"vmm/(?:driver/cuda|share/)\w*\.c$"),
     "nanosleep": re.compile(r"vmm/driver/cuda\w*\.c$"),
     "secure_getenv": re.compile(r"vmm/base/process\.c$"),
-    "dlopen": re.compile(r"vmm/driver/cuda_load\.c$"),
+    "dlopen": re.compile(r"vmm/(?:driver/cuda_load|share/server)\.c$"),
     # Memory with real bytes, and a look whether an address may be read; neither has a name.
     "memfd_create": re.compile(r"vmm/sim/content\.c$"),
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
+    # Chunks that pass to other processes; the first export opens the socket.
+    "getrandom": re.compile(r"vmm/share/server\.c$"),
+    "socket": re.compile(r"vmm/share/\w+\.c$"),
+    "bind": re.compile(r"vmm/share/server\.c$"),
+    "connect": re.compile(r"vmm/share/fetch\.c$"),
+    "send": re.compile(r"vmm/share/fetch\.c$"),
+    "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
     "write": re.compile(r"vmm/(?:sim/\w+|base/log)\.c$"),
 }

@@ -8,7 +8,7 @@
  * smallest gap that holds it, and the space reserves no more than needed. So no zone keeps
  * addresses that another zone needs. Invariants, checked by the audit:
  * - each byte of a reservation except its last page is in a gap or taken: by a mapped chunk, or by
- *   a retired mapping;
+ *   a retired mapping, or an import;
  * - a reservation counts its taken bytes. One without taken bytes may be freed.
  *
  * Guarded by the pool's `state` lock. mend_space_place calls the driver when addresses run out.

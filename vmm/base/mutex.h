@@ -14,7 +14,8 @@ typedef enum mend_lock_rank {
     MEND_RANK_GROW = 2,    /* one pool's right to make room; held during slow driver calls */
     MEND_RANK_POOL = 3,    /* one pool's heap and statistics; released during slow driver calls */
     MEND_RANK_DRIVER = 4,  /* decorators and the simulated device */
-    MEND_RANK_LOG = 5
+    MEND_RANK_SHARE = 5,   /* what the process exports */
+    MEND_RANK_LOG = 6
 } mend_lock_rank;
 
 typedef struct mend_mutex {
@@ -35,6 +36,11 @@ void mend_mutex_unlock(mend_mutex *mutex);
 /* Takes the lock if it is free. Never waits, so any order of ranks is allowed. The lock then counts
  * like any other. */
 bool mend_mutex_try_lock(mend_mutex *mutex);
+
+/* Around a fork: takes the lock in the parent before it, whatever the thread holds, and releases it
+ * in the parent after it. No thread waits for anything while it holds such a lock. */
+void mend_mutex_lock_for_fork(mend_mutex *mutex);
+void mend_mutex_unlock_after_fork(mend_mutex *mutex);
 
 /* For assertions: whether the calling thread holds a lock of this one's rank; whether it holds none
  * of a rank or of a higher one. A lock that was never initialized, as in a heap that a test lays

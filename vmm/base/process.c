@@ -5,12 +5,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/align.h"
 #include "base/mutex.h"
 
 #define LOG_MUTEX_INITIALIZER     MEND_MUTEX_INITIALIZER(MEND_RANK_LOG)
 #define PROCESS_MUTEX_INITIALIZER MEND_MUTEX_INITIALIZER(MEND_RANK_PROCESS)
+#define SHARE_MUTEX_INITIALIZER   MEND_MUTEX_INITIALIZER(MEND_RANK_SHARE)
 
 static atomic_bool is_prepared;
 
@@ -29,16 +31,62 @@ static uint64_t last_number;
 
 static mend_process_devices devices = {.mutex = PROCESS_MUTEX_INITIALIZER};
 
+static int compare_numbers(const mend_tree_node *a, const mend_tree_node *b)
+{
+    uint64_t first = MEND_CONTAINER_OF(a, mend_published, by_number)->number;
+    uint64_t second = MEND_CONTAINER_OF(b, mend_published, by_number)->number;
+    return (first > second) - (first < second);
+}
+
+static mend_process_shares shares = {.mutex = SHARE_MUTEX_INITIALIZER,
+                                     .published = {.compare = compare_numbers}};
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 /*
+ * The files of exports would keep the memory after the parent has freed it, and importers would
+ * find a socket that nobody serves. No other thread is about to change them: see before_fork.
+ */
+static void close_shares(void)
+{
+    for (const mend_tree_node *at = mend_tree_first(&shares.published); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_published *export = MEND_CONTAINER_OF(at, mend_published, by_number);
+        for (size_t i = 0; i < export->count; i++) {
+            (void)close(export->chunks[i].file); /* two exports may have one chunk */
+        }
+    }
+    for (int i = 0; i < MEND_SHARE_VISITORS; i++) {
+        if (shares.visitors[i].is_here) {
+            (void)close(shares.visitors[i].socket);
+        }
+    }
+    if (shares.is_open) {
+        (void)close(shares.listener);
+    }
+    shares = (mend_process_shares){.mutex = SHARE_MUTEX_INITIALIZER,
+                                   .published = {.compare = compare_numbers}};
+}
+
+static void before_fork(void)
+{
+    mend_mutex_lock_for_fork(&shares.mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    mend_mutex_unlock_after_fork(&shares.mutex);
+}
+
+/*
  * Runs in the child. Other threads of the parent may have been anywhere, so it reads, frees and
- * unlocks nothing inherited. It only stores, which is all that a child of a threaded process may
- * do. It drops the sink, which may need a lock that one of those threads held, and the driver's
- * table.
+ * unlocks nothing inherited but the exports. It only stores and closes files, which is all that a
+ * child of a threaded process may do. It drops the sink, which may need a lock that one of those
+ * threads held, and the driver's table.
  */
 static void start_anew(void)
 {
+    close_shares();
     mend_process_next_generation();
     log_mutex = (mend_mutex)LOG_MUTEX_INITIALIZER;
     log_sink = NULL;
@@ -61,7 +109,7 @@ mend_result mend_process_prepare(void)
     if (atomic_load_explicit(&is_prepared, memory_order_acquire)) {
         return MEND_OK;
     }
-    if (pthread_atfork(NULL, NULL, start_anew) != 0) {
+    if (pthread_atfork(before_fork, after_fork_in_parent, start_anew) != 0) {
         return MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
     atomic_store_explicit(&is_prepared, true, memory_order_release);
@@ -143,6 +191,13 @@ void mend_process_drop_pool(int device, const mend_pool *pool)
         atomic_store(&devices.device[device].pool, NULL);
     }
     mend_mutex_unlock(&devices.mutex);
+}
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+mend_process_shares *mend_process_get_shares(void)
+{
+    return &shares;
 }
 
 /* ---- log and driver -------------------------------------------------------------------------- */

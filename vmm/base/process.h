@@ -1,23 +1,25 @@
 /*
  * All state that belongs to the process and not to a pool: the log's sink, the CUDA driver once it
- * is loaded, the list of pools (the members), the default pool and override of each device, the
- * environment. State of a thread is in thread.h. Nothing else in the library has a mutable variable
- * of static lifetime, or reads the environment.
+ * is loaded, the list of pools (the members), the default pool and override of each device, what
+ * the process exports to others, the environment. State of a thread is in thread.h. Nothing else in
+ * the library has a mutable variable of static lifetime, or reads the environment.
  *
- * A child of fork starts empty: no members, no log sink, no driver, no last errors, and all locks
- * free, whatever other threads of the parent did at the fork. A member that the child inherits must
- * check for itself: see mend_process_generation.
+ * A child of fork starts empty: no members, no log sink, no driver, no last errors, no exports
+ * (their files are closed there), and all locks free, whatever other threads of the parent did at
+ * the fork. A member that the child inherits must check for itself: see mend_process_generation.
  */
 #ifndef MEND_BASE_PROCESS_H
 #define MEND_BASE_PROCESS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/generation.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
 #include "base/thread.h"
+#include "base/tree.h"
 #include "mend/mend.h"
 
 /* ---- fork ------------------------------------------------------------------------------------ */
@@ -89,6 +91,50 @@ mend_process_devices *mend_process_get_devices(void);
 /* Called when a pool ends. If it is the default pool of its device, the device has none from now
  * on. */
 void mend_process_drop_pool(int device, const mend_pool *pool);
+
+/* ---- exports --------------------------------------------------------------------------------- */
+
+/* A chunk that importers may have: a file descriptor of the driver's. */
+typedef struct mend_shared_chunk {
+    int file;
+    uint64_t size_bytes;
+} mend_shared_chunk;
+
+/* An export that importers may ask for; its owner keeps it. */
+typedef struct mend_published {
+    mend_tree_node by_number;
+    uint64_t number;       /* never 0, never used again */
+    uint64_t offset_bytes; /* from the start of the first chunk to the block */
+    uint64_t size_bytes;   /* of the block */
+    const mend_shared_chunk *chunks;
+    size_t count;
+} mend_published;
+
+/* A connected importer. */
+typedef struct mend_share_visitor {
+    bool is_here;
+    int socket;
+    uint64_t number; /* of the export that it asks for; 0: it has not asked yet */
+    size_t sent;     /* chunks sent */
+    uint64_t since_ms;
+} mend_share_visitor;
+
+enum { MEND_SHARE_VISITORS = 16, MEND_SHARE_NAME_BYTES = 16 };
+
+/* What the process exports; the room `share` uses it. The mutex guards all of it, and no thread
+ * waits for anything while it holds that: a fork takes it. */
+typedef struct mend_process_shares {
+    mend_mutex mutex;
+    bool is_open; /* the socket exists, and a thread serves it until the process ends */
+    int listener; /* the socket */
+    unsigned char name[MEND_SHARE_NAME_BYTES]; /* of the socket: random */
+    uint64_t key;                              /* random: who asks for an export has its token */
+    mend_tree published;                       /* by number */
+    uint64_t last_number;
+    mend_share_visitor visitors[MEND_SHARE_VISITORS];
+} mend_process_shares;
+
+mend_process_shares *mend_process_get_shares(void);
 
 /* ---- log and driver -------------------------------------------------------------------------- */
 

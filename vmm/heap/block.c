@@ -17,6 +17,7 @@
 #include "policy/budget.h"
 #include "policy/constants.h"
 #include "users/capture_group.h"
+#include "users/export.h"
 #include "users/group.h"
 #include "users/requester.h"
 #include "users/users.h"
@@ -336,6 +337,9 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     assert(mend_mutex_is_held(&heap->state));
     assert(mend_pointer_map_find(&heap->blocks, span->address) == span);
     assert(users.first != MEND_STREAM_UNKNOWN || users.second == MEND_STREAM_UNKNOWN);
+    if (span->is_exported) {
+        mend_exports_end(heap, span);
+    }
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);

@@ -8,9 +8,11 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/heap.h"
+#include "move/import.h"
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/foreign.h"
+#include "users/export.h"
 #include "users/pin.h"
 
 /* A refused call is tried once more, because there is no later time to try. */
@@ -62,6 +64,11 @@ static void unmap_everything(mend_heap *heap, refusal *first)
          at = mend_tree_next(at)) {
         mend_retired *retired = MEND_CONTAINER_OF(at, mend_retired, by_address);
         unmap(heap, retired->address, retired->size_bytes, first);
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
+        unmap(heap, import->mapped_at, import->all_bytes, first);
     }
 }
 
@@ -122,6 +129,7 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
     refusal mappings_left = {.status = MEND_DRIVER_OK};
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
     assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
+    mend_exports_clear(heap);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);
         note(first, mappings_left.call, mappings_left.status);
@@ -139,6 +147,7 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
 
 static void free_host_memory(mend_heap *heap)
 {
+    mend_imports_clear(heap);
     mend_chunks_clear(&heap->chunks);
     mend_pointer_map_clear(&heap->blocks);
     mend_slab_clear(&heap->nodes.spans);
@@ -151,6 +160,13 @@ static void free_host_memory(mend_heap *heap)
     mend_mutex_destroy(&heap->grow);
 }
 
+/* Whether the driver holds a mapping that work may use. */
+static bool has_mappings(const mend_heap *heap)
+{
+    return heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
+           heap->retire.mappings.count > 0;
+}
+
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */
 static mend_result end(mend_heap *heap, refusal *first)
 {
@@ -160,7 +176,7 @@ static mend_result end(mend_heap *heap, refusal *first)
     if (!is_open) {
         waited = (refusal){scope.call, scope.status};
     }
-    if (is_open && heap->chunks.all.count > 0 && wait_for_work(heap, &waited) != MEND_OK) {
+    if (is_open && has_mappings(heap) && wait_for_work(heap, &waited) != MEND_OK) {
         mend_scope_close(heap, &scope);
         return MEND_ERROR_CAPTURING;
     }

@@ -134,7 +134,7 @@ static inline bool lies_well(mend_heap *heap, const mend_span *span)
 static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     mend_cache *cache = &heap->zones[span->zone].cache;
-    if (heap->caching.closings > 0 || span->waits.others != NULL ||
+    if (heap->caching.closings > 0 || span->waits.others != NULL || span->is_exported ||
         !mend_stamp_is_ready(&heap->streams, span->waits.first, freed_on) ||
         !lies_well(heap, span)) {
         return false;

@@ -6,8 +6,10 @@
 #include "layout/cache.h"
 #include "layout/layout.h"
 #include "move/access.h"
+#include "move/import.h"
 #include "move/retire.h"
 #include "policy/budget.h"
+#include "users/export.h"
 #include "users/pin.h"
 
 /* A zone reserves addresses for twice the device's memory by one call (for what can be mapped,
@@ -47,7 +49,11 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     heap->caching.closings = 1;
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
-    mend_chunks_init(&heap->chunks, heap->driver, config->device, config->rdma && device->rdma);
+    const mend_chunk_properties properties = {
+        .device = config->device,
+        .share_types = config->shareable ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE,
+        .rdma = config->rdma && device->rdma};
+    mend_chunks_init(&heap->chunks, heap->driver, &properties);
     mend_access_init(heap);
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
@@ -60,6 +66,8 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_pointer_map_init(&heap->blocks);
     mend_retire_init(heap);
     mend_pins_init(heap);
+    mend_exports_init(heap);
+    mend_imports_init(heap);
     mend_list_init(&heap->groups.list);
     mend_slab_init(&heap->nodes.spans, sizeof(mend_span));
     mend_slab_init(&heap->nodes.runs, sizeof(mend_run));

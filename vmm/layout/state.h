@@ -63,6 +63,7 @@ typedef struct mend_span {
     bool cached;          /* free, in the zone's front cache */
     bool of_group;        /* live: the block belongs to a group; the oldest node of `waits` is its
                            * mark */
+    bool is_exported;     /* live: other processes can import the block */
     uint16_t cache_index; /* cached: index in the cache's list */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
@@ -122,7 +123,7 @@ typedef struct mend_retired {
     mend_tree_node by_address;
     uint64_t address;
     uint64_t size_bytes;
-    mend_chunk_handle handle; /* the chunk that it maps */
+    mend_chunk_handle handle; /* the chunk that it maps; 0: one of another process */
     int zone;                 /* the zone that the chunk was in */
     mend_waits waits;
 } mend_retired;
@@ -219,6 +220,7 @@ typedef struct mend_heap_config {
     bool capture_checks;
     bool compact_when_full;
     bool rdma;      /* create chunks that can be registered for RDMA, if the device supports it */
+    bool shareable; /* create chunks that other processes can import */
     uint64_t peers; /* bit n: device n may use the memory from the start */
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
@@ -276,11 +278,26 @@ typedef struct mend_groups {
     uint32_t last_number;    /* number of the newest group */
 } mend_groups;
 
-/* Pinned ranges; the room `users` uses it. Read under `state`, written under both locks. */
+/* Pinned ranges; the room `users` uses it. Guarded by `state`; a pin is added under both locks, so
+ * that no chunk is claimed or frozen then. */
 typedef struct mend_pins {
-    mend_tree ranges; /* by (address, size) */
+    mend_tree ranges; /* by (address, size, owner) */
     mend_slab nodes;
 } mend_pins;
+
+/* Exported blocks; the room `users` uses it. As the pins. */
+typedef struct mend_exports {
+    mend_tree by_address;
+} mend_exports;
+
+/* Blocks of other processes; the room `move` uses it. Read under `state`, written under both
+ * locks. */
+typedef struct mend_imports {
+    mend_tree by_address;
+    mend_tree by_token;
+    uint64_t bytes;    /* mapped for them */
+    uint64_t mappings; /* their number */
+} mend_imports;
 
 typedef struct mend_heap {
     mend_mutex grow;  /* see the top of this file */
@@ -302,11 +319,13 @@ typedef struct mend_heap {
     mend_frees frees;
     mend_groups groups;
     mend_pins pins;
+    mend_exports exports;
     mend_heap_counters counters;
 
     /* For making room. Read under `state`, written under both locks. */
     mend_space space; /* the addresses of both zones */
     mend_retiring retire;
+    mend_imports imports;
     mend_allowed allowed;
     mend_budget budget;
     mend_shortage shortage; /* of the current search, or the last one */
@@ -370,7 +389,8 @@ static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
 static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
     assert(heap->chunks.unmapped_count <= heap->chunks.mapped.count);
-    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retire.mappings.count;
+    return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retire.mappings.count +
+           heap->imports.mappings;
 }
 
 /* Without the lock this may miss a group that another thread begins at this moment. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "move/import.h"
 #include "move/scope.h"
 #include "move/steps.h"
 
@@ -70,6 +71,20 @@ static mend_result allow_all(mend_heap *heap, int device)
     return MEND_OK;
 }
 
+static mend_result allow_imports(mend_heap *heap, int device)
+{
+    for (const mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
+        mend_status status =
+            mend_step_allow_to(heap, import->mapped_at, import->all_bytes, &device, 1);
+        if (status != MEND_DRIVER_OK) {
+            return mend_driver_refused(heap, MEND_CALL_set_access, status);
+        }
+    }
+    return MEND_OK;
+}
+
 mend_result mend_access_add(mend_heap *heap, int device)
 {
     mend_scope scope;
@@ -81,6 +96,9 @@ mend_result mend_access_add(mend_heap *heap, int device)
         return result;
     }
     result = allow_all(heap, device);
+    if (result == MEND_OK) {
+        result = allow_imports(heap, device);
+    }
     if (result == MEND_OK) {
         append(heap, device);
     }

@@ -18,9 +18,9 @@ void mend_access_init(mend_heap *heap);
 bool mend_access_includes(const mend_heap *heap, int device);
 
 /*
- * Lets the device access all memory of the pool, existing mappings included. The caller holds both
- * locks. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST: some mappings may be
- * accessible, and new ones will not be.
+ * Lets the device access all memory of the pool and what it imported, existing mappings included.
+ * The caller holds both locks. MEND_ERROR_OUT_OF_MEMORY, MEND_ERROR_DRIVER, MEND_ERROR_DEVICE_LOST:
+ * some mappings may be accessible, and new ones will not be.
  */
 mend_result mend_access_add(mend_heap *heap, int device);
 

@@ -26,19 +26,32 @@ bool mend_retire_reserve(mend_heap *heap, size_t count)
     return mend_slab_reserve(&heap->retire.nodes, count);
 }
 
+static void retire(mend_heap *heap, const mend_retired *mapping)
+{
+    mend_retired *retired = mend_slab_take(&heap->retire.nodes);
+    *retired = *mapping;
+    mend_tree_insert(&heap->retire.mappings, &retired->by_address);
+    heap->retire.bytes += mapping->size_bytes;
+}
+
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits)
 {
     assert(chunk->address != address); /* the old mapping, not the current one */
-    mend_retired *retired = mend_slab_take(&heap->retire.nodes);
-    retired->address = address;
-    retired->size_bytes = chunk->size_bytes;
-    retired->handle = chunk->handle;
-    retired->zone = chunk->zone;
-    retired->waits = *waits;
+    retire(heap, &(const mend_retired){.address = address,
+                                       .size_bytes = chunk->size_bytes,
+                                       .handle = chunk->handle,
+                                       .zone = chunk->zone,
+                                       .waits = *waits});
     *waits = (mend_waits){0};
-    mend_tree_insert(&heap->retire.mappings, &retired->by_address);
-    heap->retire.bytes += chunk->size_bytes;
+}
+
+void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp)
+{
+    retire(heap, &(const mend_retired){.address = address,
+                                       .size_bytes = size_bytes,
+                                       .zone = MEND_ZONE_LARGE,
+                                       .waits = {.first = stamp}});
 }
 
 static mend_retired *next_of(const mend_retired *retired)

@@ -1,7 +1,8 @@
 /*
  * Retired mappings: the old address of a moved chunk, still mapped because work in flight may use
  * it. It is unmapped, in batches of neighbours, when that work has passed its fences; only then can
- * its addresses be used again. Chunks that go back to the driver retire too.
+ * its addresses be used again. Chunks that go back to the driver retire too, and so do mappings of
+ * other processes' chunks.
  */
 #ifndef MEND_MOVE_RETIRE_H
 #define MEND_MOVE_RETIRE_H
@@ -17,6 +18,9 @@ bool mend_retire_reserve(mend_heap *heap, size_t count);
  * nodes of *waits. */
 void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t address,
                          mend_waits *waits);
+
+/* The same for a mapping of another process's chunk, which is idle after `stamp`. */
+void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp);
 
 /*
  * Unmaps retired mappings whose fences have passed. Polls first, and records events for those

@@ -2,6 +2,7 @@
 
 #include "observe/audit_parts.h"
 #include "policy/budget.h"
+#include "users/export.h"
 #include "users/group.h"
 
 #define IN_CACHES(heap, figure)                                                                    \
@@ -62,6 +63,12 @@ static bool groups_are_right(const mend_audit_walk *a)
     return count == a->heap->groups.count || mend_audit_broken(a, "the count of groups is wrong");
 }
 
+static bool exports_are_right(const mend_audit_walk *a)
+{
+    return mend_exports_are_right(a->heap, a->exported) ||
+           mend_audit_broken(a, "the exports are not the blocks that are marked");
+}
+
 static bool counts_are_right(const mend_audit_walk *a)
 {
     uint64_t live_bytes = 0;
@@ -103,8 +110,9 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         }
     }
     if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_retired(&a) ||
-        !mend_audit_streams(&a) || !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) ||
-        !nothing_is_claimed(&a) || !groups_are_right(&a) || !counts_are_right(&a)) {
+        !mend_audit_imports(&a) || !exports_are_right(&a) || !mend_audit_streams(&a) ||
+        !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) || !nothing_is_claimed(&a) ||
+        !groups_are_right(&a) || !counts_are_right(&a)) {
         return false;
     }
     if (heap->caching.closings == 0 &&

@@ -105,6 +105,11 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
         return mend_audit_broken(a, "span 0x%llx begins in another chunk",
                                  MEND_AUDIT_HEX(span->address));
     }
+    if (span->is_exported && !span->live) {
+        return mend_audit_broken(a, "span 0x%llx is free and exported",
+                                 MEND_AUDIT_HEX(span->address));
+    }
+    a->exported += span->is_exported;
     if (!claim_is_right(a, span)) {
         return false;
     }

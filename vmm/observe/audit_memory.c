@@ -1,6 +1,8 @@
 /* The audit of memory: chunks, retired mappings, and the use of every address of a zone. */
 #include "layout/layout.h"
+#include "move/import.h"
 #include "observe/audit_parts.h"
+#include "users/export.h"
 #include "users/pin.h"
 
 #define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
@@ -71,6 +73,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     size_t held = 0;
     size_t missing = 0;
     uint64_t pinned_bytes = 0;
+    uint64_t exported_bytes = 0;
     if (!mend_chunks_are_in_order(chunks)) {
         return mend_audit_broken(a, "a tree of chunks is out of order");
     }
@@ -91,6 +94,10 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         if (chunk->holds != chunk->pins + chunk->is_frozen) {
             return mend_audit_broken(a, "the holds of a chunk are wrong");
         }
+        exported_bytes += chunk->exports > 0 ? chunk->size_bytes : 0;
+        if (chunk->exports != mend_exports_in(a->heap, chunk)) {
+            return mend_audit_broken(a, "a chunk has not the exports that it counts");
+        }
     }
     if (!mapped_chunks_are_right(a)) {
         return false;
@@ -98,7 +105,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     if (reserved_bytes != chunks->reserved_bytes || empty_bytes != chunks->empty_bytes ||
         unmapped_bytes != chunks->unmapped_bytes || whole != chunks->empty.count ||
         mapped != chunks->mapped.count || held != chunks->frozen_count ||
-        pinned_bytes != chunks->pinned_bytes) {
+        pinned_bytes != chunks->pinned_bytes || exported_bytes != chunks->exported_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
     if (held != missing || missing != chunks->missing_count || lost_bytes != chunks->lost_bytes) {
@@ -109,8 +116,18 @@ bool mend_audit_chunks(const mend_audit_walk *a)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* The size of what begins at an address: a gap, a mapped chunk or a retired mapping; 0: nothing
- * begins there. */
+/* The size of the import whose mappings begin at an address; 0: none does. */
+static uint64_t import_at(const mend_heap *heap, uint64_t address)
+{
+    mend_imported key = {.address = address};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->imports.by_address, &key.by_address);
+    const mend_imported *import =
+        at != NULL ? MEND_CONTAINER_OF(at, mend_imported, by_address) : NULL;
+    return import != NULL && import->mapped_at == address ? import->all_bytes : 0;
+}
+
+/* The size of what begins at an address: a gap, a mapped chunk, a retired mapping or an import; 0:
+ * nothing begins there. */
 static uint64_t piece_at(const mend_heap *heap, uint64_t address)
 {
     uint64_t size_bytes = mend_space_room_at(&heap->space, address);
@@ -124,6 +141,10 @@ static uint64_t piece_at(const mend_heap *heap, uint64_t address)
     if (at != NULL && RETIRED_OF(at)->address == address) {
         size_bytes = size_bytes == 0 ? RETIRED_OF(at)->size_bytes : 0;
     }
+    uint64_t import_bytes = import_at(heap, address);
+    if (import_bytes != 0) {
+        size_bytes = size_bytes == 0 ? import_bytes : 0;
+    }
     return size_bytes;
 }
 
@@ -136,7 +157,8 @@ static bool reservation_is_right(const mend_audit_walk *a, const mend_reservatio
     for (uint64_t address = reservation->address; address < end;) {
         uint64_t size_bytes = piece_at(a->heap, address);
         if (size_bytes == 0 || size_bytes > end - address) {
-            return mend_audit_broken(a, "not exactly one of gap, chunk and retired at 0x%llx",
+            return mend_audit_broken(a,
+                                     "not exactly one of gap, chunk, retired and import at 0x%llx",
                                      MEND_AUDIT_HEX(address));
         }
         bool is_gap = mend_space_room_at(space, address) != 0;
@@ -194,4 +216,46 @@ bool mend_audit_retired(mend_audit_walk *a)
     }
     return retired_bytes == heap->retire.bytes ||
            mend_audit_broken(a, "the bytes of retired mappings are wrong");
+}
+
+/* ---- imports --------------------------------------------------------------------------------- */
+
+static bool import_is_right(const mend_audit_walk *a, const mend_imported *import)
+{
+    uint64_t all_bytes = 0;
+    for (size_t i = 0; i < import->count; i++) {
+        all_bytes += import->chunks[i].size_bytes;
+        if (import->chunks[i].handle != 0) {
+            return mend_audit_broken(a, "an import still has a handle");
+        }
+    }
+    bool is_right = import->uses > 0 && import->count > 0 && all_bytes == import->all_bytes &&
+                    import->address == import->mapped_at + import->offset_bytes &&
+                    import->offset_bytes < import->chunks[0].size_bytes &&
+                    import->size_bytes <= all_bytes - import->offset_bytes &&
+                    mend_imports_find_token(a->heap, &import->token) == import;
+    return is_right ||
+           mend_audit_broken(a, "the import at 0x%llx is wrong", MEND_AUDIT_HEX(import->address));
+}
+
+bool mend_audit_imports(const mend_audit_walk *a)
+{
+    const mend_imports *imports = &a->heap->imports;
+    uint64_t bytes = 0;
+    uint64_t mappings = 0;
+    for (mend_tree_node *at = mend_tree_first(&imports->by_address); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
+        bytes += import->all_bytes;
+        mappings += import->count;
+        if (!import_is_right(a, import)) {
+            return false;
+        }
+    }
+    if (!mend_tree_is_valid(&imports->by_address) || !mend_tree_is_valid(&imports->by_token)) {
+        return mend_audit_broken(a, "a tree of imports is out of order");
+    }
+    return (imports->by_address.count == imports->by_token.count && bytes == imports->bytes &&
+            mappings == imports->mappings) ||
+           mend_audit_broken(a, "the counts of imports are wrong");
 }

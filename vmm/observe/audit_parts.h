@@ -22,6 +22,7 @@ typedef struct mend_audit_walk {
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
+    uint64_t exported;   /* live spans marked as exported */
     uint64_t user_marks; /* sum of a mark for each user not stamped yet */
 } mend_audit_walk;
 
@@ -43,5 +44,8 @@ bool mend_audit_zone(mend_audit_walk *a, int zone);
 bool mend_audit_chunks(const mend_audit_walk *a);
 bool mend_audit_space(const mend_audit_walk *a);
 bool mend_audit_retired(mend_audit_walk *a);
+
+/* Checks imports; their addresses are checked with all others. */
+bool mend_audit_imports(const mend_audit_walk *a);
 
 #endif

@@ -43,6 +43,10 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_small_bytes = small->free_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
+    stats->exported_blocks = heap->exports.by_address.count;
+    stats->exported_bytes = chunks->exported_bytes;
+    stats->imports = heap->imports.by_address.count;
+    stats->imported_bytes = heap->imports.bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
     stats->attainable_bytes = mend_budget_limit(heap);
     stats->group_bytes = mend_ladder_group_bytes(heap);

@@ -1,6 +1,7 @@
 #include "physical/chunk.h"
 
 #include <assert.h>
+#include <unistd.h>
 
 #define CHUNK_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, member) : NULL)
 
@@ -31,10 +32,10 @@ static int compare_size(const mend_tree_node *a, const mend_tree_node *b)
     return order ? order : compare_u64(first->number, second->number);
 }
 
-void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device, bool rdma)
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
+                      const mend_chunk_properties *properties)
 {
-    *chunks = (mend_chunks){
-        .driver = driver, .properties = {.device = device, .rdma = rdma}, .next_number = 1};
+    *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
     mend_tree_init(&chunks->all, compare_number);
@@ -93,6 +94,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->address == 0);
     assert(chunk->claimed_address == 0);
     assert(mend_chunk_is_empty(chunk));
+    assert(chunk->exports == 0);
     mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
     if (status != MEND_DRIVER_OK) {
         return status;
@@ -205,6 +207,33 @@ void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
     chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
+    }
+}
+
+mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunks->properties.share_types == MEND_SHARE_FILE_DESCRIPTOR);
+    assert(chunk->address != 0);
+    if (chunk->exports == 0) {
+        mend_status status = chunks->driver->export_handle(
+            chunks->driver, chunk->handle, MEND_SHARE_FILE_DESCRIPTOR, &chunk->file);
+        if (status != MEND_DRIVER_OK) {
+            return status;
+        }
+        chunks->exported_bytes += chunk->size_bytes;
+    }
+    chunk->exports++;
+    return MEND_DRIVER_OK;
+}
+
+void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->exports > 0);
+    chunk->exports--;
+    if (chunk->exports == 0) {
+        assert(chunks->exported_bytes >= chunk->size_bytes);
+        chunks->exported_bytes -= chunk->size_bytes;
+        close(chunk->file);
     }
 }
 

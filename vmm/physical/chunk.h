@@ -32,11 +32,13 @@ typedef struct mend_chunk {
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
-    uint64_t holds;  /* what keeps it out of `empty` beside live bytes: its pins, and 1 while it is
-                      * frozen */
-    uint64_t pins;   /* number of pins on its mapping: while there is one, the mapping stays */
-    uint64_t number; /* rises with each creation */
-    int zone;        /* of its address */
+    uint64_t holds;   /* what keeps it out of `empty` beside live bytes: its pins, and 1 while it is
+                       * frozen */
+    uint64_t pins;    /* number of pins on its mapping: while there is one, the mapping stays */
+    uint64_t exports; /* blocks in it that are exported; each pins it too */
+    int file;         /* the chunk for other processes; only while there are exports */
+    uint64_t number;  /* rises with each creation */
+    int zone;         /* of its address */
 
     struct mend_chunk *next_claimed; /* list of the transaction that claimed it */
 
@@ -62,6 +64,7 @@ typedef struct mend_chunks {
     uint64_t empty_bytes;
     uint64_t unmapped_bytes; /* bytes of chunks that are not mapped; part of empty_bytes */
     uint64_t pinned_bytes;   /* bytes of chunks with pins */
+    uint64_t exported_bytes; /* bytes of chunks with exports */
     uint32_t frozen_count;   /* frozen chunks */
     uint32_t missing_count;  /* of these, without mapping or access */
     uint64_t unmapped_count; /* of these, without mapping */
@@ -72,8 +75,9 @@ typedef struct mend_chunks {
     uint64_t released;
 } mend_chunks;
 
-/* `rdma`: create chunks that can be registered for RDMA. */
-void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver, int device, bool rdma);
+/* `properties`: how chunks are created. */
+void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
+                      const mend_chunk_properties *properties);
 
 /* Frees host memory; every chunk was released before. */
 void mend_chunks_clear(mend_chunks *chunks);
@@ -99,6 +103,14 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
  * moves or releases it. */
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk);
+
+/*
+ * Adds an exported block to a chunk. The first one asks the driver for a file, which the chunk
+ * keeps; a failure changes nothing. Removes one: the last one closes the file. The file is made
+ * before the pin, and closed after its end.
+ */
+mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk);
+void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Notes what a frozen chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);

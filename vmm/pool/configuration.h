@@ -57,6 +57,9 @@
     X(peers, peers, PEERS, "auto",                                                                 \
       "other devices that may use a pool's memory: those on which the process has a pool, none, "  \
       "or a list of their numbers")                                                                \
+    X(shareable, shareable, OFF, "off",                                                            \
+      "other processes can import what a pool exports, and PyTorch can send tensors to them; the " \
+      "device must support it")                                                                    \
     X(audit, audit_level, LEVEL, "0",                                                              \
       "debug builds of the library only: what is checked after each call that changed a pool; 1 "  \
       "the sums, 2 every invariant")                                                               \

@@ -44,9 +44,9 @@ static mend_result check_config(const mend_pool_config *config)
         return mend_pool_invalid("mend_pool_config.rdma is not -1, 0 or 1");
     }
     if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
-        !is_flag(config->compact_when_full)) {
-        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
-                                 "compact_when_full is not 0 or 1");
+        !is_flag(config->compact_when_full) || !is_flag(config->shareable)) {
+        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams, "
+                                 "compact_when_full or shareable is not 0 or 1");
     }
     if (config->low_pressure_percent < 0 || config->low_pressure_percent > 100) {
         return mend_pool_invalid("mend_pool_config.low_pressure_percent is not 0 to 100");
@@ -196,6 +196,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .capture_checks = config->capture_checks >= 0,
         .compact_when_full = config->compact_when_full == 1,
         .rdma = config->rdma >= 0,
+        .shareable = config->shareable == 1,
         .peers = names_peers ? config->peers : 0,
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
@@ -206,6 +207,16 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .reserve_bytes = config->reserve_bytes,
         .low_pressure_percent = (uint64_t)config->low_pressure_percent,
     };
+}
+
+static mend_result check_sharing(const mend_pool_config *config, const mend_device_info *info)
+{
+    return config->shareable != 1 || info->share_file_descriptor
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                           "mend_pool_config.shareable is set, but device %d (%s) cannot share "
+                           "memory by file descriptors",
+                           config->device, info->name);
 }
 
 static mend_result check_limit(const mend_heap_config *config, const mend_device_info *info)
@@ -226,6 +237,7 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
 {
     uint64_t default_limit_bytes = 0;
     mend_result result = mend_peer_devices_check(config, info);
+    result = result == MEND_OK ? check_sharing(config, info) : result;
     if (result == MEND_OK) {
         result = find_default_limit(config, info, &default_limit_bytes);
     }

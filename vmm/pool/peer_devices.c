@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "mend/mend_share.h"
 #include "move/access.h"
 #include "pool/enter.h"
 
@@ -66,4 +67,32 @@ mend_result mend_peer_devices_meet(mend_pool *pool)
         }
     }
     return result;
+}
+
+mend_result mend_enable_peer(mend_pool *pool, int device)
+{
+    if (pool == NULL || device < 0) {
+        return mend_pool_invalid("mend_enable_peer: pool is NULL, or the device is negative");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK || device == pool->device) {
+        return result;
+    }
+    int count = 0;
+    mend_status status = pool->driver->device_count(pool->driver, &count);
+    if (status != MEND_DRIVER_OK) {
+        return mend_fail_driver(MEND_ERROR_DRIVER, mend_driver_call_name(MEND_CALL_device_count),
+                                status, pool->driver->status_name(pool->driver, status),
+                                "the driver does not say how many devices there are");
+    }
+    if (device >= count) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "there is no device %d", device);
+    }
+    if (device >= MEND_DEVICE_LIMIT || (pool->heap.device.peers >> device & 1) == 0) {
+        return mend_fail(MEND_ERROR_NOT_SUPPORTED, "device %d cannot reach the memory of device %d",
+                         device, pool->device);
+    }
+    result = mend_pool_enter_all(pool);
+    return result != MEND_OK ? result
+                             : mend_pool_leave_all(pool, mend_access_add(&pool->heap, device));
 }

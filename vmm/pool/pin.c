@@ -5,7 +5,8 @@
 #include "pool/pool.h"
 
 static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_bytes,
-                          mend_result (*change_pins)(mend_heap *, uint64_t, uint64_t),
+                          mend_result (*change_pins)(mend_heap *, uint64_t, uint64_t,
+                                                     mend_pin_owner),
                           const char *mistake)
 {
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
@@ -15,7 +16,8 @@ static mend_result change(mend_pool *pool, const void *pointer, uint64_t size_by
     mend_result result = mend_pool_enter_all(pool);
     return result != MEND_OK
                ? result
-               : mend_pool_leave_all(pool, change_pins(&pool->heap, address, size_bytes));
+               : mend_pool_leave_all(
+                     pool, change_pins(&pool->heap, address, size_bytes, MEND_PIN_OF_PROGRAM));
 }
 
 mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes)

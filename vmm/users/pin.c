@@ -8,6 +8,7 @@ typedef struct pinned_range {
     mend_tree_node by_address;
     uint64_t address;
     uint64_t size_bytes;
+    mend_pin_owner owner;
     uint64_t count; /* of mend_pins_add that were not undone */
 } pinned_range;
 
@@ -22,8 +23,11 @@ static int compare_ranges(const mend_tree_node *first, const mend_tree_node *sec
 {
     const pinned_range *a = MEND_CONTAINER_OF(first, pinned_range, by_address);
     const pinned_range *b = MEND_CONTAINER_OF(second, pinned_range, by_address);
-    return a->address != b->address ? ascending(a->address, b->address)
-                                    : ascending(a->size_bytes, b->size_bytes);
+    if (a->address != b->address) {
+        return ascending(a->address, b->address);
+    }
+    return a->size_bytes != b->size_bytes ? ascending(a->size_bytes, b->size_bytes)
+                                          : ascending(a->owner, b->owner);
 }
 
 void mend_pins_init(mend_heap *heap)
@@ -37,11 +41,13 @@ void mend_pins_clear(mend_heap *heap)
     mend_slab_clear(&heap->pins.nodes);
 }
 
-static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size_bytes)
+static pinned_range *find(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                          mend_pin_owner owner)
 {
-    pinned_range key = {.address = address, .size_bytes = size_bytes};
+    pinned_range key = {.address = address, .size_bytes = size_bytes, .owner = owner};
     pinned_range *range = RANGE_OF(mend_tree_at_or_after(&heap->pins.ranges, &key.by_address));
-    bool is_it = range != NULL && range->address == address && range->size_bytes == size_bytes;
+    bool is_it = range != NULL && range->address == address && range->size_bytes == size_bytes &&
+                 range->owner == owner;
     return is_it ? range : NULL;
 }
 
@@ -55,7 +61,8 @@ static bool is_mapped(const mend_heap *heap, uint64_t address, uint64_t end)
     return address >= end;
 }
 
-mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                          mend_pin_owner owner)
 {
     const uint64_t end = address + size_bytes;
     assert(mend_mutex_is_held(&heap->grow));
@@ -66,7 +73,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
                             "0x%llx to 0x%llx is not all mapped memory of this pool",
                             (unsigned long long)address, (unsigned long long)end);
     }
-    pinned_range *range = find(heap, address, size_bytes);
+    pinned_range *range = find(heap, address, size_bytes, owner);
     if (range == NULL) {
         if (!mend_slab_reserve(&heap->pins.nodes, 1)) {
             return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pin");
@@ -74,6 +81,7 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
         range = mend_slab_take(&heap->pins.nodes);
         range->address = address;
         range->size_bytes = size_bytes;
+        range->owner = owner;
         mend_tree_insert(&heap->pins.ranges, &range->by_address);
     }
     range->count++;
@@ -84,10 +92,11 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
     return MEND_OK;
 }
 
-mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes)
+mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             mend_pin_owner owner)
 {
-    assert(mend_mutex_is_held(&heap->grow));
-    pinned_range *range = find(heap, address, size_bytes);
+    assert(mend_mutex_is_held(&heap->state));
+    pinned_range *range = find(heap, address, size_bytes, owner);
     if (range == NULL) {
         return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
                             "no pin of %llu bytes at 0x%llx is left to undo",

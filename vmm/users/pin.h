@@ -3,7 +3,9 @@
  * pool knows them: a network card, a collective library, another process. A pinned chunk keeps its
  * address and its physical memory, with live blocks or without.
  *
- * Both locks are held. No driver call.
+ * Pins of the program and those of exported blocks are kept apart, so that neither undoes a pin of
+ * the other. The caller holds `state`, and for mend_pins_add `grow` too: then no chunk is claimed
+ * or frozen. No driver call.
  */
 #ifndef MEND_USERS_PIN_H
 #define MEND_USERS_PIN_H
@@ -15,12 +17,16 @@ void mend_pins_init(mend_heap *heap);
 /* Frees host memory. */
 void mend_pins_clear(mend_heap *heap);
 
+typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
+
 /* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped;
  * MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing changed. */
-mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                          mend_pin_owner owner);
 
 /* Undoes one mend_pins_add of just this range. MEND_ERROR_INVALID_ARGUMENT: there is none. */
-mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes);
+mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_bytes,
+                             mend_pin_owner owner);
 
 /* The number of pins that cover a byte of the chunk. O(pins). */
 uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk);

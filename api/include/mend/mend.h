@@ -97,11 +97,13 @@ typedef struct mend_pool_config {
     uint64_t peers;     /* other devices that may access the pool's memory. 0: default, those that
                          * can reach it and have a pool of the same driver in this process.
                          * MEND_PEERS_NONE: none. Otherwise bit n: device n, from the start, and no
-                         * others. Each device makes mapping more expensive */
+                         * others (but see mend_enable_peer). Each device makes mapping more
+                         * expensive */
+    int shareable;      /* 1: other processes can import the memory (mend_share.h). 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0       \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0    \
     }
 
 /*
@@ -109,8 +111,9 @@ typedef struct mend_pool_config {
  * all defaults. Opens the driver and the primary context of the device; takes no physical memory
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
- * MEND_ERROR_NOT_SUPPORTED (no virtual memory management, or a device in `peers` cannot reach the
- * memory); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
+ * MEND_ERROR_NOT_SUPPORTED (no virtual memory management, a device in `peers` cannot reach the
+ * memory, or `shareable` is set and the device cannot share memory by file descriptors);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 

@@ -1,0 +1,105 @@
+/*
+ * Memory of a pool that other processes and other devices use. The conventions of mend.h hold here
+ * too.
+ */
+#ifndef MEND_MEND_SHARE_H
+#define MEND_MEND_SHARE_H
+
+#include "mend/mend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- memory shared with other processes ------------------------------------------------------ */
+
+/* Names an exported block for other processes of the same machine and user. The program sends its
+ * bytes to them in any way. They mean nothing to the program, but two tokens of one export are
+ * equal byte for byte, and those of two exports never are. */
+#define MEND_EXPORT_TOKEN_BYTES 64
+typedef struct mend_export_token {
+    unsigned char bytes[MEND_EXPORT_TOKEN_BYTES];
+} mend_export_token;
+
+/*
+ * Lets other processes import the live block that contains `pointer`, until it is freed. Fills
+ * *token, which names the block, and *offset_bytes (may be NULL), the distance of `pointer` from
+ * the block's start. Exporting a block again gives the same token. While the block lives, the
+ * chunks that hold it keep their address and their physical memory, as if pinned; pin and unpin
+ * count for themselves.
+ *
+ * The importer gets whole chunks: it can also reach what else lies in them. The first export of a
+ * process opens a socket (abstract, with a random name; other users are refused) and starts a
+ * thread, which blocks all signals and ends with the process. Each exported chunk keeps a file
+ * descriptor open. The free of an exported block ends the export; processes that have imported it
+ * keep the physical memory, and the program must know that they do not use it any more, because
+ * the pool uses it again.
+ *
+ * Calls the driver for each chunk that no export has yet; never waits for the GPU. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (pool, pointer or token is NULL); MEND_ERROR_NOT_SUPPORTED (the pool
+ * is not shareable); MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is free);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (no socket or thread); MEND_ERROR_DRIVER (it
+ * gives no file descriptor; the process may have too many open files); MEND_ERROR_DEVICE_LOST. On
+ * failure nothing is exported that was not before.
+ */
+MEND_API mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token *token,
+                                 uint64_t *offset_bytes);
+
+/*
+ * Maps the block that a token names for the pool's device and its peer devices. *pointer is the
+ * start of the block, and *size_bytes (may be NULL) its usable size: what mend_block_info calls
+ * base and usable_bytes in the exporter. Addresses are taken for the chunks that hold the block and
+ * no more. The memory counts as imported_bytes: it is the exporter's, and no limit of this pool
+ * applies. A token that the pool has imported already gives the same pointer, and counts. The
+ * exporter may be this process.
+ *
+ * The caller orders the work of the two processes: before the import, what the exporter wrote must
+ * have been done, or be waited for by an event that both know. If the exporter ends or frees the
+ * block, what is imported stays valid memory.
+ *
+ * Talks to the exporter, for at most ten seconds, without a lock of the pool; then calls the
+ * driver. Never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; the token is cut,
+ * changed, or of another version of the library); MEND_ERROR_UNREACHABLE (the exporter has ended,
+ * does not answer, is of another user, or has freed the block); MEND_ERROR_SYSTEM (no socket or
+ * file descriptors); MEND_ERROR_NOT_SUPPORTED (the exporter's device has another page size);
+ * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_MEMORY (the device has no room for the mapping);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (for example, this device cannot reach the
+ * exporter's); MEND_ERROR_DEVICE_LOST. On failure nothing is mapped.
+ */
+MEND_API mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **pointer,
+                                 uint64_t *size_bytes);
+
+/*
+ * Undoes one mend_import. `pointer` is what that returned. With the last one the memory is unmapped
+ * behind the work queued on `stream` so far: at once if that is done, otherwise by a later call
+ * that makes room or gives memory back. So the caller guarantees that all use of the memory
+ * precedes this point of `stream`. With MEND_NO_STREAM the host waits for all work of the context,
+ * then unmaps. The pool's end closes what is imported. May record an event. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER (the pool
+ * has no such import); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (`stream` is being captured;
+ * or the host would have to wait, and a capture forbids it); MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure the memory stays imported.
+ */
+MEND_API mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream);
+
+/* ---- other devices --------------------------------------------------------------------------- */
+
+/*
+ * Lets `device` (an ordinal of the pool's driver) use the memory of the pool from now on: what is
+ * mapped, and what will be; what it imported, too. For programs that call
+ * cudaDeviceEnablePeerAccess, which does not affect a pool, and have no pool on that device; two
+ * pools of a process let each other's device use their memory by themselves, unless
+ * mend_pool_config.peers says otherwise. Idempotent; the pool's own device succeeds. Each device
+ * makes mapping more expensive, and none is taken back. Calls the driver for all mapped memory;
+ * never waits for the GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (no such ordinal);
+ * MEND_ERROR_NOT_SUPPORTED (the device cannot reach the pool's memory); MEND_ERROR_OUT_OF_MEMORY
+ * (the device has no room for the mappings); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure
+ * some memory may be usable by the device, and new memory will not be.
+ */
+MEND_API mend_result mend_enable_peer(mend_pool *pool, int device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

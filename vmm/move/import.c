@@ -1,0 +1,230 @@
+#include "move/import.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "move/steps.h"
+
+#define BY_ADDRESS(node) ((node) ? MEND_CONTAINER_OF(node, mend_imported, by_address) : NULL)
+#define BY_TOKEN(node)   ((node) ? MEND_CONTAINER_OF(node, mend_imported, by_token) : NULL)
+
+static int compare_addresses(const mend_tree_node *first, const mend_tree_node *second)
+{
+    uint64_t a = MEND_CONTAINER_OF(first, mend_imported, by_address)->address;
+    uint64_t b = MEND_CONTAINER_OF(second, mend_imported, by_address)->address;
+    return (a > b) - (a < b);
+}
+
+static int compare_tokens(const mend_tree_node *first, const mend_tree_node *second)
+{
+    return memcmp(&MEND_CONTAINER_OF(first, mend_imported, by_token)->token,
+                  &MEND_CONTAINER_OF(second, mend_imported, by_token)->token,
+                  sizeof(mend_export_token));
+}
+
+void mend_imports_init(mend_heap *heap)
+{
+    mend_tree_init(&heap->imports.by_address, compare_addresses);
+    mend_tree_init(&heap->imports.by_token, compare_tokens);
+}
+
+static void leave_trees(mend_heap *heap, mend_imported *import)
+{
+    assert(heap->imports.bytes >= import->all_bytes);
+    assert(heap->imports.mappings >= import->count);
+    mend_tree_remove(&heap->imports.by_address, &import->by_address);
+    mend_tree_remove(&heap->imports.by_token, &import->by_token);
+    heap->imports.bytes -= import->all_bytes;
+    heap->imports.mappings -= import->count;
+}
+
+void mend_imports_clear(mend_heap *heap)
+{
+    mend_tree_node *at;
+    while ((at = mend_tree_first(&heap->imports.by_address)) != NULL) {
+        mend_imported *import = BY_ADDRESS(at);
+        leave_trees(heap, import);
+        free(import);
+    }
+}
+
+mend_imported *mend_imports_find_token(const mend_heap *heap, const mend_export_token *token)
+{
+    mend_imported key = {.token = *token};
+    mend_imported *found = BY_TOKEN(mend_tree_at_or_after(&heap->imports.by_token, &key.by_token));
+    bool is_it = found != NULL && memcmp(&found->token, token, sizeof(*token)) == 0;
+    return is_it ? found : NULL;
+}
+
+mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address)
+{
+    mend_imported key = {.address = address};
+    mend_imported *found =
+        BY_ADDRESS(mend_tree_at_or_after(&heap->imports.by_address, &key.by_address));
+    return found != NULL && found->address == address ? found : NULL;
+}
+
+/* ---- mapping --------------------------------------------------------------------------------- */
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an import");
+}
+
+/* Finds addresses. Those of reservations in which nothing is left go back first, if the driver has
+ * no others. */
+static mend_result place(mend_heap *heap, mend_imported *import)
+{
+    mend_space *space = &heap->space;
+    const uint64_t page_bytes = heap->device.granularity_bytes;
+    mend_status status =
+        mend_space_place(space, MEND_ZONE_LARGE, import->all_bytes, page_bytes, &import->mapped_at);
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        mend_space_trim(space, 0);
+        if (!mend_space_reserve_nodes(space, 1)) {
+            return no_host_memory();
+        }
+        status = mend_space_place(space, MEND_ZONE_LARGE, import->all_bytes, page_bytes,
+                                  &import->mapped_at);
+    }
+    if (status == MEND_DRIVER_OK) {
+        return MEND_OK;
+    }
+    mend_result result = mend_driver_refused(heap, MEND_CALL_reserve, status);
+    return status == MEND_DRIVER_OUT_OF_MEMORY
+               ? mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                              "no addresses are left for an import of %llu bytes",
+                              (unsigned long long)import->all_bytes)
+               : result;
+}
+
+/* Maps chunk after chunk; *mapped counts those that are mapped, also after a failure. */
+static mend_result map_all(mend_heap *heap, const mend_imported *import, size_t *mapped)
+{
+    uint64_t address = import->mapped_at;
+    for (*mapped = 0; *mapped < import->count; ++*mapped) {
+        const mend_imported_chunk *chunk = &import->chunks[*mapped];
+        const mend_chunk foreign = {.handle = chunk->handle, .size_bytes = chunk->size_bytes};
+        mend_status status = mend_step_map(heap, address, &foreign);
+        if (status != MEND_DRIVER_OK) {
+            return mend_driver_refused(heap, MEND_CALL_map, status);
+        }
+        address += chunk->size_bytes;
+    }
+    assert(address == import->mapped_at + import->all_bytes);
+    mend_status status = mend_step_allow(heap, import->mapped_at, import->all_bytes);
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
+}
+
+static void retire_first(mend_heap *heap, const mend_imported *import, size_t count,
+                         mend_stamp stamp)
+{
+    uint64_t address = import->mapped_at;
+    for (size_t i = 0; i < count; i++) {
+        mend_retire_foreign(heap, address, import->chunks[i].size_bytes, stamp);
+        address += import->chunks[i].size_bytes;
+    }
+}
+
+/* What the driver does not unmap retires, and is unmapped later. */
+static void unmap_first(mend_heap *heap, const mend_imported *import, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += import->chunks[i].size_bytes;
+    }
+    if (bytes > 0 &&
+        heap->driver->unmap(heap->driver, import->mapped_at, bytes) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+        mend_space_take(&heap->space, import->mapped_at, bytes);
+        retire_first(heap, import, count, (mend_stamp){0});
+    }
+}
+
+/* The mappings keep the memory. A handle that the driver does not take back is lost; with it the
+ * exporter's memory stays in use until this process ends. */
+static void release_handles(mend_heap *heap, mend_imported *import)
+{
+    enum { TRIES = 2 };
+    for (size_t i = 0; i < import->count; i++) {
+        mend_status status = MEND_DRIVER_UNKNOWN;
+        for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
+            status = heap->driver->release(heap->driver, import->chunks[i].handle);
+            heap->counters.driver_failures += status != MEND_DRIVER_OK;
+        }
+        import->chunks[i].handle = 0;
+    }
+}
+
+static void enter(mend_heap *heap, mend_imported *import)
+{
+    mend_space_take(&heap->space, import->mapped_at, import->all_bytes);
+    import->address = import->mapped_at + import->offset_bytes;
+    import->uses = 1;
+    mend_tree_insert(&heap->imports.by_address, &import->by_address);
+    mend_tree_insert(&heap->imports.by_token, &import->by_token);
+    heap->imports.bytes += import->all_bytes;
+    heap->imports.mappings += import->count;
+    mend_step_note_peaks(heap);
+}
+
+static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
+{
+    size_t mapped = 0;
+    const size_t reservations_before = heap->space.reservation_count;
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* it may free addresses */
+    if (!mend_retire_reserve(heap, import->count) || !mend_space_reserve_nodes(&heap->space, 1)) {
+        return no_host_memory();
+    }
+    mend_result result = place(heap, import);
+    if (result == MEND_OK) {
+        result = map_all(heap, import, &mapped);
+    }
+    if (result == MEND_OK) {
+        enter(heap, import);
+        release_handles(heap, import);
+        return MEND_OK;
+    }
+    unmap_first(heap, import, mapped);
+    mend_space_trim(&heap->space, reservations_before);
+    return result;
+}
+
+mend_result mend_imports_map(mend_heap *heap, mend_imported *import)
+{
+    mend_scope scope;
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    assert(import->count > 0);
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result == MEND_OK) {
+        result = map_in_scope(heap, import);
+        mend_scope_close(heap, &scope);
+    }
+    return result;
+}
+
+mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stamp stamp,
+                               uint32_t asking)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    assert(import->uses > 0);
+    if (import->uses > 1) {
+        import->uses--;
+        return MEND_OK;
+    }
+    if (!mend_retire_reserve(heap, import->count)) {
+        return no_host_memory();
+    }
+    leave_trees(heap, import);
+    retire_first(heap, import, import->count, stamp);
+    free(import);
+    mend_retire_flush(heap, asking);
+    return MEND_OK;
+}

@@ -1,0 +1,268 @@
+/* The calls that share memory with other processes. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "layout/locate.h"
+#include "move/import.h"
+#include "move/scope.h"
+#include "physical/fence.h"
+#include "pool/enter.h"
+#include "pool/pool.h"
+#include "share/fetch.h"
+#include "users/export.h"
+#include "users/users.h"
+
+/* ---- export ---------------------------------------------------------------------------------- */
+
+static mend_result find_block(mend_pool *pool, const void *pointer, mend_span **span)
+{
+    const uint64_t address = (uint64_t)(uintptr_t)pointer;
+    if (mend_chunk_at(&pool->heap.chunks, address) == NULL) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of this pool", pointer);
+    }
+    *span = mend_heap_block_at(&pool->heap, address);
+    return *span != NULL ? MEND_OK
+                         : mend_failure(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer);
+}
+
+mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token *token,
+                        uint64_t *offset_bytes)
+{
+    if (pool == NULL || pointer == NULL || token == NULL) {
+        return mend_pool_invalid("mend_export: pool, pointer or token is NULL");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_span *span = NULL;
+    result = find_block(pool, pointer, &span);
+    if (result == MEND_OK) {
+        result = mend_exports_add(&pool->heap, span, token);
+    }
+    if (result == MEND_OK && offset_bytes != NULL) {
+        *offset_bytes = (uint64_t)(uintptr_t)pointer - span->address;
+    }
+    return mend_pool_leave_all(pool, result);
+}
+
+/* ---- import ---------------------------------------------------------------------------------- */
+
+/* What an import has fetched so far. */
+typedef struct fetching {
+    const mend_driver *driver;
+    uint64_t page_bytes;
+    const mend_export_token *token;
+    mend_imported *import;
+    size_t taken;
+    mend_status refused; /* the driver's refusal of a chunk; or OK */
+} fetching;
+
+static mend_result begin(void *context, const mend_fetched *all)
+{
+    fetching *f = context;
+    mend_imported *import =
+        calloc(1, sizeof(*import) + (size_t)all->count * sizeof(import->chunks[0]));
+    if (import == NULL) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an import");
+    }
+    import->token = *f->token;
+    import->all_bytes = all->all_bytes;
+    import->offset_bytes = all->offset_bytes;
+    import->size_bytes = all->size_bytes;
+    import->count = (size_t)all->count;
+    f->import = import;
+    return MEND_OK;
+}
+
+static mend_result take(void *context, int file, uint64_t size_bytes)
+{
+    fetching *f = context;
+    mend_imported_chunk *chunk = &f->import->chunks[f->taken];
+    assert(f->taken < f->import->count);
+    if (size_bytes % f->page_bytes != 0) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "a chunk of %llu bytes was exported, but a page of this device has "
+                            "%llu bytes",
+                            (unsigned long long)size_bytes, (unsigned long long)f->page_bytes);
+    }
+    f->refused =
+        f->driver->import_handle(f->driver, &file, MEND_SHARE_FILE_DESCRIPTOR, &chunk->handle);
+    if (f->refused != MEND_DRIVER_OK) {
+        bool is_fatal = mend_status_is_fatal(f->refused);
+        return mend_driver_failure(is_fatal ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
+                                   mend_driver_call_name(MEND_CALL_import_handle), f->refused,
+                                   f->driver->status_name(f->driver, f->refused), "%s failed",
+                                   mend_driver_call_name(MEND_CALL_import_handle));
+    }
+    chunk->size_bytes = size_bytes;
+    f->taken++;
+    return MEND_OK;
+}
+
+/* Gives back what was fetched and is not needed. A handle that the driver does not take back keeps
+ * the exporter's memory until this process ends. */
+static void discard(fetching *f)
+{
+    for (size_t i = 0; i < f->taken; i++) {
+        if (f->import->chunks[i].handle != 0 &&
+            f->driver->release(f->driver, f->import->chunks[i].handle) != MEND_DRIVER_OK) {
+            (void)f->driver->release(f->driver, f->import->chunks[i].handle);
+        }
+    }
+    free(f->import);
+}
+
+/* Talks to the exporter without a lock. */
+static mend_result fetch(mend_pool *pool, const mend_token_content *content, fetching *f)
+{
+    const mend_share_taker taker = {begin, take, f};
+    mend_result result = mend_share_fetch(content, MEND_SHARE_PATIENCE_MS, &taker);
+    if (result == MEND_OK && f->import->offset_bytes >= f->import->chunks[0].size_bytes) {
+        result = mend_failure(MEND_ERROR_UNREACHABLE,
+                              "the exporter answers with another version of the library");
+    }
+    if (result != MEND_OK && f->refused != MEND_DRIVER_OK) {
+        mend_heap_lock(&pool->heap);
+        pool->heap.counters.driver_failures++;
+        mend_unlocking_remember(&pool->heap.unlocking, f->refused);
+        mend_heap_unlock(&pool->heap);
+    }
+    return result;
+}
+
+static void use(mend_imported *import, void **pointer, uint64_t *size_bytes)
+{
+    *pointer = (void *)(uintptr_t)import->address;
+    if (size_bytes != NULL) {
+        *size_bytes = import->size_bytes;
+    }
+}
+
+/* The import, if the pool has it already: one more use of it. */
+static bool use_again(mend_pool *pool, const mend_export_token *token, void **pointer,
+                      uint64_t *size_bytes)
+{
+    mend_imported *import = mend_imports_find_token(&pool->heap, token);
+    if (import != NULL) {
+        import->uses++;
+        use(import, pointer, size_bytes);
+    }
+    return import != NULL;
+}
+
+/* Maps what was fetched, unless another thread has imported the same meanwhile. */
+static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *size_bytes)
+{
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (!use_again(pool, f->token, pointer, size_bytes)) {
+        result = mend_imports_map(&pool->heap, f->import);
+        if (result == MEND_OK) {
+            use(f->import, pointer, size_bytes);
+            f->import = NULL; /* the heap's */
+            f->taken = 0;
+        }
+    }
+    return mend_pool_leave_all(pool, result);
+}
+
+mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **pointer,
+                        uint64_t *size_bytes)
+{
+    if (pool == NULL || token == NULL || pointer == NULL) {
+        return mend_pool_invalid("mend_import: pool, token or pointer is NULL");
+    }
+    mend_token_content content;
+    if (!mend_token_read(token, &content)) {
+        return mend_pool_invalid("mend_import: the token is cut or changed, or of another version "
+                                 "of the library");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    bool is_here = use_again(pool, token, pointer, size_bytes);
+    result = mend_pool_leave_all(pool, MEND_OK);
+    if (is_here) {
+        return result;
+    }
+    fetching f = {
+        .driver = pool->driver, .page_bytes = pool->heap.device.granularity_bytes, .token = token};
+    result = mend_publish(fetch(pool, &content, &f));
+    if (result == MEND_OK) {
+        result = map(pool, &f, pointer, size_bytes);
+    }
+    discard(&f);
+    return result;
+}
+
+/* ---- close ----------------------------------------------------------------------------------- */
+
+/* The stamp behind which the mapping is idle. Without a stream the host waits, and the mapping is
+ * idle now. */
+static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_bytes,
+                            mend_stamp *stamp, uint32_t *asking)
+{
+    *stamp = (mend_stamp){0};
+    *asking = MEND_STREAM_UNKNOWN;
+    if (order.stream == MEND_NO_STREAM) {
+        return mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    }
+    if (order.capture != 0) {
+        return mend_failure(MEND_ERROR_CAPTURING,
+                            "the stream %p is being captured: close the import after the capture",
+                            (void *)order.stream);
+    }
+    mend_result result = mend_users_find_stream(heap, order.stream, 0, asking);
+    if (result == MEND_OK) {
+        *stamp = mend_streams_stamp(&heap->streams, *asking, all_bytes);
+    }
+    return result;
+}
+
+static mend_result close_last(mend_heap *heap, mend_imported *import, mend_order order)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_stamp stamp;
+    uint32_t asking;
+    result = find_end(heap, order, import->all_bytes, &stamp, &asking);
+    if (result == MEND_OK) {
+        result = mend_imports_close(heap, import, stamp, asking);
+    }
+    mend_scope_close(heap, &scope);
+    return result;
+}
+
+mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream)
+{
+    if (pool == NULL || pointer == NULL || stream == MEND_EVERY_STREAM) {
+        return mend_pool_invalid(
+            "mend_import_close: pool or pointer is NULL, or the stream is MEND_EVERY_STREAM");
+    }
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap *heap = &pool->heap;
+    mend_imported *import = mend_imports_find_address(heap, (uint64_t)(uintptr_t)pointer);
+    if (import == NULL) {
+        result =
+            mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not what an import returned", pointer);
+    } else {
+        result = import->uses > 1 ? mend_imports_close(heap, import, (mend_stamp){0}, 0)
+                                  : close_last(heap, import, order);
+    }
+    return mend_pool_leave_all(pool, result);
+}

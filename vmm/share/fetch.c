@@ -1,0 +1,240 @@
+#include "share/fetch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "base/error.h"
+
+/* How soon it tries again where the exporter's queue of visitors is full. */
+enum { TRY_AGAIN_MS = 5 };
+
+/* An export above this has no sense: 2^20 chunks, 2^60 bytes. */
+#define MOST_CHUNKS (UINT64_C(1) << 20)
+#define MOST_BYTES  (UINT64_C(1) << 60)
+
+typedef struct conversation {
+    const mend_token_content *token;
+    int socket;
+    uint64_t end_ms; /* when the patience ends */
+} conversation;
+
+static mend_result unreachable(const conversation *talk, const char *what)
+{
+    return mend_failure(MEND_ERROR_UNREACHABLE, "process %llu, which exported the memory, %s",
+                        (unsigned long long)talk->token->process, what);
+}
+
+static mend_result refused_by_system(const char *what, int reason)
+{
+    return mend_failure(MEND_ERROR_SYSTEM, "an import got no %s from the system (errno %d)%s", what,
+                        reason, reason == EMFILE ? ": the process has too many open files" : "");
+}
+
+static mend_result is_late(const conversation *talk)
+{
+    return unreachable(talk, "does not answer in time");
+}
+
+/* Waits until the socket is ready. False: the patience has ended. */
+static bool await_socket(const conversation *talk, short events)
+{
+    for (;;) {
+        uint64_t now_ms = mend_share_now_ms();
+        struct pollfd asked = {.fd = talk->socket, .events = events};
+        if (now_ms >= talk->end_ms) {
+            return false;
+        }
+        if (poll(&asked, 1, (int)(talk->end_ms - now_ms)) > 0) {
+            return true;
+        }
+    }
+}
+
+static mend_result dial(conversation *talk)
+{
+    struct sockaddr_un address;
+    socklen_t length = mend_share_address(talk->token->name, &address);
+    talk->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (talk->socket < 0) {
+        return refused_by_system("socket", errno);
+    }
+    while (connect(talk->socket, (const struct sockaddr *)&address, length) != 0) {
+        if (errno == ECONNREFUSED || errno == ENOENT) {
+            return unreachable(talk, "has ended, or is not in the same network namespace");
+        }
+        if (errno != EAGAIN && errno != EINTR) {
+            return refused_by_system("connection", errno);
+        }
+        if (mend_share_now_ms() >= talk->end_ms) {
+            return is_late(talk);
+        }
+        (void)poll(NULL, 0, TRY_AGAIN_MS);
+    }
+    return mend_share_is_of_this_user(talk->socket) ? MEND_OK
+                                                    : unreachable(talk, "runs as another user");
+}
+
+static mend_result ask(const conversation *talk)
+{
+    const mend_share_request request = {MEND_SHARE_MARK, talk->token->key, talk->token->number};
+    while (send(talk->socket, &request, sizeof(request), MSG_NOSIGNAL) !=
+           (ssize_t)sizeof(request)) {
+        if (errno != EAGAIN && errno != EINTR) {
+            return unreachable(talk, "ended the connection");
+        }
+        if (!await_socket(talk, POLLOUT)) {
+            return is_late(talk);
+        }
+    }
+    return MEND_OK;
+}
+
+/* ---- what comes back ------------------------------------------------------------------------- */
+
+typedef union received_files {
+    struct cmsghdr header; /* aligns the bytes */
+    unsigned char bytes[CMSG_SPACE(sizeof(int) * MEND_SHARE_BATCH)];
+} received_files;
+
+typedef struct batch {
+    mend_share_reply reply;
+    int files[MEND_SHARE_BATCH];
+    size_t count; /* of files */
+} batch;
+
+static void close_files(const batch *got)
+{
+    for (size_t i = 0; i < got->count; i++) {
+        close(got->files[i]);
+    }
+}
+
+static void collect_files(struct msghdr *message, batch *got)
+{
+    got->count = 0;
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at != NULL; at = CMSG_NXTHDR(message, at)) {
+        if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS) {
+            size_t bytes = at->cmsg_len - CMSG_LEN(0);
+            size_t room = sizeof(got->files) - got->count * sizeof(int);
+            bytes = mend_min_u64(bytes, room);
+            memcpy(got->files + got->count, CMSG_DATA(at), bytes);
+            got->count += bytes / sizeof(int);
+        }
+    }
+}
+
+/* Receives one message. On success the files are the caller's. */
+static mend_result receive(const conversation *talk, batch *got)
+{
+    received_files control;
+    struct iovec content = {&got->reply, sizeof(got->reply)};
+    struct msghdr message = {.msg_iov = &content,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    ssize_t length;
+    while ((length = recvmsg(talk->socket, &message, MSG_CMSG_CLOEXEC)) < 0) {
+        if (errno != EAGAIN && errno != EINTR) {
+            return unreachable(talk, "ended the connection");
+        }
+        if (!await_socket(talk, POLLIN)) {
+            return is_late(talk);
+        }
+    }
+    if (length == 0) {
+        return unreachable(talk, "freed the memory, or ended the connection");
+    }
+    collect_files(&message, got);
+    bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+    if (is_cut || length != (ssize_t)sizeof(got->reply) || got->reply.mark != MEND_SHARE_MARK ||
+        got->reply.count != got->count) {
+        close_files(got);
+        return is_cut ? refused_by_system("file descriptors", EMFILE)
+                      : unreachable(talk, "answers with another version of the library");
+    }
+    return MEND_OK;
+}
+
+static bool is_sound(const mend_fetched *all)
+{
+    return all->count <= MOST_CHUNKS && all->all_bytes <= MOST_BYTES && all->size_bytes > 0 &&
+           all->size_bytes <= all->all_bytes &&
+           all->offset_bytes <= all->all_bytes - all->size_bytes;
+}
+
+/* Gives the chunks of a message to the taker, and closes the files. */
+static mend_result pass_on(const conversation *talk, const batch *got, const mend_fetched *all,
+                           uint64_t *taken, uint64_t *taken_bytes, const mend_share_taker *taker)
+{
+    mend_result result = MEND_OK;
+    const mend_share_reply *reply = &got->reply;
+    if (got->count == 0 || reply->all_count != all->count || got->count > all->count - *taken) {
+        result = unreachable(talk, "answers what it was not asked for");
+    }
+    for (size_t i = 0; i < got->count && result == MEND_OK; i++) {
+        uint64_t bytes = reply->chunk_bytes[i];
+        result = bytes == 0 || bytes > all->all_bytes - *taken_bytes
+                     ? unreachable(talk, "answers what it was not asked for")
+                     : taker->take(taker->context, got->files[i], bytes);
+        *taken += 1;
+        *taken_bytes += bytes;
+    }
+    close_files(got);
+    return result;
+}
+
+static mend_result take_all(const conversation *talk, const mend_share_taker *taker)
+{
+    mend_fetched all = {0};
+    uint64_t taken = 0;
+    uint64_t taken_bytes = 0;
+    mend_result result = MEND_OK;
+    do {
+        batch got;
+        result = receive(talk, &got);
+        if (result != MEND_OK) {
+            return result;
+        }
+        const mend_share_reply *reply = &got.reply;
+        if (taken == 0) {
+            all = (mend_fetched){reply->all_count, reply->all_bytes, reply->offset_bytes,
+                                 reply->size_bytes};
+            if (all.count == 0) {
+                result = unreachable(talk, "does not export it any more: the block was freed");
+            } else if (!is_sound(&all)) {
+                result = unreachable(talk, "answers what it was not asked for");
+            } else {
+                result = taker->begin(taker->context, &all);
+            }
+        }
+        if (result != MEND_OK) {
+            close_files(&got);
+            return result;
+        }
+        result = pass_on(talk, &got, &all, &taken, &taken_bytes, taker);
+    } while (result == MEND_OK && taken < all.count);
+    return result == MEND_OK && taken_bytes != all.all_bytes
+               ? unreachable(talk, "answers what it was not asked for")
+               : result;
+}
+
+mend_result mend_share_fetch(const mend_token_content *token, uint64_t patience_ms,
+                             const mend_share_taker *taker)
+{
+    conversation talk = {.token = token, .socket = -1, .end_ms = mend_share_now_ms() + patience_ms};
+    mend_result result = dial(&talk);
+    if (result == MEND_OK) {
+        result = ask(&talk);
+    }
+    if (result == MEND_OK) {
+        result = take_all(&talk, taker);
+    }
+    if (talk.socket >= 0) {
+        close(talk.socket);
+    }
+    return result;
+}
