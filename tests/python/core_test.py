@@ -153,6 +153,35 @@ class Mistakes(SimulatedTest):
             mend.simulate(GIB, device_count=0)
         self.assertEqual(mend.stats()["limit_bytes"], GIB)
 
+    def test_a_number_too_large_names_no_other_device(self):
+        for device in (2**32, -(2**40)):
+            with self.assertRaisesRegex(ValueError, f"there is no device {device}"):
+                mend.stats(device)
+
+    def test_streams_are_numbers_or_those_of_frameworks(self):
+        class OfTorch:
+            cuda_stream = 0
+
+        class OfCuPy:
+            ptr = 0
+
+        for stream in (0, OfTorch(), OfCuPy()):
+            self.assertGreater(mend.room(0, stream)["now_bytes"], 0)
+        with self.assertRaisesRegex(TypeError, "a stream is its number or a framework's, not 'x'"):
+            mend.room(0, "x")
+        with self.assertRaisesRegex(ValueError, "there is no stream -1"):
+            self.device.launch(-1, 0, 1)
+
+    def test_the_simulated_device_says_what_is_wrong(self):
+        with self.assertRaisesRegex(mend.Error, "mend_sim_fail answered MEND_ERROR_INVALID"):
+            self.device.fail("nonsense")
+        with self.assertRaisesRegex(TypeError, "given by its name, not 3"):
+            self.device.fail(3)
+        with self.assertRaisesRegex(ValueError, "count is -1"):
+            self.device.fail("create", count=-1)
+        with self.assertRaisesRegex(ValueError, "address is -1"):
+            self.device.launch(0, -1, 1)
+
     def test_errors_have_the_name_programs_know(self):
         self.assertEqual(repr(mend.Error), "<class 'mend.Error'>")
         self.assertEqual(repr(mend.OutOfMemoryError), "<class 'mend.OutOfMemoryError'>")

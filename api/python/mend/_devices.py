@@ -49,7 +49,7 @@ def index_of(device: object) -> int:
     """The ordinal of a device: a number, "cuda", "cuda:1", or an object with a type and an index as
     torch.device. Raises TypeError or ValueError."""
     if isinstance(device, str):
-        name = re.fullmatch(r"cuda(?::(\d+))?", device)
+        name = re.fullmatch(r"cuda(?::(\d{1,9}))?", device)
         if name is None:
             raise ValueError(f'mend: a device is a number or "cuda:1", not {device!r}')
         return current_device() if name.group(1) is None else int(name.group(1))
@@ -57,11 +57,27 @@ def index_of(device: object) -> int:
         index = getattr(device, "index", None)
         return current_device() if index is None else index
     try:
-        return operator.index(device)
+        index = operator.index(device)
     except TypeError:
         raise TypeError(
             f'mend: a device is a number, "cuda:1" or a torch.device, not {device!r}'
         ) from None
+    if not -(2**31) <= index < 2**31:  # others would be cut, and name another device
+        raise ValueError(f"mend: there is no device {index}")
+    return index
+
+
+def stream_of(stream: object) -> int:
+    """The number of a stream: a number, or an object that has it as `cuda_stream`, as PyTorch's, or
+    as `ptr`, as CuPy's. Raises TypeError or ValueError."""
+    number = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
+    try:
+        number = operator.index(number)
+    except TypeError:
+        raise TypeError(f"mend: a stream is its number or a framework's, not {stream!r}") from None
+    if not 0 <= number <= NO_STREAM:
+        raise ValueError(f"mend: there is no stream {number}")
+    return number
 
 
 def amount_of(what: str, size: object, least: int = 0) -> int:
@@ -127,11 +143,11 @@ def stats(device: object = 0) -> dict[str, int]:
     return _structures.figures_of(figures)
 
 
-def room(device: object = 0, stream: int = 0) -> dict[str, int]:
+def room(device: object = 0, stream: object = 0) -> dict[str, int]:
     """How much memory could be allocated on a stream in the device's default pool, by the names of
     mend_room (docs/api.md)."""
     answer = _structures.made("mend_room")
-    check(function("mend_get_room")(pool(device), stream, ctypes.byref(answer)))
+    check(function("mend_get_room")(pool(device), stream_of(stream), ctypes.byref(answer)))
     return _structures.figures_of(answer)
 
 

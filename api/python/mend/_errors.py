@@ -44,11 +44,17 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
 
 
+def name_of(result: int) -> str:
+    """The name of a mend_result: "MEND_ERROR_OUT_OF_MEMORY"."""
+    library = _library.load("mend")
+    library.mend_result_name.restype = ctypes.c_char_p
+    return _text(library.mend_result_name(result))
+
+
 def error_of(result: int) -> Error:
     """The exception for a result that a call of this thread has just returned."""
     library = _library.load("mend")
-    library.mend_result_name.restype = ctypes.c_char_p
-    name = _text(library.mend_result_name(result))
+    name = name_of(result)
     last = _structures.made("mend_error")
     library.mend_last_error(ctypes.byref(last))
     kind = OutOfMemoryError if result == OUT_OF_MEMORY else Error

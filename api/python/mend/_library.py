@@ -22,9 +22,10 @@ _lock = threading.Lock()
 
 
 def path_of(name: str) -> Path:
-    """The file of a library. Libraries that programs link have a version in their name."""
+    """The file of a library. Libraries that programs link have a version in their name; without it
+    they are texts for the linker in a wheel, which has no links."""
     plain = LIBRARIES / f"lib{name}.so"
-    for candidate in (plain, *sorted(LIBRARIES.glob(f"lib{name}.so.[0-9]*"))):
+    for candidate in (*sorted(LIBRARIES.glob(f"lib{name}.so.[0-9]*")), plain):
         if candidate.is_file():
             return candidate
     raise ImportError(f"mend: there is no {plain}: the package is not installed as a whole")

@@ -13,8 +13,8 @@ import ctypes
 import functools
 
 from . import _devices, _library, _standin, _structures
-from ._devices import amount_of
-from ._errors import DRIVER_ERROR, Error, check
+from ._devices import amount_of, stream_of
+from ._errors import DRIVER_ERROR, Error, check, name_of
 
 _u64, _pointer = ctypes.c_uint64, ctypes.c_void_p
 
@@ -56,7 +56,7 @@ class SimulatedDevice:
         library = self._library if name == "create" else self._open()
         result = getattr(library, f"mend_sim_{name}")(*arguments)
         if result != 0:
-            raise Error(f"mend_sim_{name} answered {result}", result)
+            raise Error(f"mend: mend_sim_{name} answered {name_of(result)}", result)
 
     def _stand_beneath_default_pools(self) -> None:
         config = _structures.made(
@@ -94,7 +94,7 @@ class SimulatedDevice:
 
     def destroy_stream(self, stream: int) -> None:
         """Destroys a stream."""
-        self._call("stream_destroy", self._sim, _pointer(stream))
+        self._call("stream_destroy", self._sim, _pointer(stream_of(stream)))
 
     def launch(
         self,
@@ -111,12 +111,12 @@ class SimulatedDevice:
         work = _structures.made(
             "mend_sim_work",
             kind=kind,
-            address=address,
-            size_bytes=size,
-            tag=tag,
-            finish_ns=finish_ns,
+            address=amount_of("address", address),
+            size_bytes=amount_of("size", size),
+            tag=amount_of("tag", tag),
+            finish_ns=amount_of("finish_ns", finish_ns),
         )
-        self._call("launch", self._sim, _pointer(stream), ctypes.byref(work))
+        self._call("launch", self._sim, _pointer(stream_of(stream)), ctypes.byref(work))
 
     def advance(self, duration_ns: int) -> None:
         """Advances the virtual clock; due work completes."""
@@ -125,12 +125,14 @@ class SimulatedDevice:
 
     def fail(self, call: str, count: int = 1, above_bytes: int = 0, status: int = 0) -> None:
         """Makes the next calls of the driver named `call` ("create", "map", ...) fail."""
+        if not isinstance(call, str):
+            raise TypeError(f"mend: a call of the driver is given by its name, not {call!r}")
         fault = _structures.made(
             "mend_sim_fault",
             call=call.encode(),
             status=status,
-            count=count,
-            above_bytes=above_bytes,
+            count=amount_of("count", count),
+            above_bytes=amount_of("above_bytes", above_bytes),
         )
         self._call("fail", self._sim, ctypes.byref(fault))
 
