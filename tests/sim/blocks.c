@@ -63,9 +63,9 @@ static void count_alloc_in_zone(trial_zone *zone, const trial_block *block)
     zone->peak_requested_bytes = mend_max_u64(zone->peak_requested_bytes, zone->requested_bytes);
 }
 
-/* The model's side of an allocation. */
-static void count_alloc(trial_pool *pool, const trial_block *block)
+void trial_count_alloc(trial *t, const trial_block *block)
 {
+    trial_pool *pool = &t->pools[block->pool];
     count_alloc_in_zone(&pool->zones[block->zone], block);
     pool->live_bytes += block->size_bytes;
     pool->requested_bytes += block->requested_bytes;
@@ -94,14 +94,15 @@ static bool may_be_for_any(const trial *t)
 static mend_result call_for(trial *t, const operation *op, trial_call *call)
 {
     int stream = op->stream % t->stream_count;
-    bool is_for_any = call->pool == 0 && op->thread == 3 && may_be_for_any(t);
+    bool is_for_any =
+        call->pool == 0 && call->group == NULL && op->thread == 3 && may_be_for_any(t);
     call->at = stream;
     call->stream = is_for_any ? MEND_NO_STREAM : trial_handle(t, stream, op->amount & 2);
     return trial_call_pool(t, trial_thread_of(t, stream, op->thread), call);
 }
 
 /* Small blocks may lie in the large zone. */
-static int zone_at(const trial *t, int pool, uint64_t address)
+int trial_zone_at(const trial *t, int pool, uint64_t address)
 {
     const mend_span *span = mend_heap_span_at(&t->pools[pool].pool->heap, address);
     return span != NULL ? span->zone : MEND_ZONE_LARGE;
@@ -129,13 +130,16 @@ static mend_result take_block(trial *t, const operation *op, trial_call *call)
                            .requested_bytes = call->size_bytes,
                            .allocated_on = call->stream,
                            .home = call->at,
-                           .zone = zone_at(t, call->pool, address),
+                           .zone = trial_zone_at(t, call->pool, address),
                            .group = may_be_of_group ? trial_group_taking(t, call->stream) : NOBODY};
+    if (call->group != NULL) {
+        block->group = op->amount / 4 % TRIAL_GROUPS; /* as trial_alloc_in names it */
+    }
     if (call->stream != MEND_NO_STREAM && block->group == NOBODY &&
         trial_is_recorded(t, call->at)) {
         block->group = trial_capture_group(t, call->at);
     }
-    count_alloc(&t->pools[call->pool], block);
+    trial_count_alloc(t, block);
     return MEND_OK;
 }
 
@@ -148,6 +152,22 @@ bool trial_alloc(trial *t, const operation *op, int pool)
                        .pool = pool,
                        .size_bytes = size_of(t, op->size),
                        .alignment_bytes = UINT64_C(1) << (op->alignment % 22)};
+    if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
+        trial_use(t, op, true);
+    }
+    return true;
+}
+
+bool trial_alloc_in(trial *t, const operation *op)
+{
+    const trial_group *group = &t->groups[op->amount / 4 % TRIAL_GROUPS];
+    if (t->blocks[op->slot % TRIAL_BLOCKS].live || group->group == NULL) {
+        return false;
+    }
+    trial_call call = {.kind = CALL_ALLOC,
+                       .group = group->group,
+                       .size_bytes = size_of(t, op->size),
+                       .alignment_bytes = UINT64_C(1) << (op->alignment % 16)};
     if (take_block(t, op, &call) == MEND_OK && (op->amount & 1)) {
         trial_use(t, op, true);
     }
@@ -187,7 +207,7 @@ bool trial_ask_room(trial *t, const operation *op)
     return true;
 }
 
-static void end_block(trial *t, trial_block *block)
+void trial_end_block(trial *t, trial_block *block)
 {
     trial_pool *pool = &t->pools[block->pool];
     trial_zone *zone = &pool->zones[block->zone];
@@ -208,7 +228,7 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
     if (trial_call_pool(t, thread, &call) != MEND_OK) {
         return false;
     }
-    end_block(t, block);
+    trial_end_block(t, block);
     return true;
 }
 
@@ -280,6 +300,23 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
     return true;
 }
 
+/* The group that a block is freed in, if `op` says so: its own, or another one, whose memory is
+ * then used behind what used the block. Not with hooks: what an allocator gave goes back to it. */
+static mend_group *group_to_free_in(trial *t, const operation *op, const trial_block *block,
+                                    mend_stream stream)
+{
+    int number = block->group != NOBODY ? block->group : op->size % TRIAL_GROUPS;
+    bool is_possible = (op->amount & 64) != 0 && !t->config.hooks && block->pool == 0 &&
+                       number < TRIAL_GROUPS && stream != MEND_NO_STREAM &&
+                       t->groups[number].group != NULL;
+    if (is_possible && block->group == NOBODY) {
+        is_possible = stream == trial_handle(t, block->home, false) &&
+                      trial_is_open(t, block->home) && !t->may_be_lost && t->captures == 0 &&
+                      trial_follow_group(t, number, block->home);
+    }
+    return is_possible ? t->groups[number].group : NULL;
+}
+
 bool trial_free(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
@@ -287,6 +324,15 @@ bool trial_free(trial *t, const operation *op)
     int thread;
     if (!block->live || !leave_block(t, op, block, &stream, &thread)) {
         return false;
+    }
+    mend_group *group = group_to_free_in(t, op, block, stream);
+    if (group != NULL) {
+        trial_call call = {
+            .kind = CALL_FREE, .group = group, .stream = stream, .pointer = pointer_of(block)};
+        if (trial_call_pool(t, thread, &call) == MEND_OK) {
+            trial_end_block(t, block);
+        }
+        return true;
     }
     if (free_on(t, thread, block, stream) && (op->amount & 8)) {
         free_again(t, block, stream);

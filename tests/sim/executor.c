@@ -320,6 +320,12 @@ static bool take(trial *t, const operation *op)
         return trial_pin(t, op);
     case OP_UNPIN:
         return trial_unpin(t, op);
+    case OP_ALLOC_IN:
+        return trial_alloc_in(t, op);
+    case OP_CHECKPOINT:
+        return trial_checkpoint_group(t, op);
+    case OP_RESTORE:
+        return trial_restore_group(t, op);
     case OP_SET_LIMIT:
         return set_limit(t, op);
     case OP_FORGET:

@@ -240,6 +240,36 @@ static void draw_pins(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* Blocks that name their groups, and checkpoints. Of its own numbers, as draw_hooks. */
+static void draw_checkpoints(trial_random *places, size_t count, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    if (trial_random_below(&random, 4) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t drawn = trial_random_below(&random, 64);
+        uint8_t byte = (uint8_t)trial_random_next(&random);
+        if (drawn < 2) {
+            ops[i] = (operation){.kind = OP_GROUP_CREATE, .slot = byte};
+        } else if (drawn < 12) {
+            ops[i] = (operation){.kind = OP_ALLOC_IN,
+                                 .slot = byte,
+                                 .stream = (uint8_t)trial_random_below(&random, 3),
+                                 .size = (uint8_t)trial_random_next(&random),
+                                 .amount = (uint8_t)trial_random_next(&random)};
+        } else if (drawn < 15) {
+            ops[i] = (operation){.kind = OP_CHECKPOINT, .slot = byte};
+        } else if (drawn < 19) {
+            ops[i] = (operation){.kind = OP_RESTORE, .slot = byte};
+        } else if (ops[i].kind == OP_FREE && drawn < 48) {
+            ops[i].amount |= 64;
+        } else if (ops[i].kind == OP_GROUP_RELEASE && drawn < 40) {
+            ops[i] = (operation){.kind = OP_RESTORE, .slot = ops[i].slot};
+        }
+    }
+}
+
 /* Of its own numbers, so that the seeds without hooks stay as they are. */
 static void draw_hooks(trial_random *places, size_t count, trial_config *config, operation *ops)
 {
@@ -315,4 +345,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_lost_mappings(&places, count, ops);
     draw_pins(&places, count, ops);
     draw_only_group(&places, count, config, ops);
+    draw_checkpoints(&places, count, ops);
 }

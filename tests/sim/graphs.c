@@ -141,6 +141,9 @@ static void leave_group(trial *t, int number, int home)
         }
     }
     t->groups[number] = (trial_group){0};
+    if (number < TRIAL_GROUPS) {
+        t->checkpoints[number].is_taken = false;
+    }
 }
 
 static bool release_group(trial *t, const operation *op)

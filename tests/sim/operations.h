@@ -21,7 +21,8 @@
     X(RECORD, "declares a stream that does not use the block")                                     \
     X(FREE,                                                                                        \
       "frees the block; amount: 0 to 3 at home, 4 elsewhere, 5 on no stream, 6 after a "           \
-      "wait of the host; 8 more: and once more; 32 more: after a last look, by work in flight")    \
+      "wait of the host; 8 more: and once more; 32 more: after a last look, by work in flight; "   \
+      "64 more: in its group, or in group `size`")                                                 \
     X(MISTAKE, "a call that must fail, chosen by `amount`")                                        \
     X(INFO, "asks for the block at `slot`, `amount` 256ths inside")                                \
     X(RESET_PEAKS, "resets peak statistics")                                                       \
@@ -65,7 +66,10 @@
       "asks how much could be had on `stream`, and for a block in `slot` of just so much; an "     \
       "odd amount: of 512 bytes more")                                                             \
     X(PIN, "pins the block in `slot`; a size of 1 to 3 modulo 4: so many pages from it on")        \
-    X(UNPIN, "undoes the pin number `slot`")
+    X(UNPIN, "undoes the pin number `slot`")                                                       \
+    X(ALLOC_IN, "a block in `slot` that names its group, number `amount` / 4; 1: and writes it")   \
+    X(CHECKPOINT, "lists the blocks of the group in `slot`")                                       \
+    X(RESTORE, "restores the group in `slot` as it was listed")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

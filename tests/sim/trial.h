@@ -113,6 +113,13 @@ typedef struct trial_zone {
     uint64_t peak_requested_bytes;
 } trial_zone;
 
+/* The blocks of a group at some time. */
+typedef struct trial_checkpoint {
+    bool is_taken;
+    size_t count;
+    mend_group_block blocks[TRIAL_BLOCKS];
+} trial_checkpoint;
+
 /* A range that must keep its mappings. */
 typedef struct trial_pinned {
     uint64_t address;
@@ -199,6 +206,8 @@ typedef enum trial_call_kind {
     CALL_DEFRAG,
     CALL_PIN,
     CALL_UNPIN,
+    CALL_GROUP_LIST,
+    CALL_GROUP_RESTORE,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
@@ -240,6 +249,7 @@ struct trial {
     trial_graph graphs[TRIAL_GRAPHS];
     trial_callback callbacks[TRIAL_CALLBACKS];
     trial_pinned pins[TRIAL_PINS];
+    trial_checkpoint checkpoints[TRIAL_GROUPS];
     uint64_t last_tag;
     uint64_t last_capture;
     uint64_t last_begin;
@@ -330,6 +340,8 @@ typedef struct trial_call {
     uint64_t size_bytes;
     uint64_t alignment_bytes;
     mend_group *group;
+    mend_group_block *blocks; /* of CALL_GROUP_LIST and CALL_GROUP_RESTORE */
+    size_t count;
     mend_sim_work work;
     mend_sim_graph *graph;
     mend_event event;
@@ -392,6 +404,9 @@ bool trial_alloc(trial *t, const operation *op, int pool);
 bool trial_free(trial *t, const operation *op);
 bool trial_mistake(trial *t, const operation *op);
 bool trial_info(trial *t, const operation *op);
+bool trial_alloc_in(trial *t, const operation *op);
+bool trial_checkpoint_group(trial *t, const operation *op);
+bool trial_restore_group(trial *t, const operation *op);
 bool trial_pin(trial *t, const operation *op);
 bool trial_unpin(trial *t, const operation *op);
 void trial_end_pins(trial *t);
@@ -403,6 +418,9 @@ bool trial_move_to(trial *t, trial_block *block, int stream);
 
 /* Frees a live block on the stream its state allows, for callbacks and ambushes: in a thread, which
  * is the one that runs where this is inside one of its calls. */
+void trial_count_alloc(trial *t, const trial_block *block); /* the model's side of an allocation */
+void trial_end_block(trial *t, trial_block *block);         /* and of a free */
+int trial_zone_at(const trial *t, int pool, uint64_t address);
 bool trial_free_here(trial *t, int thread, bool is_inside, trial_block *block);
 bool trial_join_readers(trial *t, trial_block *block, bool declared_too);
 bool trial_is_in_capture(const trial *t, const trial_block *block);

@@ -315,13 +315,11 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
                : find_users_of_group(heap, span, order, users);
 }
 
-/* The same for a free, which does not fail in two cases. If a capture was invalidated, the stream
- * cannot be identified, and a wait for the context covers the work. If the driver has shut down, no
- * work will use the block again. */
-static mend_result find_last_users(mend_heap *heap, const mend_span *span, mend_order order,
-                                   mend_block_users *users)
+/* The result of finding the users of a block that is freed. A free does not fail in two cases. If a
+ * capture was invalidated, the stream cannot be identified, and a wait for the context covers the
+ * work. If the driver has shut down, no work will use the block again. */
+static mend_result excuse(const mend_heap *heap, mend_result result, mend_block_users *users)
 {
-    mend_result result = find_users(heap, span, order, users);
     bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
     bool is_over =
         result == MEND_ERROR_DEVICE_LOST && mend_heap_lost_by(heap) == MEND_DRIVER_DEINITIALIZED;
@@ -375,10 +373,10 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, span);
     if (result == MEND_OK) {
-        result = find_last_users(heap, *span, order, users);
+        result = excuse(heap, find_users(heap, *span, order, users), users);
     }
-    return result == MEND_OK ? find_block(heap, address, span) : result; /* find_last_users may have
-                                                                          * released `state` */
+    return result == MEND_OK ? find_block(heap, address, span) : result; /* `state` may have been
+                                                                          * released */
 }
 
 /* Adds a user to a live block; it is stamped when the block is freed. Idempotent. */
@@ -429,7 +427,7 @@ mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_orde
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
         const bool is_own = mend_group_owns(heap, group, span);
-        result = find_users_in(heap, group, is_own, order, &users);
+        result = excuse(heap, find_users_in(heap, group, is_own, order, &users), &users);
     }
     if (result == MEND_OK) {
         result = find_block(heap, address, &span); /* `state` may have been released */

@@ -404,6 +404,7 @@ static void take(restoration *r, const target *t)
                                   .stream = t->stream,
                                   .group = r->group,
                                   .tag = t->block.tag};
+    heap->counters.placed_in_run++;
     mend_block_hand_out(heap, &request, mend_layout_take(heap, run, t->address, t->size_bytes));
 }
 

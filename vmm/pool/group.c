@@ -97,7 +97,7 @@ mend_result mend_group_free(mend_group *group, void *pointer, mend_stream stream
     mend_order order;
     mend_result result = mend_pool_find_order(pool, stream, &order);
     if (result == MEND_OK) {
-        result = mend_pool_take(pool);
+        result = mend_pool_take_to_free(pool);
     }
     return result != MEND_OK
                ? result

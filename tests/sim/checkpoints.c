@@ -1,0 +1,164 @@
+/* Checkpoints of a group: what the pool lists is what the model knows, and a restoration brings
+ * just that back. What was not live until then has no known content. */
+#include "tests/sim/trial.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+/* A block of the model at an address of the first pool; NULL: none. */
+static trial_block *block_at(trial *t, const void *pointer)
+{
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        trial_block *block = &t->blocks[i];
+        if (block->live && block->pool == 0 && block->address == (uint64_t)(uintptr_t)pointer) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
+static size_t live_in(const trial *t, int group)
+{
+    size_t count = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        count += t->blocks[i].live && t->blocks[i].group == group;
+    }
+    return count;
+}
+
+/* Whether the listed blocks are those of the group, by address. */
+static void judge_list(trial *t, int group, const trial_call *call)
+{
+    const void *before = NULL;
+    bool is_true = call->count == live_in(t, group);
+    for (size_t i = 0; i < call->count && is_true; i++) {
+        const mend_group_block *listed = &call->blocks[i];
+        const trial_block *block = block_at(t, listed->pointer);
+        is_true = listed->pointer > before && block != NULL && block->group == group &&
+                  block->requested_bytes == listed->size_bytes &&
+                  block->allocated_on == listed->stream;
+        before = listed->pointer;
+    }
+    trial_claim(t, TRIAL_MODEL, is_true, "group %d lists %llu blocks, which are not its %llu",
+                group, LLU(call->count), LLU(live_in(t, group)));
+}
+
+static mend_result list(trial *t, int group, int thread, mend_group_block *blocks, size_t *count)
+{
+    trial_call call = {.kind = CALL_GROUP_LIST, .group = t->groups[group].group, .blocks = blocks};
+    mend_result result = trial_call_pool(t, thread, &call);
+    if (result == MEND_OK) {
+        judge_list(t, group, &call);
+        *count = call.count;
+    }
+    return result;
+}
+
+bool trial_checkpoint_group(trial *t, const operation *op)
+{
+    int number = op->slot % TRIAL_GROUPS;
+    trial_checkpoint *checkpoint = &t->checkpoints[number];
+    if (t->groups[number].group == NULL) {
+        return false;
+    }
+    checkpoint->is_taken = list(t, number, op->thread % t->turns.count, checkpoint->blocks,
+                                &checkpoint->count) == MEND_OK;
+    return true;
+}
+
+/* The number of the stream, if it is one that every thread may name. */
+static int stream_of(const trial *t, mend_stream handle)
+{
+    for (int i = 0; i < t->stream_count; i++) {
+        const trial_stream *stream = &t->streams[i];
+        if (stream->handle == handle && stream->thread == ANY_THREAD) {
+            return i;
+        }
+    }
+    return NOBODY;
+}
+
+/* Whether the model can follow: there are streams and slots for all blocks. */
+static bool can_restore(trial *t, int number)
+{
+    const trial_checkpoint *checkpoint = &t->checkpoints[number];
+    bool can = checkpoint->is_taken && t->captures == 0 && !t->may_be_lost && !t->config.hooks;
+    size_t slots = live_in(t, number);
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        slots += !t->blocks[i].live;
+    }
+    for (size_t i = 0; i < checkpoint->count && can; i++) {
+        int stream = stream_of(t, checkpoint->blocks[i].stream);
+        can = stream != NOBODY && trial_is_open(t, stream);
+    }
+    return can && slots >= checkpoint->count;
+}
+
+static bool is_listed(const trial_checkpoint *checkpoint, const trial_block *block)
+{
+    for (size_t i = 0; i < checkpoint->count; i++) {
+        const mend_group_block *listed = &checkpoint->blocks[i];
+        if ((uint64_t)(uintptr_t)listed->pointer == block->address &&
+            listed->size_bytes == block->requested_bytes && listed->stream == block->allocated_on) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static trial_block *free_slot(trial *t)
+{
+    trial_block *block = t->blocks;
+    while (block->live) {
+        block++;
+    }
+    return block;
+}
+
+/* The model's side: frees come first. */
+static void follow(trial *t, int number)
+{
+    const trial_checkpoint *checkpoint = &t->checkpoints[number];
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        trial_block *block = &t->blocks[i];
+        if (block->live && block->group == number && !is_listed(checkpoint, block)) {
+            trial_end_block(t, block);
+        }
+    }
+    for (size_t i = 0; i < checkpoint->count; i++) {
+        const mend_group_block *listed = &checkpoint->blocks[i];
+        if (block_at(t, listed->pointer) == NULL) {
+            trial_block *block = free_slot(t);
+            uint64_t address = (uint64_t)(uintptr_t)listed->pointer;
+            *block = (trial_block){.live = true,
+                                   .address = address,
+                                   .size_bytes = mend_align_up(listed->size_bytes, 512),
+                                   .requested_bytes = listed->size_bytes,
+                                   .allocated_on = listed->stream,
+                                   .home = stream_of(t, listed->stream),
+                                   .used = true,
+                                   .group = number,
+                                   .zone = trial_zone_at(t, 0, address)};
+            trial_count_alloc(t, block);
+        }
+    }
+}
+
+bool trial_restore_group(trial *t, const operation *op)
+{
+    int number = op->slot % TRIAL_GROUPS;
+    int thread = op->thread % t->turns.count;
+    trial_checkpoint *checkpoint = &t->checkpoints[number];
+    mend_group_block now[TRIAL_BLOCKS];
+    size_t count = 0;
+    if (t->groups[number].group == NULL || !can_restore(t, number)) {
+        return false;
+    }
+    trial_call call = {.kind = CALL_GROUP_RESTORE,
+                       .group = t->groups[number].group,
+                       .blocks = checkpoint->blocks,
+                       .count = checkpoint->count};
+    if (trial_call_pool(t, thread, &call) == MEND_OK) {
+        follow(t, number);
+    }
+    return list(t, number, thread, now, &count) == MEND_OK || t->may_be_lost;
+}
