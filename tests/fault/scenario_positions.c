@@ -226,6 +226,10 @@ static const scenario *find(const char *name)
     X(free_in_a_group)                                                                             \
     X(release_of_a_group)                                                                          \
     X(release_of_a_group_on_a_new_stream)                                                          \
+    X(allocation_in_a_named_group)                                                                 \
+    X(free_in_a_named_group_on_a_new_stream)                                                       \
+    X(restoration_of_a_group)                                                                      \
+    X(restoration_of_chunks_that_moved)                                                            \
     X(trim_everything)                                                                             \
     X(trim_a_part)                                                                                 \
     X(trim_in_flight)                                                                              \

@@ -99,6 +99,29 @@ static mend_result release_group(story_run *run, mend_stream stream)
     return result;
 }
 
+static mend_result alloc_in_group(story_run *run, const operation *op, void **pointer)
+{
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.group = run->group;
+    return mend_alloc_with(run->world.pool, op->bytes, run->streams[op->stream], &options, pointer);
+}
+
+static mend_result free_in_group(story_run *run, const operation *op, slot *block)
+{
+    mend_result result = mend_group_free(run->group, block->pointer, run->streams[op->stream]);
+    block->pointer = result == MEND_OK ? NULL : block->pointer;
+    return result;
+}
+
+/* The checkpoint has one block, of the slot. */
+static mend_result restore(story_run *run, slot *block)
+{
+    mend_result result = mend_group_set_blocks(run->group, run->checkpoint, run->checkpoint_count);
+    EXPECT_U64_EQ(1, run->checkpoint_count);
+    block->pointer = result == MEND_OK ? run->checkpoint[0].pointer : block->pointer;
+    return result;
+}
+
 static mend_result pin(mend_pool *pool, slot *block, uint64_t size_bytes)
 {
     mend_result result = mend_pin(pool, block->pointer, size_bytes);
@@ -155,6 +178,15 @@ mend_result story_call(story_run *run, const operation *op)
         return mend_group_end(run->group);
     case GROUP_RELEASE:
         return release_group(run, run->streams[op->stream]);
+    case ALLOC_IN_GROUP:
+        return alloc_in_group(run, op, &block->pointer);
+    case FREE_IN_GROUP:
+        return free_in_group(run, op, block);
+    case CHECKPOINT:
+        return mend_group_get_blocks(run->group, run->checkpoint, STORY_SLOTS,
+                                     &run->checkpoint_count);
+    case RESTORE:
+        return restore(run, block);
     case PRESSURE:
         return mend_add_pressure_callback(pool, look_for_memory, NULL);
     case FOREIGN:

@@ -34,6 +34,10 @@ typedef enum story_action {
     GROUP_BEGIN,
     GROUP_END,
     GROUP_RELEASE,
+    ALLOC_IN_GROUP,
+    FREE_IN_GROUP,
+    CHECKPOINT,
+    RESTORE,
     PRESSURE,
     FOREIGN,
     USE,
@@ -75,6 +79,8 @@ typedef struct story_run {
     mend_stream streams[STORY_STREAMS];
     mend_stream reader; /* the pool never hears of it */
     mend_group *group;  /* from GROUP_BEGIN to GROUP_RELEASE */
+    mend_group_block checkpoint[STORY_SLOTS];
+    size_t checkpoint_count;
     uint64_t busy_until_ns[STORY_STREAMS];
     slot slots[STORY_SLOTS];
     uint64_t next_tag;

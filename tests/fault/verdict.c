@@ -126,6 +126,7 @@ static bool is_documented(const scene *s)
     case ALLOC:
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
+    case ALLOC_IN_GROUP:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
     case FREE:
@@ -133,6 +134,8 @@ static bool is_documented(const scene *s)
     case SHARE:
     case FORGET:
     case GROUP_RELEASE:
+    case FREE_IN_GROUP:
+    case RESTORE:
     case ROOM:
         return documented || s->result == MEND_ERROR_UNKNOWN_STREAM;
     default:
