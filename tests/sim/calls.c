@@ -18,20 +18,6 @@ int trial_thread_of(const trial *t, int stream, uint8_t wish)
     return own != ANY_THREAD ? own : wish % t->turns.count;
 }
 
-/* An allocation or a free that names its group. */
-static void call_in_group(trial_call *call, mend_pool *pool)
-{
-    if (call->kind == CALL_FREE) {
-        call->result = mend_group_free(call->group, call->pointer, call->stream);
-        return;
-    }
-    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
-    options.group = call->group;
-    options.alignment_bytes = call->alignment_bytes;
-    options.tag = call->size_bytes; /* see trial_info */
-    call->result = mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
-}
-
 static void call_directly(trial_call *call, mend_pool *pool)
 {
     switch (call->kind) {
@@ -71,23 +57,7 @@ static void call_directly(trial_call *call, mend_pool *pool)
     case CALL_UNPIN:
         call->result = mend_unpin(pool, call->pointer, call->size_bytes);
         break;
-    case CALL_GROUP_LIST:
-        call->result = mend_group_get_blocks(call->group, call->blocks, TRIAL_BLOCKS, &call->count);
-        break;
-    case CALL_GROUP_RESTORE:
-        call->result = mend_group_set_blocks(call->group, call->blocks, call->count);
-        break;
-    case CALL_GROUP_CREATE:
-        call->result = mend_group_create(pool, &call->group);
-        break;
-    case CALL_GROUP_BEGIN:
-        call->result = mend_group_begin(call->group, call->stream);
-        break;
-    case CALL_GROUP_END:
-        call->result = mend_group_end(call->group);
-        break;
     default:
-        call->result = mend_group_release(call->group, call->stream);
         break;
     }
 }
@@ -98,10 +68,7 @@ static void call_pool(trial_call *call, mend_pool *pool)
     mend_test_call begun;
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    bool names_group = call->group != NULL && (call->kind == CALL_ALLOC || call->kind == CALL_FREE);
-    if (names_group) {
-        call_in_group(call, pool);
-    } else if (!trial_hooks_take(call)) {
+    if (!trial_call_group(call, pool) && !trial_hooks_take(call)) {
         call_directly(call, pool);
     }
     call->remains = mend_test_remains_of_call(&begun, call->result);

@@ -1,8 +1,54 @@
-/* Checkpoints of a group: what the pool lists is what the model knows, and a restoration brings
- * just that back. What was not live until then has no known content. */
+/* The calls about groups, and checkpoints: what the pool lists is what the model knows, and a
+ * restoration brings just that back. What was not live until then has no known content. */
 #include "tests/sim/trial.h"
 
 #define LLU(value) ((unsigned long long)(value))
+
+/* An allocation or a free that names its group. */
+static mend_result call_in_group(trial_call *call, mend_pool *pool)
+{
+    if (call->kind == CALL_FREE) {
+        return mend_group_free(call->group, call->pointer, call->stream);
+    }
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.group = call->group;
+    options.alignment_bytes = call->alignment_bytes;
+    options.tag = call->size_bytes;
+    return mend_alloc_with(pool, call->size_bytes, call->stream, &options, &call->pointer);
+}
+
+bool trial_call_group(trial_call *call, mend_pool *pool)
+{
+    switch (call->kind) {
+    case CALL_ALLOC:
+    case CALL_FREE:
+        if (call->group == NULL) {
+            return false;
+        }
+        call->result = call_in_group(call, pool);
+        return true;
+    case CALL_GROUP_LIST:
+        call->result = mend_group_get_blocks(call->group, call->blocks, TRIAL_BLOCKS, &call->count);
+        return true;
+    case CALL_GROUP_RESTORE:
+        call->result = mend_group_set_blocks(call->group, call->blocks, call->count);
+        return true;
+    case CALL_GROUP_CREATE:
+        call->result = mend_group_create(pool, &call->group);
+        return true;
+    case CALL_GROUP_BEGIN:
+        call->result = mend_group_begin(call->group, call->stream);
+        return true;
+    case CALL_GROUP_END:
+        call->result = mend_group_end(call->group);
+        return true;
+    case CALL_GROUP_RELEASE:
+        call->result = mend_group_release(call->group, call->stream);
+        return true;
+    default:
+        return false;
+    }
+}
 
 /* A block of the model at an address of the first pool; NULL: none. */
 static trial_block *block_at(trial *t, const void *pointer)
@@ -35,6 +81,7 @@ static void judge_list(trial *t, int group, const trial_call *call)
         const trial_block *block = block_at(t, listed->pointer);
         is_true = listed->pointer > before && block != NULL && block->group == group &&
                   block->requested_bytes == listed->size_bytes &&
+                  (listed->tag == 0 || listed->tag == listed->size_bytes) &&
                   block->allocated_on == listed->stream;
         before = listed->pointer;
     }

@@ -404,6 +404,7 @@ bool trial_alloc(trial *t, const operation *op, int pool);
 bool trial_free(trial *t, const operation *op);
 bool trial_mistake(trial *t, const operation *op);
 bool trial_info(trial *t, const operation *op);
+bool trial_call_group(trial_call *call, mend_pool *pool); /* false: it is of another kind */
 bool trial_alloc_in(trial *t, const operation *op);
 bool trial_checkpoint_group(trial *t, const operation *op);
 bool trial_restore_group(trial *t, const operation *op);
