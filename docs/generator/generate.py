@@ -35,7 +35,7 @@ PAGES = (
      (("mend_share", ("memory shared with other processes", "other devices")),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
-      ("mend_views", ("regions",)),
+      ("mend_views", ("regions", "history")),
       ("mend_types", ("log",)))),
     ("devices-and-hooks", "Devices and hooks",
      "The default pool of each device, allocators in its place, and the functions that frameworks"
@@ -209,6 +209,7 @@ TASKS = (
                                      "mend_group_release", "mend_group_free")),
     ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),
     ("compact", ("mend_defrag",)),
+    ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",
                  "mend_audit")),
     ("share one pool in a process", ("mend_pool_for_device", "mend_set_default_config")),

@@ -212,6 +212,10 @@ static const scenario *find(const char *name)
     X(defrag_with_nothing_to_do)                                                                   \
     X(pin_of_a_block)                                                                              \
     X(unpin_of_a_block)                                                                            \
+    X(history_of_a_pool)                                                                           \
+    X(history_with_more_room)                                                                      \
+    X(allocation_with_a_history)                                                                   \
+    X(defrag_with_a_history)                                                                       \
     X(defrag_beside_a_pin)                                                                         \
     X(allocation_after_a_compact)                                                                  \
     X(free_that_records_a_fence)                                                                   \

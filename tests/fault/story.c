@@ -168,6 +168,8 @@ mend_result story_call(story_run *run, const operation *op)
         return pin(pool, block, op->bytes);
     case UNPIN:
         return unpin(pool, block);
+    case HISTORY:
+        return mend_history_start(pool, op->bytes);
     case LIMIT:
         return mend_set_limit(pool, op->bytes);
     case FORGET:

@@ -29,6 +29,7 @@ typedef enum story_action {
     DEFRAG,
     PIN,
     UNPIN,
+    HISTORY,
     LIMIT,
     FORGET,
     GROUP_BEGIN,
@@ -49,7 +50,7 @@ typedef struct operation {
     int slot;       /* ALLOC, FREE..., SHARE */
     int stream;     /* by number */
     uint64_t bytes; /* ALLOC, PIN, UNPIN: size; TRIM...: what is kept; LIMIT: the limit; FOREIGN: of
-                       others */
+                       others; HISTORY: events */
 } operation;
 
 typedef struct story {

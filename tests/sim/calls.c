@@ -35,8 +35,7 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result = mend_forget_stream(pool, call->stream);
         break;
     case CALL_TRIM:
-        call->result = call->waits ? mend_trim_wait(pool, call->size_bytes, NULL)
-                                   : mend_trim(pool, call->size_bytes, NULL);
+        call->result = (call->waits ? mend_trim_wait : mend_trim)(pool, call->size_bytes, NULL);
         break;
     case CALL_ROOM:
         call->room = (mend_room)MEND_ROOM_INIT;
@@ -46,16 +45,17 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result = mend_set_limit(pool, call->size_bytes);
         break;
     case CALL_DEFRAG: {
-        mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
-        limits.copied_bytes = call->size_bytes;
+        mend_defrag_limits limits = {sizeof(limits), 0, call->size_bytes, 0, 0};
         call->result = mend_defrag(pool, &limits, NULL);
         break;
     }
     case CALL_PIN:
-        call->result = mend_pin(pool, call->pointer, call->size_bytes);
-        break;
     case CALL_UNPIN:
-        call->result = mend_unpin(pool, call->pointer, call->size_bytes);
+        call->result =
+            (call->kind == CALL_PIN ? mend_pin : mend_unpin)(pool, call->pointer, call->size_bytes);
+        break;
+    case CALL_HISTORY:
+        call->result = mend_history_start(pool, call->size_bytes);
         break;
     default:
         break;

@@ -109,6 +109,7 @@ static void destroy_pools(trial *t, bool is_whole)
         trial_claim(t, TRIAL_REMAINS,
                     result == MEND_OK || (t->may_be_lost && result == MEND_ERROR_DRIVER),
                     "mend_pool_destroy: %s", mend_result_name(result));
+        mend_follower_end(&t->pools[i].follower);
         t->pools[i].pool = NULL;
     }
     mend_result result = mend_pool_destroy(t->neighbour);

@@ -326,6 +326,8 @@ static bool take(trial *t, const operation *op)
         return trial_checkpoint_group(t, op);
     case OP_RESTORE:
         return trial_restore_group(t, op);
+    case OP_HISTORY:
+        return trial_set_history(t, op);
     case OP_SET_LIMIT:
         return set_limit(t, op);
     case OP_FORGET:

@@ -169,6 +169,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_exported_bytes  (l->is->exported_bytes == 0)
 #define RULE_imports         (l->is->imports == 0)
 #define RULE_imported_bytes  (l->is->imported_bytes == 0)
+/* The follower has read to the end: see history.c. */
+#define RULE_history_events                                                                        \
+    (l->pool->history_capacity > 0 ? IS(history_events) == l->pool->follower.cursor - 1            \
+                                   : IS(history_events) == WAS(history_events))
+#define RULE_history_lost (IS(history_events) - IS(history_lost) == l->pool->history_held)
 
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \

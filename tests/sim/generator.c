@@ -270,6 +270,26 @@ static void draw_checkpoints(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* Of its own numbers, as draw_hooks. */
+static void draw_histories(trial_random *places, size_t count, operation *ops)
+{
+    enum { BEGINS = 40 }; /* behind what draw_only_group may draw */
+    trial_random random = {trial_random_next(places)};
+    if (trial_random_below(&random, 3) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t numbers = trial_random_next(&random);
+        if (i == BEGINS || (i > BEGINS && numbers % 48 == 0)) {
+            ops[i] = (operation){.kind = OP_HISTORY,
+                                 .slot = (uint8_t)(numbers >> 8),
+                                 .size = (uint8_t)(i == BEGINS ? 255 : numbers >> 16),
+                                 .thread = (uint8_t)(numbers >> 24) % 4,
+                                 .amount = (uint8_t)(numbers >> 32)};
+        }
+    }
+}
+
 /* Of its own numbers, so that the seeds without hooks stay as they are. */
 static void draw_hooks(trial_random *places, size_t count, trial_config *config, operation *ops)
 {
@@ -346,4 +366,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_pins(&places, count, ops);
     draw_only_group(&places, count, config, ops);
     draw_checkpoints(&places, count, ops);
+    draw_histories(&places, count, ops);
 }

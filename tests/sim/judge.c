@@ -122,6 +122,7 @@ void trial_judge(trial *t)
         char of_regions[MEND_REGIONS_FINDING_BYTES];
         is_right = mend_regions_are_right(t->pools[i].pool, of_regions);
         trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, of_regions);
+        trial_judge_history(t, i);
         mend_stats stats = trial_stats(t, i);
         sum.reserved_bytes += stats.reserved_bytes;
         sum.chunks += stats.chunks;

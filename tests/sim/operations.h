@@ -69,7 +69,10 @@
     X(UNPIN, "undoes the pin number `slot`")                                                       \
     X(ALLOC_IN, "a block in `slot` that names its group, number `amount` / 4; 1: and writes it")   \
     X(CHECKPOINT, "lists the blocks of the group in `slot`")                                       \
-    X(RESTORE, "restores the group in `slot` as it was listed")
+    X(RESTORE, "restores the group in `slot` as it was listed")                                    \
+    X(HISTORY,                                                                                     \
+      "begins the history of pool `slot` with a ring of `size` events, which grows by the power "  \
+      "of two `amount`; a size of 0 modulo 4: ends it")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

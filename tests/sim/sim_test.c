@@ -81,9 +81,11 @@ MEND_TEST(simulation, a_finding_is_shrunk)
         config.sin = 1;
         ASSERT_TRUE(trial_run_apart(&config, ops, count, &outcome));
     }
-    EXPECT_INT_EQ(TRIAL_CONTENT, outcome.verdict);
+    /* It reads what others wrote, or what is mapped no more. */
+    const trial_verdict found = outcome.verdict;
+    EXPECT_TRUE(found == TRIAL_CONTENT || found == TRIAL_RESULT);
     trial_shrink(&config, ops, &count, &outcome);
-    EXPECT_INT_EQ(TRIAL_CONTENT, outcome.verdict);
+    EXPECT_INT_EQ((int)found, (int)outcome.verdict);
     EXPECT_TRUE(count <= 10);
 }
 

@@ -11,6 +11,7 @@
 #include "observe/explain.h"
 #include "tests/model/turns.h"
 #include "tests/sim/executor.h"
+#include "tests/support/follower.h"
 #include "tests/support/host_memory.h"
 
 enum {
@@ -147,6 +148,9 @@ typedef struct trial_pool {
     trial_zone zones[2];
     uint64_t limit_bytes;
     bool lost; /* a call found the context broken; from then on all do */
+    mend_follower follower;
+    uint64_t history_capacity; /* 0: off */
+    uint64_t history_held;     /* events in the ring */
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
@@ -208,6 +212,7 @@ typedef enum trial_call_kind {
     CALL_UNPIN,
     CALL_GROUP_LIST,
     CALL_GROUP_RESTORE,
+    CALL_HISTORY,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
@@ -410,6 +415,8 @@ bool trial_checkpoint_group(trial *t, const operation *op);
 bool trial_restore_group(trial *t, const operation *op);
 bool trial_pin(trial *t, const operation *op);
 bool trial_unpin(trial *t, const operation *op);
+bool trial_set_history(trial *t, const operation *op);
+void trial_judge_history(trial *t, int pool);
 void trial_end_pins(trial *t);
 bool trial_record(trial *t, const operation *op);
 bool trial_use(trial *t, const operation *op, bool writes);

@@ -45,6 +45,32 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
 }
 
+/* Adds an event of a block, while the history is on. */
+static void note_block(mend_heap *heap, mend_event_kind kind, const mend_span *span,
+                       mend_stream stream)
+{
+    if (!mend_history_is_on(&heap->history)) {
+        return;
+    }
+    const uint32_t group = mend_group_number_of(heap, span);
+    mend_history_put(&heap->history,
+                     (mend_history_event){.kind = (int)kind,
+                                          .is_for_graphs = group != 0,
+                                          .address = (void *)(uintptr_t)span->address,
+                                          .size_bytes = span->size_bytes,
+                                          .stream = stream,
+                                          .group = mend_group_numbered(heap, group),
+                                          .tag = span->tag,
+                                          .requested_bytes = span->requested_bytes});
+}
+
+/* The stream on which a block is freed. */
+static mend_stream handle_of(const mend_heap *heap, mend_block_users users)
+{
+    return users.first == MEND_STREAM_UNKNOWN ? MEND_NO_STREAM
+                                              : heap->streams.items[users.first].handle;
+}
+
 void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span *span)
 {
     assert(span->live);
@@ -61,6 +87,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_block_count_alloc(heap, span, request->requested_bytes, request->handle);
     span->tag = request->tag;
+    note_block(heap, MEND_EVENT_ALLOC, span, request->handle);
 }
 
 /* Takes the memory at the request's address, if all of it is free and ready. */
@@ -121,7 +148,11 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
     mend_span *span = NULL;
     result = request.at != 0 ? place_at(heap, &request, &span)
                              : mend_ladder_climb(heap, &request, helpers, &span);
-    heap->counters.out_of_memory += result == MEND_ERROR_OUT_OF_MEMORY;
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        heap->counters.out_of_memory++;
+        mend_history_note_stream(&heap->history, MEND_EVENT_OUT_OF_MEMORY, request.size_bytes,
+                                 request.handle);
+    }
     if (result == MEND_OK) {
         mend_block_hand_out(heap, &request, span);
         *address = span->address;
@@ -341,6 +372,7 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     mend_cache_flush_beside(heap, span);
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
+    note_block(heap, MEND_EVENT_FREE, span, handle_of(heap, users));
     const uint32_t last_user = stamp_users(heap, span, users.first);
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,

@@ -4,6 +4,7 @@
  * still use stays with the driver.
  */
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/process.h"
@@ -155,6 +156,7 @@ static void free_host_memory(mend_heap *heap)
     mend_slab_clear(&heap->nodes.waits);
     mend_slab_clear(&heap->retire.nodes);
     mend_pins_clear(heap);
+    free(mend_history_exchange(&heap->history, NULL, 0));
     assert(heap->streams.items == NULL);
     mend_mutex_destroy(&heap->state);
     mend_mutex_destroy(&heap->grow);

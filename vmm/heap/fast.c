@@ -103,6 +103,7 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
         would_be_kept_empty(heap, span)) {
         return 0;
     }
+    assert(!mend_history_is_on(&heap->history)); /* the cache is closed and empty then */
     mend_cache_remove(&zone->cache, span);
     mend_layout_take_again(heap, span);
     heap->counters.cache_hits++;
@@ -143,6 +144,7 @@ static inline bool keep(mend_heap *heap, mend_span *span, uint32_t freed_on)
         return false;
     }
     assert(cache->count < cache->promised);
+    assert(!mend_history_is_on(&heap->history));
     span->waits.first = mend_streams_stamp(&heap->streams, freed_on, span->size_bytes);
     mend_layout_let_go(heap, span);
     span->cached = true;

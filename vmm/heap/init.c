@@ -22,6 +22,12 @@ enum { RESERVES_OF_DEVICE = 2 };
 #define GROWTH_BYTES (4 * MEND_GIB)
 enum { GROWTHS_OF_RESERVE = 8 };
 
+/* The driver's clock: that of the system, or that of a simulated device. */
+static uint64_t clock_ns(const void *driver)
+{
+    return ((const mend_driver *)driver)->clock_ns(driver);
+}
+
 static uint64_t reserve_bytes_of(const mend_heap *heap)
 {
     if (heap->config.reserve_bytes != 0) {
@@ -55,6 +61,9 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
         .rdma = config->rdma && device->rdma};
     mend_chunks_init(&heap->chunks, heap->driver, &properties);
     mend_access_init(heap);
+    mend_history_init(&heap->history, clock_ns, heap->driver);
+    heap->chunks.history = &heap->history;
+    heap->streams.history = &heap->history;
     uint64_t reserve_bytes = reserve_bytes_of(heap);
     uint64_t growth_bytes = mend_min_u64(GROWTH_BYTES, reserve_bytes / GROWTHS_OF_RESERVE);
     assert(reserve_bytes > 0);

@@ -89,6 +89,13 @@ static mend_result wait_and_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t 
     return result;
 }
 
+static void note_trim(mend_heap *heap, mend_result result, uint64_t released_bytes)
+{
+    if (result == MEND_OK) {
+        mend_history_note(&heap->history, MEND_EVENT_TRIM, 0, released_bytes);
+    }
+}
+
 mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_scope scope;
@@ -98,6 +105,7 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *rel
         result = trim_to(heap, keep_bytes, released_bytes);
         mend_scope_close(heap, &scope);
     }
+    note_trim(heap, result, *released_bytes);
     return result;
 }
 
@@ -114,6 +122,7 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
         result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
     mend_scope_close(heap, &scope);
+    note_trim(heap, result, *released_bytes);
     return result;
 }
 
@@ -136,7 +145,8 @@ mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
     uint64_t total_bytes = heap->device.total_bytes;
     heap->config.limit_bytes = limit_bytes == 0 ? heap->config.default_limit_bytes
                                                 : mend_min_u64(limit_bytes, total_bytes);
-    uint64_t released_bytes;
+    mend_history_note(&heap->history, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes);
+    uint64_t released_bytes = 0;
     return heap->chunks.reserved_bytes > heap->config.limit_bytes
                ? mend_ladder_trim(heap, heap->config.limit_bytes, &released_bytes)
                : MEND_OK;

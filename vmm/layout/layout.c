@@ -401,6 +401,7 @@ void mend_layout_attach(mend_heap *heap, mend_chunk *chunk, int zone_number, uin
     assert(zone_number < MEND_ZONE_COUNT);
     assert(address != 0);
     mend_chunk_set_address(&heap->chunks, chunk, zone_number, address);
+    mend_history_note(&heap->history, MEND_EVENT_MAP, address, chunk->size_bytes);
     mend_span *span = mend_slab_take(&heap->nodes.spans);
     span->address = address;
     span->size_bytes = chunk->size_bytes;
@@ -435,6 +436,7 @@ void mend_layout_cut(mend_heap *heap, mend_span *span)
     assert(zone->free_bytes >= span->size_bytes);
     mend_span *before = span->previous;
     zone->free_bytes -= span->size_bytes;
+    mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes);
     if (span->next != NULL) {
         span->next->previous = NULL;
     } else {

@@ -34,6 +34,7 @@
 
 #include "address/space.h"
 #include "base/align.h"
+#include "base/history.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/pointer_map.h"
@@ -321,6 +322,7 @@ typedef struct mend_heap {
     mend_pins pins;
     mend_exports exports;
     mend_heap_counters counters;
+    mend_history history; /* while it is on, the front cache is closed */
 
     /* For making room. Read under `state`, written under both locks. */
     mend_space space; /* the addresses of both zones */

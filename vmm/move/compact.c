@@ -368,6 +368,7 @@ static void exchange(compaction *s)
     int zone = s->chunk->zone;
     uint64_t end = s->chunk->address + s->chunk->size_bytes;
     assert(s->chunk->is_frozen);
+    mend_history_note(&heap->history, MEND_EVENT_COMPACT, s->chunk->address, s->chunk->size_bytes);
     mend_chunk_set_address(chunks, s->chunk, zone, 0);
     for (size_t i = 0; i < s->size.clusters; i++) {
         mend_cluster *cluster = &s->clusters[i];

@@ -7,7 +7,6 @@
 #include "users/group.h"
 
 #define SEGMENT_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_span, by_end) : NULL)
-#define GROUP_OF(at)     MEND_CONTAINER_OF(at, mend_group, link)
 
 typedef struct region_walk {
     const mend_heap *heap;
@@ -68,24 +67,11 @@ static void put_free(region_walk *walk, const mend_region *region)
 
 /* ---- owners ---------------------------------------------------------------------------------- */
 
-/* The program's group of a number; NULL for those that the pool makes for captures. */
-static mend_group *group_numbered(const mend_heap *heap, uint32_t number)
-{
-    const mend_list *end = &heap->groups.list;
-    for (mend_list *at = end->next; at != end && (number & MEND_GROUP_OF_CAPTURE) == 0;
-         at = at->next) {
-        if (GROUP_OF(at)->number == number) {
-            return GROUP_OF(at);
-        }
-    }
-    return NULL;
-}
-
 static void set_group(const mend_heap *heap, uint32_t number, mend_region *region)
 {
     if (number != 0) {
         region->is_for_graphs = 1;
-        region->group = group_numbered(heap, number);
+        region->group = mend_group_numbered(heap, number);
     }
 }
 

@@ -92,6 +92,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     stats->host_waits = heap->streams.host_waits;
     stats->cached_blocks = (uint64_t)small->cache.count + large->cache.count;
     stats->cached_bytes = mend_cache_bytes(heap);
+    stats->history_events = heap->history.next - 1;
+    stats->history_lost = mend_history_lost(&heap->history);
 }
 
 static uint64_t reserved_in(const mend_heap *heap, int zone)

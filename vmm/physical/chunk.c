@@ -85,6 +85,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     chunks->unmapped_bytes += size_bytes;
     chunks->created++;
     chunks->created_bytes += size_bytes;
+    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, size_bytes);
     *chunk = made;
     return MEND_DRIVER_OK;
 }
@@ -106,6 +107,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     chunks->unmapped_bytes -= chunk->size_bytes;
     chunks->reserved_bytes -= chunk->size_bytes;
     chunks->released++;
+    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes);
     assert(chunks->released <= chunks->created);
     mend_slab_give(&chunks->slab, chunk);
     return MEND_DRIVER_OK;

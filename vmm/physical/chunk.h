@@ -11,6 +11,7 @@
 #include <assert.h>
 
 #include "base/align.h"
+#include "base/history.h"
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
@@ -73,6 +74,7 @@ typedef struct mend_chunks {
     uint64_t created;
     uint64_t created_bytes;
     uint64_t released;
+    mend_history *history; /* NULL: none */
 } mend_chunks;
 
 /* `properties`: how chunks are created. */

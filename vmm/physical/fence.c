@@ -106,6 +106,8 @@ mend_result mend_streams_make_wait(mend_streams *streams, uint32_t waiter, mend_
     uint64_t *waited = &streams->items[waiter].waited_epochs[stamp.stream];
     *waited = mend_max_u64(*waited, fence.epoch);
     streams->stream_waits++;
+    mend_history_note_stream(streams->history, MEND_EVENT_STREAM_WAIT, 0,
+                             streams->items[waiter].handle);
     return MEND_LOOK_AGAIN;
 }
 
@@ -171,6 +173,9 @@ mend_result mend_streams_wait_context(mend_streams *streams, uint32_t asking)
     mend_status status = mend_foreign_synchronize(streams, &waits, &call);
     end_context_wait(streams, status == MEND_DRIVER_OK);
     streams->host_waits += waits;
+    for (uint64_t i = 0; i < waits; i++) {
+        mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
+    }
     if (status == MEND_DRIVER_CAPTURE_UNSUPPORTED || status == MEND_DRIVER_CAPTURE_INVALIDATED) {
         return mend_driver_failure(MEND_ERROR_CAPTURING, "cuCtxSynchronize", status,
                                    streams->driver->status_name(streams->driver, status),
@@ -282,6 +287,7 @@ mend_result mend_streams_wait_oldest(mend_streams *streams, uint32_t asking, boo
     }
     *waited = true;
     streams->host_waits++;
+    mend_history_note(streams->history, MEND_EVENT_HOST_WAIT, 0, 0);
     assert(streams->items[oldest].fences[0].event == event);
     pass_fences(streams, &streams->items[oldest], 1);
     return MEND_OK;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "base/history.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/process.h"
@@ -109,6 +110,7 @@ typedef struct mend_streams {
     uint32_t call_waiters;     /* threads that wait for call_ended */
     uint64_t stream_waits;
     uint64_t host_waits;
+    mend_history *history; /* NULL: none */
 } mend_streams;
 
 /* Clears the last lookup, because a stream is no longer known. */

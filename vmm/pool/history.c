@@ -1,9 +1,23 @@
-/* The call that shows the memory of a pool. */
+/* The calls that show the memory of a pool, and what happened to it. */
+#include "base/history.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
 #include "base/struct_size.h"
+#include "layout/cache.h"
 #include "mend/mend_views.h"
 #include "observe/regions.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+
+/* Events that a reader copies before it lets other threads have the lock. */
+enum { EVENTS_AT_A_TIME = 256 };
+
+static bool is_whole(size_t element_bytes)
+{
+    return mend_struct_size_is_whole(element_bytes, sizeof(void *));
+}
 
 mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t region_bytes,
                              size_t capacity, size_t *count)
@@ -11,7 +25,7 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
     if (pool == NULL || count == NULL || (regions == NULL && capacity > 0)) {
         return mend_pool_invalid("mend_get_regions: pool, regions or count is NULL");
     }
-    if (!mend_struct_size_is_whole(region_bytes, sizeof(void *))) {
+    if (!is_whole(region_bytes)) {
         return mend_pool_invalid("mend_get_regions: pass sizeof(mend_region) as region_bytes");
     }
     mend_result result = mend_pool_check_process(pool);
@@ -25,5 +39,78 @@ mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t regio
         mend_observe_regions(heap, regions, region_bytes, capacity);
     }
     mend_heap_unlock_after_read(heap);
+    return MEND_OK;
+}
+
+/* While the history is on the front cache is closed: each call takes the way that adds events, and
+ * the usual calls have nothing to ask. Returns the events before. */
+static mend_history_event *exchange(mend_heap *heap, mend_history_event *events, uint64_t capacity)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    const bool was_on = mend_history_is_on(&heap->history);
+    mend_history_event *before = mend_history_exchange(&heap->history, events, capacity);
+    if (capacity > 0 && !was_on) {
+        mend_cache_close(heap);
+    }
+    if (capacity == 0 && was_on) {
+        mend_cache_open(heap, heap->caching.keeps_empty_chunks);
+    }
+    return before;
+}
+
+mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_history_start: pool is NULL");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_history_event *events = capacity_events > 0 ? mend_history_make(capacity_events) : NULL;
+    if (events == NULL && capacity_events > 0) {
+        return mend_fail(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                         "malloc failed for a history of %llu events",
+                         (unsigned long long)capacity_events);
+    }
+    result = mend_pool_enter_all(pool);
+    if (result == MEND_OK) {
+        events = exchange(&pool->heap, events, capacity_events);
+        result = mend_pool_leave_all(pool, MEND_OK);
+    }
+    free(events);
+    return result;
+}
+
+mend_result mend_history_read(mend_pool *pool, uint64_t *cursor, mend_history_event *events,
+                              size_t event_bytes, size_t capacity, size_t *count)
+{
+    if (pool == NULL || cursor == NULL || count == NULL || (events == NULL && capacity > 0)) {
+        return mend_pool_invalid("mend_history_read: pool, cursor, events or count is NULL");
+    }
+    if (!is_whole(event_bytes)) {
+        return mend_pool_invalid(
+            "mend_history_read: pass sizeof(mend_history_event) as event_bytes");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap *heap = &pool->heap;
+    size_t done = 0;
+    size_t copied;
+    do {
+        size_t most = (size_t)mend_min_u64(capacity - done, EVENTS_AT_A_TIME);
+        mend_heap_lock(heap);
+        if (done == 0 && *cursor > heap->history.next) {
+            mend_heap_unlock(heap);
+            return mend_pool_invalid("mend_history_read: the cursor is behind the last event");
+        }
+        void *to = capacity > 0 ? (char *)events + done * event_bytes : NULL;
+        copied = mend_history_copy(&heap->history, cursor, to, event_bytes, most);
+        mend_heap_unlock(heap);
+        done += copied;
+    } while (copied == EVENTS_AT_A_TIME && done < capacity);
+    *count = done;
     return MEND_OK;
 }

@@ -39,7 +39,7 @@ uint32_t mend_group_taking(const mend_heap *heap, mend_stream stream)
     return 0;
 }
 
-/* Its mark is the oldest user. */
+/* The mark of its group is the oldest user of a block. */
 uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span)
 {
     assert(span->live);
@@ -57,18 +57,22 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
     return mend_group_number_of(heap, span) == number;
 }
 
-mend_group *mend_group_of(const mend_heap *heap, const mend_span *span)
+mend_group *mend_group_numbered(const mend_heap *heap, uint32_t number)
 {
     assert(mend_mutex_is_held(&heap->state));
-    const uint32_t owner = mend_group_number_of(heap, span);
     const mend_list *end = &heap->groups.list;
-    for (mend_list *at = end->next; at != end && owner != 0; at = at->next) {
-        mend_group *group = GROUP_OF(at);
-        if (group->number == owner) {
-            return group->capture == 0 ? group : NULL;
+    bool is_of_program = number != 0 && (number & MEND_GROUP_OF_CAPTURE) == 0;
+    for (mend_list *at = end->next; at != end && is_of_program; at = at->next) {
+        if (GROUP_OF(at)->number == number) {
+            return GROUP_OF(at)->capture == 0 ? GROUP_OF(at) : NULL;
         }
     }
     return NULL;
+}
+
+mend_group *mend_group_of(const mend_heap *heap, const mend_span *span)
+{
+    return mend_group_numbered(heap, mend_group_number_of(heap, span));
 }
 
 void mend_group_watch_again(mend_heap *heap, mend_stream stream)
@@ -144,6 +148,11 @@ void mend_group_drop(mend_heap *heap, mend_group *group)
     assert(mend_mutex_is_held(&heap->state));
     assert(heap->groups.count > heap->groups.capture_count || group->capture != 0);
     assert(heap->groups.count > 0);
+    if (mend_history_is_on(&heap->history) && group->capture == 0) {
+        mend_history_put(&heap->history, (mend_history_event){.kind = MEND_EVENT_GROUP_RELEASE,
+                                                              .stream = MEND_NO_STREAM,
+                                                              .group = group});
+    }
     mend_list_remove(&group->link);
     heap->groups.count--;
 }

@@ -35,6 +35,9 @@ bool mend_group_owns(const mend_heap *heap, uint32_t number, const mend_span *sp
 /* The number of the group of a live block; 0: none. */
 uint32_t mend_group_number_of(const mend_heap *heap, const mend_span *span);
 
+/* The program's group with this number; NULL: none, or the group of a capture. */
+mend_group *mend_group_numbered(const mend_heap *heap, uint32_t number);
+
 /* The program's group that a live block belongs to; NULL: none. */
 mend_group *mend_group_of(const mend_heap *heap, const mend_span *span);
 

@@ -84,7 +84,9 @@
     X(exported_blocks, "1", "live blocks that other processes can import")                         \
     X(exported_bytes, "B", "of reserved_bytes, in chunks with such a block")                       \
     X(imports, "1", "blocks of other processes that are mapped")                                   \
-    X(imported_bytes, "B", "of mapped_bytes, in chunks of other processes")
+    X(imported_bytes, "B", "of mapped_bytes, in chunks of other processes")                        \
+    X(history_events, "1", "events added to the history")                                          \
+    X(history_lost, "1", "of these, events that it no longer has")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

@@ -1,4 +1,5 @@
-/* What a pool shows of itself: its memory, region by region. mend.h includes this file. */
+/* What a pool shows of itself: its memory, region by region, and what happened to it. mend.h
+ * includes this file. */
 #ifndef MEND_MEND_VIEWS_H
 #define MEND_MEND_VIEWS_H
 
@@ -57,6 +58,74 @@ typedef struct mend_region {
  */
 MEND_API mend_result mend_get_regions(mend_pool *pool, mend_region *regions, size_t region_bytes,
                                       size_t capacity, size_t *count);
+
+/* ---- history --------------------------------------------------------------------------------- */
+
+/* What an event says happened. Later versions may add kinds. */
+typedef enum mend_event_kind {
+    MEND_EVENT_ALLOC = 1,          /* a block was allocated, for `stream` */
+    MEND_EVENT_FREE = 2,           /* a block was freed, on `stream` */
+    MEND_EVENT_MAP = 3,            /* addresses entered the regions of the pool, as free memory */
+    MEND_EVENT_UNMAP = 4,          /* free memory left them: its chunk moves, or goes back */
+    MEND_EVENT_CREATE = 5,         /* a chunk was created; no address */
+    MEND_EVENT_RELEASE = 6,        /* a chunk was given back to the driver; no address */
+    MEND_EVENT_COMPACT = 7,        /* the live blocks of a chunk were copied out of it */
+    MEND_EVENT_OUT_OF_MEMORY = 8,  /* a request failed: its size and stream; no address */
+    MEND_EVENT_HOST_WAIT = 9,      /* the host waited for the GPU */
+    MEND_EVENT_STREAM_WAIT = 10,   /* `stream` was made to wait for another on the GPU */
+    MEND_EVENT_TRIM = 11,          /* a trim ended: the bytes it gave back; no address */
+    MEND_EVENT_LIMIT = 12,         /* a limit was set: its bytes; no address */
+    MEND_EVENT_PIN = 13,           /* a range was pinned */
+    MEND_EVENT_UNPIN = 14,         /* a pin was undone */
+    MEND_EVENT_GROUP_RELEASE = 15, /* `group` was released: the pointer is no longer valid */
+    MEND_EVENT_KINDS
+} mend_event_kind;
+
+/* One event of a pool. A field that its kind does not mention is 0, and `stream` MEND_NO_STREAM.
+ * Fields may be added at the end. */
+typedef struct mend_history_event {
+    uint64_t sequence;        /* from 1, one more with each event of the pool */
+    uint64_t time_ns;         /* CLOCK_MONOTONIC; on a simulated device its clock */
+    int kind;                 /* a mend_event_kind */
+    int is_for_graphs;        /* of a block: 1: it belongs to captured graphs */
+    void *address;            /* where a block or a range begins */
+    uint64_t size_bytes;      /* of a block: rounded up to 512 */
+    mend_stream stream;       /* see the kind */
+    mend_group *group;        /* of a block: its group, or NULL; it may be released by now, so use
+                               * it only to compare */
+    uint64_t tag;             /* of a block: the tag that it was allocated with */
+    uint64_t requested_bytes; /* of a block: the size asked for */
+} mend_history_event;
+
+/*
+ * Keeps the last `capacity_events` events of the pool from now on, in host memory (72 bytes each).
+ * 0 stops that and frees the memory. Called again with another capacity, it keeps the newest events
+ * that fit. Sequence numbers go on over stops and starts. Off, the history costs nothing; on, each
+ * event reads the clock, and the pool keeps no freed blocks for the next request of the same size
+ * (mend_pool_config.front_cache), so that calls take longer; blocks come to lie where they would
+ * without it. Waits for a thread that makes room; no driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DEVICE_LOST (what was kept
+ * can still be read). After an error nothing has changed.
+ */
+MEND_API mend_result mend_history_start(mend_pool *pool, uint64_t capacity_events);
+
+/*
+ * Reads events from *cursor on, the oldest first, and moves *cursor behind them; *count is their
+ * number. Begin with a *cursor of 0: the oldest event that the pool still has. Each reader has a
+ * cursor of its own, so several read independently. Events that were overwritten before they were
+ * read are a gap in the sequence numbers. `events` has room for `capacity` elements of
+ * `event_bytes` each: pass sizeof(mend_history_event). 0 events: nothing happened since, or the
+ * history is off.
+ *
+ * Events of a pool are in the order in which they took effect: a block's ALLOC comes behind the MAP
+ * of its memory and before its FREE, and UNMAP behind that. What a call does and undoes again is
+ * there, too: a chunk that could not be moved leaves and comes back. No driver call; holds the lock
+ * that allocations need for no more than 256 events at a time. MEND_OK; MEND_ERROR_INVALID_ARGUMENT
+ * (`event_bytes` is 0 or ends inside a field; *cursor is not one of this pool).
+ */
+MEND_API mend_result mend_history_read(mend_pool *pool, uint64_t *cursor,
+                                       mend_history_event *events, size_t event_bytes,
+                                       size_t capacity, size_t *count);
 
 #ifdef __cplusplus
 }

@@ -30,7 +30,9 @@ typedef struct scene {
     mend_group *group;
     uint64_t released;
     size_t count;
+    uint64_t cursor;
     mend_region region;
+    mend_history_event event;
     mend_pool_config config;
     mend_stats stats;
     mend_block_info info;
@@ -79,8 +81,8 @@ static bool outputs_are_untouched(const scene *s)
                              info->usable_bytes == 0 && info->stream == NULL &&
                              info->pool == NULL && info->is_unmapped == 0;
     return is_info_untouched && s->pointer == NULL && s->made == NULL && s->group == NULL &&
-           s->released == 0 && s->count == 0 && s->region.address == NULL &&
-           memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
+           s->released == 0 && s->count == 0 && s->region.address == NULL && s->cursor == 0 &&
+           s->event.sequence == 0 && memcmp(&s->stats, &no_stats, sizeof(no_stats)) == 0;
 }
 
 /* X(expected, call): in terms of a scene s. Order matters to nothing. */
@@ -155,6 +157,13 @@ static bool outputs_are_untouched(const scene *s)
     X(INVALID, mend_get_stats(NULL, &s->stats))                                                    \
     X(INVALID, mend_get_stats(s->pool, NULL))                                                      \
     X(INVALID, mend_reset_peak_stats(NULL))                                                        \
+    X(INVALID, mend_history_start(NULL, 8))                                                        \
+    X(INVALID, mend_history_read(NULL, &s->cursor, &s->event, sizeof(s->event), 1, &s->count))     \
+    X(INVALID, mend_history_read(s->pool, NULL, &s->event, sizeof(s->event), 1, &s->count))        \
+    X(INVALID, mend_history_read(s->pool, &s->cursor, NULL, sizeof(s->event), 1, &s->count))       \
+    X(INVALID, mend_history_read(s->pool, &s->cursor, &s->event, sizeof(s->event), 1, NULL))       \
+    X(INVALID, mend_history_read(s->pool, &s->cursor, &s->event, 0, 1, &s->count))                 \
+    X(INVALID, mend_history_read(s->pool, &s->cursor, &s->event, 12, 1, &s->count))                \
     X(INVALID, mend_get_regions(NULL, &s->region, sizeof(s->region), 1, &s->count))                \
     X(INVALID, mend_get_regions(s->pool, NULL, sizeof(s->region), 1, &s->count))                   \
     X(INVALID, mend_get_regions(s->pool, &s->region, sizeof(s->region), 1, NULL))                  \

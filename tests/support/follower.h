@@ -1,0 +1,58 @@
+/*
+ * A reader of a pool's history, who knows from the events alone what lives and what is mapped, and
+ * holds that against the pool.
+ */
+#ifndef MEND_TESTS_SUPPORT_FOLLOWER_H
+#define MEND_TESTS_SUPPORT_FOLLOWER_H
+
+#include <stdbool.h>
+
+#include "mend/mend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct follower_block {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t requested_bytes;
+    uint64_t tag;
+} follower_block;
+
+typedef struct follower_range {
+    uint64_t address;
+    uint64_t size_bytes;
+} follower_range;
+
+typedef struct mend_follower {
+    mend_pool *pool; /* NULL: not begun */
+    uint64_t cursor;
+    uint64_t time_ns;        /* of the last event */
+    uint64_t reserved_bytes; /* by chunks that were created and released */
+    follower_block *live;    /* by address */
+    size_t live_count;
+    follower_range *mapped; /* by address; none touch */
+    size_t mapped_count;
+    uint64_t seen[MEND_EVENT_KINDS]; /* events of each kind */
+    uint64_t lost;                   /* events that were gone before they were read */
+} mend_follower;
+
+/* The history is on, and nothing happens meanwhile: looks at what is there, and follows from here.
+ * False if malloc fails. */
+bool mend_follower_begin(mend_follower *f, mend_pool *pool);
+
+/* Reads what happened since: each event must be possible after those before, and in the end what
+ * lives and what is mapped must be that of mend_get_regions. Where events are lost it begins again.
+ * Otherwise false, and the finding. */
+enum { MEND_FOLLOWER_FINDING_BYTES = 160 };
+bool mend_follower_follow(mend_follower *f, char finding[MEND_FOLLOWER_FINDING_BYTES]);
+
+/* Frees what it knows. */
+void mend_follower_end(mend_follower *f);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

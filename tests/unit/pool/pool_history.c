@@ -1,0 +1,433 @@
+/* mend_history_start and mend_history_read: what a pool says of what it did. */
+#include <string.h>
+
+#include "tests/support/child.h"
+#include "tests/support/follower.h"
+#include "tests/support/host_memory.h"
+#include "tests/support/kit.h"
+
+#define QUARTER (256 * MEND_KIB)
+enum { ROOM = 4096, MOST = 32 };
+
+typedef struct rig {
+    mend_world w;
+    mend_stream stream;
+    uint64_t cursor;
+    mend_follower follower;
+    mend_history_event events[MOST];
+} rig;
+
+static bool open_rig_of(rig *r, uint64_t memory_bytes, uint64_t capacity)
+{
+    *r = (rig){.stream = NULL};
+    if (!kit_open_with(&r->w, memory_bytes, NULL)) {
+        return false;
+    }
+    r->stream = r->w.streams[0];
+    EXPECT_RESULT(MEND_OK, mend_history_start(r->w.pool, capacity));
+    EXPECT_TRUE(mend_follower_begin(&r->follower, r->w.pool));
+    return true;
+}
+
+static bool open_rig(rig *r)
+{
+    return open_rig_of(r, 256 * MEND_MIB, ROOM); /* low pressure: blocks share chunks of 1 MiB */
+}
+
+static void follow(rig *r)
+{
+    char finding[MEND_FOLLOWER_FINDING_BYTES];
+    if (!mend_follower_follow(&r->follower, finding)) {
+        mend_test_fail(__FILE__, __LINE__, "%s", finding);
+    }
+}
+
+static void close_rig(rig *r)
+{
+    follow(r);
+    mend_follower_end(&r->follower);
+    kit_close(&r->w);
+}
+
+/* What happened since the last time; all that there is room for. */
+static size_t read(rig *r)
+{
+    size_t count = 0;
+    memset(r->events, 0, sizeof(r->events));
+    EXPECT_RESULT(MEND_OK, mend_history_read(r->w.pool, &r->cursor, r->events, sizeof(*r->events),
+                                             MOST, &count));
+    return count;
+}
+
+/* The kinds of what happened since the last time are these. */
+static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
+{
+    EXPECT_U64_EQ(count, read(r));
+    for (size_t i = 0; i < count; i++) {
+        EXPECT_INT_EQ((int)kinds[i], r->events[i].kind);
+    }
+}
+#define EXPECT_KINDS(r, ...)                                                                       \
+    expect_kinds(r, (const mend_event_kind[]){__VA_ARGS__},                                        \
+                 sizeof((const mend_event_kind[]){__VA_ARGS__}) / sizeof(mend_event_kind))
+
+/* ---- what is told -----------------------------------------------------------------------------
+ */
+
+MEND_TEST(pool_history, a_block_comes_behind_its_memory_and_goes_before_it)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    void *block = kit_alloc(&r.w, QUARTER - 100, r.stream);
+    kit_free(&r.w, block, r.w.streams[1]);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+    EXPECT_KINDS(&r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
+                 MEND_EVENT_UNMAP, MEND_EVENT_RELEASE, MEND_EVENT_TRIM);
+    for (int i = 0; i < 7; i++) {
+        bool is_of_block = r.events[i].kind == MEND_EVENT_ALLOC || //
+                           r.events[i].kind == MEND_EVENT_FREE;
+        EXPECT_U64_EQ((uint64_t)i + 1, r.events[i].sequence);
+        EXPECT_U64_EQ(is_of_block ? QUARTER : MEND_MIB, r.events[i].size_bytes);
+        EXPECT_U64_EQ(is_of_block ? QUARTER - 100 : 0, r.events[i].requested_bytes);
+        EXPECT_TRUE(r.events[i].group == NULL);
+        EXPECT_INT_EQ(0, r.events[i].is_for_graphs);
+    }
+    for (int i = 1; i < 5; i++) {
+        EXPECT_PTR_EQ(block, r.events[i].address);
+    }
+    EXPECT_PTR_EQ(r.stream, r.events[2].stream);
+    EXPECT_PTR_EQ(r.w.streams[1], r.events[3].stream);
+    EXPECT_PTR_EQ(MEND_NO_STREAM, r.events[1].stream);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_history, every_pair_of_the_steady_state_is_told)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    void *before = kit_alloc(&r.w, QUARTER, r.stream);
+    read(&r);
+    for (int i = 0; i < 5; i++) {
+        kit_free(&r.w, before, r.stream);
+        EXPECT_PTR_EQ(before, kit_alloc(&r.w, QUARTER, r.stream));
+        EXPECT_KINDS(&r, MEND_EVENT_FREE, MEND_EVENT_ALLOC);
+    }
+    kit_free(&r.w, before, MEND_NO_STREAM);
+    EXPECT_KINDS(&r, MEND_EVENT_FREE);
+    EXPECT_PTR_EQ(MEND_NO_STREAM, r.events[0].stream);
+    close_rig(&r);
+}
+
+/* While it is off the front cache keeps blocks, which are told of when it begins. */
+MEND_TEST(pool_history, the_front_cache_pauses_while_it_is_on)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 0));
+    void *block = kit_alloc(&r.w, QUARTER, r.stream);
+    kit_free(&r.w, block, r.stream);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).cached_blocks);
+    uint64_t events = mend_world_stats(&r.w).history_events;
+    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, ROOM));
+    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 2 * ROOM));
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).cached_blocks);
+    EXPECT_TRUE(mend_follower_begin(&r.follower, r.w.pool));
+    EXPECT_PTR_EQ(block, kit_alloc(&r.w, QUARTER, r.stream));
+    kit_free(&r.w, block, r.stream);
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).cached_blocks);
+    EXPECT_U64_EQ(events + 2, mend_world_stats(&r.w).history_events);
+    follow(&r);
+    EXPECT_TRUE(mend_world_check(&r.w));
+    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 0));
+    EXPECT_RESULT(MEND_OK, mend_history_start(r.w.pool, 0));
+    EXPECT_PTR_EQ(block, kit_alloc(&r.w, QUARTER, r.stream));
+    kit_free(&r.w, block, r.stream);
+    EXPECT_U64_EQ(1, mend_world_stats(&r.w).cached_blocks);
+    mend_follower_end(&r.follower);
+    kit_close(&r.w);
+}
+
+MEND_TEST(pool_history, moved_chunks_leave_and_come)
+{
+    rig r;
+    void *blocks[4];
+    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = kit_alloc(&r.w, MEND_MIB, r.stream);
+    }
+    kit_free(&r.w, blocks[0], r.stream);
+    kit_free(&r.w, blocks[2], r.stream);
+    follow(&r);
+    void *large = kit_alloc(&r.w, 2 * MEND_MIB, r.stream);
+    uint64_t moved = mend_world_stats(&r.w).chunks_moved;
+    EXPECT_TRUE(moved > 0);
+    follow(&r);
+    EXPECT_TRUE(r.follower.seen[MEND_EVENT_UNMAP] >= moved);
+    kit_free(&r.w, large, r.stream);
+    close_rig(&r);
+}
+
+/* What a refused plan has claimed comes back, and what it has created goes. */
+MEND_TEST(pool_history, what_the_driver_refuses_is_undone_there_too)
+{
+    static const char *const calls[] = {"create", "map", "set_access", "unmap"};
+    for (int i = 0; i < 4; i++) {
+        rig r;
+        void *blocks[4];
+        ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
+        for (int k = 0; k < 4; k++) {
+            blocks[k] = kit_alloc(&r.w, MEND_MIB, r.stream);
+        }
+        kit_free(&r.w, blocks[0], r.stream);
+        kit_free(&r.w, blocks[2], r.stream);
+        kit_fail(&r.w, calls[i], 0, 2, 999);
+        void *large = NULL;
+        mend_result result = mend_alloc(r.w.pool, 2 * MEND_MIB, r.stream, &large);
+        follow(&r);
+        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_DRIVER);
+        mend_sim_clear_faults(r.w.sim);
+        close_rig(&r);
+    }
+}
+
+MEND_TEST(pool_history, compaction_names_the_chunk_and_the_holes_it_leaves)
+{
+    rig r;
+    void *blocks[8];
+    ASSERT_TRUE(open_rig_of(&r, 8 * MEND_MIB, ROOM));
+    void *all = kit_alloc(&r.w, MEND_MIB, r.stream);
+    kit_free(&r.w, all, r.stream);
+    for (int i = 0; i < 8; i++) {
+        blocks[i] = kit_alloc_written(&r.w, MEND_MIB / 8, r.stream);
+    }
+    for (int i = 0; i < 8; i++) {
+        if (i != 1 && i != 5) {
+            kit_free(&r.w, blocks[i], r.stream);
+        }
+    }
+    follow(&r);
+    mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_defrag(r.w.pool, NULL, &report));
+    EXPECT_U64_EQ(1, report.compactions);
+    follow(&r);
+    EXPECT_U64_EQ(1, r.follower.seen[MEND_EVENT_COMPACT]);
+    EXPECT_TRUE(r.follower.seen[MEND_EVENT_UNMAP] >= 3);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_history, waits_limits_and_refusals_are_told)
+{
+    rig r;
+    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
+    kit_leave_in_flight(&r.w, 3 * MEND_MIB, r.stream, 1000, r.stream);
+    void *other = kit_alloc(&r.w, 3 * MEND_MIB, r.w.streams[1]);
+    kit_use(&r.w, r.w.streams[1], other, 3 * MEND_MIB, 1000);
+    kit_free(&r.w, other, r.w.streams[1]);
+    void *idle = kit_alloc(&r.w, 3 * MEND_MIB, MEND_NO_STREAM);
+    mend_stats stats = mend_world_stats(&r.w);
+    EXPECT_TRUE(stats.stream_waits > 0);
+    EXPECT_TRUE(stats.host_waits > 0);
+    read(&r);
+    kit_expect_none(&r.w, 3 * MEND_MIB + 1, r.w.streams[2], "");
+    EXPECT_KINDS(&r, MEND_EVENT_OUT_OF_MEMORY);
+    EXPECT_U64_EQ(3 * MEND_MIB + 512, r.events[0].size_bytes);
+    EXPECT_PTR_EQ(r.w.streams[2], r.events[0].stream);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 5 * MEND_MIB / 2));
+    size_t count = read(&r);
+    EXPECT_TRUE(count > 1);
+    EXPECT_INT_EQ(MEND_EVENT_LIMIT, r.events[0].kind);
+    EXPECT_U64_EQ(5 * MEND_MIB / 2, r.events[0].size_bytes);
+    EXPECT_INT_EQ(MEND_EVENT_TRIM, r.events[count - 1].kind);
+    follow(&r);
+    EXPECT_U64_EQ(stats.stream_waits, r.follower.seen[MEND_EVENT_STREAM_WAIT]);
+    EXPECT_U64_EQ(stats.host_waits, r.follower.seen[MEND_EVENT_HOST_WAIT]);
+    kit_free(&r.w, idle, r.stream);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_history, pins_and_groups_are_told)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    void *block = kit_alloc(&r.w, QUARTER, r.stream);
+    read(&r);
+    EXPECT_RESULT(MEND_OK, mend_pin(r.w.pool, block, 1024));
+    EXPECT_RESULT(MEND_OK, mend_unpin(r.w.pool, block, 1024));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_unpin(r.w.pool, block, 1024));
+    EXPECT_KINDS(&r, MEND_EVENT_PIN, MEND_EVENT_UNPIN);
+    EXPECT_PTR_EQ(block, r.events[1].address);
+    EXPECT_U64_EQ(1024, r.events[1].size_bytes);
+    mend_group *group = kit_begin_group(&r.w, r.stream);
+    void *of_group = kit_alloc(&r.w, QUARTER, r.stream);
+    kit_free(&r.w, of_group, r.stream);
+    EXPECT_RESULT(MEND_OK, mend_group_end(group));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+    EXPECT_KINDS(&r, MEND_EVENT_ALLOC, MEND_EVENT_FREE, MEND_EVENT_GROUP_RELEASE);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_TRUE(r.events[i].group == group);
+        EXPECT_INT_EQ(i < 2, r.events[i].is_for_graphs);
+    }
+    kit_begin_capture(&r.w, r.stream);
+    void *captured = kit_alloc(&r.w, QUARTER, r.stream);
+    EXPECT_KINDS(&r, MEND_EVENT_ALLOC);
+    EXPECT_TRUE(r.events[0].group == NULL);
+    EXPECT_INT_EQ(1, r.events[0].is_for_graphs);
+    mend_sim_graph_destroy(r.w.sim, kit_end_capture(&r.w, r.stream));
+    kit_free(&r.w, captured, r.stream);
+    close_rig(&r);
+}
+
+/* ---- the calls --------------------------------------------------------------------------------
+ */
+
+MEND_TEST(pool_history, off_it_tells_nothing)
+{
+    mend_world w;
+    mend_history_event event = {.kind = -1};
+    ASSERT_TRUE(kit_open_with(&w, 4 * MEND_MIB, NULL));
+    kit_alloc(&w, QUARTER, NULL);
+    uint64_t cursor = 0;
+    size_t count = 7;
+    EXPECT_RESULT(MEND_OK, mend_history_read(w.pool, &cursor, &event, sizeof(event), 1, &count));
+    EXPECT_U64_EQ(0, count);
+    EXPECT_INT_EQ(-1, event.kind);
+    EXPECT_U64_EQ(0, mend_world_stats(&w).history_events);
+    kit_close(&w);
+}
+
+MEND_TEST(pool_history, a_small_ring_loses_the_oldest_and_says_so)
+{
+    rig r;
+    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, 4));
+    void *block = kit_alloc(&r.w, QUARTER, r.stream);
+    for (int i = 0; i < 5; i++) {
+        kit_free(&r.w, block, r.stream);
+        block = kit_alloc(&r.w, QUARTER, r.stream);
+    }
+    mend_stats stats = mend_world_stats(&r.w);
+    EXPECT_U64_EQ(4, read(&r));
+    EXPECT_U64_EQ(stats.history_events - 3, r.events[0].sequence);
+    EXPECT_U64_EQ(stats.history_events - 4, stats.history_lost);
+    EXPECT_U64_EQ(0, r.follower.lost);
+    follow(&r);
+    EXPECT_U64_EQ(stats.history_lost, r.follower.lost);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_history, a_reader_takes_more_than_the_lock_is_held_for)
+{
+    static mend_history_event events[ROOM];
+    rig r;
+    size_t count = 0;
+    ASSERT_TRUE(open_rig(&r));
+    for (int i = 0; i < 300; i++) {
+        kit_free(&r.w, kit_alloc(&r.w, QUARTER, r.stream), r.stream);
+    }
+    EXPECT_RESULT(MEND_OK,
+                  mend_history_read(r.w.pool, &r.cursor, events, sizeof(*events), 500, &count));
+    EXPECT_U64_EQ(500, count);
+    EXPECT_RESULT(MEND_OK, mend_history_read(r.w.pool, &r.cursor, events + 500, sizeof(*events),
+                                             ROOM - 500, &count));
+    EXPECT_U64_EQ(mend_world_stats(&r.w).history_events, 500 + count);
+    for (size_t i = 0; i < 500 + count; i++) {
+        EXPECT_U64_EQ(i + 1, events[i].sequence);
+    }
+    close_rig(&r);
+}
+
+MEND_TEST(pool_history, a_cursor_of_another_pool_is_refused)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    kit_alloc(&r.w, QUARTER, r.stream);
+    read(&r);
+    size_t count = 7;
+    uint64_t cursor = r.cursor + 1;
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  mend_history_read(r.w.pool, &cursor, r.events, sizeof(*r.events), 1, &count));
+    EXPECT_U64_EQ(7, count);
+    EXPECT_U64_EQ(r.cursor + 1, cursor);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_history, without_host_memory_what_was_kept_is_kept_on)
+{
+    rig r;
+    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, 8));
+    void *block = kit_alloc(&r.w, QUARTER, r.stream);
+    mend_test_fail_host_memory_after(0, 1);
+    mend_test_watch_host_memory(true);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_history_start(r.w.pool, 1000));
+    mend_test_watch_host_memory(false);
+    mend_test_heal_host_memory();
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, mend_history_start(r.w.pool, UINT64_MAX));
+    kit_free(&r.w, block, r.stream);
+    follow(&r);
+    EXPECT_U64_EQ(0, r.follower.lost);
+    EXPECT_U64_EQ(1, r.follower.seen[MEND_EVENT_FREE]);
+    close_rig(&r);
+}
+
+/* An older program has shorter events, a newer one longer ones. */
+MEND_TEST(pool_history, programs_of_other_versions_get_the_fields_they_know)
+{
+    rig r;
+    struct old {
+        uint64_t sequence;
+    } old[MOST];
+    struct newer {
+        mend_history_event known;
+        uint64_t unknown;
+    } newer[MOST];
+    size_t count = 0;
+    ASSERT_TRUE(open_rig(&r));
+    kit_alloc(&r.w, QUARTER, r.stream);
+    uint64_t cursor = 0;
+    EXPECT_RESULT(MEND_OK, mend_history_read(r.w.pool, &cursor, (mend_history_event *)(void *)old,
+                                             sizeof(*old), MOST, &count));
+    EXPECT_U64_EQ(3, count);
+    EXPECT_U64_EQ(3, old[2].sequence);
+    memset(newer, 0x5a, sizeof(newer));
+    cursor = 2;
+    EXPECT_RESULT(MEND_OK, mend_history_read(r.w.pool, &cursor, (mend_history_event *)(void *)newer,
+                                             sizeof(*newer), MOST, &count));
+    EXPECT_U64_EQ(2, count);
+    EXPECT_INT_EQ(MEND_EVENT_ALLOC, newer[1].known.kind);
+    EXPECT_U64_EQ(0, newer[1].unknown);
+    close_rig(&r);
+}
+
+MEND_TEST(pool_history, it_can_be_read_after_the_context_is_lost)
+{
+    rig r;
+    void *none = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    kit_alloc(&r.w, QUARTER, r.stream);
+    kit_break(&r.w, NULL);
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(r.w.pool, 8 * MEND_MIB, r.stream, &none));
+    follow(&r);
+    EXPECT_U64_EQ(1, r.follower.seen[MEND_EVENT_ALLOC]);
+    mend_follower_end(&r.follower);
+    mend_pool_destroy(r.w.pool);
+    mend_sim_destroy(r.w.sim);
+}
+
+static bool is_refused(void *pool)
+{
+    mend_history_event event;
+    uint64_t cursor = 0;
+    size_t count = 7;
+    return mend_history_start(pool, 0) == MEND_ERROR_FORKED &&
+           mend_history_start(pool, 8) == MEND_ERROR_FORKED &&
+           mend_history_read(pool, &cursor, &event, sizeof(event), 1, &count) ==
+               MEND_ERROR_FORKED &&
+           count == 7;
+}
+
+MEND_TEST(pool_history, a_child_of_fork_is_refused)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    EXPECT_TRUE(mend_test_holds_in_a_child(is_refused, r.w.pool));
+    close_rig(&r);
+}

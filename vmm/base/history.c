@@ -1,0 +1,70 @@
+#include "base/history.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/align.h"
+
+void mend_history_init(mend_history *history, uint64_t (*clock_ns)(const void *clock),
+                       const void *clock)
+{
+    *history = (mend_history){.next = 1, .clock_ns = clock_ns, .clock = clock};
+}
+
+mend_history_event *mend_history_make(uint64_t capacity)
+{
+    assert(capacity > 0);
+    return capacity <= SIZE_MAX / sizeof(mend_history_event)
+               ? calloc((size_t)capacity, sizeof(mend_history_event))
+               : NULL;
+}
+
+static mend_history_event *place_of(const mend_history *history, uint64_t sequence)
+{
+    assert(history->capacity > 0);
+    return &history->events[sequence % history->capacity];
+}
+
+mend_history_event *mend_history_exchange(mend_history *history, mend_history_event *events,
+                                          uint64_t capacity)
+{
+    assert((events == NULL) == (capacity == 0));
+    const mend_history before = *history;
+    history->events = events;
+    history->capacity = capacity;
+    history->held = mend_min_u64(before.held, capacity);
+    for (uint64_t i = history->next - history->held; i < history->next; i++) {
+        *place_of(history, i) = *place_of(&before, i);
+    }
+    return before.events;
+}
+
+void mend_history_put(mend_history *history, mend_history_event event)
+{
+    assert(mend_history_is_on(history));
+    assert(event.kind > 0);
+    assert(event.kind < MEND_EVENT_KINDS);
+    event.sequence = history->next;
+    event.time_ns = history->clock_ns(history->clock);
+    *place_of(history, event.sequence) = event;
+    history->next++;
+    history->held += history->held < history->capacity;
+}
+
+size_t mend_history_copy(const mend_history *history, uint64_t *cursor, void *events,
+                         size_t event_bytes, size_t capacity)
+{
+    assert(*cursor <= history->next);
+    uint64_t at = mend_max_u64(*cursor, history->next - history->held);
+    size_t count = 0;
+    char *to = events;
+    for (; at < history->next && count < capacity; at++, count++) {
+        assert(place_of(history, at)->sequence == at);
+        memset(to, 0, event_bytes); /* the caller may know more fields */
+        memcpy(to, place_of(history, at), mend_min_u64(event_bytes, sizeof(mend_history_event)));
+        to += event_bytes;
+    }
+    *cursor = at;
+    return count;
+}
