@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "mend/mend_share.h"
 #include "tests/process/scenes.h"
 
 #define MEND_CALLS(X)                                                                              \
@@ -13,7 +14,8 @@
     X(mend_pool_destroy)                                                                           \
     X(mend_alloc)                                                                                  \
     X(mend_free)                                                                                   \
-    X(mend_get_stats)
+    X(mend_get_stats)                                                                              \
+    X(mend_export)
 
 #define SIM_CALLS(X)                                                                               \
     X(mend_sim_create)                                                                             \
@@ -68,6 +70,7 @@ static void open_pool(void)
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     CHECK(loaded.mend_sim_create(&config, &device) == MEND_OK);
     pool_config.driver = loaded.mend_sim_driver(device);
+    pool_config.shareable = 1;
     CHECK(loaded.mend_pool_create(&pool_config, &pool) == MEND_OK);
     void *freed = NULL;
     CHECK(loaded.mend_alloc(pool, 3 << 20, NULL, &freed) == MEND_OK);
@@ -99,6 +102,21 @@ static void unloads_with_a_live_pool(void)
     open_pool();
     unload();
     scene_in_a_child(do_nothing);
+}
+
+/* The thread that serves importers goes on in the library's code. */
+static void unloads_with_an_export(void)
+{
+    mend_export_token token;
+    load();
+    open_pool();
+    CHECK(loaded.mend_export(pool, block, &token, NULL) == MEND_OK);
+    close_pool();
+    CHECK(dlclose(loaded.mend) == 0);
+    CHECK(dlopen(MEND_LIBRARY, RTLD_NOW | RTLD_NOLOAD) == loaded.mend);
+    CHECK(dlclose(loaded.mend) == 0);
+    CHECK(dlclose(loaded.sim) == 0);
+    scene_in_a_child_of_threads(do_nothing);
 }
 
 static void loads_again(void)

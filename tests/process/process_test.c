@@ -67,6 +67,14 @@ FORK_SCENES(X)
 #undef X
 
 #define X(name)                                                                                    \
+    MEND_TEST(process_share, name)                                                                 \
+    {                                                                                              \
+        play(LINKED_PROGRAM, #name);                                                               \
+    }
+SHARE_SCENES(X)
+#undef X
+
+#define X(name)                                                                                    \
     MEND_TEST(process_exit, name)                                                                  \
     {                                                                                              \
         play(LINKED_PROGRAM, #name);                                                               \

@@ -20,6 +20,15 @@
     X(forks_while_threads_hammer_the_pool)                                                         \
     X(forks_at_each_driver_call_of_another_thread)
 
+/* Of share_scenes.c: processes that share memory. */
+#define SHARE_SCENES(X)                                                                            \
+    X(processes_exchange_bytes)                                                                    \
+    X(the_exporter_is_killed)                                                                      \
+    X(the_importer_is_killed)                                                                      \
+    X(a_child_of_the_exporter_serves_nobody)                                                       \
+    X(a_child_shares_with_its_parent)                                                              \
+    X(exits_with_exports)
+
 /* Of exit_scenes.c: how a process ends. */
 #define EXIT_SCENES(X)                                                                             \
     X(exits_with_live_blocks)                                                                      \
@@ -43,6 +52,7 @@
 #define LOADED_SCENES(X)                                                                           \
     X(unloads_after_destroying)                                                                    \
     X(unloads_with_a_live_pool)                                                                    \
+    X(unloads_with_an_export)                                                                      \
     X(loads_again)                                                                                 \
     X(forks_while_loaded)                                                                          \
     X(forks_after_unloading)                                                                       \

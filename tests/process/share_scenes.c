@@ -1,0 +1,328 @@
+/* Processes that share memory: each has a simulated device of its own, on the same bytes. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mend/mend_share.h"
+#include "tests/process/linked_scenes.h"
+
+enum { HUNG_AFTER_S = 60, SIZE_BYTES = 3 << 20, FROM_EXPORTER = 1, FROM_IMPORTER = 2 };
+
+/* ---- a process ------------------------------------------------------------------------------- */
+
+typedef struct side {
+    mend_sim *sim;
+    mend_pool *pool;
+} side;
+
+/* The other process, and two pipes to talk to it. */
+typedef struct other {
+    pid_t process;
+    int hears;
+    int says;
+} other;
+
+static side open_side(void)
+{
+    side s = {NULL, NULL};
+    mend_sim_config config = MEND_SIM_CONFIG_INIT;
+    config.memory_bytes = 64 << 20;
+    config.page_bytes = 64 << 10;
+    config.content = MEND_SIM_CONTENT_BYTES;
+    CHECK(mend_sim_create(&config, &s.sim) == MEND_OK);
+    mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
+    pool_config.driver = mend_sim_driver(s.sim);
+    pool_config.chunk_bytes = 1 << 20;
+    pool_config.shareable = 1;
+    CHECK(mend_pool_create(&pool_config, &s.pool) == MEND_OK);
+    return s;
+}
+
+static mend_sim_ledger ledger_of(const side *s)
+{
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    CHECK(mend_sim_get_ledger(s->sim, &ledger) == MEND_OK);
+    return ledger;
+}
+
+static void close_side(side *s)
+{
+    CHECK(mend_audit(s->pool) == MEND_OK);
+    CHECK(mend_pool_destroy(s->pool) == MEND_OK);
+    mend_sim_ledger ledger = ledger_of(s);
+    CHECK(ledger.chunks == 0 && ledger.foreign_chunks == 0 && ledger.mappings == 0);
+    CHECK(ledger.violations == 0);
+    mend_sim_destroy(s->sim);
+}
+
+static void say(const other *to, const void *bytes, size_t length)
+{
+    CHECK(write(to->says, bytes, length) == (ssize_t)length);
+}
+
+static void hear(const other *from, void *bytes, size_t length)
+{
+    CHECK(read(from->hears, bytes, length) == (ssize_t)length);
+}
+
+static void say_done(const other *to)
+{
+    say(to, "", 1);
+}
+
+static void hear_done(const other *from)
+{
+    char done;
+    hear(from, &done, 1);
+}
+
+/* Begins another process, which plays `body` and ends. */
+static other begin(void (*body)(const other *))
+{
+    int there[2];
+    int back[2];
+    CHECK(pipe(there) == 0 && pipe(back) == 0);
+    pid_t process = fork();
+    CHECK(process >= 0);
+    if (process == 0) {
+        alarm(HUNG_AFTER_S);
+        close(there[1]);
+        close(back[0]);
+        body(&(const other){getppid(), there[0], back[1]});
+        _exit(0);
+    }
+    close(there[0]);
+    close(back[1]);
+    return (other){process, back[0], there[1]};
+}
+
+static void await_end(const other *o, bool is_killed)
+{
+    int status = 0;
+    if (is_killed) {
+        CHECK(kill(o->process, SIGKILL) == 0);
+    }
+    CHECK(waitpid(o->process, &status, 0) == o->process);
+    CHECK(is_killed ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(o->hears);
+    close(o->says);
+}
+
+static unsigned char *alloc_filled(const side *s, int value)
+{
+    void *block = NULL;
+    CHECK(mend_alloc(s->pool, SIZE_BYTES, NULL, &block) == MEND_OK);
+    memset(block, value, SIZE_BYTES);
+    return block;
+}
+
+static void check_filled(const unsigned char *bytes, int value)
+{
+    CHECK(bytes[0] == value);
+    CHECK(memcmp(bytes, bytes + 1, SIZE_BYTES - 1) == 0);
+}
+
+static mend_export_token export_of(const side *s, const void *block)
+{
+    mend_export_token token;
+    CHECK(mend_export(s->pool, block, &token, NULL) == MEND_OK);
+    return token;
+}
+
+static unsigned char *import_of(const side *s, const mend_export_token *token)
+{
+    void *block = NULL;
+    uint64_t size_bytes = 0;
+    CHECK(mend_import(s->pool, token, &block, &size_bytes) == MEND_OK);
+    CHECK(size_bytes == SIZE_BYTES);
+    return block;
+}
+
+static int open_files(void)
+{
+    int count = 0;
+    DIR *files = opendir("/proc/self/fd");
+    CHECK(files != NULL);
+    while (readdir(files) != NULL) {
+        count++;
+    }
+    closedir(files);
+    return count;
+}
+
+/* ---- both live ------------------------------------------------------------------------------- */
+
+static void import_and_answer(const other *exporter)
+{
+    side s = open_side();
+    mend_export_token token;
+    hear(exporter, &token, sizeof(token));
+    unsigned char *theirs = import_of(&s, &token);
+    check_filled(theirs, FROM_EXPORTER);
+    memset(theirs, FROM_IMPORTER, SIZE_BYTES);
+    say_done(exporter);
+    hear_done(exporter);
+    CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
+    close_side(&s);
+}
+
+void scene_processes_exchange_bytes(void)
+{
+    other importer = begin(import_and_answer);
+    side s = open_side();
+    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
+    mend_export_token token = export_of(&s, ours);
+    say(&importer, &token, sizeof(token));
+    hear_done(&importer);
+    check_filled(ours, FROM_IMPORTER);
+    say_done(&importer);
+    await_end(&importer, false);
+    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
+    close_side(&s);
+}
+
+/* ---- one is killed --------------------------------------------------------------------------- */
+
+/* Exports two blocks, and waits for its end. */
+static void export_and_wait(const other *importer)
+{
+    side s = open_side();
+    for (int value = 1; value <= 2; value++) {
+        mend_export_token token = export_of(&s, alloc_filled(&s, value));
+        say(importer, &token, sizeof(token));
+    }
+    hear_done(importer);
+}
+
+void scene_the_exporter_is_killed(void)
+{
+    other exporter = begin(export_and_wait);
+    side s = open_side();
+    mend_export_token tokens[2];
+    hear(&exporter, &tokens[0], sizeof(tokens[0]));
+    hear(&exporter, &tokens[1], sizeof(tokens[1]));
+    int files = open_files();
+    unsigned char *theirs = import_of(&s, &tokens[0]);
+    await_end(&exporter, true);
+    check_filled(theirs, 1);
+    memset(theirs, 7, SIZE_BYTES);
+    check_filled(theirs, 7);
+    void *none = NULL;
+    CHECK(mend_import(s.pool, &tokens[1], &none, NULL) == MEND_ERROR_UNREACHABLE);
+    CHECK(none == NULL);
+    CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
+    CHECK(open_files() == files - 2); /* without the pipes */
+    close_side(&s);
+}
+
+static void import_and_wait(const other *exporter)
+{
+    side s = open_side();
+    mend_export_token token;
+    hear(exporter, &token, sizeof(token));
+    check_filled(import_of(&s, &token), FROM_EXPORTER);
+    say_done(exporter);
+    hear_done(exporter);
+}
+
+void scene_the_importer_is_killed(void)
+{
+    other importer = begin(import_and_wait);
+    side s = open_side();
+    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
+    mend_export_token token = export_of(&s, ours);
+    int files = open_files();
+    say(&importer, &token, sizeof(token));
+    hear_done(&importer);
+    await_end(&importer, true);
+    check_filled(ours, FROM_EXPORTER);
+    CHECK(open_files() == files - 2); /* without the pipes */
+    uint64_t released_bytes = 0;
+    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
+    CHECK(mend_trim(s.pool, 0, &released_bytes) == MEND_OK);
+    CHECK(released_bytes >= SIZE_BYTES);
+    CHECK(ledger_of(&s).chunks == 0);
+    close_side(&s);
+}
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static void wait_for_the_end(const other *parent)
+{
+    char done;
+    CHECK(read(parent->hears, &done, 1) <= 1);
+}
+
+/* Has a child that outlives it, and that inherited everything. */
+static void export_with_a_child(const other *importer)
+{
+    side s = open_side();
+    mend_export_token token = export_of(&s, alloc_filled(&s, FROM_EXPORTER));
+    other child = begin(wait_for_the_end);
+    say(importer, &token, sizeof(token));
+    say(importer, &child.process, sizeof(child.process));
+    hear_done(importer);
+}
+
+/* The child holds no socket on which an importer would wait. */
+void scene_a_child_of_the_exporter_serves_nobody(void)
+{
+    other exporter = begin(export_with_a_child);
+    side s = open_side();
+    mend_export_token token;
+    pid_t child;
+    void *none = NULL;
+    hear(&exporter, &token, sizeof(token));
+    hear(&exporter, &child, sizeof(child));
+    CHECK(kill(exporter.process, SIGKILL) == 0);
+    int status = 0;
+    CHECK(waitpid(exporter.process, &status, 0) == exporter.process);
+    CHECK(mend_import(s.pool, &token, &none, NULL) == MEND_ERROR_UNREACHABLE);
+    (void)kill(child, SIGKILL);
+    close_side(&s);
+}
+
+static side inherited;
+static unsigned char *inherited_block;
+
+static void export_its_own(const other *parent)
+{
+    mend_export_token token;
+    CHECK(mend_export(inherited.pool, inherited_block, &token, NULL) == MEND_ERROR_FORKED);
+    import_and_answer(parent);
+    export_and_wait(parent);
+}
+
+/* A child of an exporter imports from it, and exports. */
+void scene_a_child_shares_with_its_parent(void)
+{
+    inherited = open_side();
+    inherited_block = alloc_filled(&inherited, FROM_EXPORTER);
+    mend_export_token token = export_of(&inherited, inherited_block);
+    other child = begin(export_its_own);
+    say(&child, &token, sizeof(token));
+    hear_done(&child);
+    check_filled(inherited_block, FROM_IMPORTER);
+    say_done(&child);
+    mend_export_token theirs[2];
+    hear(&child, &theirs[0], sizeof(theirs[0]));
+    hear(&child, &theirs[1], sizeof(theirs[1]));
+    unsigned char *imported = import_of(&inherited, &theirs[1]);
+    check_filled(imported, 2);
+    say_done(&child);
+    await_end(&child, false);
+    CHECK(mend_import_close(inherited.pool, imported, MEND_NO_STREAM) == MEND_OK);
+    CHECK(mend_free(inherited.pool, inherited_block, NULL) == MEND_OK);
+    close_side(&inherited);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void scene_exits_with_exports(void)
+{
+    inherited = open_side();
+    (void)export_of(&inherited, alloc_filled(&inherited, FROM_EXPORTER));
+}
