@@ -105,9 +105,9 @@ static bool send_token(int end, const share_token *token, int memory_file)
     return sendmsg(end, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(copy);
 }
 
-/* Reads the token and leaves it there. *memory_file is a file of the caller's; -1: none came.
- * False: it is no export. */
-static bool read_token(int descriptor, share_token *token, int *memory_file)
+/* Reads the token and leaves it there. *memory_file is a file of the caller's; -1: none came, and
+ * *lacks_files tells whether the process has no descriptor left for it. False: it is no export. */
+static bool read_token(int descriptor, share_token *token, int *memory_file, bool *lacks_files)
 {
     carried_file file = {.bytes = {0}};
     struct iovec content = {token, sizeof(*token)};
@@ -121,6 +121,7 @@ static bool read_token(int descriptor, share_token *token, int *memory_file)
     if (carried != NULL && carried->cmsg_level == SOL_SOCKET && carried->cmsg_type == SCM_RIGHTS) {
         memcpy(memory_file, CMSG_DATA(carried), sizeof(*memory_file));
     }
+    *lacks_files = *memory_file < 0 && (message.msg_flags & MSG_CTRUNC) != 0;
     return length == (ssize_t)sizeof(*token) && token->mark == SHARE_MARK;
 }
 
@@ -240,13 +241,14 @@ mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
     }
     share_token token;
     int memory_file;
+    bool lacks_files;
     int descriptor = *(const int *)shared;
     mend_sim_chunk *chunk = NULL;
     mend_status status = MEND_DRIVER_OUT_OF_MEMORY;
-    if (!read_token(descriptor, &token, &memory_file)) {
+    if (!read_token(descriptor, &token, &memory_file, &lacks_files)) {
         status = mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
                                  "import_handle: the file is not an export of a chunk");
-    } else if (mend_pointer_map_reserve(&sim->chunks)) {
+    } else if (!lacks_files && mend_pointer_map_reserve(&sim->chunks)) {
         status = import_token(sim, &token, descriptor, &memory_file, &chunk);
     }
     if (memory_file >= 0) {

@@ -3,6 +3,7 @@
  * device judges work that was not let.
  */
 #include "driver/driver.h"
+#include "mend/mend_share.h"
 #include "tests/support/kit.h"
 
 /* Three devices, a pool on the first, a stream on the second. */
@@ -186,4 +187,75 @@ MEND_TEST(pool_peers, chunks_are_made_for_rdma_where_the_device_can)
             close_scene(&s);
         }
     }
+}
+
+/* ---- mend_enable_peer ------------------------------------------------------------------------ */
+
+MEND_TEST(pool_peers, a_device_without_a_pool_may_be_let_in_later)
+{
+    scene s;
+    ASSERT_TRUE(open_default(&s));
+    void *before = kit_alloc(&s.w, 3 * MEND_MIB, NULL);
+    EXPECT_RESULT(MEND_OK, mend_enable_peer(s.w.pool, 0));
+    EXPECT_U64_EQ(0, kit_stats(s.w.pool).peer_devices);
+    EXPECT_RESULT(MEND_OK, mend_enable_peer(s.w.pool, 1));
+    EXPECT_RESULT(MEND_OK, mend_enable_peer(s.w.pool, 1));
+    EXPECT_U64_EQ(1, kit_stats(s.w.pool).peer_devices);
+    EXPECT_TRUE(can_use(&s, before, 3 * MEND_MIB));
+    EXPECT_TRUE(can_use(&s, kit_alloc(&s.w, 5 * MEND_MIB, NULL), 5 * MEND_MIB));
+    close_scene(&s);
+}
+
+/* Also where the config names no devices. */
+MEND_TEST(pool_peers, one_that_is_asked_for_is_let_in_whatever_the_config_says)
+{
+    scene s;
+    prepare(&s);
+    s.w.pool_config.peers = MEND_PEERS_NONE;
+    ASSERT_TRUE(open_scene(&s));
+    void *block = kit_alloc(&s.w, MEND_MIB, NULL);
+    EXPECT_RESULT(MEND_OK, mend_enable_peer(s.w.pool, 1));
+    EXPECT_TRUE(can_use(&s, block, MEND_MIB));
+    close_scene(&s);
+}
+
+MEND_TEST(pool_peers, imported_memory_is_in_the_reach_of_peers)
+{
+    scene s;
+    mend_export_token token;
+    void *imported = NULL;
+    prepare(&s);
+    s.w.pool_config.shareable = 1;
+    ASSERT_TRUE(open_scene(&s));
+    void *block = kit_alloc(&s.w, MEND_MIB, NULL);
+    EXPECT_RESULT(MEND_OK, mend_export(s.w.pool, block, &token, NULL));
+    EXPECT_RESULT(MEND_OK, mend_import(s.w.pool, &token, &imported, NULL));
+    EXPECT_RESULT(MEND_OK, mend_enable_peer(s.w.pool, 1));
+    EXPECT_TRUE(can_use(&s, imported, MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_import_close(s.w.pool, imported, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_OK, mend_import(s.w.pool, &token, &imported, NULL));
+    EXPECT_TRUE(can_use(&s, imported, MEND_MIB));
+    EXPECT_RESULT(MEND_OK, mend_import_close(s.w.pool, imported, MEND_NO_STREAM));
+    close_scene(&s);
+}
+
+MEND_TEST(pool_peers, devices_that_cannot_be_let_in_are_refused)
+{
+    scene s;
+    prepare(&s);
+    s.w.sim_config.peer_group = 2; /* 0 and 1 reach each other */
+    ASSERT_TRUE(open_scene(&s));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_enable_peer(NULL, 1));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_enable_peer(s.w.pool, -1));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_enable_peer(s.w.pool, 3));
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_enable_peer(s.w.pool, 2));
+    EXPECT_U64_EQ(0, kit_stats(s.w.pool).peer_devices);
+    kit_fail(&s.w, "device_count", 0, 1, MEND_DRIVER_NOT_INITIALIZED);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_enable_peer(s.w.pool, 1));
+    (void)kit_alloc(&s.w, MEND_MIB, NULL);
+    kit_fail(&s.w, "set_access", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_enable_peer(s.w.pool, 1));
+    EXPECT_U64_EQ(0, kit_stats(s.w.pool).peer_devices);
+    EXPECT_RESULT(MEND_OK, mend_enable_peer(s.w.pool, 1));
+    close_scene(&s);
 }

@@ -1,0 +1,13 @@
+/* The files that this process has open, for tests of what leaves none open. */
+#ifndef MEND_TESTS_SUPPORT_FILES_H
+#define MEND_TESTS_SUPPORT_FILES_H
+
+#include <stdbool.h>
+
+int mend_test_open_files(void);
+
+/* Whether just so many files are open, once other threads have closed what they were about to
+ * close. */
+bool mend_test_files_are(int count);
+
+#endif
