@@ -19,6 +19,7 @@ SIMULATE_EXPORT int cudaGetDeviceCount(int *count)
     if (count == NULL) {
         return simulate_answer(CUDA_INVALID_VALUE);
     }
+    simulate_initialize();
     *count = simulate_device_count();
     return simulate_answer(*count > 0 ? CUDA_SUCCESS : CUDA_NO_DEVICE);
 }

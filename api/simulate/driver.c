@@ -160,6 +160,7 @@ SIMULATE_EXPORT int cuInit(unsigned flags)
     if (flags != 0) {
         return CUDA_INVALID_VALUE;
     }
+    simulate_initialize();
     return simulate_device_count() > 0 ? CUDA_SUCCESS : CUDA_NO_DEVICE;
 }
 
@@ -171,12 +172,18 @@ SIMULATE_EXPORT int cuDriverGetVersion(int *version)
 
 SIMULATE_EXPORT int cuDeviceGetCount(int *count)
 {
+    if (!simulate_is_initialized() || count == NULL) {
+        return count == NULL ? CUDA_INVALID_VALUE : CUDA_NOT_INITIALIZED;
+    }
     *count = simulate_device_count();
     return CUDA_SUCCESS;
 }
 
 SIMULATE_EXPORT int cuDeviceGet(mend_cu_device *device, int ordinal)
 {
+    if (!simulate_is_initialized()) {
+        return CUDA_NOT_INITIALIZED;
+    }
     if (ordinal < 0 || ordinal >= simulate_device_count()) {
         return CUDA_INVALID_DEVICE;
     }

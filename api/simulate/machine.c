@@ -18,6 +18,7 @@ enum { QUEUE_ENTRIES = 1024 };
 static simulate_machine the_machine;
 static int machine_error; /* of making it */
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+static bool is_initialized;
 static bool is_child; /* this process is a child of fork, and the machine is its parent's */
 
 static _Thread_local int current_device;
@@ -70,6 +71,16 @@ static int visible_of(int count)
 int simulate_device_count(void)
 {
     return visible_of((int)read_number("MEND_SIMULATE_DEVICES", 1, SIMULATE_MOST_DEVICES));
+}
+
+void simulate_initialize(void)
+{
+    __atomic_store_n(&is_initialized, true, __ATOMIC_RELAXED);
+}
+
+bool simulate_is_initialized(void)
+{
+    return __atomic_load_n(&is_initialized, __ATOMIC_RELAXED);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -174,6 +185,7 @@ int simulate_select(int device)
 
 int simulate_enter(const simulate_machine **machine)
 {
+    simulate_initialize();
     if (is_child) {
         return CUDA_NOT_INITIALIZED;
     }

@@ -4,6 +4,8 @@
 #ifndef MEND_SIMULATE_MACHINE_H
 #define MEND_SIMULATE_MACHINE_H
 
+#include <stdbool.h>
+
 #include "driver/driver.h"
 #include "mend/mend_sim.h"
 
@@ -20,6 +22,10 @@ typedef struct simulate_machine {
 /* The number of devices that the program may see, without making the machine; 0: the environment is
  * wrong, or hides them all. */
 int simulate_device_count(void);
+
+/* The program has called the runtime, or cuInit: until then the driver answers NOT_INITIALIZED. */
+void simulate_initialize(void);
+bool simulate_is_initialized(void);
 
 /* The device that is current in this thread. */
 int simulate_current(void);

@@ -70,6 +70,12 @@ class Simulate(unittest.TestCase):
     def test_a_program_that_does_not_use_it_hears_nothing(self):
         self.assertEqual(self.succeeds("print(1)").stderr, "")
 
+    def test_the_driver_is_initialized_by_cuInit_or_the_runtime(self):
+        count = "print(runtime.cuDeviceGetCount(ctypes.byref(ctypes.c_int())))"
+        self.assertEqual(self.succeeds(count).stdout, "3\n")
+        for call in ("runtime.cuInit(0)", "malloc(1)", "runtime.cudaFree(None)"):
+            self.assertEqual(self.succeeds(f"{call}\n{count}").stdout, "0\n")
+
     def test_memory_and_devices(self):
         program = """
             count = ctypes.c_int()
