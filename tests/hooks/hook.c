@@ -1,22 +1,9 @@
 #include "tests/hooks/hook.h"
 
-#include "tests/hooks/torch_contract.h"
 #include "tests/support/test.h"
 
 /* ---- PyTorch ----------------------------------------------------------------------------------
  */
-
-static void *torch_alloc(hooks_rig *rig, size_t size, mend_stream stream)
-{
-    char raised[TORCH_RAISED_BYTES];
-    torch_functions functions = {.alloc = rig->f->mend_torch_alloc,
-                                 .free = rig->f->mend_torch_free};
-    torch_contract *contract = torch_contract_create(&functions);
-    void *pointer = torch_contract_malloc(contract, size, 0, stream, raised);
-    EXPECT_TRUE(pointer != NULL || raised[0] != '\0' || size == 0);
-    torch_contract_destroy(contract);
-    return pointer;
-}
 
 static void *pool_alloc(hooks_rig *rig, size_t size, mend_stream stream)
 {
@@ -112,7 +99,6 @@ static void ort_free(hooks_rig *rig, void *pointer, size_t size, mend_stream str
 }
 
 const hook hooks[HOOKS] = {
-    {"PyTorch", true, true, torch_alloc, torch_free},
     {"PyTorch's MemPool", true, true, pool_alloc, torch_free},
     {"foreign functions", true, true, plain_alloc, plain_free},
     {"cuStateVec's handler", true, true, handler_alloc, handler_free},

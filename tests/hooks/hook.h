@@ -12,7 +12,7 @@ typedef struct hook {
     void (*free)(hooks_rig *rig, void *pointer, size_t size, mend_stream stream);
 } hook;
 
-enum { HOOKS = 6 };
+enum { HOOKS = 5 };
 extern const hook hooks[HOOKS];
 
 /* How often hooks had something to say that they could not return. */

@@ -25,19 +25,35 @@ extern "C" {
     X(mend, mend_get_allocator)                                                                    \
     X(mend, mend_get_stats)                                                                        \
     X(mend, mend_get_block_info)                                                                   \
+    X(mend, mend_device_record_stream)                                                             \
     X(mend, mend_audit)                                                                            \
     X(mend, mend_log_set_sink)                                                                     \
-    X(torch, mend_torch_alloc)                                                                     \
     X(torch, mend_torch_alloc_or_null)                                                             \
     X(torch, mend_torch_free)                                                                      \
-    X(torch, mend_torch_record_stream)                                                             \
-    X(torch, mend_torch_init)                                                                      \
-    X(torch, mend_torch_reset)                                                                     \
-    X(torch, mend_torch_begin_pool)                                                                \
-    X(torch, mend_torch_memory_fraction)                                                           \
-    X(torch, mend_torch_base_alloc)                                                                \
-    X(torch, mend_torch_set_raise)                                                                 \
     X(torch, mend_torch_failures)                                                                  \
+    X(torch, mend_torch_block_alloc)                                                               \
+    X(torch, mend_torch_block_find)                                                                \
+    X(torch, mend_torch_block_free)                                                                \
+    X(torch, mend_torch_pool_add)                                                                  \
+    X(torch, mend_torch_pool_begin)                                                                \
+    X(torch, mend_torch_pool_end)                                                                  \
+    X(torch, mend_torch_pool_release)                                                              \
+    X(torch, mend_torch_pool_uses)                                                                 \
+    X(torch, mend_torch_pool_group)                                                                \
+    X(torch, mend_torch_pool_of_group)                                                             \
+    X(torch, mend_torch_block_alloc_at)                                                            \
+    X(torch, mend_torch_pool_of_tag)                                                               \
+    X(torch, mend_torch_get_figures)                                                               \
+    X(torch, mend_torch_reset_peaks)                                                               \
+    X(torch, mend_torch_reset_accumulated)                                                         \
+    X(torch, mend_torch_note_out_of_memory)                                                        \
+    X(torch, mend_torch_note_retry)                                                                \
+    X(torch, mend_torch_set_fraction)                                                              \
+    X(torch, mend_torch_get_fraction)                                                              \
+    X(torch, mend_torch_empty_cache)                                                               \
+    X(torch, mend_torch_largest)                                                                   \
+    X(torch, mend_torch_lacks_memory)                                                              \
+    X(torch, mend_torch_write_out_of_memory)                                                       \
     X(hooks, mend_hook_alloc)                                                                      \
     X(hooks, mend_hook_free)                                                                       \
     X(hooks, mend_hook_record_stream)                                                              \

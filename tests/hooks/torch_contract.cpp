@@ -1,10 +1,6 @@
-/* In C++, as PyTorch is: what the hook throws has to pass through it. */
 #include "tests/hooks/torch_contract.h"
 
-#include <cstdint>
 #include <cstdio>
-#include <exception>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -34,9 +30,6 @@ torch_contract *torch_contract_create(const torch_functions *functions)
 {
     torch_contract *contract = new torch_contract;
     contract->functions = *functions;
-    if (functions->init != nullptr) {
-        functions->init(1);
-    }
     return contract;
 }
 
@@ -50,10 +43,14 @@ void *torch_contract_malloc(torch_contract *contract, size_t size, int device, m
 {
     void *pointer = nullptr;
     raised[0] = '\0';
-    try {
-        pointer = contract->functions.alloc(size, device, stream);
-    } catch (const std::exception &error) {
-        std::snprintf(raised, TORCH_RAISED_BYTES, "%s", error.what());
+    int is_foreign = 0;
+    mend_result result = contract->functions.alloc(device, size, stream, &pointer, &is_foreign);
+    if (result == MEND_ERROR_OUT_OF_MEMORY) {
+        contract->functions.write(raised, TORCH_RAISED_BYTES, device, size);
+        return nullptr;
+    }
+    if (result != MEND_OK) {
+        std::snprintf(raised, TORCH_RAISED_BYTES, "%d", static_cast<int>(result));
         return nullptr;
     }
     std::lock_guard<std::mutex> guard(contract->mutex);
@@ -84,40 +81,42 @@ void torch_contract_delete(torch_contract *contract, void *pointer)
         metadata = found->second;
         contract->allocations.erase(found);
     }
-    contract->functions.free(pointer, metadata.size, metadata.device, metadata.stream);
+    mend_torch_block block;
+    bool is_known = contract->functions.find(pointer, &block) == MEND_OK;
+    bool has_stream =
+        is_known && (block.stream == metadata.stream || block.stream == MEND_NO_STREAM);
+    mend_result freed = is_known ? contract->functions.free(&block) : MEND_OK;
+    bool is_freed = freed == MEND_OK || freed == MEND_ERROR_DEVICE_LOST;
+    if (!is_known || !has_stream || !is_freed) {
+        std::lock_guard<std::mutex> guard(contract->mutex);
+        contract->find(!is_known     ? "a tensor is not found"
+                       : !has_stream ? "a tensor is found with another stream"
+                                     : "a tensor cannot be freed");
+    }
 }
 
 void torch_contract_record_stream(torch_contract *contract, void *pointer, mend_stream stream)
 {
     if (contract->functions.record_stream != nullptr) {
-        contract->functions.record_stream(pointer, stream);
+        (void)contract->functions.record_stream(MEND_ALL_DEVICES, pointer, stream);
     }
 }
 
 void torch_contract_empty_cache(torch_contract *contract)
 {
-    if (contract->functions.reset != nullptr) {
-        contract->functions.reset();
-    }
-}
-
-void torch_contract_begin_pool(torch_contract *contract, int device,
-                               char raised[TORCH_RAISED_BYTES])
-{
-    using begin = void (*)(int, std::pair<uint64_t, uint64_t>, std::function<bool(void *)>);
-    raised[0] = '\0';
-    try {
-        void *function = reinterpret_cast<void *>(contract->functions.begin_pool);
-        reinterpret_cast<begin>(function)(device, {0, 1}, nullptr);
-    } catch (const std::exception &error) {
-        std::snprintf(raised, TORCH_RAISED_BYTES, "%s", error.what());
+    if (contract->functions.empty_cache != nullptr) {
+        (void)contract->functions.empty_cache();
     }
 }
 
 void *torch_contract_base(torch_contract *contract, void *pointer, size_t *size)
 {
-    return contract->functions.base_alloc != nullptr ? contract->functions.base_alloc(pointer, size)
-                                                     : pointer;
+    mend_torch_block block;
+    if (contract->functions.find(pointer, &block) != MEND_OK) {
+        return nullptr;
+    }
+    *size = block.usable_bytes;
+    return block.base;
 }
 
 size_t torch_contract_count(torch_contract *contract)

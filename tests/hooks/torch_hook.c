@@ -11,14 +11,12 @@ enum { KIB = 1 << 10, MIB = 1 << 20, LONG_NS = 1000 };
 
 static torch_contract *contract_of(hooks_rig *rig)
 {
-    torch_functions functions = {.alloc = rig->f->mend_torch_alloc,
-                                 .free = rig->f->mend_torch_free,
-                                 .init = rig->f->mend_torch_init,
-                                 .begin_pool = rig->f->mend_torch_begin_pool,
-                                 .reset = rig->f->mend_torch_reset,
-                                 .memory_fraction = rig->f->mend_torch_memory_fraction,
-                                 .base_alloc = rig->f->mend_torch_base_alloc,
-                                 .record_stream = rig->f->mend_torch_record_stream};
+    torch_functions functions = {.alloc = rig->f->mend_torch_block_alloc,
+                                 .find = rig->f->mend_torch_block_find,
+                                 .free = rig->f->mend_torch_block_free,
+                                 .write = rig->f->mend_torch_write_out_of_memory,
+                                 .record_stream = rig->f->mend_device_record_stream,
+                                 .empty_cache = rig->f->mend_torch_empty_cache};
     return torch_contract_create(&functions);
 }
 
@@ -47,7 +45,11 @@ MEND_TEST(torch_hook, nothing_is_null)
 {
     hooks_rig rig;
     ASSERT_TRUE(hooks_open(&rig, MIB));
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc(0, 0, NULL));
+    int is_foreign = 1;
+    void *pointer = &rig;
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_alloc(0, 0, NULL, &pointer, &is_foreign));
+    EXPECT_PTR_EQ(NULL, pointer);
+    EXPECT_INT_EQ(0, is_foreign);
     EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(0, 0, NULL));
     rig.f->mend_torch_free(NULL, 0, 0, NULL);
     EXPECT_U64_EQ(0, hooks_stats(&rig).allocations);
@@ -65,14 +67,13 @@ MEND_TEST(torch_hook, what_cannot_be_had_is_raised_with_the_report)
     /* PyTorch's words, then what Mend knows besides; nothing is said twice. */
     EXPECT_STR_EQ(
         "CUDA out of memory. Tried to allocate 500.00 KiB. GPU 0 has a total capacity of "
-        "1.00 MiB of which 424.00 KiB is free. Mend: Free memory: nothing else would help. "
+        "1024.00 KiB of which 424.00 KiB is free. Mend has 600.00 KiB memory in use. Of the "
+        "allocated memory 600.00 KiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch "
+        "but unallocated. Mend: Free memory: nothing else would help. "
         "A request of 424.00 KiB would fit. The limit is 1.00 MiB; in use 600.00 KiB.",
         raised);
     EXPECT_STR_EQ("", torch_contract_finding(contract));
     EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(500 * KIB, 0, NULL));
-    /* More than any device has is more than this one has: a program that tries sizes goes on. */
-    EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, SIZE_MAX / 4, 0, NULL, raised));
-    EXPECT_TRUE(strncmp(raised, "CUDA out of memory.", 19) == 0);
     /* The next call works. */
     void *more = torch_contract_malloc(contract, 300 * KIB, 0, NULL, raised);
     EXPECT_TRUE(more != NULL);
@@ -89,53 +90,11 @@ MEND_TEST(torch_hook, what_is_no_lack_of_memory_is_not_called_so)
     ASSERT_TRUE(hooks_open(&rig, MIB));
     torch_contract *contract = contract_of(&rig);
     EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, 512, 7, NULL, raised));
-    EXPECT_TRUE(strncmp(raised, "CUDA error.", 11) == 0);
-    EXPECT_TRUE(strstr(raised, "MEND_ERROR_NO_DEVICE") != NULL);
-    torch_contract_destroy(contract);
-    hooks_close(&rig);
-}
-
-/* A capture from C++ begins with a pool, of which only the allocator hears. */
-MEND_TEST(torch_hook, captures_are_refused_before_they_begin)
-{
-    hooks_rig rig;
-    char raised[TORCH_RAISED_BYTES];
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    torch_contract *contract = contract_of(&rig);
-    torch_contract_begin_pool(contract, 0, raised);
-    EXPECT_TRUE(strstr(raised, "capturing a CUDA graph") != NULL);
-    torch_contract_destroy(contract);
-    hooks_close(&rig);
-}
-
-/* ---- who raises -------------------------------------------------------------------------------
- */
-
-static char heard[512];
-
-static void hear(const char *message)
-{
-    strncpy(heard, message, sizeof(heard) - 1);
-}
-
-MEND_TEST(torch_hook, another_may_raise)
-{
-    hooks_rig rig;
-    char raised[TORCH_RAISED_BYTES];
-    ASSERT_TRUE(hooks_open(&rig, MIB));
-    torch_contract *contract = contract_of(&rig);
-    heard[0] = '\0';
-    rig.f->mend_torch_set_raise(hear);
-    EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, 2 * MIB, 0, NULL, raised));
-    EXPECT_TRUE(strncmp(heard, "CUDA out of memory.", 19) == 0);
-    EXPECT_STR_EQ(heard, raised); /* it returned: never NULL all the same */
-    heard[0] = '\0';
-    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(2 * MIB, 0, NULL));
-    EXPECT_STR_EQ("", heard);
-    rig.f->mend_torch_set_raise(NULL);
-    EXPECT_PTR_EQ(NULL, torch_contract_malloc(contract, 2 * MIB, 0, NULL, raised));
-    EXPECT_STR_EQ("", heard);
-    EXPECT_TRUE(raised[0] != '\0');
+    char expected[16];
+    __builtin_snprintf(expected, sizeof(expected), "%d", MEND_ERROR_NO_DEVICE);
+    EXPECT_STR_EQ(expected, raised);
+    EXPECT_FALSE(rig.f->mend_torch_lacks_memory(MEND_ERROR_NO_DEVICE));
+    EXPECT_TRUE(rig.f->mend_torch_lacks_memory(MEND_ERROR_OUT_OF_ADDRESSES));
     torch_contract_destroy(contract);
     hooks_close(&rig);
 }
@@ -211,21 +170,25 @@ MEND_TEST(torch_hook, empty_cache_waits_for_what_the_gpu_still_uses)
 MEND_TEST(torch_hook, the_memory_fraction_is_a_limit)
 {
     hooks_rig rig;
+    double fraction = 0;
     ASSERT_TRUE(hooks_open(&rig, MIB));
     const struct {
         double fraction;
         uint64_t limit_bytes;
-    } rows[] = {{0.5, MIB / 2}, {0.25, MIB / 4}, {1.0, MIB}, {2.0, MIB}, {0.0, 1}};
+    } rows[] = {{0.5, MIB / 2}, {0.3, 314572}, {1.0, MIB}, {0.0, 1}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        rig.f->mend_torch_memory_fraction(rows[i].fraction, 0);
+        EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, rows[i].fraction));
         EXPECT_U64_EQ(rows[i].limit_bytes, hooks_stats(&rig).limit_bytes);
+        EXPECT_RESULT(MEND_OK, rig.f->mend_torch_get_fraction(0, &fraction));
+        EXPECT_TRUE(fabs(rows[i].fraction - fraction) < 1e-5);
     }
-    rig.f->mend_torch_memory_fraction(0.5, 0);
-    uint64_t failures = rig.f->mend_torch_failures();
-    rig.f->mend_torch_memory_fraction((double)NAN, 0);
-    rig.f->mend_torch_memory_fraction(-0.5, 0);
-    EXPECT_U64_EQ(MIB / 2, hooks_stats(&rig).limit_bytes); /* no mistake removes a limit */
-    EXPECT_U64_EQ(failures + 2, rig.f->mend_torch_failures());
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0.5));
+    const double wrong[] = {(double)NAN, -0.5, 1.5};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_set_fraction(0, wrong[i]));
+        EXPECT_U64_EQ(MIB / 2, hooks_stats(&rig).limit_bytes); /* no mistake removes a limit */
+    }
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_set_fraction(99, 0.5));
     EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, NULL));
     hooks_close(&rig);
 }
@@ -240,12 +203,11 @@ MEND_TEST(torch_hook, the_base_of_a_pointer_is_that_of_its_block)
     char *block = torch_contract_malloc(contract, 5000, 1, NULL, raised);
     EXPECT_PTR_EQ(block, torch_contract_base(contract, block + 4000, &size));
     EXPECT_U64_EQ(5120, size);
-    EXPECT_PTR_EQ(block, torch_contract_base(contract, block, NULL));
-    size = 77;
-    EXPECT_PTR_EQ(&rig, torch_contract_base(contract, &rig, &size));
-    EXPECT_PTR_EQ(NULL, torch_contract_base(contract, NULL, &size));
-    EXPECT_U64_EQ(77, size);
+    mend_torch_block found;
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, rig.f->mend_torch_block_find(&rig, &found));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_block_find(NULL, &found));
     torch_contract_delete(contract, block);
+    EXPECT_STR_EQ("", torch_contract_finding(contract));
     torch_contract_destroy(contract);
     hooks_close(&rig);
 }
@@ -268,17 +230,68 @@ MEND_TEST(torch_hook, what_no_caller_can_be_given_is_counted_and_logged)
     ASSERT_TRUE(hooks_open(&rig, MIB));
     rig.f->mend_log_set_sink(keep_line, line);
     uint64_t before = rig.f->mend_torch_failures();
-    void *block = rig.f->mend_torch_alloc(512, 0, NULL);
+    void *block = rig.f->mend_torch_alloc_or_null(512, 0, NULL);
     rig.f->mend_torch_free(block, 512, 0, NULL);
     EXPECT_U64_EQ(before, rig.f->mend_torch_failures());
     rig.f->mend_torch_free(block, 512, 0, NULL);
     EXPECT_U64_EQ(before + 1, rig.f->mend_torch_failures());
     EXPECT_TRUE(strstr(line, "a free of PyTorch failed: MEND_ERROR_DOUBLE_FREE") != NULL);
-    rig.f->mend_torch_record_stream(&rig, NULL);
-    EXPECT_U64_EQ(before + 2, rig.f->mend_torch_failures());
-    EXPECT_TRUE(strstr(line, "record_stream") != NULL);
-    rig.f->mend_torch_memory_fraction(0.5, 99);
-    EXPECT_U64_EQ(before + 3, rig.f->mend_torch_failures());
     rig.f->mend_log_set_sink(NULL, NULL);
     hooks_close(&rig);
+}
+
+/* ---- another allocator below ------------------------------------------------------------------
+ */
+
+typedef struct beneath {
+    mend_allocator inner;
+    size_t freed_bytes;
+    mend_stream freed_on;
+} beneath;
+
+static int beneath_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
+{
+    const beneath *b = ctx;
+    return b->inner.handler.alloc(b->inner.handler.ctx, pointer, size, stream);
+}
+
+static int beneath_free(void *ctx, void *pointer, size_t size, mend_stream stream)
+{
+    beneath *b = ctx;
+    b->freed_bytes = size;
+    b->freed_on = stream;
+    return b->inner.handler.free(b->inner.handler.ctx, pointer, size, stream);
+}
+
+static int beneath_info(void *ctx, const void *pointer, mend_block_info *info)
+{
+    const beneath *b = ctx;
+    return b->inner.block_info(b->inner.handler.ctx, pointer, info);
+}
+
+/* One that describes its blocks is given the stream and the size; another one frees when all work
+ * is done. */
+MEND_TEST(torch_hook, another_allocator_is_asked_what_a_free_needs)
+{
+    for (int describes = 0; describes < 2; describes++) {
+        hooks_rig rig;
+        char raised[TORCH_RAISED_BYTES];
+        beneath b = {.inner = MEND_ALLOCATOR_INIT};
+        mend_allocator allocator = MEND_ALLOCATOR_INIT;
+        ASSERT_TRUE(hooks_open(&rig, MIB));
+        ASSERT_RESULT(MEND_OK, rig.f->mend_get_allocator(0, &b.inner));
+        allocator.handler = (mend_device_handler){
+            .ctx = &b, .alloc = beneath_alloc, .free = beneath_free, .name = "beneath"};
+        allocator.block_info = describes ? beneath_info : NULL;
+        ASSERT_RESULT(MEND_OK, rig.f->mend_set_allocator(0, &allocator));
+        torch_contract *contract = contract_of(&rig);
+        void *block = torch_contract_malloc(contract, 5000, 0, rig.streams[1], raised);
+        torch_contract_delete(contract, block);
+        EXPECT_STR_EQ("", torch_contract_finding(contract));
+        EXPECT_U64_EQ(describes ? 5000 : 0, b.freed_bytes);
+        EXPECT_PTR_EQ(describes ? rig.streams[1] : MEND_NO_STREAM, b.freed_on);
+        EXPECT_U64_EQ(0, hooks_stats(&rig).live_blocks);
+        torch_contract_destroy(contract);
+        hooks_close(&rig);
+    }
 }

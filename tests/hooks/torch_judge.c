@@ -8,13 +8,12 @@ enum { SEEDS = 12, STEPS = 500, MEMORY_BYTES = 256 << 10 };
 
 static torch_functions hook_of(hooks_rig *rig)
 {
-    return (torch_functions){.alloc = rig->f->mend_torch_alloc,
-                             .free = rig->f->mend_torch_free,
-                             .init = rig->f->mend_torch_init,
-                             .reset = rig->f->mend_torch_reset,
-                             .memory_fraction = rig->f->mend_torch_memory_fraction,
-                             .base_alloc = rig->f->mend_torch_base_alloc,
-                             .record_stream = rig->f->mend_torch_record_stream};
+    return (torch_functions){.alloc = rig->f->mend_torch_block_alloc,
+                             .find = rig->f->mend_torch_block_find,
+                             .free = rig->f->mend_torch_block_free,
+                             .write = rig->f->mend_torch_write_out_of_memory,
+                             .record_stream = rig->f->mend_device_record_stream,
+                             .empty_cache = rig->f->mend_torch_empty_cache};
 }
 
 /* A thread that changes the allocator below the hook while a program runs. */
@@ -159,10 +158,18 @@ static int count_red(torch_functions (*choose)(hooks_rig *rig), const char *find
 }
 
 /* The first: NULL where memory cannot be had, as a MemPool's function may. */
+static mend_result give_null(int device, uint64_t size, mend_stream stream, void **pointer,
+                             int *is_foreign)
+{
+    *is_foreign = 0;
+    *pointer = hooks_get()->mend_torch_alloc_or_null(size, device, stream);
+    return MEND_OK;
+}
+
 static torch_functions gives_null(hooks_rig *rig)
 {
     torch_functions functions = hook_of(rig);
-    functions.alloc = rig->f->mend_torch_alloc_or_null;
+    functions.alloc = give_null;
     return functions;
 }
 
@@ -188,10 +195,11 @@ MEND_TEST(torch_judge, sees_streams_that_are_not_recorded)
 /* The third: what is freed is taken for idle on another stream. */
 static mend_stream wrong_stream;
 
-static void free_elsewhere(void *pointer, size_t size, int device, mend_stream stream)
+static mend_result free_elsewhere(const mend_torch_block *block)
 {
-    (void)stream;
-    hooks_get()->mend_torch_free(pointer, size, device, wrong_stream);
+    mend_torch_block wrong = *block;
+    wrong.stream = wrong_stream;
+    return hooks_get()->mend_torch_block_free(&wrong);
 }
 
 static torch_functions frees_elsewhere(hooks_rig *rig)
@@ -211,19 +219,23 @@ MEND_TEST(torch_judge, sees_frees_on_the_wrong_stream)
 static void *last_given;
 static int given;
 
-static void forget_and_free(void *pointer, size_t size, int device, mend_stream stream)
+static mend_result forget_and_free(const mend_torch_block *block)
 {
-    last_given = last_given == pointer ? NULL : last_given;
-    hooks_get()->mend_torch_free(pointer, size, device, stream);
+    last_given = last_given == block->base ? NULL : last_given;
+    return hooks_get()->mend_torch_block_free(block);
 }
 
-static void *give_again(size_t size, int device, mend_stream stream)
+static mend_result give_again(int device, uint64_t size, mend_stream stream, void **pointer,
+                              int *is_foreign)
 {
     if (++given % 8 == 0 && last_given != NULL) {
-        return last_given;
+        *pointer = last_given;
+        return MEND_OK;
     }
-    last_given = hooks_get()->mend_torch_alloc(size, device, stream);
-    return last_given;
+    mend_result result =
+        hooks_get()->mend_torch_block_alloc(device, size, stream, pointer, is_foreign);
+    last_given = result == MEND_OK ? *pointer : NULL;
+    return result;
 }
 
 static torch_functions gives_twice(hooks_rig *rig)

@@ -20,6 +20,7 @@ DESTDIR=$work/stage cmake --install "$work/build"
 sort >"$work/expected" <<END
 ./usr/include/mend/mend.h
 ./usr/include/mend/mend_devices.h
+./usr/include/mend/mend_groups.h
 ./usr/include/mend/mend_hooks.h
 ./usr/include/mend/mend_results.h
 ./usr/include/mend/mend_share.h

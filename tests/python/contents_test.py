@@ -25,6 +25,8 @@ class Contents(unittest.TestCase):
         expected = {f"mend/{name}" for name in files_under(PACKAGE) if "__pycache__" not in name}
         headers = SOURCE / "api/include/mend"
         expected |= {f"mend/include/mend/{path.name}" for path in headers.iterdir()}
+        sources = SOURCE / "api/torch"
+        expected |= {f"mend/torch/source/{path.name}" for path in sources.glob("*.[ch]pp")}
         installed = files_under(TREE)
         libraries = {name for name in installed if name.startswith("mend/lib/")}
         self.assertEqual(installed - libraries, expected)

@@ -1,15 +1,17 @@
 """The lines of docs/frameworks that turn a hook on: each block under `<!-- this runs -->` is run
-as it is there, over the stand-ins, and must have made Mend allocate. And what the pages say of
+as it is there, over the stand-ins, and must have made Mend allocate (PyTorch's: must have enabled
+it, because Mend's class needs PyTorch itself). And what the pages say of
 messages and settings is what the code says."""
 
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import SOURCE, environment, run
+from support import FAKES, SOURCE, environment, run
 
 PAGES = SOURCE / "docs/frameworks"
 BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
@@ -17,10 +19,13 @@ BLOCK = re.compile(r"<!-- this runs -->\n```(\w+)\n(.*?)```", re.S)
 # What surrounds a page's Python so that it meets a device, and that the hook was used.
 BEFORE = "import mend\ndevice = mend.simulate(1 << 30)\n"
 AFTER = "\nassert mend.stats()['allocations'] > 0\nassert device.violations == 0\n"
+ENABLED = "\nassert mend.torch.is_enabled()\n"
+AFTER_OF = {"pytorch.md 1": ENABLED}
+CLASS = {"CXX": f"{sys.executable} {FAKES}/compiler.py", "FAKE_CLASS": str(FAKES / "libclass.so")}
 MORE = {"numba.md": "\nfrom numba import cuda\narray = cuda.Context().memalloc(1000)\n"}
 # The programs that shell lines run.
 PROGRAMS = {
-    "pytorch.md": "import torch\n" + BEFORE + "tensor = torch.empty(1000)\n" + AFTER,
+    "pytorch.md": "import torch\nimport mend.torch" + ENABLED,
     "numba.md": BEFORE + "from numba import cuda\narray = cuda.Context().memalloc(1000)\n" + AFTER,
 }
 
@@ -43,8 +48,9 @@ class Pages(unittest.TestCase):
             with self.subTest(name):
                 # A page that makes a device of its own runs alone.
                 alone = "mend.simulate" in text
-                program = text if alone else BEFORE + text + MORE.get(page, "") + AFTER
-                done = run(program)
+                after = MORE.get(page, "") + AFTER_OF.get(name, AFTER)
+                program = text if alone else BEFORE + text + after
+                done = run(program, **CLASS)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_shell(self):
@@ -54,7 +60,7 @@ class Pages(unittest.TestCase):
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 (Path(folder) / "program.py").write_text(PROGRAMS[page], encoding="utf-8")
                 site = _site_with_entry_point(folder)
-                variables = environment()
+                variables = environment(**CLASS)
                 variables["PYTHONPATH"] = f"{site}:{variables['PYTHONPATH']}"
                 done = subprocess.run(
                     ["sh", "-ec", text],
@@ -81,7 +87,7 @@ class Words(unittest.TestCase):
         code = re.sub(r'"\n\s+f?"', "", code)
         page = (PAGES / "pytorch.md").read_text("utf-8") + (PAGES / "numba.md").read_text("utf-8")
         quoted = re.findall(r"`(?:RuntimeError|NotImplementedError): (.*?)`", page)
-        self.assertGreaterEqual(len(quoted), 7)
+        self.assertGreaterEqual(len(quoted), 4)
         for message in quoted:
             for part in re.split(r"\.\.\.|cannot work.*", message):
                 self.assertIn(part.replace("mend.torch: ", "").strip(), code, message)
@@ -92,21 +98,6 @@ class Words(unittest.TestCase):
         text = "".join(page.read_text("utf-8") for page in PAGES.glob("*.md"))
         in_text = set(re.findall(r"\bMEND_(?!NO_)\w+(?==|\b)", text)) - {"MEND_CONF"}
         self.assertEqual(in_code, in_text)
-
-    def test_every_refusal_is_listed(self):
-        refusals = (SOURCE / "api/python/mend/torch/_refusals.py").read_text("utf-8")
-        page = (PAGES / "pytorch.md").read_text("utf-8")
-        for name in (
-            "memory_snapshot",
-            "_record_memory_history",
-            "MemPool",
-            "reduce-overhead",
-            "another process",
-            "out-of-memory observer",
-            "cudnn.benchmark",
-        ):
-            self.assertIn(name, page)
-        self.assertLessEqual(len(re.findall(r'^    "_cuda_', refusals, re.M)), 12)
 
 
 if __name__ == "__main__":

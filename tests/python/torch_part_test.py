@@ -7,7 +7,7 @@ from support import ProgramTest
 
 
 class Part(ProgramTest):
-    prelude = torch_test.TooLate.prelude + "torch.cuda._lazy_init()\n"
+    prelude = torch_test.PRELUDE + "torch.cuda._lazy_init()\n"
 
     def test_only_this_thread_takes_part(self):
         self.succeeds("""
@@ -96,13 +96,11 @@ class Part(ProgramTest):
         )
 
 
-class PartOfTheWhole(ProgramTest):
-    prelude = torch_test.ENABLED
-
+class PartOfTheWhole(torch_test.ClassTest):
     def test_after_enable_it_does_nothing(self):
-        self.succeeds("""
+        self.enable("""
             with mend.torch.pool() as pool:
-                assert pool is None and torch.empty(MIB).data_ptr()
+                assert pool is None and mend.torch.mem_pool() is None
             """)
 
 

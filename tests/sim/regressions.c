@@ -381,39 +381,3 @@ MEND_TEST(regression, the_legacy_stream_is_not_held_for_captured)
     config.peer_pool = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
-
-MEND_TEST(sim_regressions, a_block_closes_a_page_at_low_pressure_if_nothing_else_helps)
-{
-    static const operation ops[] = {
-        {.kind = OP_ALLOC},
-        {.kind = OP_LATE_EVENTS, .amount = 1},
-        {.kind = OP_ROOM, .slot = 1},
-        {.kind = OP_FREE},
-        {.kind = OP_SIBLING_ALLOC},
-        {.kind = OP_ALLOC, .slot = 3},
-        {.kind = OP_FREE},
-        {.kind = OP_ALLOC, .slot = 6, .size = 40},
-        {.kind = OP_FREE, .slot = 3, .amount = 5},
-        {.kind = OP_ALLOC},
-        {.kind = OP_FREE, .slot = 6, .amount = 5},
-        {.kind = OP_SIBLING_ALLOC, .slot = 1},
-        {.kind = OP_ALLOC, .slot = 5, .size = 35},
-        {.kind = OP_GROUP_CREATE, .slot = 2},
-        {.kind = OP_GROUP_BEGIN, .slot = 2, .amount = 1},
-        {.kind = OP_ROOM, .slot = 2, .stream = 7, .amount = 1},
-        {.kind = OP_ALLOC, .slot = 2, .size = 41, .alignment = 12},
-        {.kind = OP_FREE, .slot = 5},
-        {.kind = OP_ALLOC, .slot = 2, .stream = 7},
-        {.kind = OP_TRIM},
-        {.kind = OP_ROOM, .slot = 3},
-    };
-    trial_config config = trial_config_default;
-    config.device_pages = 128;
-    config.chunk_pages = 2;
-    config.vanish = 1;
-    config.prices = 2;
-    config.streams = 3;
-    config.peer_pool = 1;
-    config.low_pressure_percent = 1;
-    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
-}

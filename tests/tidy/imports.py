@@ -54,11 +54,9 @@ OF_ITS_OWN = {
 PLUG_INS = {
     "libmend_hooks": {},
     "libmend_torch": {
-        "texts: where a sentence begins": "strstr strlen",
-        "an exception, thrown through a frame of C":
-            "_ZNSt13runtime_errorC1EPKc _ZNSt13runtime_errorD1Ev _ZTISt13runtime_error "
-            "__cxa_allocate_exception __cxa_free_exception __cxa_throw __gxx_personality_v0 "
-            "__gcc_personality_v0 _Unwind_Resume",
+        "texts: where a sentence begins": "strstr strlen vsnprintf",
+        "PyTorch's pools, and the routes to them": "calloc free pthread_mutex_lock "
+                                                   "pthread_mutex_unlock",
     },
 }
 ASSERTIONS = {"assertions of debug builds": "__assert_fail"}

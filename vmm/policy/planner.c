@@ -195,42 +195,15 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
     return found == GROWTH_FITS;
 }
 
-/* Plans to extend a run such that the block ends with a page. */
+/* Plans to extend a run such that the block ends with a page, unless pressure is low. */
 static bool plan_closing(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                          mend_plan *plan)
 {
+    if (mend_budget_pressure(heap) == MEND_PRESSURE_LOW) {
+        return false;
+    }
     base_candidate closing = find_closing_base(heap, request);
     return closing.run != NULL && plan_growth(heap, request, rules, &closing, plan) == GROWTH_FITS;
-}
-
-/* The same after another extension was not possible: its plan stays if this one is not possible
- * either. */
-static bool plan_closing_at_last(mend_heap *heap, const mend_request *request,
-                                 mend_plan_rules rules, mend_plan *plan)
-{
-    mend_plan closing = {0};
-    if (plan_closing(heap, request, rules, &closing)) {
-        take_over(plan, &closing);
-        return true;
-    }
-    note_refused(plan, closing.refused_bytes);
-    plan->lacks_host_memory = plan->lacks_host_memory || closing.lacks_host_memory;
-    mend_plan_clear(&closing);
-    return false;
-}
-
-/* While pressure is low, a block closes a page only if the request would fail otherwise: the first
- * bytes of the run may be in use by a stream, while the rest, with what can be created, is enough.
- */
-static bool plan_extension(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
-                           mend_plan *plan)
-{
-    bool is_low = mend_budget_pressure(heap) == MEND_PRESSURE_LOW;
-    if (!is_low && plan_closing(heap, request, rules, plan)) {
-        return true;
-    }
-    return plan_growing_smaller(heap, request, rules, plan) ||
-           (is_low && rules.exact && plan_closing_at_last(heap, request, rules, plan));
 }
 
 bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
@@ -239,7 +212,8 @@ bool mend_plan_find(mend_heap *heap, const mend_request *request, mend_plan_rule
     *plan = (mend_plan){0};
     /* Small blocks begin in chunks of their own. */
     assert(!rules.may_extend || request->zone == MEND_ZONE_LARGE);
-    if (rules.may_extend && plan_extension(heap, request, rules, plan)) {
+    if (rules.may_extend && (plan_closing(heap, request, rules, plan) ||
+                             plan_growing_smaller(heap, request, rules, plan))) {
         return true;
     }
     mend_plan elsewhere = {0};

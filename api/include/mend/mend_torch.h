@@ -1,10 +1,11 @@
 /*
- * PyTorch's hook: the functions for torch.cuda.memory.CUDAPluggableAllocator and its setters, in
- * libmend_torch. They forward to mend_device_alloc and the other calls for hooks.
+ * PyTorch's side of Mend, in libmend_torch: what the class that Mend puts in the place of PyTorch's
+ * own allocator asks for (api/torch/allocator.cpp), and the functions for a torch.cuda.MemPool over
+ * Mend.
  *
- * PyTorch calls them from any thread, without the interpreter's lock and without a lock of its own
- * (mend_torch_alloc_or_null under a MemPool: with the lock of PyTorch's cache held). A failure that
- * cannot be returned is logged as a warning and counted.
+ * PyTorch calls them from any thread, without the interpreter's lock and, except those for a
+ * MemPool, without a lock of its own. A failure that cannot be returned is logged as a warning and
+ * counted. Results are those of mend.h; mend_last_error() has the reason. Devices are 0 to 63.
  */
 #ifndef MEND_MEND_TORCH_H
 #define MEND_MEND_TORCH_H
@@ -15,56 +16,186 @@
 extern "C" {
 #endif
 
-/* ---- PyTorch: blocks ------------------------------------------------------------------------ */
+/* ---- PyTorch: a MemPool over Mend ----------------------------------------------------------- */
 
-/* alloc_fn. NULL only for size 0. A failure throws a C++ exception, because PyTorch does not check
- * for NULL. */
-MEND_API void *mend_torch_alloc(size_t size, int device, mend_stream stream);
-
-/* The same for a MemPool, which checks for NULL: NULL if memory cannot be allocated. */
+/* alloc_fn of torch.cuda.memory.CUDAPluggableAllocator: NULL for size 0, and if memory cannot be
+ * allocated. */
 MEND_API void *mend_torch_alloc_or_null(size_t size, int device, mend_stream stream);
 
-/* free_fn of both. `stream` is that of the allocation, which PyTorch keeps. */
+/* free_fn. `stream` is that of the allocation, which PyTorch keeps. */
 MEND_API void mend_torch_free(void *pointer, size_t size, int device, mend_stream stream);
 
-/* set_record_stream_fn. Without it the memory of a tensor that is used on another stream than its
- * own would be reused too early. */
-MEND_API void mend_torch_record_stream(void *pointer, mend_stream stream);
+/* Number of failures of mend_torch_free. */
+MEND_API uint64_t mend_torch_failures(void);
 
-/* set_begin_allocate_to_pool; it ignores the further arguments. Refuses captures of CUDA graphs,
- * and PyTorch's own memory pools, with an exception, before anything has begun: their memory would
- * be reused between two launches of a graph. */
-MEND_API void mend_torch_begin_pool(int device);
+/* ---- PyTorch: blocks ------------------------------------------------------------------------ */
+
+/* PyTorch's name of a memory pool; both 0: no pool. */
+typedef struct mend_torch_pool_id {
+    uint64_t first;
+    uint64_t second;
+} mend_torch_pool_id;
+
+/* A block, as PyTorch is told of it. */
+typedef struct mend_torch_block {
+    void *base;
+    uint64_t requested_bytes;
+    uint64_t usable_bytes;
+    mend_stream stream; /* of the allocation */
+    int device;         /* MEND_ALL_DEVICES: an allocator that was set does not say */
+    uint64_t tag;       /* of the pool of PyTorch's that it was allocated in; 0: none */
+} mend_torch_block;
+
+/*
+ * Allocates for PyTorch, through the allocator that is set for the device; if a pool of PyTorch's
+ * takes the stream, in that pool. The pool begun last is asked first. *is_foreign (otherwise 0) is
+ * 1 if that pool is one that PyTorch's own allocator keeps (mend_torch_pool_add): nothing is
+ * allocated then. Results as mend_device_alloc.
+ */
+MEND_API mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream stream,
+                                            void **pointer, int *is_foreign);
+
+/* The same at an address in the memory of the pool that takes the stream, or of the device's
+ * default pool. Results as mend_alloc_with. */
+MEND_API mend_result mend_torch_block_alloc_at(int device, uint64_t size_bytes, mend_stream stream,
+                                               void *address);
+
+/* Fills *block with the block that contains a pointer. Results as mend_device_block_info. An
+ * allocator that is set and cannot describe its blocks is no failure: base is the pointer, the
+ * stream is MEND_NO_STREAM, and sizes are 0. */
+MEND_API mend_result mend_torch_block_find(const void *pointer, mend_torch_block *block);
+
+/* Frees a block that mend_torch_block_find described, in the order of its own stream. In a pool of
+ * PyTorch's whose memory graphs may use, the memory stays with the pool. Results as
+ * mend_device_free. */
+MEND_API mend_result mend_torch_block_free(const mend_torch_block *block);
+
+/* ---- PyTorch: its memory pools -------------------------------------------------------------- */
+
+/* Whether a pool takes what is allocated on a stream: 0: no; MEND_TORCH_TAKES: yes;
+ * MEND_TORCH_TAKES_CAPTURED: yes, and the stream is being captured. Called under a lock of this
+ * library's: it may call the driver, but not this library. */
+typedef int (*mend_torch_takes)(void *context, mend_stream stream);
+enum { MEND_TORCH_TAKES = 1, MEND_TORCH_TAKES_CAPTURED = 2 };
+
+/*
+ * Adds a user of a pool, which is created with the first one. is_foreign: PyTorch's own allocator
+ * keeps its memory, because it has an allocator of the user's. MEND_OK; MEND_ERROR_NO_DEVICE;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ *
+ * A pool that is created here shares its memory with all others until something is captured in it.
+ * From then on, and in one that is created by mend_torch_pool_begin, memory stays with the pool
+ * while it has users.
+ */
+MEND_API mend_result mend_torch_pool_add(int device, mend_torch_pool_id id, int is_foreign);
+
+/*
+ * Adds a user of a pool, and from now on allocates in it what `takes` says yes to. `drop` (may be
+ * NULL) is called with the context when that ends. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it has
+ * begun already); MEND_ERROR_NO_DEVICE; MEND_ERROR_OUT_OF_HOST_MEMORY: after a failure the context
+ * is still the caller's.
+ */
+MEND_API mend_result mend_torch_pool_begin(int device, mend_torch_pool_id id,
+                                           mend_torch_takes takes, void (*drop)(void *context),
+                                           void *context);
+
+/* Later allocations do not go to the pool. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (it has not
+ * begun). */
+MEND_API mend_result mend_torch_pool_end(int device, mend_torch_pool_id id);
+
+/* Takes a user away. With the last one the pool ends: its memory serves everybody when the work
+ * queued so far is done; live blocks stay live. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no
+ * such pool); results as mend_group_release: the memory is then released at a later call. */
+MEND_API mend_result mend_torch_pool_release(int device, mend_torch_pool_id id);
+
+/* The users of a pool; 0: there is no such pool. */
+MEND_API int mend_torch_pool_uses(int device, mend_torch_pool_id id);
+
+/* The group that keeps the memory of a pool; NULL: nothing was allocated in it yet, or its memory
+ * is shared. *is_foreign (may be NULL) is 1 for a pool that PyTorch's own allocator keeps. */
+MEND_API mend_group *mend_torch_pool_group(int device, mend_torch_pool_id id, int *is_foreign);
+
+/* The pool of PyTorch's that a tag (mend_alloc_options) or a group stands for; both 0: none. */
+MEND_API mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag);
+MEND_API mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group);
 
 /* ---- PyTorch: memory in total --------------------------------------------------------------- */
 
-/* set_init_fn. Does nothing, because a pool is created when its device is first used. */
-MEND_API void mend_torch_init(int device_count);
+/* One statistic of torch.cuda.memory_stats. */
+typedef struct mend_torch_stat {
+    int64_t current;
+    int64_t peak;
+    int64_t allocated; /* sum of increases since the last reset */
+    int64_t freed;     /* sum of decreases */
+} mend_torch_stat;
 
-/* set_reset_fn: torch.cuda.empty_cache. Waits for the GPU if free memory is still in use, as
- * PyTorch's own allocator does (mend_device_trim_wait). */
-MEND_API void mend_torch_reset(void);
+/* X(field): statistics with a value for all memory, for the small zone and for the large one. */
+#define MEND_TORCH_STATS(X)                                                                        \
+    X(allocation)                                                                                  \
+    X(segment)                                                                                     \
+    X(active)                                                                                      \
+    X(inactive_split)                                                                              \
+    X(allocated_bytes)                                                                             \
+    X(reserved_bytes)                                                                              \
+    X(active_bytes)                                                                                \
+    X(inactive_split_bytes)                                                                        \
+    X(requested_bytes)
 
-/* set_memory_fraction_fn: the limit of the device's default pool, as a fraction of its memory; 1
- * and more: no limit. A negative number or NaN changes nothing, and counts as a failure. */
-MEND_API void mend_torch_memory_fraction(double fraction, int device);
+/* X(field): counters. */
+#define MEND_TORCH_COUNTERS(X)                                                                     \
+    X(num_alloc_retries)                                                                           \
+    X(num_ooms)                                                                                    \
+    X(num_sync_all_streams)                                                                        \
+    X(num_device_alloc)                                                                            \
+    X(num_device_free)
 
-/* set_base_alloc_fn: the block that contains a pointer, and its size. For a pointer of another
- * allocator it returns that pointer and leaves *size unchanged. */
-MEND_API void *mend_torch_base_alloc(void *pointer, size_t *size);
+/* The values in the place of PyTorch's StatType. */
+enum { MEND_TORCH_ALL = 0, MEND_TORCH_SMALL = 1, MEND_TORCH_LARGE = 2, MEND_TORCH_STAT_TYPES = 3 };
 
-/* ---- PyTorch: failures ---------------------------------------------------------------------- */
+typedef struct mend_torch_figures {
+#define X(field) mend_torch_stat field[MEND_TORCH_STAT_TYPES];
+    MEND_TORCH_STATS(X)
+#undef X
+#define X(field) int64_t field;
+    MEND_TORCH_COUNTERS(X)
+#undef X
+} mend_torch_figures;
 
-/*
- * Sets the function that raises the failures of mend_torch_alloc. NULL: a std::runtime_error, which
- * PyTorch turns into a RuntimeError. The text begins with "CUDA out of memory." if memory is short,
- * otherwise with "CUDA error."; it is valid during the call. If the function returns, the
- * std::runtime_error is thrown.
- */
-MEND_API void mend_torch_set_raise(void (*raise)(const char *message));
+/* Fills in the statistics of a device. Results as mend_pool_for_device. */
+MEND_API mend_result mend_torch_get_figures(int device, mend_torch_figures *figures);
 
-/* Number of failures that could not be returned or raised. */
-MEND_API uint64_t mend_torch_failures(void);
+/* Peaks become the current values. Results as mend_pool_for_device. */
+MEND_API mend_result mend_torch_reset_peaks(int device);
+
+/* Counters and sums start again at 0. Results as mend_pool_for_device. */
+MEND_API mend_result mend_torch_reset_accumulated(int device);
+
+/* Counts a request that PyTorch is told is out of memory; one that was tried again after PyTorch's
+ * callbacks freed memory. */
+MEND_API void mend_torch_note_out_of_memory(int device);
+MEND_API void mend_torch_note_retry(int device);
+
+/* The limit of the device's default pool, as a fraction of its memory; 1: no limit. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (not from 0 to 1); results as mend_set_limit. */
+MEND_API mend_result mend_torch_set_fraction(int device, double fraction);
+MEND_API mend_result mend_torch_get_fraction(int device, double *fraction);
+
+/* torch.cuda.empty_cache, for all devices: gives free memory back, and waits for the GPU if free
+ * memory is still in use. During a capture it gives back what it can without waiting. Results as
+ * mend_trim_wait. */
+MEND_API mend_result mend_torch_empty_cache(void);
+
+/* The largest request on a stream that would succeed, with a host wait or without. Results as
+ * mend_get_room. */
+MEND_API mend_result mend_torch_largest(int device, mend_stream stream, uint64_t *size_bytes);
+
+/* Whether the last failure of this thread, with this result, is a lack of memory. */
+MEND_API int mend_torch_lacks_memory(mend_result result);
+
+/* Writes PyTorch's text for a request that is out of memory, and then what Mend knows
+ * (mend_last_error of this thread). `text` holds `capacity` bytes; more is cut off. */
+MEND_API void mend_torch_write_out_of_memory(char *text, size_t capacity, int device,
+                                             uint64_t size_bytes);
 
 #ifdef __cplusplus
 }

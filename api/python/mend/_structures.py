@@ -15,9 +15,11 @@ _PLAIN = {
     "int": ctypes.c_int,
     "size_t": ctypes.c_size_t,
     "uint64_t": ctypes.c_uint64,
+    "int64_t": ctypes.c_int64,
+    "unsigned char": ctypes.c_ubyte,
     "const char *": ctypes.c_char_p,
 }
-_MEMBER = re.compile(r"(?P<type>[\w ]*\w(?: \*+| ))(?P<name>\w+)(?:\[(?P<count>\d+)\])?")
+_MEMBER = re.compile(r"(?P<type>[\w ]*\w(?: \*+| ))(?P<name>\w+)(?:\[(?P<count>\w+)\])?")
 _FUNCTION = re.compile(r"[\w *]+\(\*(?P<name>\w+)\)\(.*\)", re.S)
 
 
@@ -67,6 +69,16 @@ def _type_of(name: str) -> type:
     raise ImportError(f"mend: the headers do not say what {name} is")
 
 
+def _count_of(text: str) -> int:
+    """The number of elements of an array: a number, or the name of one."""
+    if text.isdigit():
+        return int(text)
+    found = re.search(rf"\b{text}\s*=?\s*(\d+)", _headers())
+    if found is None:
+        raise ImportError(f"mend: the headers do not say what {text} is")
+    return int(found.group(1))
+
+
 def fields_of(name: str) -> list[tuple[str, type]]:
     """The members of a struct, as ctypes needs them."""
     found = re.search(rf"typedef struct {name} \{{(.*?)\n\}} {name};", _headers(), re.S)
@@ -80,8 +92,9 @@ def fields_of(name: str) -> list[tuple[str, type]]:
         if function:
             fields.append((function["name"], ctypes.c_void_p))
         elif member and member["count"]:
-            kind = ctypes.c_char if member["type"].strip() == "char" else _type_of(member["type"])
-            fields.append((member["name"], kind * int(member["count"])))
+            plain = member["type"].strip()
+            kind = ctypes.c_char if plain == "char" else _type_of(plain)
+            fields.append((member["name"], kind * _count_of(member["count"])))
         elif member:
             fields.append((member["name"], _type_of(member["type"].strip())))
         else:

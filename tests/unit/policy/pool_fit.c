@@ -77,28 +77,3 @@ MEND_TEST(pool_fit, under_low_pressure_creations_are_usual_chunks)
     EXPECT_U64_EQ(1 * MEND_MIB, mend_world_stats(&w).reserved_bytes);
     kit_close(&w);
 }
-
-static void of_single_pages(mend_pool_config *config)
-{
-    config->low_pressure_percent = 1;
-    config->chunk_bytes = 1; /* rounded up to a page */
-    config->small_request_bytes = 512;
-    config->allow_stream_waits = -1;
-}
-
-/* The first bytes of the only run are in use by another stream, and the device has one page more: a
- * block that ends with that page needs no wait. */
-MEND_TEST(pool_fit, a_block_closes_a_page_at_low_pressure_if_nothing_else_helps)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_with(&w, 64 * MEND_MIB, of_single_pages));
-    const uint64_t page = w.sim_config.page_bytes;
-    kit_leave_in_flight(&w, 1024, w.streams[1], 1000000, w.streams[1]);
-    EXPECT_U64_EQ(page, mend_world_stats(&w).reserved_bytes);
-    mend_sim_set_foreign_bytes(w.sim, 0, 64 * MEND_MIB - 2 * page);
-    kit_alloc(&w, 2 * page - 1024, w.streams[0]);
-    mend_stats stats = mend_world_stats(&w);
-    EXPECT_U64_EQ(0, stats.host_waits);
-    EXPECT_U64_EQ(2 * page, stats.reserved_bytes);
-    kit_close(&w);
-}

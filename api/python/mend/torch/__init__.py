@@ -1,13 +1,13 @@
 """PyTorch's memory from Mend.
 
     import mend.torch
-    mend.torch.enable()          # the whole process, before anything was allocated on a GPU
+    mend.torch.enable()          # the whole process, before the first tensor on a GPU
 
     with mend.torch.pool():      # or a part of a program, under PyTorch's own cache
         model = build()
 
 `MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of their
-`import torch`. What works, and what cannot: docs/frameworks/pytorch.md.
+`import torch`. What works: docs/frameworks/pytorch.md.
 """
 
 from __future__ import annotations
@@ -16,25 +16,14 @@ import os
 import sys
 import threading
 
-from .. import _library
-from . import _refusals
 from ._pool import mem_pool, pool
+from ._settings import warn_of_settings
 
 __all__ = ["enable", "is_enabled", "mem_pool", "pool"]
 
 _lock = threading.RLock()
-# PyTorch has addresses of these, so they are never freed; not empty once Mend is on.
+# The library with the class is never unloaded; not empty once Mend is on.
 _kept: list[object] = []
-
-# The other functions that PyTorch calls: the setter of its allocator, and our function.
-_SETTERS = {
-    "set_record_stream_fn": "mend_torch_record_stream",
-    "set_base_alloc_fn": "mend_torch_base_alloc",
-    "set_init_fn": "mend_torch_init",
-    "set_memory_fraction_fn": "mend_torch_memory_fraction",
-    "set_reset_fn": "mend_torch_reset",
-    "set_begin_allocate_to_pool": "mend_torch_begin_pool",
-}
 
 
 def is_enabled() -> bool:
@@ -43,70 +32,37 @@ def is_enabled() -> bool:
 
 
 def enable() -> None:
-    """From now on all of PyTorch's CUDA memory comes from Mend. Call it before anything was
-    allocated on a GPU; a second call does nothing; it cannot be undone. Raises RuntimeError."""
+    """From now on all of PyTorch's CUDA memory comes from Mend. Call it before PyTorch's own
+    allocator has handed out memory; a second call does nothing; it cannot be undone. Raises
+    RuntimeError."""
     import torch
 
-    from . import _adapter, _statistics
+    from . import _build, _class
 
     with _lock:
         if _kept:
             return
-        _check(torch)
-        library = _library.load("mend_torch")
-        allocator = _allocator(torch, _adapter)
-        _connect(allocator._allocator, library)
+        if not hasattr(torch._C, "_cuda_customAllocator"):
+            raise RuntimeError(
+                f"mend.torch: PyTorch {torch.__version__} cannot take another CUDA allocator: it is"
+                " older than 2.0, or built without CUDA"
+            )
         try:
-            torch.cuda.memory.change_current_allocator(allocator)
-        except RuntimeError as error:
-            raise RuntimeError(_TOO_LATE) from error
-        _kept.extend((allocator, library))
-        for name, function in _statistics.replacements(torch).items():
-            if hasattr(torch._C, name):
-                setattr(torch._C, name, function)
-        _refusals.install(torch)
-
-
-_TOO_LATE = (
-    "mend.torch.enable() comes too late: PyTorch has initialised CUDA already, its own allocator"
-    " with it, and cannot change that any more. So do tensors on a GPU, torch.cuda.set_device,"
-    " current_device, synchronize and get_device_name. Call it right after `import torch`, or set"
-    " MEND_TORCH=1"
-)
-
-
-def _check(torch) -> None:
-    if not hasattr(torch._C, "_cuda_customAllocator"):
-        raise RuntimeError(
-            f"mend.torch: PyTorch {torch.__version__} cannot take another CUDA allocator: it is"
-            " older than 2.0, or built without CUDA"
-        )
-
-
-def _allocator(torch, adapter):
-    """PyTorch's pluggable allocator, with the C++ part if that is available."""
-    try:
-        names = (str(adapter.load(torch)), "mend_torch_adapter_alloc", "mend_torch_adapter_free")
-    except adapter.NotAvailable as reason:
-        _refusals.warn_user(
-            "mend.torch: without its C++ part out of memory is a RuntimeError, not a"
-            f" torch.OutOfMemoryError, and the profiler sees no memory: {reason}"
-        )
-        names = (str(_library.path_of("mend_torch")), "mend_torch_alloc", "mend_torch_free")
-    return torch.cuda.memory.CUDAPluggableAllocator(*names)
-
-
-def _connect(allocator, library) -> None:
-    """Gives PyTorch the functions other than allocation and free. record_stream is required:
-    without it the memory of a tensor that another stream uses would be reused too early."""
-    if not hasattr(allocator, "set_record_stream_fn"):
-        raise RuntimeError(
-            "mend.torch: this PyTorch does not tell its allocator of record_stream; tensors that"
-            " several streams use would not be safe"
-        )
-    for setter, function in _SETTERS.items():
-        if hasattr(allocator, setter):
-            getattr(allocator, setter)(_library.address_of(library, function))
+            library = _class.load(torch)
+        except _build.NotAvailable as reason:
+            raise RuntimeError(
+                f"mend.torch: its class for PyTorch {torch.__version__} is not available: {reason}"
+            ) from reason
+        is_initialized = torch.cuda.is_initialized()
+        count = torch.cuda.device_count() if is_initialized else 0
+        reason = _class.install(library, count)
+        if reason:
+            raise RuntimeError(
+                "mend.torch.enable() cannot put Mend in the place of PyTorch's allocator:"
+                f" {reason}. Call it before the first tensor on a GPU, or set MEND_TORCH=1"
+            )
+        _kept.append(library)
+        warn_of_settings()
 
 
 def _autoload() -> None:

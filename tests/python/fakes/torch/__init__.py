@@ -1,4 +1,4 @@
-"""A stand-in for PyTorch: as much of it as Mend touches, with the behaviour that matters.
+"""A stand-in for PyTorch: as much of it as Mend touches before its class is installed.
 
 At its end it loads the extensions of the entry point group torch.backends, as PyTorch does.
 """
@@ -8,46 +8,16 @@ import os
 from . import _C
 from ._C import OutOfMemoryError  # noqa: F401
 
-__version__ = "2.99.0"
+__version__ = "2.8.0+cu128"
+
+from . import cuda  # noqa: E402
 
 
-class UntypedStorage:
-    """Memory that may be shared with other processes."""
-
-    def _share_cuda_(self):
-        raise RuntimeError("CUDAPluggableAllocator does not yet support shareIpcHandle.")
-
-
-class Tensor:
-    """A block of memory: its data_ptr, and the allocator it goes back to."""
-
-    def __init__(self, size, device, stream):
-        self._allocator = _C._current
-        self._pointer = _C._current.malloc(size, device, stream)
-
-    def data_ptr(self):
-        return self._pointer
-
-    def record_stream(self, stream):
-        _C._library.fake_pluggable_record_stream(
-            self._allocator.handle, self._pointer, stream.cuda_stream
-        )
-
-    def untyped_storage(self):
-        return UntypedStorage()
-
-    def __del__(self):
-        if getattr(self, "_pointer", None) is not None:
-            self._allocator.raw_delete(self._pointer)
-
-
-def empty(size, device="cuda"):
-    """`size` bytes on the current device, in the order of the current stream."""
-    cuda._lazy_init()
-    return Tensor(size, cuda.current_device(), cuda.current_stream().cuda_stream)
-
-
-from . import backends, cuda  # noqa: E402
+def empty(size, device=None):
+    """`size` bytes of PyTorch's own cache: each is a segment of the MemPool that this thread is in,
+    if it is in one."""
+    pool = getattr(cuda._here, "pool", None)
+    return pool.segment(max(size, 20 << 20)) if pool else _C.own_memory()
 
 
 def _import_device_backends():

@@ -1,0 +1,175 @@
+"""The command that compiles Mend's class for PyTorch (source/allocator.cpp), and where it is kept.
+
+It needs a C++ compiler, PyTorch's headers, and those of CUDA's runtime, which pip brings with
+PyTorch: no CUDA toolkit, and none of PyTorch's build tools. The result serves one minor version of
+PyTorch. This module needs no PyTorch, so that whoever makes wheels can use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .. import _library
+
+SOURCE = Path(__file__).with_name("source") / "allocator.cpp"
+PREBUILT = Path(__file__).with_name("prebuilt")
+
+OLDEST = (2, 6)
+# The newest version that this was tried with. A newer one may have changed the class.
+NEWEST = (2, 15)
+
+
+class NotAvailable(Exception):
+    """The class is not available, with the reason."""
+
+
+def prebuilt_name(version: tuple[int, int]) -> str:
+    """The name of the library for a version of PyTorch in the folder `prebuilt`."""
+    return f"mend_torch_{version[0]}_{version[1]}.so"
+
+
+def command(
+    compiler: list[str],
+    version: tuple[int, int],
+    output: Path | str,
+    torch_headers: list[Path | str],
+    cuda_headers: Path | str,
+    libraries: list[Path | str],
+    torch_libraries: Path | str,
+    cxx11_abi: bool = True,
+    source: Path | str = SOURCE,
+    mend_headers: Path | str = _library.HEADERS,
+) -> list[str]:
+    """The command. `libraries` are libmend and libmend_torch; `torch_libraries` is the folder of
+    libc10.so and libc10_cuda.so, of which only the names matter: PyTorch has loaded them."""
+    folders = (*torch_headers, cuda_headers)
+    headers = [part for folder in folders for part in ("-isystem", str(folder))]
+    return [
+        *compiler,
+        "-std=c++20",
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        f"-DMEND_TORCH={version[0]}{version[1]:02}",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(cxx11_abi)}",
+        *headers,
+        f"-I{mend_headers}",
+        str(source),
+        "-o",
+        str(output),
+        "-Wl,--no-as-needed",
+        *(str(library) for library in libraries),
+        f"-L{torch_libraries}",
+        "-lc10",
+        "-lc10_cuda",
+    ]
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """(2, 8) of "2.8.0+cu128"."""
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
+
+
+def check_version(text: str) -> tuple[int, int]:
+    """The version, if it is one that the class can serve. Raises NotAvailable."""
+    version = version_of(text)
+    if not OLDEST <= version <= NEWEST:
+        raise NotAvailable(
+            f"this Mend serves PyTorch {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]},"
+            f" not {text}"
+        )
+    return version
+
+
+def cuda_headers_of(torch_root: Path) -> Path:
+    """The folder with the headers of CUDA's runtime: those that pip brings with PyTorch, or those
+    of a toolkit. Raises NotAvailable."""
+    site = torch_root.parent
+    folders = [*site.glob("nvidia/cu[0-9]*/include"), site / "nvidia" / "cuda_runtime" / "include"]
+    toolkits = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    folders += [Path(toolkit) / "include" for toolkit in toolkits if toolkit]
+    folders.append(Path("/usr/local/cuda/include"))
+    for folder in folders:
+        if (folder / "cuda_runtime_api.h").is_file():
+            return folder
+    raise NotAvailable(
+        "the headers of CUDA's runtime are not there: install nvidia-cuda-runtime (the version of"
+        " PyTorch's CUDA), or set CUDA_HOME"
+    )
+
+
+def compiled(name: str, make: list[str], unfinished_at: int) -> Path:
+    """The library that a command makes, from the cache if it was made before. `make[unfinished_at]`
+    is replaced by the name of a file that is moved when it is complete. Raises NotAvailable."""
+    folder = cache_folder()
+    path = folder / f"{name}-{_key(make)}.so"
+    if is_ours(path):
+        return path
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(suffix=".so", dir=folder)
+        os.close(handle)
+    except OSError as error:
+        raise NotAvailable(f"{folder} cannot be written: {error}") from error
+    try:
+        _run([*make[:unfinished_at], unfinished, *make[unfinished_at + 1 :]])
+        os.chmod(unfinished, 0o755)
+        os.replace(unfinished, path)  # several processes may do the same at the same time
+    except OSError as error:
+        raise NotAvailable(f"{path} cannot be written: {error}") from error
+    finally:
+        if os.path.exists(unfinished):
+            os.unlink(unfinished)
+    return path
+
+
+def compiler() -> list[str]:
+    """The C++ compiler: $CXX, or c++."""
+    return shlex.split(os.environ.get("CXX") or "c++")
+
+
+def is_ours(path: Path) -> bool:
+    """Whether the file is there and only this user could have written it, because it will be
+    run."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    is_safe = status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
+    return stat.S_ISREG(status.st_mode) and is_safe
+
+
+def cache_folder() -> Path:
+    """The folder for compiled parts."""
+    chosen = os.environ.get("MEND_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(caches) / "mend"
+
+
+def _key(make: list[str]) -> str:
+    texts = list(make)
+    for path in sorted(SOURCE.parent.glob("*.[ch]pp")):
+        texts.append(path.read_text(encoding="utf-8"))
+    texts += [_library.header(path.name) for path in sorted((_library.HEADERS / "mend").iterdir())]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def _run(make: list[str]) -> None:
+    try:
+        done = subprocess.run(make, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise NotAvailable(f"{make[0]} cannot be run: {error}") from error
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        wrong = next((line for line in lines if "error" in line), lines[-1] if lines else "no word")
+        raise NotAvailable(f"{make[0]} failed with status {done.returncode}: {wrong[:200]}")

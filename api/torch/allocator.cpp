@@ -1,0 +1,46 @@
+// Mend's class, put in the place of PyTorch's own CUDA allocator. Compiled against the headers of
+// one minor version of PyTorch, as one source.
+#include <cstdio>
+
+#include "allocator.hpp"
+
+namespace mend_torch
+{
+
+static Allocator *installed; // never destroyed: tensors may outlive everything
+
+void delete_block(void *pointer)
+{
+    installed->raw_delete(pointer);
+}
+
+} // namespace mend_torch
+
+// Puts Mend in the place of PyTorch's own allocator. 0: done, or done before; otherwise `text`
+// says why not. `device_count` is what PyTorch was initialized with; 0: it has not been.
+extern "C" MEND_API int mend_torch_install(int device_count, char *text, size_t capacity)
+{
+    using namespace mend_torch;
+    try {
+        if (installed != nullptr) {
+            return 0;
+        }
+        auto *native = cca::allocator.load();
+        TORCH_CHECK(native->name() == "native", "PyTorch's allocator is ", native->name(),
+                    " already");
+        TORCH_CHECK(!Native(native).holds_memory(device_count),
+                    "PyTorch's own allocator has handed out memory already");
+        installed = new Allocator(native);
+        if (native->initialized()) {
+            installed->init(device_count);
+        }
+        cca::allocator.store(installed);
+#if MEND_TORCH >= 209
+        c10::SetAllocator(c10::kCUDA, installed, 255);
+#endif
+        return 0;
+    } catch (const std::exception &error) {
+        snprintf(text, capacity, "%s", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,201 @@
+/* PyTorch's statistics from Mend's. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "mend/mend_torch.h"
+#include "torch/heaps.h"
+
+/* The values at the last reset of what accumulates. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static mend_stats bases[MEND_TORCH_DEVICES];
+
+static _Atomic int64_t out_of_memory[MEND_TORCH_DEVICES];
+static _Atomic int64_t retries[MEND_TORCH_DEVICES];
+
+static mend_result stats_of(int device, mend_pool **heap, mend_stats *stats)
+{
+    mend_result result = mend_torch_heap(device, heap);
+    stats->struct_size = sizeof(*stats);
+    return result == MEND_OK ? mend_get_stats(*heap, stats) : result;
+}
+
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* `total` is the sum of all increases so far. A change of zone since the last reset counts neither
+ * as an increase nor as a decrease. */
+static mend_torch_stat stat_of(uint64_t current, uint64_t peak, uint64_t base, uint64_t total,
+                               uint64_t base_total)
+{
+    int64_t grown = (int64_t)current - (int64_t)base;
+    int64_t came = max_of(max_of((int64_t)total - (int64_t)base_total, grown), 0);
+    return (mend_torch_stat){(int64_t)current, (int64_t)peak, came, came - grown};
+}
+
+/* All three values of a statistic, whose fields in mend_stats have these names; small_total: the
+ * total of the small zone, or its current value if there is none. */
+#define FILL(stat, name, total, small_total)                                                       \
+    do {                                                                                           \
+        (stat)[MEND_TORCH_ALL] =                                                                   \
+            stat_of(now->name, now->peak_##name, base->name, now->total, base->total);             \
+        (stat)[MEND_TORCH_SMALL] =                                                                 \
+            stat_of(now->small_##name, now->peak_small_##name, base->small_##name,                 \
+                    now->small_total, base->small_total);                                          \
+        (stat)[MEND_TORCH_LARGE] =                                                                 \
+            stat_of(now->name - now->small_##name, now->peak_large_##name,                         \
+                    base->name - base->small_##name, now->total - now->small_total,                \
+                    base->total - base->small_total);                                              \
+    } while (0)
+
+/* Free memory that cannot be released: only its current value is known. */
+static mend_torch_stat idle_of(uint64_t bytes)
+{
+    return (mend_torch_stat){(int64_t)bytes, (int64_t)bytes, (int64_t)bytes, 0};
+}
+
+static void fill_chunks(mend_torch_figures *figures, const mend_stats *now, const mend_stats *base)
+{
+    uint64_t large = now->chunks - now->small_chunks;
+    uint64_t base_large = base->chunks - base->small_chunks;
+    figures->segment[MEND_TORCH_ALL] = stat_of(now->chunks, now->peak_chunks, base->chunks,
+                                               now->chunks_created, base->chunks_created);
+    figures->segment[MEND_TORCH_SMALL] =
+        stat_of(now->small_chunks, now->small_chunks, base->small_chunks, now->small_chunks,
+                base->small_chunks);
+    figures->segment[MEND_TORCH_LARGE] = stat_of(large, large, base_large, large, base_large);
+}
+
+static void fill(mend_torch_figures *figures, const mend_stats *now, const mend_stats *base,
+                 int device)
+{
+    FILL(figures->allocation, live_blocks, allocations, small_allocations);
+    FILL(figures->active, live_blocks, allocations, small_allocations);
+    FILL(figures->allocated_bytes, live_bytes, allocated_bytes, small_allocated_bytes);
+    FILL(figures->active_bytes, live_bytes, allocated_bytes, small_allocated_bytes);
+    FILL(figures->requested_bytes, requested_bytes, allocated_requested_bytes,
+         small_allocated_requested_bytes);
+    FILL(figures->reserved_bytes, reserved_bytes, created_bytes, small_reserved_bytes);
+    fill_chunks(figures, now, base);
+    mend_torch_stat *idle = figures->inactive_split_bytes;
+    idle[MEND_TORCH_ALL] = idle_of(now->free_partial_bytes + now->free_small_bytes);
+    idle[MEND_TORCH_SMALL] = idle_of(now->free_small_bytes);
+    idle[MEND_TORCH_LARGE] = idle_of(now->free_partial_bytes);
+    int64_t waits = (int64_t)(now->host_waits - base->host_waits);
+    figures->num_alloc_retries = waits + atomic_load(&retries[device]);
+    figures->num_ooms = atomic_load(&out_of_memory[device]);
+    figures->num_sync_all_streams = waits;
+    figures->num_device_alloc = (int64_t)(now->chunks_created - base->chunks_created);
+    figures->num_device_free = (int64_t)(now->chunks_released - base->chunks_released);
+}
+
+mend_result mend_torch_get_figures(int device, mend_torch_figures *figures)
+{
+    mend_pool *heap;
+    mend_stats now = MEND_STATS_INIT;
+    mend_result result = stats_of(device, &heap, &now);
+    if (result == MEND_OK) {
+        *figures = (mend_torch_figures){.num_ooms = 0};
+        pthread_mutex_lock(&mutex);
+        fill(figures, &now, &bases[device], device);
+        pthread_mutex_unlock(&mutex);
+    }
+    return result;
+}
+
+mend_result mend_torch_reset_peaks(int device)
+{
+    mend_pool *heap;
+    mend_result result = mend_torch_heap(device, &heap);
+    return result == MEND_OK ? mend_reset_peak_stats(heap) : result;
+}
+
+mend_result mend_torch_reset_accumulated(int device)
+{
+    mend_pool *heap;
+    mend_stats now = MEND_STATS_INIT;
+    mend_result result = stats_of(device, &heap, &now);
+    if (result == MEND_OK) {
+        pthread_mutex_lock(&mutex);
+        bases[device] = now;
+        pthread_mutex_unlock(&mutex);
+        atomic_store(&out_of_memory[device], 0);
+        atomic_store(&retries[device], 0);
+    }
+    return result;
+}
+
+static bool is_device(int device)
+{
+    return device >= 0 && device < MEND_TORCH_DEVICES;
+}
+
+void mend_torch_note_out_of_memory(int device)
+{
+    if (is_device(device)) {
+        atomic_fetch_add(&out_of_memory[device], 1);
+    }
+}
+
+void mend_torch_note_retry(int device)
+{
+    if (is_device(device)) {
+        atomic_fetch_add(&retries[device], 1);
+    }
+}
+
+/* ---- memory in total ------------------------------------------------------------------------- */
+
+mend_result mend_torch_set_fraction(int device, double fraction)
+{
+    mend_pool *heap;
+    mend_stats stats = MEND_STATS_INIT;
+    if (!(fraction >= 0 && fraction <= 1)) { /* also for NaN */
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_result result = stats_of(device, &heap, &stats);
+    if (result != MEND_OK) {
+        return result;
+    }
+    /* A limit of 0 would mean no limit. */
+    double bytes = fraction * (double)stats.device_bytes;
+    return mend_set_limit(heap, fraction < 1 ? (uint64_t)bytes + (bytes < 1) : 0);
+}
+
+mend_result mend_torch_get_fraction(int device, double *fraction)
+{
+    mend_pool *heap;
+    mend_stats stats = MEND_STATS_INIT;
+    mend_result result = stats_of(device, &heap, &stats);
+    if (result == MEND_OK) {
+        /* The limit is in bytes; the fraction that was set is the nearest with few digits. */
+        double exact = (double)stats.limit_bytes / (double)stats.device_bytes;
+        double near = (double)(uint64_t)(exact * 1e6 + 0.5) / 1e6;
+        bool is_near = (uint64_t)(near * (double)stats.device_bytes) == stats.limit_bytes;
+        *fraction = is_near ? near : exact;
+    }
+    return result;
+}
+
+mend_result mend_torch_empty_cache(void)
+{
+    mend_result result = mend_device_trim_wait(MEND_ALL_DEVICES, 0, NULL);
+    return result == MEND_ERROR_CAPTURING ? MEND_OK : result;
+}
+
+mend_result mend_torch_largest(int device, mend_stream stream, uint64_t *size_bytes)
+{
+    mend_pool *heap;
+    mend_room room = MEND_ROOM_INIT;
+    mend_result result = mend_torch_heap(device, &heap);
+    if (result == MEND_OK) {
+        result = mend_get_room(heap, stream, &room);
+    }
+    if (result == MEND_OK) {
+        *size_bytes =
+            room.now_bytes > room.after_waiting_bytes ? room.now_bytes : room.after_waiting_bytes;
+    }
+    return result;
+}

@@ -1,0 +1,342 @@
+#include "torch/pools.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "hooks/failures.h"
+#include "torch/heaps.h"
+
+struct mend_torch_pool {
+    mend_torch_pool *next; /* of all pools */
+    mend_torch_pool_id id;
+    int device;
+    int uses;
+    int held; /* calls that use it now */
+    uint64_t number;
+    bool is_foreign;
+    bool keeps; /* memory stays with the pool */
+    mend_group *group;
+};
+
+/* A pool that takes requests. */
+typedef struct route {
+    struct route *next; /* begun before this one */
+    mend_torch_pool *pool;
+    mend_torch_takes takes;
+    void (*drop)(void *context);
+    void *context;
+} route;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static mend_torch_pool *pools;
+static route *routes[MEND_TORCH_DEVICES];
+static uint64_t last_number;
+
+/* Written under the mutex, read without it. */
+static _Atomic int route_counts[MEND_TORCH_DEVICES];
+static _Atomic int group_count;
+
+static bool is_device(int device)
+{
+    return device >= 0 && device < MEND_TORCH_DEVICES;
+}
+
+bool mend_torch_pools_take(int device)
+{
+    return is_device(device) &&
+           atomic_load_explicit(&route_counts[device], memory_order_relaxed) != 0;
+}
+
+bool mend_torch_pools_keep(void)
+{
+    return atomic_load_explicit(&group_count, memory_order_relaxed) != 0;
+}
+
+static mend_torch_pool *find(int device, mend_torch_pool_id id)
+{
+    mend_torch_pool *pool = pools;
+    while (pool != NULL && (pool->uses == 0 || pool->device != device ||
+                            pool->id.first != id.first || pool->id.second != id.second)) {
+        pool = pool->next;
+    }
+    return pool;
+}
+
+/* Gives the memory of a pool without users and without a call in it back, and forgets the pool. If
+ * the driver refuses, the pool stays, and this is tried again when another pool is released. */
+static mend_result retire(mend_torch_pool *pool)
+{
+    assert(pool->uses == 0 && pool->held == 0);
+    if (pool->group != NULL) {
+        mend_result result = mend_group_release(pool->group, MEND_NO_STREAM);
+        if (result != MEND_OK) {
+            return result;
+        }
+        atomic_fetch_sub_explicit(&group_count, 1, memory_order_relaxed);
+    }
+    mend_torch_pool **link = &pools;
+    while (*link != pool) {
+        link = &(*link)->next;
+    }
+    *link = pool->next;
+    free(pool);
+    return MEND_OK;
+}
+
+static mend_result retire_all(void)
+{
+    mend_result result = MEND_OK;
+    for (mend_torch_pool *pool = pools, *next; pool != NULL; pool = next) {
+        next = pool->next;
+        if (pool->uses == 0 && pool->held == 0) {
+            mend_result here = retire(pool);
+            result = result == MEND_OK ? here : result;
+        }
+    }
+    return result;
+}
+
+static mend_torch_pool *made(int device, mend_torch_pool_id id, bool is_foreign, bool keeps)
+{
+    mend_torch_pool *pool = calloc(1, sizeof(*pool));
+    if (pool != NULL) {
+        pool->id = id;
+        pool->device = device;
+        pool->number = ++last_number;
+        pool->is_foreign = is_foreign;
+        pool->keeps = keeps;
+        pool->next = pools;
+        pools = pool;
+    }
+    return pool;
+}
+
+mend_result mend_torch_pool_add(int device, mend_torch_pool_id id, int is_foreign)
+{
+    if (!is_device(device)) {
+        return MEND_ERROR_NO_DEVICE;
+    }
+    pthread_mutex_lock(&mutex);
+    mend_torch_pool *pool = find(device, id);
+    if (pool == NULL) {
+        pool = made(device, id, is_foreign != 0, false);
+    }
+    if (pool != NULL) {
+        pool->uses++;
+    }
+    pthread_mutex_unlock(&mutex);
+    return pool != NULL ? MEND_OK : MEND_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+static route **find_route(int device, mend_torch_pool_id id)
+{
+    route **link = &routes[device];
+    while (*link != NULL &&
+           ((*link)->pool->id.first != id.first || (*link)->pool->id.second != id.second)) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static mend_result begin(int device, mend_torch_pool_id id, route *begun)
+{
+    if (*find_route(device, id) != NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    mend_torch_pool *pool = find(device, id);
+    if (pool == NULL) {
+        pool = made(device, id, false, true);
+    }
+    if (pool == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    pool->uses++;
+    begun->pool = pool;
+    begun->next = routes[device];
+    routes[device] = begun;
+    atomic_fetch_add_explicit(&route_counts[device], 1, memory_order_relaxed);
+    return MEND_OK;
+}
+
+mend_result mend_torch_pool_begin(int device, mend_torch_pool_id id, mend_torch_takes takes,
+                                  void (*drop)(void *context), void *context)
+{
+    if (!is_device(device)) {
+        return MEND_ERROR_NO_DEVICE;
+    }
+    route *begun = calloc(1, sizeof(*begun));
+    if (begun == NULL) {
+        return MEND_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    begun->takes = takes;
+    begun->drop = drop;
+    begun->context = context;
+    pthread_mutex_lock(&mutex);
+    mend_result result = begin(device, id, begun);
+    pthread_mutex_unlock(&mutex);
+    if (result != MEND_OK) {
+        free(begun);
+    }
+    return result;
+}
+
+mend_result mend_torch_pool_end(int device, mend_torch_pool_id id)
+{
+    if (!is_device(device)) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    pthread_mutex_lock(&mutex);
+    route **link = find_route(device, id);
+    route *ended = *link;
+    if (ended != NULL) {
+        *link = ended->next;
+        atomic_fetch_sub_explicit(&route_counts[device], 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&mutex);
+    if (ended == NULL) {
+        return MEND_ERROR_INVALID_ARGUMENT;
+    }
+    if (ended->drop != NULL) {
+        ended->drop(ended->context);
+    }
+    free(ended);
+    return MEND_OK;
+}
+
+mend_result mend_torch_pool_release(int device, mend_torch_pool_id id)
+{
+    pthread_mutex_lock(&mutex);
+    mend_torch_pool *pool = find(device, id);
+    bool is_routed = pool != NULL && pool->uses == 1 && *find_route(device, id) != NULL;
+    mend_result result = MEND_ERROR_INVALID_ARGUMENT;
+    if (pool != NULL && !is_routed) {
+        pool->uses--;
+        result = retire_all();
+    }
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+int mend_torch_pool_uses(int device, mend_torch_pool_id id)
+{
+    pthread_mutex_lock(&mutex);
+    mend_torch_pool *pool = find(device, id);
+    int uses = pool != NULL ? pool->uses : 0;
+    pthread_mutex_unlock(&mutex);
+    return uses;
+}
+
+mend_group *mend_torch_pool_group(int device, mend_torch_pool_id id, int *is_foreign)
+{
+    pthread_mutex_lock(&mutex);
+    mend_torch_pool *pool = find(device, id);
+    mend_group *group = pool != NULL ? pool->group : NULL;
+    if (is_foreign != NULL) {
+        *is_foreign = pool != NULL && pool->is_foreign;
+    }
+    pthread_mutex_unlock(&mutex);
+    return group;
+}
+
+mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag)
+{
+    mend_torch_pool_id id = {0, 0};
+    if (tag != 0) {
+        pthread_mutex_lock(&mutex);
+        for (mend_torch_pool *pool = pools; pool != NULL; pool = pool->next) {
+            if (pool->number == tag) {
+                id = pool->id;
+            }
+        }
+        pthread_mutex_unlock(&mutex);
+    }
+    return id;
+}
+
+mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group)
+{
+    mend_torch_pool_id id = {0, 0};
+    pthread_mutex_lock(&mutex);
+    for (mend_torch_pool *pool = pools; pool != NULL; pool = pool->next) {
+        if (group != NULL && pool->group == group) {
+            id = pool->id;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return id;
+}
+
+/* ---- for requests and frees ------------------------------------------------------------------ */
+
+mend_torch_pool *mend_torch_pool_taking(int device, mend_stream stream)
+{
+    mend_torch_pool *pool = NULL;
+    pthread_mutex_lock(&mutex);
+    for (route *at = routes[device]; at != NULL && pool == NULL; at = at->next) {
+        int answer = at->takes(at->context, stream);
+        if (answer != 0) {
+            pool = at->pool;
+            pool->held++;
+            pool->keeps = pool->keeps || answer == MEND_TORCH_TAKES_CAPTURED;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return pool;
+}
+
+mend_torch_pool *mend_torch_pool_keeping(uint64_t number)
+{
+    pthread_mutex_lock(&mutex);
+    mend_torch_pool *pool = pools;
+    while (pool != NULL && (pool->number != number || pool->group == NULL)) {
+        pool = pool->next;
+    }
+    if (pool != NULL) {
+        pool->held++;
+    }
+    pthread_mutex_unlock(&mutex);
+    return pool;
+}
+
+void mend_torch_pool_let_go(mend_torch_pool *pool)
+{
+    pthread_mutex_lock(&mutex);
+    assert(pool->held > 0);
+    pool->held--;
+    if (pool->uses == 0 && pool->held == 0) {
+        mend_hooks_note(retire(pool), "the release of a memory pool of PyTorch's");
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+bool mend_torch_pool_is_foreign(const mend_torch_pool *pool)
+{
+    return pool->is_foreign;
+}
+
+uint64_t mend_torch_pool_number(const mend_torch_pool *pool)
+{
+    return pool->number;
+}
+
+mend_result mend_torch_pool_group_of(mend_torch_pool *pool, mend_group **group)
+{
+    mend_result result = MEND_OK;
+    pthread_mutex_lock(&mutex);
+    assert(pool->held > 0);
+    if (pool->keeps && !pool->is_foreign && pool->group == NULL) {
+        mend_pool *heap;
+        result = mend_torch_heap(pool->device, &heap);
+        if (result == MEND_OK) {
+            result = mend_group_create(heap, &pool->group);
+        }
+        if (result == MEND_OK) {
+            atomic_fetch_add_explicit(&group_count, 1, memory_order_relaxed);
+        }
+    }
+    *group = pool->group;
+    pthread_mutex_unlock(&mutex);
+    return result;
+}

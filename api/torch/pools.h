@@ -1,0 +1,41 @@
+/*
+ * PyTorch's memory pools: their users, which requests go to them, and the group of blocks that each
+ * keeps. A pool has a number, which is the tag of its blocks.
+ *
+ * A pool that the program made (torch.cuda.MemPool) shares its memory with all others until a
+ * stream that it takes is captured: then it gets a group, and keeps what is freed in it. A pool
+ * that only graphs know has a group from its first block on.
+ */
+#ifndef MEND_TORCH_POOLS_H
+#define MEND_TORCH_POOLS_H
+
+#include <stdbool.h>
+
+#include "mend/mend_torch.h"
+
+typedef struct mend_torch_pool mend_torch_pool;
+
+/* Whether any pool takes requests of a device now: one relaxed load. */
+bool mend_torch_pools_take(int device);
+
+/* Whether a pool has a group now: one relaxed load. */
+bool mend_torch_pools_keep(void);
+
+/* The pool that a request goes to, held until mend_torch_pool_let_go; NULL: none. */
+mend_torch_pool *mend_torch_pool_taking(int device, mend_stream stream);
+
+/* The pool with this number, held, if it has a group; NULL: it has none, or there is no such
+ * pool. */
+mend_torch_pool *mend_torch_pool_keeping(uint64_t number);
+
+void mend_torch_pool_let_go(mend_torch_pool *pool);
+
+/* Of a pool that is held. */
+bool mend_torch_pool_is_foreign(const mend_torch_pool *pool);
+uint64_t mend_torch_pool_number(const mend_torch_pool *pool);
+
+/* The group of a pool that is held, created if the pool keeps its memory and has none yet; *group
+ * is NULL if it shares its memory. Results as mend_group_create, and as mend_pool_for_device. */
+mend_result mend_torch_pool_group_of(mend_torch_pool *pool, mend_group **group);
+
+#endif

@@ -1,0 +1,101 @@
+// PyTorch's memory pools: which requests they take, and checkpoints of them (CUDA graph trees).
+#pragma once
+
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+#include "convert.hpp"
+
+namespace mend_torch
+{
+
+// A pool with an allocator of the user's, which PyTorch's own allocator keeps.
+inline bool is_foreign(DeviceIndex device, PoolId id)
+{
+    int foreign = 0;
+    mend_torch_pool_group(device, id_of(id), &foreign);
+    return foreign != 0;
+}
+
+// The filter of a pool, as C calls it.
+inline int takes(void *context, mend_stream stream)
+{
+    const auto cuda_stream = reinterpret_cast<cudaStream_t>(stream);
+    if (!(*static_cast<std::function<bool(cudaStream_t)> *>(context))(cuda_stream)) {
+        return 0;
+    }
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cuda_stream != nullptr && cudaStreamIsCapturing(cuda_stream, &status) != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    return status == cudaStreamCaptureStatusNone ? MEND_TORCH_TAKES : MEND_TORCH_TAKES_CAPTURED;
+}
+
+inline void drop_filter(void *context)
+{
+    delete static_cast<std::function<bool(cudaStream_t)> *>(context);
+}
+
+// The live blocks of a pool, to go back to.
+struct Checkpoint : cca::AllocatorState {
+    PoolId id;
+    std::vector<mend_group_block> blocks;
+};
+
+inline std::vector<mend_group_block> live_blocks(DeviceIndex device, PoolId id)
+{
+    std::vector<mend_group_block> blocks;
+    mend_group *group = mend_torch_pool_group(device, id_of(id), nullptr);
+    size_t count = 0;
+    while (group != nullptr) {
+        check(mend_group_get_blocks(group, blocks.data(), blocks.size(), &count),
+              "the blocks of a pool");
+        if (count <= blocks.size()) {
+            break;
+        }
+        blocks.resize(count);
+    }
+    blocks.resize(count);
+    return blocks;
+}
+
+inline std::shared_ptr<Checkpoint> checkpoint_of(DeviceIndex device, PoolId id)
+{
+    auto state = std::make_shared<Checkpoint>();
+    state->id = id;
+    state->blocks = live_blocks(device, id);
+    return state;
+}
+
+// PyTorch is told that all blocks before are freed and all of the checkpoint allocated; those in
+// both stay as they are.
+inline cca::CheckpointDelta go_back_to(const Checkpoint &checkpoint, DeviceIndex device)
+{
+    cca::CheckpointDelta delta;
+    mend_group *group = mend_torch_pool_group(device, id_of(checkpoint.id), nullptr);
+    TORCH_CHECK(group != nullptr || checkpoint.blocks.empty(),
+                "setCheckpointPoolState: the pool is gone");
+    for (const mend_group_block &block : live_blocks(device, checkpoint.id)) {
+        delta.ptrs_freed.push_back(block.pointer);
+    }
+    if (group != nullptr) {
+        check(mend_group_set_blocks(group, checkpoint.blocks.data(), checkpoint.blocks.size()),
+              "a checkpoint");
+    }
+    for (const mend_group_block &block : checkpoint.blocks) {
+        delta.dataptrs_allocd.push_back(tensor_of(block.pointer, device));
+    }
+    return delta;
+}
+
+inline bool are_live(DeviceIndex device, PoolId id, const std::unordered_set<void *> &expected)
+{
+    const auto blocks = live_blocks(device, id);
+    return blocks.size() == expected.size() &&
+           std::all_of(blocks.begin(), blocks.end(), [&](const mend_group_block &block) {
+               return expected.count(block.pointer) != 0;
+           });
+}
+
+} // namespace mend_torch

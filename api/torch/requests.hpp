@@ -1,0 +1,269 @@
+// Requests and frees: from Mend, told to whoever listens, and what comes before out of memory.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "convert.hpp"
+#include "history.hpp"
+#include "holds.hpp"
+#include "native.hpp"
+
+namespace mend_torch
+{
+
+class Requests
+{
+  public:
+    explicit Requests(cca::CUDAAllocator *allocator) : native(allocator) {}
+
+    Native native;
+    History history;
+    Holds holds;
+    std::atomic<bool> has_begun[64] = {};
+    std::atomic<int64_t> rejections{0};
+
+    // The first use of a device.
+    C10_NOINLINE void begin(DeviceIndex device)
+    {
+        TORCH_CHECK(device >= 0 && device < 64, "Invalid device argument ",
+                    static_cast<int>(device));
+        if (!has_begun[device].exchange(true) && configured_fraction() < 1) {
+            check(mend_torch_set_fraction(device, configured_fraction()), "the memory fraction");
+        }
+    }
+
+    C10_ALWAYS_INLINE void *take(size_t size, DeviceIndex device, cudaStream_t stream)
+    {
+        if (C10_UNLIKELY(!has_begun[device & 63].load(std::memory_order_relaxed))) {
+            begin(device);
+        }
+        void *pointer = nullptr;
+        int is_foreign = 0;
+        const Context context =
+            C10_UNLIKELY(history.is_recording()) ? history.gather(Record::STATE) : nullptr;
+        const mend_result result =
+            mend_torch_block_alloc(device, rounded(size), stream_of(stream), &pointer, &is_foreign);
+        if (C10_UNLIKELY(is_foreign != 0)) {
+            return native->raw_alloc_with_stream(size, stream);
+        }
+        if (C10_UNLIKELY(result != MEND_OK)) {
+            pointer = take_again(result, size, device, stream, context);
+        }
+        tell(pointer, static_cast<int64_t>(size), device, stream, context);
+        return pointer;
+    }
+
+    // ---- a free
+    // ----------------------------------------------------------------------------------
+
+    C10_ALWAYS_INLINE void give(void *pointer)
+    {
+        mend_torch_block block;
+        mend_result result = mend_torch_block_find(pointer, &block);
+        if (C10_UNLIKELY(result == MEND_ERROR_FOREIGN_POINTER && native.is_used())) {
+            native->raw_delete(pointer);
+            return;
+        }
+        check(result, "a free");
+        if (C10_UNLIKELY(history.is_active())) {
+            note_free(block);
+        }
+        result = mend_torch_block_free(&block);
+        if (C10_UNLIKELY(result != MEND_OK)) {
+            fail("a free", result);
+        }
+        if (const auto *interpreter = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(interpreter)) {
+            (*interpreter)
+                ->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(pointer));
+        }
+        if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+            profile(pointer, -static_cast<int64_t>(block.usable_bytes), index_of(block.device));
+        }
+    }
+
+    C10_NOINLINE void note_free(const mend_torch_block &block)
+    {
+        Context context = history.gather(Record::ALL);
+        Context of_allocation = history.forget(block.base);
+        context = context ? context : of_allocation;
+        Event event = {Entry::FREE_REQUESTED,
+                       index_of(block.device),
+                       reinterpret_cast<size_t>(block.base),
+                       block.requested_bytes,
+                       reinterpret_cast<cudaStream_t>(block.stream),
+                       id_of(mend_torch_pool_of_tag(block.tag))};
+        history.note(event, context);
+        event.action = Entry::FREE_COMPLETED;
+        history.note(event, context);
+    }
+
+    C10_ALWAYS_INLINE void tell(void *pointer, int64_t size, DeviceIndex device,
+                                cudaStream_t stream, const Context &context)
+    {
+        if (C10_UNLIKELY(history.is_active())) {
+            note_allocation(pointer, static_cast<size_t>(size), device, stream, context);
+        }
+        if (const auto *interpreter = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(interpreter)) {
+            (*interpreter)
+                ->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(pointer));
+        }
+        if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+            mend_torch_block block;
+            if (mend_torch_block_find(pointer, &block) == MEND_OK && block.usable_bytes != 0) {
+                size = static_cast<int64_t>(block.usable_bytes);
+            }
+            profile(pointer, size, device);
+        }
+    }
+
+    void add_observer(cca::OutOfMemoryObserver observer)
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        observers_.push_back(std::move(observer));
+    }
+
+#if MEND_TORCH >= 213
+    void add_rejection_observer(cca::OomRejectionObserver observer)
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        rejection_observers_.push_back(std::move(observer));
+    }
+#endif
+
+  private:
+    // ---- who is told
+    // -----------------------------------------------------------------------------
+
+    C10_NOINLINE void note_allocation(void *pointer, size_t size, DeviceIndex device,
+                                      cudaStream_t stream, const Context &context)
+    {
+        mend_torch_block block;
+        PoolId pool = {0, 0};
+        if (mend_torch_block_find(pointer, &block) == MEND_OK) {
+            pool = id_of(mend_torch_pool_of_tag(block.tag));
+        }
+        if (history.has_trackers() && is_pool(pool) &&
+            holds.add({device, pool, reinterpret_cast<size_t>(pointer), block.usable_bytes})) {
+            history.note({Entry::SEGMENT_ALLOC, device, reinterpret_cast<size_t>(pointer),
+                          block.usable_bytes, stream, pool},
+                         context);
+        }
+        history.keep(pointer, context);
+        history.note({Entry::ALLOC, device, reinterpret_cast<size_t>(pointer), size, stream, pool},
+                     context);
+    }
+
+    C10_NOINLINE void profile(void *pointer, int64_t size, DeviceIndex device)
+    {
+        mend_stats stats = MEND_STATS_INIT;
+        mend_pool *pool = nullptr;
+        if (mend_pool_for_device(device, &pool) == MEND_OK &&
+            mend_get_stats(pool, &stats) == MEND_OK) {
+            c10::reportMemoryUsageToProfiler(pointer, size, stats.live_bytes, stats.reserved_bytes,
+                                             c10::Device(c10::DeviceType::CUDA, device));
+        }
+    }
+
+    // ---- out of memory
+    // ---------------------------------------------------------------------------
+
+    // After a failure: PyTorch's callbacks and its own allocator may have memory to give back.
+    C10_NOINLINE void *take_again(mend_result result, size_t size, DeviceIndex device,
+                                  cudaStream_t stream, const Context &context)
+    {
+        void *pointer = nullptr;
+        int is_foreign = 0;
+        if (mend_torch_lacks_memory(result) && frees_memory()) {
+            mend_torch_note_retry(device);
+            result = mend_torch_block_alloc(device, rounded(size), stream_of(stream), &pointer,
+                                            &is_foreign);
+        }
+        TORCH_CHECK_WITH(OutOfMemoryError, size < ONE_EXABYTE,
+                         "CUDA out of memory. Tried to allocate more than 1EB memory.");
+        if (result != MEND_OK) {
+            if (!mend_torch_lacks_memory(result)) {
+                fail("an allocation", result);
+            }
+            report_out_of_memory(size, device, stream, context);
+        }
+        return pointer;
+    }
+
+    bool frees_memory()
+    {
+        bool has_freed = false;
+        for (const auto &name : c10::FreeCudaMemoryCallbacksRegistry()->Keys()) {
+            has_freed |= c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
+        }
+        if (native.is_used()) {
+            native->emptyCache();
+            has_freed = true;
+        }
+        return has_freed;
+    }
+
+    [[noreturn]] void report_out_of_memory(size_t size, DeviceIndex device, cudaStream_t stream,
+                                           const Context &context)
+    {
+        char text[2048];
+        mend_torch_write_out_of_memory(text, sizeof(text), device, size);
+        mend_torch_note_out_of_memory(device);
+        mend_stats stats = MEND_STATS_INIT;
+        mend_pool *pool = nullptr;
+        if (mend_pool_for_device(device, &pool) == MEND_OK) {
+            (void)mend_get_stats(pool, &stats);
+        }
+        size_t free_bytes = 0;
+        size_t total_bytes = 0;
+        (void)cudaMemGetInfo(&free_bytes, &total_bytes);
+        history.note({Entry::OOM, device, free_bytes, size, stream, {0, 0}}, context);
+        c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(size), stats.live_bytes,
+                                         stats.reserved_bytes,
+                                         c10::Device(c10::DeviceType::CUDA, device));
+        const size_t allowed = std::min<size_t>(stats.limit_bytes, total_bytes);
+        if (rejects_early() && allowed < total_bytes) {
+            reject(size, device, stats.live_bytes, allowed);
+        }
+        std::vector<cca::OutOfMemoryObserver> observers;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            observers = observers_;
+        }
+        for (const auto &observer : observers) {
+            observer(device, size, allowed, free_bytes);
+        }
+        TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+    }
+
+    void reject([[maybe_unused]] size_t size, [[maybe_unused]] DeviceIndex device,
+                [[maybe_unused]] size_t allocated, [[maybe_unused]] size_t allowed)
+    {
+#if MEND_TORCH >= 213
+        rejections++;
+        std::vector<cca::OomRejectionObserver> observers;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            observers = rejection_observers_;
+        }
+        for (const auto &observer : observers) {
+            observer(device, size, allocated, allowed);
+        }
+        TORCH_CHECK_WITH(
+            OutOfMemoryError, false,
+            "CUDA out of memory. Allocation was preemptively rejected because it would "
+            "exceed per_process_memory_fraction limit. Requested size: ",
+            size, " bytes, allocated: ", allocated, ", allowed: ", allowed,
+            ". Set throw_on_cudamalloc_oom:false to disable.");
+#endif
+    }
+
+    std::mutex mutex_;
+    std::vector<cca::OutOfMemoryObserver> observers_;
+#if MEND_TORCH >= 213
+    std::vector<cca::OomRejectionObserver> rejection_observers_;
+#endif
+};
+
+} // namespace mend_torch

@@ -1,0 +1,146 @@
+// PyTorch's picture of memory from Mend's regions: segments are contiguous mapped addresses, split
+// where the pool that they belong to changes.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "requests.hpp"
+
+namespace mend_torch
+{
+
+inline std::vector<mend_region> regions_of(mend_pool *heap)
+{
+    std::vector<mend_region> regions;
+    size_t count = 0;
+    while (mend_get_regions(heap, regions.data(), sizeof(mend_region), regions.size(), &count) ==
+               MEND_OK &&
+           count > regions.size()) {
+        regions.resize(count + count / 8 + 8);
+    }
+    regions.resize(std::min(count, regions.size()));
+    return regions;
+}
+
+inline PoolId pool_of(const mend_region &region)
+{
+    const mend_torch_pool_id id = region.group != nullptr ? mend_torch_pool_of_group(region.group)
+                                                          : mend_torch_pool_of_tag(region.tag);
+    return {id.first, id.second};
+}
+
+inline cca::BlockInfo block_of(const mend_region &region, const History &history)
+{
+    cca::BlockInfo block;
+    const bool is_live = region.kind == MEND_REGION_LIVE;
+    block.size = region.size_bytes;
+    block.requested_size = is_live ? region.requested_bytes : 0;
+    block.allocated = is_live;
+    block.active = is_live;
+    if (is_live && history.is_recording()) {
+        block.context_when_allocated = history.context_of(region.address);
+    }
+    return block;
+}
+
+inline void add_block(cca::SegmentInfo &segment, const mend_region &region, cca::BlockInfo block)
+{
+    if (block.allocated) {
+        if (segment.allocated_size == 0) {
+            segment.stream = reinterpret_cast<decltype(segment.stream)>(region.stream);
+            segment.context_when_allocated = block.context_when_allocated;
+        }
+        segment.allocated_size += block.size;
+        segment.active_size += block.size;
+        segment.requested_size += block.requested_size;
+    }
+    segment.total_size += block.size;
+    // Free memory beside free memory is one block.
+    if (!segment.blocks.empty() && !segment.blocks.back().allocated && !block.allocated) {
+        segment.blocks.back().size += block.size;
+    } else {
+        segment.blocks.push_back(std::move(block));
+    }
+}
+
+// Appends the segments of a device; of one pool, if it is one.
+inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, PoolId of,
+                         const History &history)
+{
+    mend_pool *heap = nullptr;
+    if (mend_pool_for_device(device, &heap) != MEND_OK) {
+        return;
+    }
+    const void *before = nullptr;
+    bool is_open = false;
+    for (const mend_region &region : regions_of(heap)) {
+        const PoolId id = pool_of(region);
+        if (is_pool(of) && id != of) {
+            is_open = false;
+            continue;
+        }
+        if (!is_open || region.segment != before || to.back().owner_private_pool_id != id ||
+            to.back().is_large == static_cast<bool>(region.is_small)) {
+            to.emplace_back();
+            to.back().device = device;
+            to.back().address = reinterpret_cast<size_t>(region.address);
+            to.back().is_large = !region.is_small;
+            to.back().is_expandable = true;
+            to.back().owner_private_pool_id = id;
+        }
+        add_block(to.back(), region, block_of(region, history));
+        before = region.segment;
+        is_open = true;
+    }
+}
+
+// What a tracker reads of a pool from a snapshot, it may register.
+inline void hold_segments(const cca::SnapshotInfo &info, size_t from, Requests &requests)
+{
+    for (size_t i = from; requests.history.has_trackers() && i < info.segments.size(); i++) {
+        const auto &segment = info.segments[i];
+        if (is_pool(segment.owner_private_pool_id)) {
+            (void)requests.holds.add({segment.device, segment.owner_private_pool_id,
+                                      segment.address, segment.total_size});
+        }
+    }
+}
+
+// Adds what is Mend's to a snapshot of PyTorch's own allocator.
+inline cca::SnapshotInfo completed(cca::SnapshotInfo info, PoolId id, bool with_traces,
+                                   Requests &requests, int device_count)
+{
+    requests.history.note({Entry::SNAPSHOT, 0, 0, 0, nullptr, id}, nullptr);
+    info.device_traces.resize(
+        std::max<size_t>(info.device_traces.size(), static_cast<size_t>(device_count)));
+    for (int i = 0; i < device_count; i++) {
+        const auto device = static_cast<DeviceIndex>(i);
+        if (requests.has_begun[i].load()) {
+            const size_t before = info.segments.size();
+            add_segments(info.segments, device, id, requests.history);
+            hold_segments(info, before, requests);
+        }
+        if (with_traces) {
+            auto &trace = info.device_traces[static_cast<size_t>(i)];
+            const auto ours = requests.history.traces(device, id);
+            trace.insert(trace.end(), ours.begin(), ours.end());
+            std::stable_sort(trace.begin(), trace.end(), [](const Entry &a, const Entry &b) {
+                return a.time_.t_ < b.time_.t_;
+            });
+        }
+    }
+    info.external_annotations.clear();
+    requests.history.add_annotations(info.external_annotations);
+    return info;
+}
+
+inline void end_holds(DeviceIndex device, PoolId id, Requests &requests)
+{
+    requests.holds.end(device, id, [&](const Held &held) {
+        requests.history.note({Entry::SEGMENT_FREE, device, held.address, held.size, nullptr, id},
+                              nullptr);
+    });
+}
+
+} // namespace mend_torch

@@ -1,0 +1,98 @@
+// What differs between the versions of PyTorch: MEND_TORCH is 208 for 2.8 (defined by the command
+// that compiles this). MEND_SINCE(208) is `override` where PyTorch has the method since 2.8.
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/cuda/CUDAAllocatorConfig.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/util/ApproximateClock.h>
+#include <c10/util/Exception.h>
+
+#if !defined(MEND_TORCH) || MEND_TORCH < 206
+#error "MEND_TORCH is the version of PyTorch, 206 and later"
+#endif
+
+#if MEND_TORCH >= 207
+#define MEND_SINCE_207 override
+#else
+#define MEND_SINCE_207
+#endif
+#if MEND_TORCH >= 208
+#define MEND_SINCE_208 override
+#else
+#define MEND_SINCE_208
+#endif
+#if MEND_TORCH >= 211
+#define MEND_SINCE_211 override
+#else
+#define MEND_SINCE_211
+#endif
+#if MEND_TORCH >= 213
+#define MEND_SINCE_213 override
+#else
+#define MEND_SINCE_213
+#endif
+#if MEND_TORCH >= 214
+#define MEND_SINCE_214 override
+#else
+#define MEND_SINCE_214
+#endif
+
+namespace mend_torch
+{
+
+namespace cca = c10::cuda::CUDACachingAllocator;
+
+using c10::DataPtr;
+using c10::DeviceIndex;
+using c10::GatheredContext;
+using PoolId = c10::cuda::MempoolId_t;
+using Context = std::shared_ptr<GatheredContext>;
+using Entry = cca::TraceEntry;
+using Record = cca::RecordContext;
+
+#if MEND_TORCH >= 211
+using Backing = std::shared_ptr<cca::CUDAAllocator>; // the allocator of a MemPool
+#else
+using Backing = cca::CUDAAllocator *;
+#endif
+
+inline bool is_pool(PoolId id)
+{
+    return id.first != 0 || id.second != 0;
+}
+
+// roundup_power2_divisions of PYTORCH_CUDA_ALLOC_CONF: 0 or 1 means no rounding beyond 512.
+inline size_t divisions_for(size_t size)
+{
+#if MEND_TORCH >= 210
+    return c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions(size);
+#else
+    return cca::CUDAAllocatorConfig::roundup_power2_divisions(size);
+#endif
+}
+
+// per_process_memory_fraction of PYTORCH_CUDA_ALLOC_CONF.
+inline double configured_fraction()
+{
+#if MEND_TORCH >= 211
+    return cca::CUDAAllocatorConfig::per_process_memory_fraction();
+#else
+    return 1;
+#endif
+}
+
+inline bool rejects_early()
+{
+#if MEND_TORCH >= 213
+    return cca::CUDAAllocatorConfig::throw_on_cudamalloc_oom();
+#else
+    return false;
+#endif
+}
+
+} // namespace mend_torch

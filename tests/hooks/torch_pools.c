@@ -1,0 +1,273 @@
+/* PyTorch's memory pools: which requests they take, what they keep, and PyTorch's figures. */
+#include <string.h>
+
+#include "tests/hooks/rig.h"
+#include "tests/support/test.h"
+
+enum { KIB = 1 << 10, MIB = 1 << 20 };
+
+static const mend_torch_pool_id FIRST = {1, 0};
+static const mend_torch_pool_id SECOND = {0, 7};
+
+/* What a pool's filter takes: one stream, captured or not. */
+typedef struct filter {
+    mend_stream stream;
+    int answer;
+    int dropped;
+} filter;
+
+static int takes(void *context, mend_stream stream)
+{
+    const filter *f = context;
+    return stream == f->stream ? f->answer : 0;
+}
+
+static void drop(void *context)
+{
+    filter *f = context;
+    f->dropped++;
+}
+
+static filter filter_for(hooks_rig *rig, int stream, int answer)
+{
+    return (filter){.stream = rig->streams[stream], .answer = answer};
+}
+
+static void *alloc(hooks_rig *rig, uint64_t size, mend_stream stream)
+{
+    void *pointer = NULL;
+    int is_foreign = 0;
+    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_block_alloc(0, size, stream, &pointer, &is_foreign));
+    EXPECT_INT_EQ(0, is_foreign);
+    return pointer;
+}
+
+static mend_torch_block found(hooks_rig *rig, const void *pointer)
+{
+    mend_torch_block block = {.base = NULL};
+    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_block_find(pointer, &block));
+    return block;
+}
+
+static void give(hooks_rig *rig, const void *pointer)
+{
+    mend_torch_block block = found(rig, pointer);
+    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_block_free(&block));
+}
+
+static mend_torch_pool_id pool_of(hooks_rig *rig, const void *pointer)
+{
+    return rig->f->mend_torch_pool_of_tag(found(rig, pointer).tag);
+}
+
+MEND_TEST(torch_pools, a_pool_takes_what_its_filter_says)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, drop, &f));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT,
+                  rig.f->mend_torch_pool_begin(0, FIRST, takes, drop, &f));
+    void *in = alloc(&rig, 10 * KIB, rig.streams[0]);
+    void *out = alloc(&rig, 10 * KIB, rig.streams[1]);
+    EXPECT_U64_EQ(1, pool_of(&rig, in).first);
+    EXPECT_U64_EQ(0, pool_of(&rig, out).first);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_INT_EQ(1, f.dropped);
+    void *after = alloc(&rig, 10 * KIB, rig.streams[0]);
+    EXPECT_U64_EQ(0, pool_of(&rig, after).first);
+    give(&rig, in);
+    give(&rig, out);
+    give(&rig, after);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, FIRST));
+    hooks_close(&rig);
+}
+
+MEND_TEST(torch_pools, the_pool_begun_last_is_asked_first)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
+    void *inner = alloc(&rig, KIB, rig.streams[0]);
+    EXPECT_U64_EQ(7, pool_of(&rig, inner).second);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, SECOND));
+    void *outer = alloc(&rig, KIB, rig.streams[0]);
+    EXPECT_U64_EQ(1, pool_of(&rig, outer).first);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    give(&rig, inner);
+    give(&rig, outer);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
+    hooks_close(&rig);
+}
+
+/* Graphs use it between two launches. */
+MEND_TEST(torch_pools, memory_stays_with_a_pool_of_graphs_until_its_last_user_goes)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
+    EXPECT_INT_EQ(2, rig.f->mend_torch_pool_uses(0, FIRST));
+    void *block = alloc(&rig, 600 * KIB, rig.streams[0]);
+    mend_group *group = rig.f->mend_torch_pool_group(0, FIRST, NULL);
+    EXPECT_TRUE(group != NULL);
+    EXPECT_U64_EQ(1, rig.f->mend_torch_pool_of_group(group).first);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    give(&rig, block);
+    /* Too little is left for others. */
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_uses(0, FIRST));
+    void *free_again = alloc(&rig, 600 * KIB, rig.streams[0]);
+    EXPECT_TRUE(free_again != NULL);
+    give(&rig, free_again);
+    hooks_close(&rig);
+}
+
+/* Without a capture nothing uses memory after its free. */
+MEND_TEST(torch_pools, a_pool_of_the_programs_shares_its_memory_until_a_capture)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    void *block = alloc(&rig, 600 * KIB, rig.streams[0]);
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_pool_group(0, FIRST, NULL));
+    give(&rig, block);
+    void *other = alloc(&rig, 600 * KIB, rig.streams[1]);
+    EXPECT_TRUE(other != NULL);
+    give(&rig, other);
+    /* A block from before the capture, freed after it: the graph may use it. */
+    void *early = alloc(&rig, 600 * KIB, rig.streams[0]);
+    f.answer = MEND_TORCH_TAKES_CAPTURED;
+    void *captured = alloc(&rig, KIB, rig.streams[0]);
+    EXPECT_TRUE(rig.f->mend_torch_pool_group(0, FIRST, NULL) != NULL);
+    give(&rig, early);
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[1]));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    give(&rig, captured); /* outlives its pool */
+    hooks_close(&rig);
+}
+
+MEND_TEST(torch_pools, a_pool_that_pytorch_keeps_is_named_and_nothing_is_allocated)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
+    int is_foreign = 0;
+    void *pointer = &rig;
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, SECOND, 1));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_pool_group(0, SECOND, &is_foreign));
+    EXPECT_INT_EQ(1, is_foreign);
+    is_foreign = 0;
+    EXPECT_RESULT(MEND_OK,
+                  rig.f->mend_torch_block_alloc(0, KIB, rig.streams[0], &pointer, &is_foreign));
+    EXPECT_INT_EQ(1, is_foreign);
+    EXPECT_U64_EQ(0, hooks_stats(&rig).allocations);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, SECOND));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
+    hooks_close(&rig);
+}
+
+MEND_TEST(torch_pools, a_pool_that_takes_requests_does_not_lose_its_last_user)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_pool_begin(64, FIRST, takes, NULL, &f));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_pool_add(-1, FIRST, 0));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    hooks_close(&rig);
+}
+
+MEND_TEST(torch_pools, a_block_is_made_at_an_address_of_its_pool)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    char *block = alloc(&rig, 8 * KIB, rig.streams[0]);
+    give(&rig, block);
+    EXPECT_RESULT(MEND_OK,
+                  rig.f->mend_torch_block_alloc_at(0, KIB, rig.streams[0], block + 4 * KIB));
+    EXPECT_U64_EQ(1, pool_of(&rig, block + 4 * KIB).first);
+    EXPECT_TRUE(rig.f->mend_torch_block_alloc_at(0, KIB, rig.streams[0], block + 4 * KIB) !=
+                MEND_OK);
+    give(&rig, block + 4 * KIB);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    hooks_close(&rig);
+}
+
+/* ---- figures ----------------------------------------------------------------------------------
+ */
+
+static mend_torch_figures figures_of(hooks_rig *rig)
+{
+    mend_torch_figures figures;
+    memset(&figures, 0, sizeof(figures));
+    EXPECT_RESULT(MEND_OK, rig->f->mend_torch_get_figures(0, &figures));
+    return figures;
+}
+
+MEND_TEST(torch_pools, figures_are_pytorchs)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    void *kept = alloc(&rig, 700, rig.streams[0]);
+    give(&rig, alloc(&rig, 64 * KIB, rig.streams[0]));
+    mend_torch_figures f = figures_of(&rig);
+    const mend_torch_stat *bytes = &f.allocated_bytes[MEND_TORCH_ALL];
+    EXPECT_TRUE(1024 == bytes->current);
+    EXPECT_TRUE(1024 + 64 * KIB == bytes->peak);
+    EXPECT_TRUE(1024 + 64 * KIB == bytes->allocated);
+    EXPECT_TRUE(64 * KIB == bytes->freed);
+    EXPECT_TRUE(700 == f.requested_bytes[MEND_TORCH_ALL].current);
+    EXPECT_TRUE(2 == f.allocation[MEND_TORCH_ALL].allocated);
+    EXPECT_TRUE((int64_t)hooks_stats(&rig).reserved_bytes ==
+                f.reserved_bytes[MEND_TORCH_ALL].current);
+    rig.f->mend_torch_note_out_of_memory(0);
+    rig.f->mend_torch_note_retry(0);
+    f = figures_of(&rig);
+    EXPECT_TRUE(1 == f.num_ooms);
+    EXPECT_TRUE(1 == f.num_alloc_retries);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_reset_peaks(0));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_reset_accumulated(0));
+    f = figures_of(&rig);
+    EXPECT_TRUE(1024 == f.allocated_bytes[MEND_TORCH_ALL].peak);
+    EXPECT_TRUE(0 == f.allocated_bytes[MEND_TORCH_ALL].allocated);
+    EXPECT_TRUE(0 == f.num_ooms + f.num_alloc_retries);
+    give(&rig, kept);
+    f = figures_of(&rig);
+    EXPECT_TRUE(1024 == f.allocated_bytes[MEND_TORCH_ALL].freed);
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_get_figures(99, &f));
+    hooks_close(&rig);
+}
+
+MEND_TEST(torch_pools, the_largest_request_is_what_would_fit)
+{
+    hooks_rig rig;
+    uint64_t bytes = 0;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    void *kept = alloc(&rig, 600 * KIB, rig.streams[0]);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_largest(0, rig.streams[0], &bytes));
+    EXPECT_U64_EQ(424 * KIB, bytes);
+    give(&rig, kept);
+    hooks_close(&rig);
+}

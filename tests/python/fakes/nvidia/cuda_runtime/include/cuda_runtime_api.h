@@ -1,0 +1,1 @@
+/* The header of CUDA's runtime is here. */

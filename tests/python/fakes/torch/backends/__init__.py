@@ -1,3 +1,0 @@
-"""torch.backends."""
-
-from . import cudnn  # noqa: F401
