@@ -64,6 +64,7 @@ struct arena {
     int quiet_calls;       /* under way, during which nothing may be launched */
     bool is_closed;        /* a release counts as all use of blocks: there is none meanwhile */
     bool has_lost_memory;  /* a pool was destroyed whose driver took not everything back */
+    int restorations;      /* under way, each with a group of its own */
     bool has_peer_pools;   /* there are, or were, several pools */
     bool is_broken;        /* the context is lost, or about to be */
     bool has_failed_calls; /* calls of the driver may fail */

@@ -12,7 +12,7 @@ static bool has_groups(const arena *a)
             return true;
         }
     }
-    return false;
+    return a->restorations > 0;
 }
 
 /* Empty chunks, and what can be created; while groups hold on to memory, the latter alone;

@@ -291,6 +291,74 @@ static void pin(arena *a, const program_op *op)
     arena_leave_pool(a, op->pool);
 }
 
+static mend_result alloc_named(mend_pool *pool, mend_group *group, mend_stream stream,
+                               uint64_t bytes, void **block)
+{
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    options.group = group;
+    return mend_alloc_with(pool, bytes, stream, &options, block);
+}
+
+/* Whether just these blocks are live in the group. */
+static bool has_blocks(mend_group *group, const mend_group_block *blocks, size_t count)
+{
+    mend_group_block now[2];
+    size_t now_count = 0;
+    bool is_same =
+        mend_group_get_blocks(group, now, 2, &now_count) == MEND_OK && now_count == count;
+    for (size_t i = 0; i < count && is_same; i++) {
+        is_same = now[i].pointer == blocks[i].pointer && now[i].size_bytes == blocks[i].size_bytes;
+    }
+    return is_same;
+}
+
+/* Two blocks of a group of its own are freed, and live again, while other threads use up, trim and
+ * move what is not the group's. */
+static void restore_blocks(arena *a, mend_pool *pool, mend_group *group, const program_op *op)
+{
+    const mend_stream stream = a->streams[op->stream].handle;
+    mend_group_block blocks[2];
+    size_t count = 0;
+    void *block = NULL;
+    for (int i = 0; i < 2; i++) {
+        mend_result result = alloc_named(pool, group, stream, op->bytes, &block);
+        arena_expect(a, "alloc_with", result, result == MEND_ERROR_OUT_OF_MEMORY);
+    }
+    arena_expect(a, "get_blocks", mend_group_get_blocks(group, blocks, 2, &count), false);
+    for (size_t i = 0; i < count; i++) {
+        arena_expect(a, "group_free", mend_group_free(group, blocks[i].pointer, stream), false);
+    }
+    mend_result result = mend_group_set_blocks(group, blocks, count);
+    arena_expect(a, "set_blocks", result, false);
+    if (result == MEND_OK && !has_blocks(group, blocks, count)) {
+        arena_find(a, "set_blocks: other blocks are live than were restored");
+    }
+    arena_expect(a, "set_blocks to none", mend_group_set_blocks(group, NULL, 0), false);
+}
+
+static void restore(arena *a, const program_op *op)
+{
+    mend_pool *pool = arena_enter_pool(a, op->pool);
+    if (pool == NULL) {
+        arena_skip(a);
+        return;
+    }
+    mend_group *group = NULL;
+    if (arena_enter_stream(a, op->stream)) {
+        a->restorations++;
+        mend_result result = mend_group_create(pool, &group);
+        arena_expect(a, "group_create", result, false);
+        if (result == MEND_OK) {
+            restore_blocks(a, pool, group, op);
+            result = mend_group_release(group, MEND_NO_STREAM);
+            arena_expect(a, "group_release", result, false);
+        }
+        a->restorations--;
+        arena_leave_stream(a, op->stream);
+    }
+    arena_leave_pool(a, op->pool);
+}
+
 static void fail_calls(arena *a, const program_op *op)
 {
     static const char *const calls[] = {"create",  "map",     "set_access",   "unmap",
@@ -357,6 +425,9 @@ void arena_do(arena *a, const program_op *op)
         break;
     case PROGRAM_PIN:
         pin(a, op);
+        break;
+    case PROGRAM_RESTORE:
+        restore(a, op);
         break;
     case PROGRAM_LOOK:
         look(a, op);

@@ -47,7 +47,8 @@ enum {
     X(AUDIT, "audit")               /* pool */                                                     \
     X(LOOK, "look")                 /* pool, slot: all that can be asked */                        \
     X(DEFRAG, "defrag")             /* pool, where calls are quiet points */                       \
-    X(PIN, "pin")                   /* slot: pinned, a pause, unpinned */
+    X(PIN, "pin")                   /* slot: pinned, a pause, unpinned */                          \
+    X(RESTORE, "restore")           /* pool, stream, bytes: blocks of a group, freed, restored */
 
 typedef enum program_kind {
 #define X(kind, name) PROGRAM_##kind,

@@ -27,7 +27,7 @@ static const mixture scenes[] = {
     {"groups",
      0,
      {BLOCKS, [PROGRAM_GROUP_BEGIN] = 5, [PROGRAM_GROUP_END] = 5, [PROGRAM_GROUP_RELEASE] = 4,
-      [PROGRAM_FORGET] = 1},
+      [PROGRAM_FORGET] = 1, [PROGRAM_RESTORE] = 3},
      1,
      true},
     {"callbacks", 0, {BLOCKS, [PROGRAM_ADD_CALLBACK] = 7, [PROGRAM_REMOVE_CALLBACK] = 4}, 1, true},
@@ -64,7 +64,7 @@ static const mixture scenes[] = {
      true},
     {"compactions",
      0,
-     {BLOCKS, [PROGRAM_DEFRAG] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_PIN] = 3,
+     {BLOCKS, [PROGRAM_DEFRAG] = 5, [PROGRAM_TRIM] = 2, [PROGRAM_PIN] = 3, [PROGRAM_RESTORE] = 2,
       [PROGRAM_GROUP_BEGIN] = 1, [PROGRAM_GROUP_END] = 1, [PROGRAM_GROUP_RELEASE] = 1},
      1,
      true},
@@ -118,6 +118,7 @@ static uint64_t draw_number(mend_test_random *random, const program *p, program_
 {
     switch (kind) {
     case PROGRAM_ALLOC:
+    case PROGRAM_RESTORE:
         return draw_block_bytes(random, p, is_short);
     case PROGRAM_TRIM:
         return one_in(random, 2) ? 0 : mend_test_random_below(random, p->memory_bytes);
