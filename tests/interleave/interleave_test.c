@@ -55,6 +55,7 @@ FIXED_SEEDS_OF(failing_calls)
 FIXED_SEEDS_OF(context_breaks)
 FIXED_SEEDS_OF(everything)
 FIXED_SEEDS_OF(compactions)
+FIXED_SEEDS_OF(histories)
 
 MEND_TEST(interleave, fresh_seeds)
 {

@@ -264,6 +264,43 @@ static void look(arena *a, const program_op *op)
     arena_leave_pool(a, op->pool);
 }
 
+/* Begins or ends a history, and reads what there is. Blocks come and go meanwhile. */
+static void tell(arena *a, const program_op *op)
+{
+    mend_pool *pool = arena_enter_pool(a, op->pool);
+    if (pool == NULL) {
+        arena_skip(a);
+        return;
+    }
+    enum { EVENTS = 16 };
+    mend_history_event events[EVENTS];
+    mend_region regions[EVENTS];
+    uint64_t cursor = 0;
+    size_t count = 0;
+    uint64_t capacity = op->bytes % 3 == 0 ? 0 : op->bytes % 64 + 1;
+    arena_expect(a, "history_start", mend_history_start(pool, capacity), false);
+    do {
+        const uint64_t before = cursor;
+        mend_result result =
+            mend_history_read(pool, &cursor, events, sizeof(*events), EVENTS, &count);
+        arena_expect(a, "history_read", result, false);
+        for (size_t i = 0; i < count; i++) {
+            if (events[i].sequence <= (i > 0 ? events[i - 1].sequence : before - (before > 0))) {
+                arena_find(a, "history_read: events are out of order");
+            }
+        }
+    } while (count == EVENTS);
+    mend_result result = mend_get_regions(pool, regions, sizeof(*regions), EVENTS, &count);
+    arena_expect(a, "get_regions", result, false);
+    for (size_t i = 1; i < count && count <= EVENTS; i++) {
+        if ((char *)regions[i - 1].address + regions[i - 1].size_bytes >
+            (char *)regions[i].address) {
+            arena_find(a, "get_regions: two overlap");
+        }
+    }
+    arena_leave_pool(a, op->pool);
+}
+
 /* Between the two calls other threads compact, trim and move what is not pinned. */
 static void pin(arena *a, const program_op *op)
 {
@@ -431,6 +468,9 @@ void arena_do(arena *a, const program_op *op)
         break;
     case PROGRAM_LOOK:
         look(a, op);
+        break;
+    case PROGRAM_TELL:
+        tell(a, op);
         break;
     default:
         room(a, op);

@@ -48,7 +48,8 @@ enum {
     X(LOOK, "look")                 /* pool, slot: all that can be asked */                        \
     X(DEFRAG, "defrag")             /* pool, where calls are quiet points */                       \
     X(PIN, "pin")                   /* slot: pinned, a pause, unpinned */                          \
-    X(RESTORE, "restore")           /* pool, stream, bytes: blocks of a group, freed, restored */
+    X(RESTORE, "restore")           /* pool, stream, bytes: blocks of a group, freed, restored */  \
+    X(TELL, "tell")                 /* pool, bytes: its history begins or ends, and is read */
 
 typedef enum program_kind {
 #define X(kind, name) PROGRAM_##kind,

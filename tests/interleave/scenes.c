@@ -68,6 +68,11 @@ static const mixture scenes[] = {
       [PROGRAM_GROUP_BEGIN] = 1, [PROGRAM_GROUP_END] = 1, [PROGRAM_GROUP_RELEASE] = 1},
      1,
      true},
+    {"histories",
+     0,
+     {BLOCKS, [PROGRAM_TELL] = 6, [PROGRAM_TRIM] = 2, [PROGRAM_DEFRAG] = 1, [PROGRAM_PIN] = 1},
+     1,
+     true},
 };
 
 int scene_count(void)

@@ -106,6 +106,7 @@ static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_cap
     bool served_any = heap->streams.serves_any;
     heap->streams.serves_any = served_any || asking->stream == MEND_STREAM_UNKNOWN;
     found.group_bytes = mend_ladder_group_bytes(heap);
+    found.pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks);
     found.now_bytes = largest(&q, asking);
     heap->streams.looks_ahead = !is_captured;
     mend_request waiting = *asking;

@@ -1,5 +1,6 @@
 #include "ladder/report.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -41,6 +42,12 @@ static void count_holds(const mend_heap *heap, const mend_request *request,
     }
 }
 
+/* One more of what keeps memory from a request: that its chunk is pinned, and cannot move. */
+enum { BLOCKED_BY_PINS = 8 };
+static_assert((BLOCKED_BY_PINS &
+               (MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT | MEND_BLOCKED_BY_GROUPS)) == 0,
+              "a bit of its own");
+
 /* Bytes of a run's empty chunks that the request could use, apart from `holds`. */
 static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *request,
                                const mend_run *run, unsigned holds)
@@ -49,7 +56,8 @@ static uint64_t empty_bytes_of(const mend_heap *heap, const mend_request *reques
     const mend_span *span = run->first;
     const mend_chunk *chunk = mend_chunk_at(&heap->chunks, run->address);
     for (; chunk != NULL && chunk->address < mend_run_end(run); chunk = mend_chunk_next(chunk)) {
-        bool is_usable = mend_chunk_is_empty(chunk);
+        bool is_usable = mend_chunk_is_empty(chunk) ||
+                         ((holds & BLOCKED_BY_PINS) != 0 && mend_chunk_is_kept_by_pins(chunk));
         uint64_t end = chunk->address + chunk->size_bytes;
         while (is_usable && mend_span_end(span) <= chunk->address) {
             span = span->next;
@@ -205,6 +213,9 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
                               MEND_BLOCKED_BY_GROUPS)) {
         return "Ending the capture in progress and releasing groups would help.";
     }
+    if (would_fit_without(heap, request, BLOCKED_BY_PINS)) {
+        return "Undoing pins (mend_unpin) would help: free memory that is pinned cannot move.";
+    }
     if (heap->shortage.refused_bytes > 0) {
         return heap->shortage.device_free_bytes < heap->shortage.refused_bytes
                    ? "Others hold memory of the GPU: stop them, or free memory here."
@@ -225,7 +236,7 @@ static uint64_t limit_that_helps(const mend_heap *heap, const mend_request *requ
     bool is_limited = heap->shortage.refused_bytes == 0 &&
                       !would_fit_without(heap, request,
                                          MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT |
-                                             MEND_BLOCKED_BY_GROUPS);
+                                             MEND_BLOCKED_BY_GROUPS | BLOCKED_BY_PINS);
     return is_limited ? sufficient_limit(heap, request) : 0;
 }
 
@@ -277,7 +288,10 @@ static void add_pool(sentence *s, const mend_shortfall *f)
     add_amount(s, "; in use ", f->live_bytes, "");
     const char *of_it = " (";
     if (add_amount(s, ", free ", f->free_empty_bytes + f->free_partial_bytes, "")) {
-        of_it = add_amount(s, of_it, f->free_partial_bytes, " beside live blocks") ? ", " : of_it;
+        of_it = add_amount(s, of_it, f->free_partial_bytes - f->pinned_bytes, " beside live blocks")
+                    ? ", "
+                    : of_it;
+        of_it = add_amount(s, of_it, f->pinned_bytes, " pinned") ? ", " : of_it;
         of_it = add_amount(s, of_it, f->waiting_stream_bytes, " in use by the GPU") ? ", " : of_it;
         of_it = add_amount(s, of_it, f->waiting_context_bytes, " freed without a stream") ? ", "
                                                                                           : of_it;
@@ -317,6 +331,7 @@ mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request 
         .device_bytes = heap->device.total_bytes,
         .device_free_bytes = heap->shortage.device_free_bytes,
         .device_others_bytes = heap->shortage.others_bytes,
+        .pinned_bytes = mend_chunks_kept_by_pins(&heap->chunks),
     };
     count_holds(heap, request, &shortfall);
     const mend_span *holder = emptiest_holder(heap, &shortfall.emptiest_bytes);

@@ -65,6 +65,17 @@ void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
     chunks->empty_bytes -= chunk->size_bytes;
 }
 
+uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
+{
+    uint64_t bytes = 0;
+    const mend_tree_node *at = chunks->pinned_bytes > 0 ? mend_tree_first(&chunks->mapped) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        bytes += mend_chunk_is_kept_by_pins(chunk) ? chunk->size_bytes : 0;
+    }
+    return bytes;
+}
+
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
 {
     assert(size_bytes > 0);

@@ -134,6 +134,15 @@ static inline bool mend_chunk_is_empty(const mend_chunk *chunk)
     return chunk->live_bytes == 0 && chunk->holds == 0;
 }
 
+/* Whether nothing but its pins keeps the chunk out of the set of empty ones. */
+static inline bool mend_chunk_is_kept_by_pins(const mend_chunk *chunk)
+{
+    return chunk->live_bytes == 0 && chunk->pins > 0 && chunk->holds == chunk->pins;
+}
+
+/* Bytes of all such chunks. */
+uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks);
+
 /* Adds a chunk to the set of empty ones, and removes it. */
 void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk);

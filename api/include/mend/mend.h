@@ -300,10 +300,12 @@ typedef struct mend_room {
     uint64_t group_bytes;         /* free, but kept for graphs; not in the two fields above, unless
                                    * the stream belongs to that group */
     uint64_t device_free_bytes;   /* free memory of the device, which others may take */
+    uint64_t pinned_bytes;        /* free, in chunks that only pins keep in place: they serve
+                                   * requests where they are, and cannot be joined with others */
 } mend_room;
 #define MEND_ROOM_INIT                                                                             \
     {                                                                                              \
-        sizeof(mend_room), 0, 0, 0, 0                                                              \
+        sizeof(mend_room), 0, 0, 0, 0, 0                                                           \
     }
 
 /*

@@ -46,7 +46,8 @@
     X(stream_waits, "1", "times a stream was made to wait for another on the device")              \
     X(host_waits, "1", "times the host waited for the GPU")                                        \
     X(pressure_calls, "1", "pressure callbacks called")                                            \
-    X(peer_pool_trims, "1", "times other pools of the device were asked to give memory back")      \
+    X(peer_pool_trims, "1",                                                                        \
+      "times other pools of the device were asked to give memory back, also in vain")              \
     X(driver_failures, "1", "driver calls that failed and were undone or worked around")           \
     X(cache_hits, "1", "requests served by the front cache; part of placed_in_run")                \
     X(cached_blocks, "1", "freed blocks that the front cache keeps")                               \

@@ -142,5 +142,5 @@ MEND_TEST(base_history, numbers_go_on_over_a_stop)
 MEND_TEST(base_history, more_than_there_can_be_is_refused)
 {
     EXPECT_TRUE(mend_history_make(UINT64_MAX) == NULL);
-    EXPECT_TRUE(mend_history_make(UINT64_MAX / sizeof(mend_history_event)) == NULL);
+    EXPECT_TRUE(mend_history_make(UINT64_MAX / sizeof(mend_history_event) + 1) == NULL);
 }

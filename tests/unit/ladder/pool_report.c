@@ -275,3 +275,35 @@ MEND_TEST(pool_report, tells_what_is_held_for_groups)
     kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
     kit_close(&s.w);
 }
+
+/* Free chunks that are pinned cannot be joined. */
+MEND_TEST(pool_report, tells_what_is_pinned)
+{
+    scene s;
+    void *blocks[4];
+    ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = kit_alloc(&s.w, MEND_MIB, s.w.streams[0]);
+    }
+    for (int i = 0; i < 3; i++) {
+        EXPECT_RESULT(MEND_OK, mend_pin(s.w.pool, blocks[i], MEND_MIB));
+    }
+    kit_free(&s.w, blocks[0], s.w.streams[0]);
+    kit_free(&s.w, blocks[2], s.w.streams[0]);
+    expect_refused(&s, 2 * MEND_MIB, 0);
+    EXPECT_U64_EQ(2 * MEND_MIB, s.shortfall.pinned_bytes); /* not that of the live block */
+    EXPECT_U64_EQ(2 * MEND_MIB, s.shortfall.free_partial_bytes);
+    EXPECT_U64_EQ(0, s.shortfall.sufficient_limit);
+    expect_words(&s, "Undoing pins (mend_unpin) would help");
+    expect_words(&s, "free 2.00 MiB (2.00 MiB pinned)");
+    mend_room room = MEND_ROOM_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_room(s.w.pool, s.w.streams[0], &room));
+    EXPECT_U64_EQ(2 * MEND_MIB, room.pinned_bytes);
+    EXPECT_U64_EQ(MEND_MIB, room.now_bytes);
+    EXPECT_RESULT(MEND_OK, mend_unpin(s.w.pool, blocks[0], MEND_MIB));
+    kit_free(&s.w, kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]), s.w.streams[0]);
+    expect_refused(&s, 3 * MEND_MIB, 0); /* pins are not to blame */
+    EXPECT_U64_EQ(MEND_MIB, s.shortfall.pinned_bytes);
+    EXPECT_TRUE(s.shortfall.sufficient_limit > 0);
+    kit_close(&s.w);
+}

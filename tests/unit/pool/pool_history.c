@@ -277,6 +277,69 @@ MEND_TEST(pool_history, pins_and_groups_are_told)
     close_rig(&r);
 }
 
+static void *alloc_tagged(rig *r, mend_group *group, uint64_t tag)
+{
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    void *block = NULL;
+    options.group = group;
+    options.tag = tag;
+    EXPECT_RESULT(MEND_OK, mend_alloc_with(r->w.pool, QUARTER, r->stream, &options, &block));
+    return block;
+}
+
+MEND_TEST(pool_history, blocks_have_their_tags)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    void *block = alloc_tagged(&r, NULL, 77);
+    mend_region regions[2];
+    size_t count = 0;
+    EXPECT_RESULT(MEND_OK, mend_get_regions(r.w.pool, regions, sizeof(*regions), 2, &count));
+    EXPECT_U64_EQ(77, regions[0].tag);
+    EXPECT_U64_EQ(0, regions[1].tag);
+    kit_free(&r.w, block, r.stream);
+    EXPECT_PTR_EQ(block, kit_alloc(&r.w, QUARTER, r.stream));
+    EXPECT_KINDS(&r, MEND_EVENT_CREATE, MEND_EVENT_MAP, MEND_EVENT_ALLOC, MEND_EVENT_FREE,
+                 MEND_EVENT_ALLOC);
+    EXPECT_U64_EQ(0, r.events[1].tag);
+    EXPECT_U64_EQ(77, r.events[2].tag);
+    EXPECT_U64_EQ(77, r.events[3].tag);
+    EXPECT_U64_EQ(0, r.events[4].tag);
+    close_rig(&r);
+}
+
+/* Also where a chunk that had moved goes back. */
+MEND_TEST(pool_history, restorations_of_a_group_are_told)
+{
+    enum { BLOCKS = 4 };
+    rig r;
+    mend_group *group = NULL;
+    mend_group_block checkpoint[BLOCKS];
+    void *blocks[BLOCKS];
+    size_t count = 0;
+    ASSERT_TRUE(open_rig_of(&r, 4 * MEND_MIB, ROOM));
+    EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = alloc_tagged(&r, group, i + 1);
+    }
+    EXPECT_RESULT(MEND_OK, mend_group_get_blocks(group, checkpoint, BLOCKS, &count));
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_group_free(group, blocks[i], r.stream));
+    }
+    mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+    void *large = NULL;
+    options.group = group;
+    EXPECT_RESULT(MEND_OK, mend_alloc_with(r.w.pool, 4 * MEND_MIB, r.stream, &options, &large));
+    EXPECT_RESULT(MEND_OK, mend_group_free(group, large, r.stream));
+    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, checkpoint, count));
+    follow(&r);
+    EXPECT_U64_EQ(2 * BLOCKS + 1, r.follower.seen[MEND_EVENT_ALLOC]);
+    EXPECT_U64_EQ(BLOCKS + 1, r.follower.seen[MEND_EVENT_FREE]);
+    EXPECT_RESULT(MEND_OK, mend_group_set_blocks(group, NULL, 0));
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, r.stream));
+    close_rig(&r);
+}
+
 /* ---- the calls --------------------------------------------------------------------------------
  */
 

@@ -177,7 +177,7 @@ MEND_TEST(pool_peer_pools, one_that_fails_to_trim_is_passed_over)
     leave_idle(f.pools[2], 4);
     kit_fail(&f.w, "unmap", 0, 0, 999);
     kit_alloc(&f.w, 3 * MEND_MIB, NULL);
-    expect_reserved(&f, (uint64_t[MOST]){3, 3, 2}, 2);
+    expect_reserved(&f, (uint64_t[MOST]){3, 3, 2}, 2); /* both were asked */
     close_family(&f);
 }
 
