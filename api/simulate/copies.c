@@ -73,29 +73,30 @@ SIMULATE_EXPORT int cudaMemcpyAsync(void *target, const void *source, size_t byt
     return copy_bytes(target, source, bytes, direction, stream, false);
 }
 
+static simulate_effect rows_of(void *target, size_t target_pitch, const void *source,
+                               size_t source_pitch, size_t width, size_t height)
+{
+    return (simulate_effect){.target = target,
+                             .source = source,
+                             .target_pitch = target_pitch,
+                             .source_pitch = source_pitch,
+                             .width = width,
+                             .height = height};
+}
+
 SIMULATE_EXPORT int cudaMemcpy2D(void *target, size_t target_pitch, const void *source,
                                  size_t source_pitch, size_t width, size_t height, int direction)
 {
-    const simulate_effect copy = {.target = target,
-                                  .source = source,
-                                  .target_pitch = target_pitch,
-                                  .source_pitch = source_pitch,
-                                  .width = width,
-                                  .height = height};
-    return copy_rows(copy, direction, NULL, true);
+    return copy_rows(rows_of(target, target_pitch, source, source_pitch, width, height), direction,
+                     NULL, true);
 }
 
 SIMULATE_EXPORT int cudaMemcpy2DAsync(void *target, size_t target_pitch, const void *source,
                                       size_t source_pitch, size_t width, size_t height,
                                       int direction, mend_stream stream)
 {
-    const simulate_effect copy = {.target = target,
-                                  .source = source,
-                                  .target_pitch = target_pitch,
-                                  .source_pitch = source_pitch,
-                                  .width = width,
-                                  .height = height};
-    return copy_rows(copy, direction, stream, false);
+    return copy_rows(rows_of(target, target_pitch, source, source_pitch, width, height), direction,
+                     stream, false);
 }
 
 /* ---- between devices ------------------------------------------------------------------------- */

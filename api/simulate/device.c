@@ -56,20 +56,45 @@ SIMULATE_EXPORT int cudaDeviceSynchronize(void)
 
 /* ---- what they are --------------------------------------------------------------------------- */
 
-/* Offsets of the members in the structure that the caller was compiled for. */
-typedef struct offsets {
-#define X(member, in_12, in_13) size_t member;
+/* Where a member is in the structures of CUDA 12 and 13, and what it holds. */
+typedef struct property {
+    size_t at[2];
+    size_t bytes;
+    uint64_t value;
+} property;
+
+static const property properties_of_all[] = {
+#define X(member, type, in_12, in_13, value) {{in_12, in_13}, sizeof(type), (uint64_t)(value)},
+    SIMULATE_PROPERTIES(X)
+#undef X
+};
+
+static const struct {
+#define X(member, in_12, in_13) size_t member[2];
     SIMULATE_OWN_PROPERTIES(X)
 #undef X
-} offsets;
+} own_properties = {
+#define X(member, in_12, in_13) .member = {in_12, in_13},
+    SIMULATE_OWN_PROPERTIES(X)
+#undef X
+};
 
-static void fill_own(char *properties, const offsets *at, int device, size_t memory_bytes)
+enum { CUDA_12, CUDA_13 };
+
+static void fill_properties(char *properties, int version, int device, size_t memory_bytes)
 {
     const char uuid[16] = {'m', 'e', 'n', 'd', [15] = (char)(device + 1)};
-    snprintf(properties + at->name, 256, "Mend simulated GPU");
-    memcpy(properties + at->uuid, uuid, sizeof(uuid));
-    memcpy(properties + at->totalGlobalMem, &memory_bytes, sizeof(memory_bytes));
-    memcpy(properties + at->pciBusID, &device, sizeof(device));
+    const size_t bytes[] = {SIMULATE_PROPERTIES_BYTES_12, SIMULATE_PROPERTIES_BYTES_13};
+    memset(properties, 0, bytes[version]);
+    for (size_t i = 0; i < sizeof(properties_of_all) / sizeof(*properties_of_all); i++) {
+        const property *one = &properties_of_all[i];
+        memcpy(properties + one->at[version], &one->value, one->bytes); /* low bytes come first */
+    }
+    snprintf(properties + own_properties.name[version], 256, "Mend simulated GPU");
+    memcpy(properties + own_properties.uuid[version], uuid, sizeof(uuid));
+    memcpy(properties + own_properties.totalGlobalMem[version], &memory_bytes,
+           sizeof(memory_bytes));
+    memcpy(properties + own_properties.pciBusID[version], &device, sizeof(device));
 }
 
 static int check_device(const simulate_machine **machine, const void *output, int device)
@@ -84,46 +109,26 @@ static int check_device(const simulate_machine **machine, const void *output, in
     return error;
 }
 
-/* As programs of CUDA 12 call it. */
-SIMULATE_EXPORT int cudaGetDeviceProperties_v2(void *properties, int device)
+static int get_properties(void *properties, int version, int device)
 {
     const simulate_machine *machine = NULL;
     int error = check_device(&machine, properties, device);
     if (error == CUDA_SUCCESS) {
-        const offsets at = {
-#define X(member, in_12, in_13) .member = (in_12),
-            SIMULATE_OWN_PROPERTIES(X)
-#undef X
-        };
-        memset(properties, 0, SIMULATE_PROPERTIES_BYTES_12);
-        fill_own(properties, &at, device, machine->memory_bytes);
-#define X(member, type, in_12, in_13, value)                                                       \
-    memcpy((char *)properties + (in_12), &(type){value}, sizeof(type));
-        SIMULATE_PROPERTIES(X)
-#undef X
+        fill_properties(properties, version, device, machine->memory_bytes);
     }
     return simulate_answer(error);
+}
+
+/* As programs of CUDA 12 call it. */
+SIMULATE_EXPORT int cudaGetDeviceProperties_v2(void *properties, int device)
+{
+    return get_properties(properties, CUDA_12, device);
 }
 
 /* As programs of CUDA 13 call it. */
 SIMULATE_EXPORT int cudaGetDeviceProperties(void *properties, int device)
 {
-    const simulate_machine *machine = NULL;
-    int error = check_device(&machine, properties, device);
-    if (error == CUDA_SUCCESS) {
-        const offsets at = {
-#define X(member, in_12, in_13) .member = (in_13),
-            SIMULATE_OWN_PROPERTIES(X)
-#undef X
-        };
-        memset(properties, 0, SIMULATE_PROPERTIES_BYTES_13);
-        fill_own(properties, &at, device, machine->memory_bytes);
-#define X(member, type, in_12, in_13, value)                                                       \
-    memcpy((char *)properties + (in_13), &(type){value}, sizeof(type));
-        SIMULATE_PROPERTIES(X)
-#undef X
-    }
-    return simulate_answer(error);
+    return get_properties(properties, CUDA_13, device);
 }
 
 int simulate_attribute(int attribute)

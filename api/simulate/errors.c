@@ -72,6 +72,20 @@ int simulate_answer(int status)
     return error;
 }
 
+int simulate_error_of(mend_result result)
+{
+    switch (result) {
+    case MEND_OK:
+        return CUDA_SUCCESS;
+    case MEND_ERROR_DEVICE_LOST:
+        return CUDA_ILLEGAL_ADDRESS;
+    case MEND_ERROR_OUT_OF_HOST_MEMORY:
+        return CUDA_OUT_OF_MEMORY;
+    default:
+        return CUDA_INVALID_HANDLE;
+    }
+}
+
 const char *simulate_error_name(int error)
 {
     for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {

@@ -199,19 +199,10 @@ static int launch(const simulate_machine *machine, const simulate_graph *graph, 
     if (simulate_graph_of(machine, stream) != NULL) {
         return CUDA_NOT_SUPPORTED; /* a graph within a graph */
     }
-    if (graph->recorded != NULL) {
-        switch (mend_sim_graph_launch(machine->sim, graph->recorded, stream, 0)) {
-        case MEND_OK:
-            break;
-        case MEND_ERROR_DEVICE_LOST:
-            return CUDA_ILLEGAL_ADDRESS;
-        case MEND_ERROR_OUT_OF_HOST_MEMORY:
-            return CUDA_OUT_OF_MEMORY;
-        default:
-            return CUDA_INVALID_HANDLE;
-        }
-    }
     int error = CUDA_SUCCESS;
+    if (graph->recorded != NULL) {
+        error = simulate_error_of(mend_sim_graph_launch(machine->sim, graph->recorded, stream, 0));
+    }
     for (size_t i = 0; i < graph->effect_count && error == CUDA_SUCCESS; i++) {
         error = simulate_effect_run(machine, &graph->effects[i]);
     }

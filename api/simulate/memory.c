@@ -10,7 +10,8 @@
 
 /* ---- of the device --------------------------------------------------------------------------- */
 
-SIMULATE_EXPORT int cudaMalloc(void **pointer, size_t bytes)
+/* Allocates, in the order of a stream or, without one, at once. */
+static int allocate(void **pointer, size_t bytes, const mend_stream *stream)
 {
     const simulate_machine *machine = NULL;
     uint64_t address = 0;
@@ -19,12 +20,19 @@ SIMULATE_EXPORT int cudaMalloc(void **pointer, size_t bytes)
         error = CUDA_INVALID_VALUE;
     }
     if (error == CUDA_SUCCESS && bytes > 0) {
-        error = machine->driver->plain_alloc(machine->driver, bytes, &address);
+        const mend_driver *driver = machine->driver;
+        error = stream == NULL ? driver->plain_alloc(driver, bytes, &address)
+                               : driver->async_alloc(driver, bytes, *stream, &address);
     }
     if (error == CUDA_SUCCESS) {
         *pointer = (void *)(uintptr_t)address;
     }
     return simulate_answer(error);
+}
+
+SIMULATE_EXPORT int cudaMalloc(void **pointer, size_t bytes)
+{
+    return allocate(pointer, bytes, NULL);
 }
 
 SIMULATE_EXPORT int cudaMallocManaged(void **pointer, size_t bytes, unsigned flags)
@@ -45,19 +53,7 @@ SIMULATE_EXPORT int cudaFree(void *pointer)
 
 SIMULATE_EXPORT int cudaMallocAsync(void **pointer, size_t bytes, mend_stream stream)
 {
-    const simulate_machine *machine = NULL;
-    uint64_t address = 0;
-    int error = simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && pointer == NULL) {
-        error = CUDA_INVALID_VALUE;
-    }
-    if (error == CUDA_SUCCESS && bytes > 0) {
-        error = machine->driver->async_alloc(machine->driver, bytes, stream, &address);
-    }
-    if (error == CUDA_SUCCESS) {
-        *pointer = (void *)(uintptr_t)address;
-    }
-    return simulate_answer(error);
+    return allocate(pointer, bytes, &stream);
 }
 
 SIMULATE_EXPORT int cudaFreeAsync(void *pointer, mend_stream stream)

@@ -1,6 +1,7 @@
 #include "simulate/work.h"
 
 #include "simulate/entry.h"
+#include "simulate/errors.h"
 #include "simulate/graph.h"
 
 /* Bytes in a nanosecond: over the bus, and in the memory of a device. */
@@ -41,16 +42,7 @@ static int touch(const simulate_machine *machine, mend_stream stream, const void
     }
     const mend_sim_work work = {
         .kind = MEND_SIM_WORK_TOUCH, .address = address, .size_bytes = bytes};
-    switch (mend_sim_launch(machine->sim, stream, &work)) {
-    case MEND_OK:
-        return CUDA_SUCCESS;
-    case MEND_ERROR_DEVICE_LOST:
-        return CUDA_ILLEGAL_ADDRESS;
-    case MEND_ERROR_OUT_OF_HOST_MEMORY:
-        return CUDA_OUT_OF_MEMORY;
-    default:
-        return CUDA_INVALID_HANDLE;
-    }
+    return simulate_error_of(mend_sim_launch(machine->sim, stream, &work));
 }
 
 static uint64_t duration_of(const simulate_effect *effect, const simulate_machine *machine)
