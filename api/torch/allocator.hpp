@@ -101,15 +101,15 @@ class Allocator final : public cca::CUDAAllocator
     std::string name() override { return "mend"; }
 
     // False: each block straight from the device, as PyTorch's own allocator does it.
-    void enable(bool value) MEND_SINCE_208
+    void enable(bool value) MEND_SINCE_206
     {
         is_off_ = !value;
         turn_native(value);
     }
 
-    bool isEnabled() const MEND_SINCE_208 { return !is_off_; }
+    bool isEnabled() const MEND_SINCE_206 { return !is_off_; }
 
-    double getMemoryFraction(DeviceIndex device) MEND_SINCE_207
+    double getMemoryFraction(DeviceIndex device) MEND_SINCE_206
     {
         double fraction = 1;
         requests_.begin(device);
@@ -130,7 +130,7 @@ class Allocator final : public cca::CUDAAllocator
 
     // ---- memory in total -----------------------------------------------------------------------
 
-#if MEND_TORCH >= 207
+#if MEND_TORCH >= 208
     void emptyCache(PoolId id = {0, 0}) override
     {
         if (native().is_used()) {
@@ -166,7 +166,7 @@ class Allocator final : public cca::CUDAAllocator
             stats = native()->getDeviceStats(device);
         }
         add_figures(stats, device);
-#if MEND_TORCH >= 213
+#if MEND_TORCH >= 212
         stats.num_oom_rejections += requests_.rejections.load();
 #endif
         return stats;
@@ -189,7 +189,7 @@ class Allocator final : public cca::CUDAAllocator
         check(mend_torch_reset_peaks(device), "statistics");
     }
 
-#if MEND_TORCH >= 211
+#if MEND_TORCH >= 210
     std::vector<cca::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex device) override
     {
         return native().is_used() ? native()->getExpandableSegmentSizes(device)
@@ -239,7 +239,7 @@ class Allocator final : public cca::CUDAAllocator
         TORCH_CHECK(result != MEND_ERROR_INVALID_ARGUMENT, "releasePool: no such pool is in use");
     }
 
-    int getPoolUseCount(DeviceIndex device, PoolId id) MEND_SINCE_208
+    int getPoolUseCount(DeviceIndex device, PoolId id) MEND_SINCE_206
     {
         return mend_torch_pool_uses(device, id_of(id));
     }
@@ -253,6 +253,13 @@ class Allocator final : public cca::CUDAAllocator
         }
         check(mend_torch_pool_add(device, id_of(id), is_foreign), "a memory pool");
     }
+
+#if MEND_TORCH == 206 || MEND_TORCH == 207
+    void ensureExistsAndIncrefPool(DeviceIndex device, PoolId id) override
+    {
+        createOrIncrefPool(device, id);
+    }
+#endif
 
     // ---- history and observers -----------------------------------------------------------------
 
@@ -298,18 +305,20 @@ class Allocator final : public cca::CUDAAllocator
             native()->setUseOnOOM(device, id, use_on_oom);
         }
     }
-
-    void setNoSplit(DeviceIndex device, PoolId id) override
-    {
-        if (is_foreign(device, id)) {
-            native()->setNoSplit(device, id);
-        }
-    }
 #elif MEND_TORCH >= 208
     void setUseOnOOM(DeviceIndex device, PoolId id) override
     {
         if (is_foreign(device, id)) {
             native()->setUseOnOOM(device, id);
+        }
+    }
+#endif
+
+#if MEND_TORCH >= 210
+    void setNoSplit(DeviceIndex device, PoolId id) override
+    {
+        if (is_foreign(device, id)) {
+            native()->setNoSplit(device, id);
         }
     }
 #endif
@@ -336,12 +345,12 @@ class Allocator final : public cca::CUDAAllocator
         return true;
     }
 
-    void setUserMetadata(const std::string &metadata) MEND_SINCE_211
+    void setUserMetadata(const std::string &metadata) MEND_SINCE_210
     {
         History::user_metadata() = metadata;
     }
 
-    std::string getUserMetadata() MEND_SINCE_211
+    std::string getUserMetadata() MEND_SINCE_210
     {
         return History::user_metadata();
     }
@@ -361,7 +370,7 @@ class Allocator final : public cca::CUDAAllocator
     }
 #endif
 
-    Context getContextForPointer(const void *pointer) MEND_SINCE_213
+    Context getContextForPointer(const void *pointer) MEND_SINCE_212
     {
         mend_torch_block block;
         return mend_torch_block_find(pointer, &block) == MEND_OK ? history().context_of(block.base)
@@ -375,7 +384,7 @@ class Allocator final : public cca::CUDAAllocator
         requests_.add_observer(std::move(observer));
     }
 
-#if MEND_TORCH >= 213
+#if MEND_TORCH >= 212
     void attachOomRejectionObserver(cca::OomRejectionObserver observer) override
     {
         requests_.add_rejection_observer(std::move(observer));
@@ -412,7 +421,7 @@ class Allocator final : public cca::CUDAAllocator
         return completed(native()->snapshot(id, include_traces), id, include_traces, requests_,
                          device_count_);
     }
-#elif MEND_TORCH >= 207
+#elif MEND_TORCH >= 208
     cca::SnapshotInfo snapshot(PoolId id = {0, 0}) override
     {
         return completed(native()->snapshot(id), id, true, requests_, device_count_);

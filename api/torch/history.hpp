@@ -103,7 +103,7 @@ class History
         if (when_.load() < Record::ALLOC) {
             context = nullptr;
         }
-#if MEND_TORCH >= 211
+#if MEND_TORCH >= 210
         Entry entry(event.action, event.device, event.address, event.size, event.stream, event.pool,
                     c10::getApproximateTime(), std::move(context), compiled(),
                     metadata.empty() ? user_metadata() : metadata);
@@ -111,7 +111,7 @@ class History
         Entry entry(event.action, event.device, event.address, event.size, event.stream, event.pool,
                     c10::getApproximateTime(), std::move(context), compiled());
 #else
-        Entry entry(event.action, event.device, event.address, event.size, event.stream, event.pool,
+        Entry entry(event.action, event.device, event.address, event.size, event.stream,
                     c10::getApproximateTime(), std::move(context));
 #endif
         const std::lock_guard<std::recursive_mutex> trackers_lock(trackers_mutex_);
@@ -153,7 +153,7 @@ class History
         std::vector<Entry> found;
         const std::lock_guard<std::mutex> lock(mutex_);
         for (const Entry &entry : traces_) {
-            if (entry.device_ == device && (!is_pool(pool) || entry.mempool_ == pool)) {
+            if (entry.device_ == device && (!is_pool(pool) || is_in(entry, pool))) {
                 found.push_back(entry);
                 found.back().time_.t_ = microseconds(entry.time_.approx_t_);
             }

@@ -124,7 +124,7 @@ class Requests
         observers_.push_back(std::move(observer));
     }
 
-#if MEND_TORCH >= 213
+#if MEND_TORCH >= 212
     void add_rejection_observer(cca::OomRejectionObserver observer)
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -240,7 +240,7 @@ class Requests
     void reject([[maybe_unused]] size_t size, [[maybe_unused]] DeviceIndex device,
                 [[maybe_unused]] size_t allocated, [[maybe_unused]] size_t allowed)
     {
-#if MEND_TORCH >= 213
+#if MEND_TORCH >= 212
         rejections++;
         std::vector<cca::OomRejectionObserver> observers;
         {
@@ -261,7 +261,7 @@ class Requests
 
     std::mutex mutex_;
     std::vector<cca::OutOfMemoryObserver> observers_;
-#if MEND_TORCH >= 213
+#if MEND_TORCH >= 212
     std::vector<cca::OomRejectionObserver> rejection_observers_;
 #endif
 };

@@ -12,29 +12,29 @@
 #include <c10/util/ApproximateClock.h>
 #include <c10/util/Exception.h>
 
-#if !defined(MEND_TORCH) || MEND_TORCH < 206
-#error "MEND_TORCH is the version of PyTorch, 206 and later"
+#if !defined(MEND_TORCH) || MEND_TORCH < 205
+#error "MEND_TORCH is the version of PyTorch, 205 and later"
 #endif
 
-#if MEND_TORCH >= 207
-#define MEND_SINCE_207 override
+#if MEND_TORCH >= 206
+#define MEND_SINCE_206 override
 #else
-#define MEND_SINCE_207
+#define MEND_SINCE_206
 #endif
 #if MEND_TORCH >= 208
 #define MEND_SINCE_208 override
 #else
 #define MEND_SINCE_208
 #endif
-#if MEND_TORCH >= 211
-#define MEND_SINCE_211 override
+#if MEND_TORCH >= 210
+#define MEND_SINCE_210 override
 #else
-#define MEND_SINCE_211
+#define MEND_SINCE_210
 #endif
-#if MEND_TORCH >= 213
-#define MEND_SINCE_213 override
+#if MEND_TORCH >= 212
+#define MEND_SINCE_212 override
 #else
-#define MEND_SINCE_213
+#define MEND_SINCE_212
 #endif
 #if MEND_TORCH >= 214
 #define MEND_SINCE_214 override
@@ -61,6 +61,16 @@ using Backing = std::shared_ptr<cca::CUDAAllocator>; // the allocator of a MemPo
 using Backing = cca::CUDAAllocator *;
 #endif
 
+// Whether a trace entry belongs to a pool; older ones do not say.
+inline bool is_in([[maybe_unused]] const Entry &entry, [[maybe_unused]] PoolId pool)
+{
+#if MEND_TORCH >= 208
+    return entry.mempool_ == pool;
+#else
+    return true;
+#endif
+}
+
 inline bool is_pool(PoolId id)
 {
     return id.first != 0 || id.second != 0;
@@ -79,7 +89,7 @@ inline size_t divisions_for(size_t size)
 // per_process_memory_fraction of PYTORCH_CUDA_ALLOC_CONF.
 inline double configured_fraction()
 {
-#if MEND_TORCH >= 211
+#if MEND_TORCH >= 210
     return cca::CUDAAllocatorConfig::per_process_memory_fraction();
 #else
     return 1;
@@ -88,7 +98,7 @@ inline double configured_fraction()
 
 inline bool rejects_early()
 {
-#if MEND_TORCH >= 213
+#if MEND_TORCH >= 212
     return cca::CUDAAllocatorConfig::throw_on_cudamalloc_oom();
 #else
     return false;

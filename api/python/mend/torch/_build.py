@@ -20,7 +20,7 @@ from .. import _library
 SOURCE = Path(__file__).with_name("source") / "allocator.cpp"
 PREBUILT = Path(__file__).with_name("prebuilt")
 
-OLDEST = (2, 6)
+OLDEST = (2, 5)
 # The newest version that this was tried with. A newer one may have changed the class.
 NEWEST = (2, 15)
 
