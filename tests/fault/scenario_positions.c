@@ -212,6 +212,14 @@ static const scenario *find(const char *name)
     X(defrag_with_nothing_to_do)                                                                   \
     X(pin_of_a_block)                                                                              \
     X(unpin_of_a_block)                                                                            \
+    X(export_of_a_block)                                                                           \
+    X(export_of_an_exported_block)                                                                 \
+    X(free_of_an_exported_block)                                                                   \
+    X(import_of_a_block)                                                                           \
+    X(import_with_new_addresses)                                                                   \
+    X(close_of_an_import)                                                                          \
+    X(close_of_an_import_on_a_new_stream)                                                          \
+    X(close_of_an_import_without_a_stream)                                                         \
     X(history_of_a_pool)                                                                           \
     X(history_with_more_room)                                                                      \
     X(allocation_with_a_history)                                                                   \
@@ -247,6 +255,7 @@ static const scenario *find(const char *name)
     X(limit_below_what_is_reserved)                                                                \
     X(create_the_first_pool)                                                                       \
     X(create_a_second_pool)                                                                        \
+    X(destroy_a_pool_with_an_import)                                                               \
     X(destroy_a_pool_never_used)                                                                   \
     X(destroy_a_pool_with_work_in_flight)                                                          \
     X(destroy_a_pool_in_use)

@@ -17,6 +17,7 @@ static void shape_world(mend_world *world, const scenario *told)
     world->pool_config.reserve_bytes = 4 * MEND_MIB;
     world->pool_config.allow_stream_waits = told->allow_stream_waits;
     world->pool_config.compact_when_full = told->compact_when_full;
+    world->pool_config.shareable = 1;
 }
 
 static bool makes_first_pool(const scenario *told)
@@ -225,6 +226,9 @@ static void free_all(scene *s)
     mend_pool *pool = s->run.world.pool;
     for (int i = 0; i < STORY_SLOTS; i++) {
         slot *block = &s->run.slots[i];
+        if (block->imported != NULL) {
+            EXPECT_RESULT(MEND_OK, mend_import_close(pool, block->imported, s->run.streams[0]));
+        }
         if (block->pinned_bytes != 0) {
             EXPECT_RESULT(MEND_OK, mend_unpin(pool, block->pointer, block->pinned_bytes));
         }

@@ -136,6 +136,13 @@ static mend_result unpin(mend_pool *pool, slot *block)
     return result;
 }
 
+static mend_result close_import(story_run *run, slot *block, mend_stream stream)
+{
+    mend_result result = mend_import_close(run->world.pool, block->imported, stream);
+    block->imported = result == MEND_OK ? NULL : block->imported;
+    return result;
+}
+
 mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
@@ -166,6 +173,14 @@ mend_result story_call(story_run *run, const operation *op)
         return mend_defrag(pool, NULL, NULL);
     case PIN:
         return pin(pool, block, op->bytes);
+    case EXPORT:
+        return mend_export(pool, block->pointer, &block->token, NULL);
+    case IMPORT:
+        return mend_import(pool, &block->token, &block->imported, NULL);
+    case CLOSE:
+        return close_import(run, block, run->streams[op->stream]);
+    case CLOSE_ANYWHERE:
+        return close_import(run, block, MEND_NO_STREAM);
     case UNPIN:
         return unpin(pool, block);
     case HISTORY:

@@ -6,6 +6,7 @@
 #define MEND_TESTS_FAULT_STORY_H
 
 #include "base/align.h"
+#include "mend/mend_share.h"
 #include "tests/support/world.h"
 
 /* The last stream is the per-thread stream. */
@@ -29,6 +30,10 @@ typedef enum story_action {
     DEFRAG,
     PIN,
     UNPIN,
+    EXPORT,
+    IMPORT,
+    CLOSE,
+    CLOSE_ANYWHERE,
     HISTORY,
     LIMIT,
     FORGET,
@@ -73,6 +78,8 @@ typedef struct slot {
     int stream;            /* it was allocated for, by number */
     uint64_t readable_ns;  /* when the write of its bytes is done, on the virtual clock */
     uint64_t pinned_bytes; /* 0: it is not pinned */
+    mend_export_token token;
+    void *imported; /* the block, mapped once more; NULL: it is not */
 } slot;
 
 typedef struct story_run {

@@ -70,6 +70,17 @@ void scene_judge_success(const scene *s)
         }
         EXPECT_U64_EQ(0, scene_failures(s, MEND_CALL_release));
         break;
+    case EXPORT:
+        EXPECT_U64_EQ(before->reserved_bytes, after->reserved_bytes);
+        EXPECT_TRUE(after->exported_blocks > 0 && after->pinned_bytes >= after->exported_bytes);
+        break;
+    case IMPORT:
+        EXPECT_TRUE(after->imports > 0 && after->imported_bytes > 0);
+        break;
+    case CLOSE:
+    case CLOSE_ANYWHERE:
+        EXPECT_U64_EQ(before->imports - 1, after->imports);
+        break;
     case LIMIT:
         EXPECT_U64_EQ(s->told->call.bytes, after->limit_bytes);
         EXPECT_U64_EQ(0, scene_failures(s, MEND_CALL_release));
@@ -137,7 +148,11 @@ static bool is_documented(const scene *s)
     case FREE_IN_GROUP:
     case RESTORE:
     case ROOM:
+    case CLOSE:
         return documented || s->result == MEND_ERROR_UNKNOWN_STREAM;
+    case IMPORT:
+        return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
+               s->result == MEND_ERROR_OUT_OF_ADDRESSES;
     default:
         return documented;
     }
@@ -219,6 +234,11 @@ static void expect_blocks_unchanged(const scene *s)
     EXPECT_SAME(placed_by_extension);
     EXPECT_SAME(placed_at_new_address);
     EXPECT_SAME(groups);
+    EXPECT_SAME(exported_blocks);
+    EXPECT_SAME(exported_bytes);
+    EXPECT_SAME(pinned_bytes);
+    EXPECT_SAME(imports);
+    EXPECT_SAME(imported_bytes);
     if (!has_compacted(s)) {
         EXPECT_SAME(chunks_moved);
     }
@@ -290,6 +310,9 @@ static void expect_outputs_untouched(const scene *s)
     if (s->told->kind == SCENARIO_CALL &&
         (called == ALLOC || called == ALLOC_ALIGNED || called == ALLOC_FOR_ANY)) {
         EXPECT_PTR_EQ(NULL, s->run.slots[s->told->call.slot].pointer);
+    }
+    if (s->told->kind == SCENARIO_CALL && called == IMPORT) {
+        EXPECT_PTR_EQ(NULL, s->run.slots[s->told->call.slot].imported);
     }
 }
 

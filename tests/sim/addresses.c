@@ -3,6 +3,7 @@
  * unmapped out of the way, no stretch of what the pool has reserved holds it: what is live cannot
  * give way, and neither can what graphs may still use.
  */
+#include "move/import.h"
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
 
@@ -20,6 +21,22 @@ static uint64_t largest_chunk(const mend_heap *heap)
     return largest;
 }
 
+/* The first import in a range, which stays where it is; `end` if there is none, and then *behind
+ * stays. */
+static uint64_t next_import(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
+{
+    for (mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
+        uint64_t import_end = import->mapped_at + import->all_bytes;
+        if (import->mapped_at < end && import_end > from) {
+            *behind = import_end;
+            return mend_max_u64(import->mapped_at, from);
+        }
+    }
+    return end;
+}
+
 /* The first address that is pinned, from one on; `end` where nothing is. *behind is where that
  * ends. */
 static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, uint64_t *behind)
@@ -33,11 +50,11 @@ static uint64_t next_pinned(const mend_heap *heap, uint64_t from, uint64_t end, 
         }
         if (!mend_chunk_is_empty(chunk)) {
             *behind = chunk->address + chunk->size_bytes;
-            return chunk->address;
+            return next_import(heap, from, chunk->address, behind);
         }
     }
     *behind = end;
-    return end;
+    return next_import(heap, from, end, behind);
 }
 
 /* A stretch of the reservation that nothing pins holds so many bytes, aligned. */

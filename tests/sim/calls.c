@@ -54,6 +54,15 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result =
             (call->kind == CALL_PIN ? mend_pin : mend_unpin)(pool, call->pointer, call->size_bytes);
         break;
+    case CALL_EXPORT:
+        call->result = mend_export(pool, call->pointer, &call->token, &call->size_bytes);
+        break;
+    case CALL_IMPORT:
+        call->result = mend_import(pool, &call->token, &call->pointer, &call->size_bytes);
+        break;
+    case CALL_CLOSE:
+        call->result = mend_import_close(pool, call->pointer, call->stream);
+        break;
     case CALL_HISTORY:
         call->result = mend_history_start(pool, call->size_bytes);
         break;
@@ -206,6 +215,12 @@ static bool names_a_spoilt_capture(const trial *t, const trial_call *call)
     return t->config.vanish && is_named;
 }
 
+/* An import finds no addresses, or the driver no memory for its mappings. */
+static bool lacks_memory_or_addresses(const trial *t)
+{
+    return t->faults_stand || t->config.address_devices != 0;
+}
+
 /* Answers that only something planted explains. */
 static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 {
@@ -222,12 +237,14 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_PIN;
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
-        return call->kind == CALL_ALLOC;
+        return call->kind == CALL_ALLOC ||
+               (call->kind == CALL_IMPORT && lacks_memory_or_addresses(t));
     case MEND_ERROR_CAPTURING:
         if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM) {
             return names_a_spoilt_capture(t, call);
         }
-        return (call->kind == CALL_DEFRAG || (call->kind == CALL_TRIM && call->waits)) &&
+        return (call->kind == CALL_DEFRAG || call->kind == CALL_CLOSE ||
+                (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:
         return false;

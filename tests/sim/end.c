@@ -104,6 +104,7 @@ static void prove_alive(trial *t)
 
 static void destroy_pools(trial *t, bool is_whole)
 {
+    trial_forget_shares(t);
     for (int i = 0; i < t->pool_count; i++) {
         mend_result result = mend_pool_destroy(t->pools[i].pool);
         trial_claim(t, TRIAL_REMAINS,
@@ -150,6 +151,7 @@ void trial_finish(trial *t)
     bool is_whole = !t->may_be_lost && !t->stopped;
     if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {
         name_streams(t);
+        trial_end_shares(t);
         trial_judge(t);
     }
     if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {

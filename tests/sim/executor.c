@@ -160,6 +160,7 @@ static bool open_pools(trial *t)
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.audit_level = (int)config->audit_level;
+    pool_config.shareable = 1;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.low_pressure_percent = (int)config->low_pressure_percent;
     pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;
@@ -320,6 +321,12 @@ static bool take(trial *t, const operation *op)
         return trial_pin(t, op);
     case OP_UNPIN:
         return trial_unpin(t, op);
+    case OP_EXPORT:
+        return trial_export(t, op);
+    case OP_IMPORT:
+        return trial_import(t, op);
+    case OP_CLOSE:
+        return trial_close(t, op);
     case OP_ALLOC_IN:
         return trial_alloc_in(t, op);
     case OP_CHECKPOINT:

@@ -78,10 +78,35 @@ static uint64_t unmapped_of(const look *l)
     return blocks;
 }
 
-/* The chunks of all pins hold at least the largest of them. */
+static uint64_t exported_of(const look *l)
+{
+    uint64_t blocks = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &l->t->blocks[i];
+        blocks += block->live && block->is_exported && l->pool == &l->t->pools[block->pool];
+    }
+    return blocks;
+}
+
+static uint64_t imports_of(const look *l)
+{
+    uint64_t imports = 0;
+    for (int i = 0; i < TRIAL_IMPORTS; i++) {
+        const trial_imported *import = &l->t->imports[i];
+        imports += import->pointer != NULL && l->pool == &l->t->pools[import->pool];
+    }
+    return imports;
+}
+
+/* The chunks of all pins and exports hold at least the largest of them. */
 static uint64_t largest_pin(const look *l)
 {
     uint64_t largest_bytes = 0;
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &l->t->blocks[i];
+        bool is_here = block->live && block->is_exported && l->pool == &l->t->pools[block->pool];
+        largest_bytes = is_here ? mend_max_u64(largest_bytes, block->size_bytes) : largest_bytes;
+    }
     for (int i = 0; i < TRIAL_PINS; i++) {
         const trial_pinned *pin = &l->t->pins[i];
         bool is_here = pin->size_bytes != 0 && &l->t->pools[pin->pool] == l->pool;
@@ -152,7 +177,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* The device's ledger has the sums of these: see judge.c. */
 #define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes)
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
-#define RULE_mappings       (l->is->mappings <= l->is->chunks + l->why->retired_mappings)
+#define RULE_mappings                                                                              \
+    (l->is->mappings <=                                                                            \
+     l->is->chunks + l->why->retired_mappings + l->pool->pool->heap.imports.mappings)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
      is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
@@ -165,10 +192,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     ((IS(pinned_bytes) > 0) == (largest_pin(l) > 0) &&                                             \
      is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
 
-#define RULE_exported_blocks (l->is->exported_blocks == 0)
-#define RULE_exported_bytes  (l->is->exported_bytes == 0)
-#define RULE_imports         (l->is->imports == 0)
-#define RULE_imported_bytes  (l->is->imported_bytes == 0)
+#define RULE_exported_blocks (l->is->exported_blocks == exported_of(l))
+#define RULE_exported_bytes                                                                        \
+    ((IS(exported_bytes) > 0) == (exported_of(l) > 0) && IS(exported_bytes) <= IS(pinned_bytes))
+#define RULE_imports        (l->is->imports == imports_of(l))
+#define RULE_imported_bytes ((IS(imported_bytes) > 0) == (imports_of(l) > 0))
 /* The follower has read to the end: see history.c. */
 #define RULE_history_events                                                                        \
     (l->pool->history_capacity > 0 ? IS(history_events) == l->pool->follower.cursor - 1            \
@@ -272,8 +300,8 @@ static trial_seen look_at_driver(const trial *t, const mend_driver_counters *now
 #define BYTES(name)   (now->call[MEND_CALL_##name].bytes - was->call[MEND_CALL_##name].bytes)
     trial_seen seen = {.created = NEW(create) - w->undone_chunks,
                        .created_bytes = BYTES(create) - w->undone_bytes,
-                       .released = NEW(release) - w->undone_chunks,
-                       .mapped = NEW(map),
+                       .released = NEW(release) - w->undone_chunks - w->fetched_releases,
+                       .mapped = NEW(map) - w->fetched_maps,
                        .copies = NEW(copy),
                        .copied_bytes = BYTES(copy),
                        .stream_waits = NEW(stream_wait),
@@ -288,7 +316,7 @@ static trial_seen look_at_driver(const trial *t, const mend_driver_counters *now
     if (!seen.is_sure) {
         seen.created = NEW(create);
         seen.created_bytes = BYTES(create);
-        seen.released = NEW(release);
+        seen.released = NEW(release) - w->fetched_releases;
     }
     return seen;
 #undef NEW

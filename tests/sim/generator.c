@@ -240,6 +240,24 @@ static void draw_pins(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* Exports and imports. Of its own numbers, as draw_hooks. */
+static void draw_shares(trial_random *places, size_t count, operation *ops)
+{
+    static const uint8_t kinds[] = {OP_EXPORT, OP_EXPORT, OP_IMPORT, OP_IMPORT, OP_CLOSE};
+    trial_random random = {trial_random_next(places)};
+    if (trial_random_below(&random, 4) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t drawn = trial_random_below(&random, 64);
+        uint8_t slot = (uint8_t)trial_random_next(&random);
+        uint8_t size = (uint8_t)trial_random_below(&random, 8);
+        if (drawn < sizeof(kinds)) {
+            ops[i] = (operation){.kind = kinds[drawn], .slot = slot, .size = size};
+        }
+    }
+}
+
 /* Blocks that name their groups, and checkpoints. Of its own numbers, as draw_hooks. */
 static void draw_checkpoints(trial_random *places, size_t count, operation *ops)
 {
@@ -367,4 +385,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_only_group(&places, count, config, ops);
     draw_checkpoints(&places, count, ops);
     draw_histories(&places, count, ops);
+    draw_shares(&places, count, ops);
 }

@@ -72,7 +72,11 @@
     X(RESTORE, "restores the group in `slot` as it was listed")                                    \
     X(HISTORY,                                                                                     \
       "begins the history of pool `slot` with a ring of `size` events, which grows by the power "  \
-      "of two `amount`; a size of 0 modulo 4: ends it")
+      "of two `amount`; a size of 0 modulo 4: ends it")                                            \
+    X(EXPORT, "exports the block in `slot`, by a pointer `size` modulo 8 granules inside")         \
+    X(IMPORT,                                                                                      \
+      "imports the first exported block from `slot` on; an odd size: into the second pool")        \
+    X(CLOSE, "closes the import number `slot`")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

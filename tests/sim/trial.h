@@ -7,6 +7,7 @@
 #include "driver/forward.h"
 #include "driver/traced.h"
 #include "mend/mend_devices.h"
+#include "mend/mend_share.h"
 #include "mend/mend_sim.h"
 #include "observe/explain.h"
 #include "tests/model/turns.h"
@@ -22,6 +23,7 @@ enum {
     TRIAL_ALL_GROUPS = TRIAL_GROUPS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures, too */
     TRIAL_CALLBACKS = 2,
     TRIAL_PINS = 6,
+    TRIAL_IMPORTS = 4,
     TRIAL_POOLS = 2,
     ANY_THREAD = -1,
     HERE = -2, /* the thread that runs */
@@ -75,6 +77,8 @@ typedef struct trial_block {
     int zone;            /* where it lies */
     uint64_t written_in; /* capture of the last write, or 0 */
     uint64_t launches;   /* of the group, at the last write outside captures */
+    bool is_exported;
+    mend_export_token token; /* of the export */
 } trial_block;
 
 typedef struct trial_group {
@@ -128,6 +132,14 @@ typedef struct trial_pinned {
     int pool;
 } trial_pinned;
 
+/* A block that a pool has mapped once more. */
+typedef struct trial_imported {
+    void *pointer; /* NULL: there is none */
+    uint64_t size_bytes;
+    uint64_t uses;
+    int pool;
+} trial_imported;
+
 typedef struct trial_pool {
     mend_pool *pool;
     mend_stats is;       /* at the last look, see figures.c */
@@ -173,11 +185,15 @@ typedef struct trial_witness {
     mend_driver table;
     mend_unwatched_driver unwatched; /* behind it */
     struct trial *trial;
-    trial_born born[WITNESS_BORN]; /* in the call under way */
-    bool lost_count;               /* in this step a call created more than `born` can hold */
-    size_t born_count;             /* more than there is room for: not all are known */
-    mend_stream captured;          /* in that call the driver said so of it, last; or none */
-    uint64_t undone_chunks;        /* since the last look */
+    trial_born born[WITNESS_BORN];    /* in the call under way */
+    bool lost_count;                  /* in this step a call created more than `born` can hold */
+    size_t born_count;                /* more than there is room for: not all are known */
+    mend_stream captured;             /* in that call the driver said so of it, last; or none */
+    trial_born fetched[WITNESS_BORN]; /* handles of imports, the newest ones */
+    size_t fetched_count;
+    uint64_t fetched_maps;     /* of such handles, since the last look */
+    uint64_t fetched_releases; /* the same */
+    uint64_t undone_chunks;    /* since the last look */
     uint64_t undone_bytes;
     trial_most most; /* that the device held since then */
 } trial_witness;
@@ -210,6 +226,9 @@ typedef enum trial_call_kind {
     CALL_DEFRAG,
     CALL_PIN,
     CALL_UNPIN,
+    CALL_EXPORT,
+    CALL_IMPORT,
+    CALL_CLOSE,
     CALL_GROUP_LIST,
     CALL_GROUP_RESTORE,
     CALL_HISTORY,
@@ -254,6 +273,7 @@ struct trial {
     trial_graph graphs[TRIAL_GRAPHS];
     trial_callback callbacks[TRIAL_CALLBACKS];
     trial_pinned pins[TRIAL_PINS];
+    trial_imported imports[TRIAL_IMPORTS];
     trial_checkpoint checkpoints[TRIAL_GROUPS];
     uint64_t last_tag;
     uint64_t last_capture;
@@ -347,6 +367,7 @@ typedef struct trial_call {
     mend_group *group;
     mend_group_block *blocks; /* of CALL_GROUP_LIST and CALL_GROUP_RESTORE */
     size_t count;
+    mend_export_token token; /* of CALL_EXPORT and CALL_IMPORT */
     mend_sim_work work;
     mend_sim_graph *graph;
     mend_event event;
@@ -418,6 +439,17 @@ bool trial_unpin(trial *t, const operation *op);
 bool trial_set_history(trial *t, const operation *op);
 void trial_judge_history(trial *t, int pool);
 void trial_end_pins(trial *t);
+
+/* ---- shares.c: exports, and imports into the pools of the process ---------------------------- */
+
+bool trial_export(trial *t, const operation *op);
+bool trial_import(trial *t, const operation *op);
+bool trial_close(trial *t, const operation *op);
+void trial_end_shares(trial *t);
+void trial_forget_shares(trial *t); /* the pools end, and all of theirs with them */
+
+/* Bytes of memory that may be held by imports alone, as far as the pools know. */
+uint64_t trial_lingering_bytes(const trial *t);
 bool trial_record(trial *t, const operation *op);
 bool trial_use(trial *t, const operation *op, bool writes);
 bool trial_share(trial *t, const operation *op);

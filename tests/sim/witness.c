@@ -41,11 +41,33 @@ static mend_status witness_create(const mend_driver *driver, uint64_t size_bytes
     return status;
 }
 
+static mend_status witness_import_handle(const mend_driver *driver, const void *shared,
+                                         int share_type, mend_chunk_handle *handle)
+{
+    trial_witness *w = &trial_of(driver)->witness;
+    const mend_driver *inner = inner_of(driver);
+    mend_status status = inner->import_handle(inner, shared, share_type, handle);
+    if (status == MEND_DRIVER_OK) {
+        w->fetched[w->fetched_count++ % WITNESS_BORN].handle = *handle;
+    }
+    return status;
+}
+
+static bool is_fetched(const trial_witness *w, mend_chunk_handle handle)
+{
+    bool is_there = false;
+    for (size_t i = 0; i < w->fetched_count && i < WITNESS_BORN; i++) {
+        is_there = is_there || w->fetched[i].handle == handle;
+    }
+    return is_there;
+}
+
 static mend_status witness_release(const mend_driver *driver, mend_chunk_handle handle)
 {
     trial_witness *w = &trial_of(driver)->witness;
     const mend_driver *inner = inner_of(driver);
     mend_status status = inner->release(inner, handle);
+    w->fetched_releases += status == MEND_DRIVER_OK && is_fetched(w, handle);
     for (size_t i = 0; status == MEND_DRIVER_OK && i < w->born_count && i < WITNESS_BORN; i++) {
         if (w->born[i].handle == handle) {
             w->undone_chunks++;
@@ -62,6 +84,7 @@ static mend_status witness_map(const mend_driver *driver, uint64_t address, uint
     const mend_driver *inner = inner_of(driver);
     mend_status status = inner->map(inner, address, size_bytes, offset_bytes, handle);
     if (status == MEND_DRIVER_OK) {
+        t->witness.fetched_maps += is_fetched(&t->witness, handle);
         note_most(t);
     }
     return status;
@@ -77,6 +100,19 @@ static mend_status witness_unmap(const mend_driver *driver, uint64_t address, ui
         bool meets = pin->size_bytes != 0 && pin->address < address + size_bytes &&
                      address < pin->address + pin->size_bytes;
         trial_claim(t, TRIAL_RULE, !meets, "pinned memory is unmapped");
+    }
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        bool meets = block->live && block->is_exported && block->address < address + size_bytes &&
+                     address < block->address + block->size_bytes;
+        trial_claim(t, TRIAL_RULE, !meets, "an exported block is unmapped");
+    }
+    for (int i = 0; i < TRIAL_IMPORTS; i++) {
+        uint64_t at = (uint64_t)(uintptr_t)t->imports[i].pointer;
+        bool meets = at != 0 && at < address + size_bytes &&
+                     address < at + t->imports[i].size_bytes &&
+                     (t->imports[i].uses > 1 || t->calling_kind != CALL_CLOSE);
+        trial_claim(t, TRIAL_RULE, !meets, "an import is unmapped");
     }
     return inner->unmap(inner, address, size_bytes);
 }
@@ -135,6 +171,7 @@ void trial_witness_init(trial *t)
     w->table.create = witness_create;
     w->table.release = witness_release;
     w->table.map = witness_map;
+    w->table.import_handle = witness_import_handle;
     w->table.unmap = witness_unmap;
     w->table.stream_get_info = witness_stream_get_info;
 }
@@ -150,6 +187,8 @@ void trial_witness_forget(trial *t)
     mend_sim_ledger ledger = trial_ledger(t);
     t->witness.undone_chunks = 0;
     t->witness.undone_bytes = 0;
+    t->witness.fetched_maps = 0;
+    t->witness.fetched_releases = 0;
     t->witness.lost_count = false;
     t->witness.most = (trial_most){ledger.chunk_bytes, ledger.chunks, ledger.mappings};
 }

@@ -73,17 +73,36 @@ static void unmap_everything(mend_heap *heap, refusal *first)
     }
 }
 
+static void release(mend_heap *heap, mend_chunk_handle handle, refusal *first)
+{
+    mend_status status = MEND_DRIVER_UNKNOWN;
+    for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
+        status = heap->driver->release(heap->driver, handle);
+    }
+    note(first, MEND_CALL_release, status);
+}
+
+static void release_imports(mend_heap *heap, refusal *first)
+{
+    const mend_list *end = &heap->imports.unreleased;
+    for (const mend_list *at = end->next; at != end; at = at->next) {
+        const mend_imported *import = MEND_CONTAINER_OF(at, const mend_imported, link);
+        for (size_t i = 0; i < import->count; i++) {
+            if (import->chunks[i].handle != 0) {
+                release(heap, import->chunks[i].handle, first);
+            }
+        }
+    }
+}
+
 static void release_everything(mend_heap *heap, refusal *first)
 {
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
          at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        mend_status status = MEND_DRIVER_UNKNOWN;
-        for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
-            status = heap->driver->release(heap->driver, chunk->handle);
-        }
-        note(first, MEND_CALL_release, status);
+        release(heap, chunk->handle, first);
     }
+    release_imports(heap, first);
 }
 
 /* Waits for all queued work; waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a

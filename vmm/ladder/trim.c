@@ -5,15 +5,28 @@
 #include "base/error.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
+#include "move/import.h"
 #include "move/scope.h"
 #include "move/trim.h"
 #include "physical/fence.h"
 #include "users/capture_group.h"
 
+/* What an import could not release is the exporter's memory. */
+static void settle_imports(mend_heap *heap)
+{
+    mend_scope scope;
+    if (!mend_list_is_empty(&heap->imports.unreleased) &&
+        mend_scope_open(heap, &scope) == MEND_OK) {
+        mend_imports_settle(heap);
+        mend_scope_close(heap, &scope);
+    }
+}
+
 /* Also releases groups of captures whose graphs have ended. */
 static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
+    settle_imports(heap);
     return mend_trim_to(heap, keep_bytes, released_bytes);
 }
 

@@ -298,6 +298,8 @@ typedef struct mend_imports {
     mend_tree by_token;
     uint64_t bytes;    /* mapped for them */
     uint64_t mappings; /* their number */
+    mend_list
+        unreleased; /* imports with handles that the driver did not take back; closed or not */
 } mend_imports;
 
 typedef struct mend_heap {

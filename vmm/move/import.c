@@ -30,6 +30,7 @@ void mend_imports_init(mend_heap *heap)
 {
     mend_tree_init(&heap->imports.by_address, compare_addresses);
     mend_tree_init(&heap->imports.by_token, compare_tokens);
+    mend_list_init(&heap->imports.unreleased);
 }
 
 static void leave_trees(mend_heap *heap, mend_imported *import)
@@ -45,6 +46,13 @@ static void leave_trees(mend_heap *heap, mend_imported *import)
 void mend_imports_clear(mend_heap *heap)
 {
     mend_tree_node *at;
+    for (mend_list *left; (left = heap->imports.unreleased.next) != &heap->imports.unreleased;) {
+        mend_imported *import = MEND_CONTAINER_OF(left, mend_imported, link);
+        mend_list_remove(left);
+        if (import->uses == 0) {
+            free(import);
+        }
+    }
     while ((at = mend_tree_first(&heap->imports.by_address)) != NULL) {
         mend_imported *import = BY_ADDRESS(at);
         leave_trees(heap, import);
@@ -146,20 +154,68 @@ static void unmap_first(mend_heap *heap, const mend_imported *import, size_t cou
     }
 }
 
-/* The mappings keep the memory. A handle that the driver does not take back is lost; with it the
- * exporter's memory stays in use until this process ends. */
-static void release_handles(mend_heap *heap, mend_imported *import)
+/* ---- handles --------------------------------------------------------------------------------- */
+
+/* The mappings keep the memory. False: the driver did not take back all of them. */
+static bool release_handles(mend_heap *heap, mend_imported *import)
 {
-    enum { TRIES = 2 };
+    bool are_released = true;
     for (size_t i = 0; i < import->count; i++) {
-        mend_status status = MEND_DRIVER_UNKNOWN;
-        for (int tries = 0; tries < TRIES && status != MEND_DRIVER_OK; tries++) {
-            status = heap->driver->release(heap->driver, import->chunks[i].handle);
-            heap->counters.driver_failures += status != MEND_DRIVER_OK;
+        mend_imported_chunk *chunk = &import->chunks[i];
+        if (chunk->handle != 0 &&
+            heap->driver->release(heap->driver, chunk->handle) != MEND_DRIVER_OK) {
+            heap->counters.driver_failures++;
+            are_released = false;
+        } else {
+            chunk->handle = 0;
         }
-        import->chunks[i].handle = 0;
+    }
+    return are_released;
+}
+
+static void release_or_keep(mend_heap *heap, mend_imported *import)
+{
+    assert(!import->is_unreleased);
+    if (!release_handles(heap, import)) {
+        import->is_unreleased = true;
+        mend_list_append(&heap->imports.unreleased, &import->link);
     }
 }
+
+void mend_imports_settle(mend_heap *heap)
+{
+    mend_list *next = NULL;
+    assert(mend_mutex_is_held(&heap->grow));
+    for (mend_list *at = heap->imports.unreleased.next; at != &heap->imports.unreleased;
+         at = next) {
+        mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, link);
+        bool are_released = release_handles(heap, import);
+        next = at->next;
+        if (are_released) {
+            mend_list_remove(at);
+            import->is_unreleased = false;
+        }
+        if (are_released && import->uses == 0) {
+            free(import);
+        }
+    }
+}
+
+void mend_imports_discard(mend_heap *heap, mend_imported *import)
+{
+    mend_scope scope;
+    bool is_open = mend_scope_open(heap, &scope) == MEND_OK;
+    assert(import->uses == 0);
+    release_or_keep(heap, import);
+    if (is_open) {
+        mend_scope_close(heap, &scope);
+    }
+    if (!import->is_unreleased) {
+        free(import);
+    }
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static void enter(mend_heap *heap, mend_imported *import)
 {
@@ -177,6 +233,7 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
 {
     size_t mapped = 0;
     const size_t reservations_before = heap->space.reservation_count;
+    mend_imports_settle(heap);
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* it may free addresses */
     if (!mend_retire_reserve(heap, import->count) || !mend_space_reserve_nodes(&heap->space, 1)) {
         return no_host_memory();
@@ -187,7 +244,7 @@ static mend_result map_in_scope(mend_heap *heap, mend_imported *import)
     }
     if (result == MEND_OK) {
         enter(heap, import);
-        release_handles(heap, import);
+        release_or_keep(heap, import);
         return MEND_OK;
     }
     unmap_first(heap, import, mapped);
@@ -224,7 +281,11 @@ mend_result mend_imports_close(mend_heap *heap, mend_imported *import, mend_stam
     }
     leave_trees(heap, import);
     retire_first(heap, import, import->count, stamp);
-    free(import);
+    import->uses = 0;
+    if (!import->is_unreleased) {
+        free(import);
+    }
+    mend_imports_settle(heap);
     mend_retire_flush(heap, asking);
     return MEND_OK;
 }

@@ -2,9 +2,12 @@
  * Imports: blocks of other processes, mapped among the pool's own addresses. An import takes
  * addresses for the chunks that hold the block, and nothing else. It has mappings but no handles:
  * the driver keeps the memory as long as it is mapped. It is no chunk of the pool: nothing of it is
- * moved, given to requests or counted as reserved. Invariants, checked by the audit:
+ * moved, given to requests or counted as reserved. A handle that the driver does not take back is
+ * offered again later, so that the exporter's memory does not stay in use for it. Invariants,
+ * checked by the audit:
  * - the mappings of an import follow each other, and take their addresses;
- * - an import is in both trees, and is used at least once.
+ * - an import is in both trees, and is used at least once; only one that is closed is in none;
+ * - just the imports with a handle are in the list of unreleased ones.
  *
  * The caller holds both locks.
  */
@@ -28,7 +31,9 @@ typedef struct mend_imported {
     uint64_t address;   /* of the block, inside */
     uint64_t offset_bytes;
     uint64_t size_bytes; /* of the block */
-    uint64_t uses;       /* mend_import without mend_import_close */
+    uint64_t uses;       /* mend_import without mend_import_close; 0: it is closed */
+    mend_list link;      /* in the list of unreleased ones, while is_unreleased */
+    bool is_unreleased;
     size_t count;
     mend_imported_chunk chunks[];
 } mend_imported;
@@ -49,6 +54,13 @@ mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address
  * MEND_ERROR_DEVICE_LOST: nothing is mapped, and handles and import are the caller's.
  */
 mend_result mend_imports_map(mend_heap *heap, mend_imported *import);
+
+/* Takes over what was imported and is not needed: releases the handles, and frees the import. Calls
+ * the driver, inside a scope of its own. */
+void mend_imports_discard(mend_heap *heap, mend_imported *import);
+
+/* Offers the driver again what it did not take back. Inside an open scope. */
+void mend_imports_settle(mend_heap *heap);
 
 /* Undoes one use. The last one removes the import and retires its mappings, which are idle after
  * the stamp; then unmaps what is idle. `asking` is the stream of the current call.

@@ -223,11 +223,13 @@ bool mend_audit_retired(mend_audit_walk *a)
 static bool import_is_right(const mend_audit_walk *a, const mend_imported *import)
 {
     uint64_t all_bytes = 0;
+    bool has_handles = false;
     for (size_t i = 0; i < import->count; i++) {
         all_bytes += import->chunks[i].size_bytes;
-        if (import->chunks[i].handle != 0) {
-            return mend_audit_broken(a, "an import still has a handle");
-        }
+        has_handles = has_handles || import->chunks[i].handle != 0;
+    }
+    if (has_handles != import->is_unreleased) {
+        return mend_audit_broken(a, "an import has handles that are not to be released, or none");
     }
     bool is_right = import->uses > 0 && import->count > 0 && all_bytes == import->all_bytes &&
                     import->address == import->mapped_at + import->offset_bytes &&

@@ -101,17 +101,16 @@ static mend_result take(void *context, int file, uint64_t size_bytes)
     return MEND_OK;
 }
 
-/* Gives back what was fetched and is not needed. A handle that the driver does not take back keeps
- * the exporter's memory until this process ends. */
-static void discard(fetching *f)
+/* Gives back what was fetched and is not needed. */
+static void discard(mend_pool *pool, fetching *f)
 {
-    for (size_t i = 0; i < f->taken; i++) {
-        if (f->import->chunks[i].handle != 0 &&
-            f->driver->release(f->driver, f->import->chunks[i].handle) != MEND_DRIVER_OK) {
-            (void)f->driver->release(f->driver, f->import->chunks[i].handle);
-        }
+    if (f->taken == 0) {
+        free(f->import);
+        return;
     }
-    free(f->import);
+    mend_heap_lock_all(&pool->heap);
+    mend_imports_discard(&pool->heap, f->import);
+    mend_heap_unlock_all(&pool->heap);
 }
 
 /* Talks to the exporter without a lock. */
@@ -196,7 +195,7 @@ mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **
     if (result == MEND_OK) {
         result = map(pool, &f, pointer, size_bytes);
     }
-    discard(&f);
+    discard(pool, &f);
     return result;
 }
 

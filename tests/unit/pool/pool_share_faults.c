@@ -163,6 +163,34 @@ MEND_TEST(pool_share_faults, what_cannot_be_unmapped_is_unmapped_later)
     close_rig(&r);
 }
 
+/* The driver keeps a handle that it does not take back, and with it the exporter's memory. */
+MEND_TEST(pool_share_faults, a_handle_that_is_not_taken_back_is_offered_again)
+{
+    rig r;
+    void *pointer = NULL;
+    ASSERT_TRUE(open_rig(&r));
+    kit_fail(&r.to, "release", 0, 2, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_RESULT(MEND_OK, mend_import(r.to.pool, &r.token, &pointer, NULL));
+    EXPECT_U64_EQ(2, mend_world_ledger(&r.to).handles);
+    EXPECT_TRUE(mend_world_check(&r.to));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.to.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.to).handles);
+    EXPECT_RESULT(MEND_OK, mend_import_close(r.to.pool, pointer, MEND_NO_STREAM));
+    /* Also one of an import that did not come about, or that is closed. */
+    kit_fail(&r.to, "map", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    kit_fail(&r.to, "release", 0, 1, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_import(r.to.pool, &r.token, &pointer, NULL));
+    EXPECT_U64_EQ(1, mend_world_ledger(&r.to).handles);
+    kit_fail(&r.to, "release", 0, 2 * 3, MEND_DRIVER_NOT_PERMITTED);
+    EXPECT_RESULT(MEND_OK, mend_import(r.to.pool, &r.token, &pointer, NULL));
+    EXPECT_RESULT(MEND_OK, mend_import_close(r.to.pool, pointer, r.to.streams[0]));
+    EXPECT_TRUE(mend_world_check(&r.to));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.to.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.to).handles);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.to).foreign_chunks);
+    close_rig(&r);
+}
+
 MEND_TEST(pool_share_faults, host_memory_that_fails_changes_nothing)
 {
     rig r;
