@@ -54,15 +54,6 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result =
             (call->kind == CALL_PIN ? mend_pin : mend_unpin)(pool, call->pointer, call->size_bytes);
         break;
-    case CALL_EXPORT:
-        call->result = mend_export(pool, call->pointer, &call->token, &call->size_bytes);
-        break;
-    case CALL_IMPORT:
-        call->result = mend_import(pool, &call->token, &call->pointer, &call->size_bytes);
-        break;
-    case CALL_CLOSE:
-        call->result = mend_import_close(pool, call->pointer, call->stream);
-        break;
     case CALL_HISTORY:
         call->result = mend_history_start(pool, call->size_bytes);
         break;
@@ -77,7 +68,7 @@ static void call_pool(trial_call *call, mend_pool *pool)
     mend_test_call begun;
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    if (!trial_call_group(call, pool) && !trial_hooks_take(call)) {
+    if (!trial_call_group(call, pool) && !trial_call_share(call, pool) && !trial_hooks_take(call)) {
         call_directly(call, pool);
     }
     call->remains = mend_test_remains_of_call(&begun, call->result);

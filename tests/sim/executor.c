@@ -318,21 +318,18 @@ static bool take(trial *t, const operation *op)
     case OP_ROOM:
         return trial_ask_room(t, op);
     case OP_PIN:
-        return trial_pin(t, op);
     case OP_UNPIN:
-        return trial_unpin(t, op);
+        return op->kind == OP_PIN ? trial_pin(t, op) : trial_unpin(t, op);
     case OP_EXPORT:
-        return trial_export(t, op);
     case OP_IMPORT:
-        return trial_import(t, op);
     case OP_CLOSE:
-        return trial_close(t, op);
+        return trial_share_memory(t, op);
     case OP_ALLOC_IN:
         return trial_alloc_in(t, op);
     case OP_CHECKPOINT:
-        return trial_checkpoint_group(t, op);
     case OP_RESTORE:
-        return trial_restore_group(t, op);
+        return op->kind == OP_CHECKPOINT ? trial_checkpoint_group(t, op)
+                                         : trial_restore_group(t, op);
     case OP_HISTORY:
         return trial_set_history(t, op);
     case OP_SET_LIMIT:
@@ -340,9 +337,8 @@ static bool take(trial *t, const operation *op)
     case OP_FORGET:
         return trial_forget(t, op);
     case OP_REPLACE_STREAM:
-        return trial_replace_stream(t, op);
     case OP_REPLACE_THREAD:
-        return trial_replace_thread(t, op);
+        return (op->kind == OP_REPLACE_STREAM ? trial_replace_stream : trial_replace_thread)(t, op);
     case OP_GROUP_CREATE:
     case OP_GROUP_BEGIN:
     case OP_GROUP_END:

@@ -9,7 +9,7 @@
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
 
-bool trial_export(trial *t, const operation *op)
+static bool export_block(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     if (!block->live) {
@@ -54,7 +54,7 @@ static const trial_block *exported_from(const trial *t, uint8_t slot)
     return NULL;
 }
 
-bool trial_import(trial *t, const operation *op)
+static bool import_block(trial *t, const operation *op)
 {
     const trial_block *block = exported_from(t, op->slot);
     if (block == NULL || place_of(t, 0, NULL) == NULL) {
@@ -86,7 +86,7 @@ static void close_import(trial *t, trial_imported *import, int thread)
     }
 }
 
-bool trial_close(trial *t, const operation *op)
+static bool close_one(trial *t, const operation *op)
 {
     trial_imported *import = &t->imports[op->slot % TRIAL_IMPORTS];
     if (import->pointer == NULL || t->captures > 0) {
@@ -94,6 +94,35 @@ bool trial_close(trial *t, const operation *op)
     }
     close_import(t, import, op->thread % t->turns.count);
     return true;
+}
+
+bool trial_share_memory(trial *t, const operation *op)
+{
+    switch (op->kind) {
+    case OP_EXPORT:
+        return export_block(t, op);
+    case OP_IMPORT:
+        return import_block(t, op);
+    default:
+        return close_one(t, op);
+    }
+}
+
+bool trial_call_share(trial_call *call, mend_pool *pool)
+{
+    switch (call->kind) {
+    case CALL_EXPORT:
+        call->result = mend_export(pool, call->pointer, &call->token, &call->size_bytes);
+        return true;
+    case CALL_IMPORT:
+        call->result = mend_import(pool, &call->token, &call->pointer, &call->size_bytes);
+        return true;
+    case CALL_CLOSE:
+        call->result = mend_import_close(pool, call->pointer, call->stream);
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* Where the context is lost, or a pool takes a capture to be in progress, the calls fail. */

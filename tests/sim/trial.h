@@ -7,138 +7,12 @@
 #include "driver/forward.h"
 #include "driver/traced.h"
 #include "mend/mend_devices.h"
-#include "mend/mend_share.h"
-#include "mend/mend_sim.h"
 #include "observe/explain.h"
 #include "tests/model/turns.h"
 #include "tests/sim/executor.h"
+#include "tests/sim/model.h"
 #include "tests/support/follower.h"
 #include "tests/support/host_memory.h"
-
-enum {
-    TRIAL_BLOCKS = 48,
-    TRIAL_STREAMS = 8,
-    TRIAL_GROUPS = 3,
-    TRIAL_GRAPHS = 4,
-    TRIAL_ALL_GROUPS = TRIAL_GROUPS + TRIAL_GRAPHS + TRIAL_STREAMS, /* those of captures, too */
-    TRIAL_CALLBACKS = 2,
-    TRIAL_PINS = 6,
-    TRIAL_IMPORTS = 4,
-    TRIAL_POOLS = 2,
-    ANY_THREAD = -1,
-    HERE = -2, /* the thread that runs */
-    NOBODY = -1
-};
-
-typedef struct trial_stream {
-    mend_stream handle;
-    int thread;    /* the only one that may use it, or ANY_THREAD */
-    bool created;  /* not a default stream */
-    bool blocking; /* takes turns with the legacy stream */
-    int green;     /* the number of its green context; 0: none */
-    bool foreign;  /* of the other device */
-    bool captured;
-    bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
-    bool spoilt;             /* the capture of it */
-    uint32_t seen;           /* pools that learnt of its capture from the driver, a bit each */
-    int capturer;            /* the thread that began the capture */
-    uint32_t capture_groups; /* groups whose blocks the capture uses, a bit each */
-    uint64_t capture;        /* a number of its own */
-    uint64_t id;             /* of the captured stream, unlike its handle unique for ever */
-    uint64_t recorded;       /* a hash of the work captured */
-    bool is_owed;            /* a call of mend_forget_stream that failed */
-    bool is_new;      /* it was forgotten, or has just been made, and no call has named it since */
-    uint32_t unnamed; /* where streams may vanish: pools of which no call has named it since it was
-                         captured, a bit each */
-} trial_stream;
-
-/*
- * What was done with a block on its home stream, and on those that were its home before, is
- * ordered. Readers are streams that were behind the last write when they read, and of which the
- * home stream knows nothing. A block of a group is used by its home stream alone, and by graphs.
- */
-typedef struct trial_block {
-    bool live;
-    int pool;
-    uint64_t address;
-    uint64_t size_bytes;
-    uint64_t requested_bytes;
-    uint64_t tag;
-    mend_stream allocated_on; /* as the pool knows it */
-    int home;
-    bool used;
-    bool written;
-    bool unmapped;       /* a compaction could not map it again: it is not used, and may be freed */
-    bool frozen;         /* a reader is gone that nobody can wait for: not written again */
-    uint32_t readers;    /* a bit for each stream */
-    uint32_t declared;   /* of the readers, those the pool was given */
-    uint32_t told;       /* streams that were declared for it and not forgotten since */
-    int group;           /* NOBODY: none */
-    int zone;            /* where it lies */
-    uint64_t written_in; /* capture of the last write, or 0 */
-    uint64_t launches;   /* of the group, at the last write outside captures */
-    bool is_exported;
-    mend_export_token token; /* of the export */
-} trial_block;
-
-typedef struct trial_group {
-    mend_group *group; /* NULL: none */
-    bool begun;
-    mend_stream takes;
-    uint64_t begun_at;
-    uint64_t capture; /* outside of the program's groups: the pool keeps its memory by itself */
-    int last_stream;  /* behind which all use of its memory is; NOBODY: it was never used */
-    uint64_t launches;
-} trial_group;
-
-typedef struct trial_graph {
-    mend_sim_graph *graph; /* NULL: none */
-    uint32_t groups;
-    uint64_t recorded;
-    uint64_t capture;
-} trial_graph;
-
-typedef struct trial_callback {
-    struct trial *trial;
-    bool added;
-    uint8_t slot;
-    uint8_t amount;
-} trial_callback;
-
-/* What the model counts of one zone. */
-typedef struct trial_zone {
-    uint64_t live_blocks;
-    uint64_t live_bytes;
-    uint64_t requested_bytes;
-    uint64_t allocations;
-    uint64_t allocated_bytes;
-    uint64_t allocated_requested_bytes;
-    uint64_t peak_live_blocks;
-    uint64_t peak_live_bytes;
-    uint64_t peak_requested_bytes;
-} trial_zone;
-
-/* The blocks of a group at some time. */
-typedef struct trial_checkpoint {
-    bool is_taken;
-    size_t count;
-    mend_group_block blocks[TRIAL_BLOCKS];
-} trial_checkpoint;
-
-/* A range that must keep its mappings. */
-typedef struct trial_pinned {
-    uint64_t address;
-    uint64_t size_bytes; /* 0: nothing is pinned */
-    int pool;
-} trial_pinned;
-
-/* A block that a pool has mapped once more. */
-typedef struct trial_imported {
-    void *pointer; /* NULL: there is none */
-    uint64_t size_bytes;
-    uint64_t uses;
-    int pool;
-} trial_imported;
 
 typedef struct trial_pool {
     mend_pool *pool;
@@ -442,9 +316,10 @@ void trial_end_pins(trial *t);
 
 /* ---- shares.c: exports, and imports into the pools of the process ---------------------------- */
 
-bool trial_export(trial *t, const operation *op);
-bool trial_import(trial *t, const operation *op);
-bool trial_close(trial *t, const operation *op);
+bool trial_share_memory(trial *t, const operation *op);
+
+/* Makes a call of this file; false: it is none. */
+bool trial_call_share(trial_call *call, mend_pool *pool);
 void trial_end_shares(trial *t);
 void trial_forget_shares(trial *t); /* the pools end, and all of theirs with them */
 
