@@ -30,8 +30,8 @@ typedef struct mend_region {
     void *segment;            /* the start of the contiguous mapped addresses that it lies in */
     int kind;                 /* a mend_region_kind */
     int is_small;             /* 1: in the small zone, whose chunks are small */
-    int is_pinned;            /* 1: in a pinned chunk (a block: one of its chunks is); see
-                               * mend_pin */
+    int is_pinned;            /* 1: in a chunk with a pin or an export (a block: one of its chunks
+                               * is); see mend_pin */
     int is_for_graphs;        /* 1: kept for captured graphs: for those of `group`, or, if that is
                                * NULL, of a capture outside of groups */
     uint64_t requested_bytes; /* of a block: the size asked for; 0: free memory */
@@ -47,8 +47,9 @@ typedef struct mend_region {
 /*
  * Lists all mapped memory of the pool by rising address, as one consistent picture: the regions of
  * a segment follow each other without a gap. Free regions that touch differ in a field. Retired
- * mappings, and empty chunks that are mapped nowhere, are in no region. What a region says of work
- * is what the pool knows without asking the driver: waiting memory may be idle by now.
+ * mappings, memory of other processes (mend_import), and empty chunks that are mapped nowhere are
+ * in no region. What a region says of work is what the pool knows without asking the driver:
+ * waiting memory may be idle by now.
  *
  * Fills `regions` with *count elements of `region_bytes` each: pass sizeof(mend_region). If there
  * are more than `capacity`, only *count is set, to their number; call again with more room, because
