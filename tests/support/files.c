@@ -13,7 +13,9 @@ int mend_test_open_files(void)
     while (files != NULL && readdir(files) != NULL) {
         count++;
     }
-    closedir(files);
+    if (files != NULL) {
+        closedir(files);
+    }
     return count;
 }
 

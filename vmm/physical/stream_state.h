@@ -42,6 +42,8 @@ typedef struct mend_stream_state {
                             * captured each time that the driver was asked */
     uint64_t capture_id;   /* if id is 0: the capture in which the stream was first seen */
     bool is_double;        /* an older slot has the same stream */
+    bool serves_capture;   /* of a group that a call named on a captured stream: no watch tells when
+                            * that capture ends */
     uint64_t freed_by;     /* number of the last freed block that this stream used */
     uint32_t freed_next;   /* the next user of that block; or UNKNOWN */
     uint64_t users;        /* nodes of live blocks that name the slot; not reused before it is 0 */
@@ -54,8 +56,6 @@ typedef struct mend_stream_state {
     bool is_free_slot;     /* free for a new stream */
     bool was_found;        /* looked up since the last collection */
     bool seen_captured;    /* the driver's last answer */
-    bool serves_capture;   /* of a group that a call named on a captured stream: no watch tells when
-                            * that capture ends */
     bool open;             /* the open epoch has frees, which no fence covers */
     uint64_t open_bytes;   /* bytes freed in the open epoch */
     uint64_t open_epoch;   /* from 1 */

@@ -176,7 +176,7 @@ void mend_exports_clear(mend_heap *heap)
 {
     mend_tree_node *at;
     while ((at = mend_tree_first(&heap->exports.by_address)) != NULL) {
-        end(heap, EXPORT_OF(at));
+        end(heap, MEND_CONTAINER_OF(at, exported, by_address));
     }
 }
 
