@@ -125,7 +125,7 @@ mend_result mend_alloc_with(mend_pool *pool, uint64_t size_bytes, mend_stream st
         return mend_pool_invalid("mend_alloc_with: pool, options or pointer is NULL");
     }
     mend_terms terms;
-    mend_order order;
+    mend_order order = {.stream = stream};
     mend_result result = read_options(pool, stream, options, &terms);
     if (result == MEND_OK) {
         result = mend_pool_find_order(pool, stream, &order);
