@@ -1,4 +1,6 @@
 /* Events: marks in the order of a stream, asked, waited for, and the time between two of them. */
+#include <string.h>
+
 #include "simulate/entry.h"
 #include "simulate/errors.h"
 #include "simulate/work.h"
@@ -101,4 +103,38 @@ SIMULATE_EXPORT int cudaEventElapsedTime(float *milliseconds, mend_event start, 
 SIMULATE_EXPORT int cudaEventElapsedTime_v2(float *milliseconds, mend_event start, mend_event end)
 {
     return simulate_answer(elapsed(milliseconds, start, end));
+}
+
+/* ---- events of other processes -----------------------------------------------------------------
+ */
+
+/* Each process has a clock of its own here, and what was copied is there when the call returns: an
+ * event of another process is one that has passed. */
+enum { IPC_HANDLE_BYTES = 64 };
+
+typedef struct simulate_ipc_handle {
+    char bytes[IPC_HANDLE_BYTES];
+} simulate_ipc_handle;
+
+SIMULATE_EXPORT int cudaIpcGetEventHandle(simulate_ipc_handle *handle, mend_event event)
+{
+    const simulate_machine *machine = NULL;
+    int error = simulate_enter(&machine);
+    if (error == CUDA_SUCCESS && (handle == NULL || event == NULL)) {
+        error = CUDA_INVALID_VALUE;
+    }
+    if (error == CUDA_SUCCESS) {
+        memset(handle, 'e', sizeof(*handle));
+    }
+    return simulate_answer(error);
+}
+
+SIMULATE_EXPORT int cudaIpcOpenEventHandle(mend_event *event, simulate_ipc_handle handle)
+{
+    for (int i = 0; i < IPC_HANDLE_BYTES; i++) {
+        if (handle.bytes[i] != 'e') {
+            return simulate_answer(CUDA_INVALID_VALUE);
+        }
+    }
+    return cudaEventCreateWithFlags(event, 0);
 }

@@ -9,6 +9,7 @@
 #include "peers.hpp"
 #include "pools.hpp"
 #include "requests.hpp"
+#include "sharing.hpp"
 #include "snapshot.hpp"
 
 namespace mend_torch
@@ -19,7 +20,7 @@ class Allocator final : public cca::CUDAAllocator
   public:
     explicit Allocator(cca::CUDAAllocator *native) : requests_(native) {}
 
-    // ---- blocks ------------------------------------------------------------------------------
+    // ---- blocks -------------------------------------------------------------------------------
 
     DataPtr allocate(size_t size) override
     {
@@ -39,12 +40,18 @@ class Allocator final : public cca::CUDAAllocator
         if (size == 0) {
             return nullptr;
         }
+        if (C10_UNLIKELY(is_off_)) {
+            return native()->raw_alloc(size);
+        }
         const DeviceIndex device = c10::cuda::current_device();
         return requests_.take(size, device, c10::cuda::getCurrentCUDAStream(device));
     }
 
     void *raw_alloc_with_stream(size_t size, cudaStream_t stream) override
     {
+        if (C10_UNLIKELY(is_off_)) {
+            return native()->raw_alloc_with_stream(size, stream);
+        }
         return size == 0 ? nullptr : requests_.take(size, c10::cuda::current_device(), stream);
     }
 
@@ -92,7 +99,7 @@ class Allocator final : public cca::CUDAAllocator
         }
     }
 
-    // ---- life and settings ---------------------------------------------------------------------
+    // ---- life and settings --------------------------------------------------------------------
 
     void init(int device_count) override { device_count_ = device_count; }
 
@@ -128,7 +135,7 @@ class Allocator final : public cca::CUDAAllocator
         });
     }
 
-    // ---- memory in total -----------------------------------------------------------------------
+    // ---- memory in total ----------------------------------------------------------------------
 
 #if MEND_TORCH >= 208
     void emptyCache(PoolId id = {0, 0}) override
@@ -137,7 +144,7 @@ class Allocator final : public cca::CUDAAllocator
             native()->emptyCache(id);
         }
         if (!is_pool(id)) {
-            check(mend_torch_empty_cache(), "empty_cache");
+            empty_cache();
         }
     }
 #else
@@ -146,7 +153,7 @@ class Allocator final : public cca::CUDAAllocator
         if (native().is_used()) {
             native()->emptyCache();
         }
-        check(mend_torch_empty_cache(), "empty_cache");
+        empty_cache();
     }
 #endif
 
@@ -197,7 +204,7 @@ class Allocator final : public cca::CUDAAllocator
     }
 #endif
 
-    // ---- pools and captures --------------------------------------------------------------------
+    // ---- pools and captures -------------------------------------------------------------------
 
     void beginAllocateToPool(DeviceIndex device, PoolId id,
                              std::function<bool(cudaStream_t)> filter) override
@@ -273,6 +280,7 @@ class Allocator final : public cca::CUDAAllocator
                        bool clear, const std::vector<std::string> &skipped) override
     {
         history().record(enabled, recorder, most, when, clear, skipped);
+        requests_.record_mappings();
         native().when_used([=](cca::CUDAAllocator &native) {
             native.recordHistory(enabled, recorder, most, when, clear, skipped);
         });
@@ -282,6 +290,7 @@ class Allocator final : public cca::CUDAAllocator
                        bool clear) override
     {
         history().record(enabled, recorder, most, when, clear, {});
+        requests_.record_mappings();
         native().when_used([=](cca::CUDAAllocator &native) {
             native.recordHistory(enabled, recorder, most, when, clear);
         });
@@ -291,6 +300,7 @@ class Allocator final : public cca::CUDAAllocator
                        Record when) override
     {
         history().record(enabled, recorder, most, when, false, {});
+        requests_.record_mappings();
         native().when_used([=](cca::CUDAAllocator &native) {
             native.recordHistory(enabled, recorder, most, when);
         });
@@ -398,11 +408,10 @@ class Allocator final : public cca::CUDAAllocator
         history().add_tracker(std::move(tracker));
     }
 
-    // ---- other devices and processes -----------------------------------------------------------
+    // ---- other devices and processes ----------------------------------------------------------
 
     void enablePeerAccess(DeviceIndex device, DeviceIndex peer) override
     {
-        requests_.begin(device);
         requests_.begin(peer);
         enable_peer(device, peer);
     }
@@ -413,7 +422,7 @@ class Allocator final : public cca::CUDAAllocator
         return copy_between(to, to_device, from, from_device, count, stream, p2p_enabled);
     }
 
-    // ---- snapshots and checkpoints -------------------------------------------------------------
+    // ---- snapshots and checkpoints ------------------------------------------------------------
 
 #if MEND_TORCH >= 211
     cca::SnapshotInfo snapshot(PoolId id = {0, 0}, bool include_traces = true) override
@@ -468,13 +477,22 @@ class Allocator final : public cca::CUDAAllocator
     }
 #endif
 
-    cca::ShareableHandle shareIpcHandle(void *) override
+    cca::ShareableHandle shareIpcHandle(void *pointer) override
     {
-        TORCH_CHECK(false, "later");
+        mend_torch_block block;
+        if (mend_torch_block_find(pointer, &block) != MEND_OK) {
+            return native()->shareIpcHandle(pointer);
+        }
+        return exported(pointer, block.device);
     }
-    std::shared_ptr<void> getIpcDevPtr(std::string) override
+
+    std::shared_ptr<void> getIpcDevPtr(std::string handle) override
     {
-        TORCH_CHECK(false, "later");
+        if (!is_handle(handle)) {
+            native().use(device_count_);
+            return native()->getIpcDevPtr(std::move(handle));
+        }
+        return imported(handle, c10::cuda::current_device());
     }
 
   private:
@@ -486,6 +504,13 @@ class Allocator final : public cca::CUDAAllocator
     const Native &native() const
     {
         return requests_.native;
+    }
+
+    void empty_cache()
+    {
+        const Context context = history().gather(Record::ALL);
+        check(mend_torch_empty_cache(), "empty_cache");
+        requests_.tell_mappings(context);
     }
 
     History &history()

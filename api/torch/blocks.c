@@ -23,6 +23,12 @@ static mend_result alloc_in(mend_torch_pool *pool, int device, uint64_t size_byt
                              : result;
 }
 
+mend_result mend_torch_use_device(int device)
+{
+    mend_pool *heap;
+    return mend_torch_heap(device, &heap);
+}
+
 mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream stream,
                                    void **pointer, int *is_foreign)
 {

@@ -1,14 +1,18 @@
 // Memory of one device that another one uses.
 #pragma once
 
-#include "versions.hpp"
+#include "convert.hpp"
+#include "mend/mend_share.h"
 
 namespace mend_torch
 {
 
-// For memory that is not Mend's. Pools of Mend give the devices that have a pool access.
+// Lets a device use the memory of its peer: Mend's, and what is not Mend's.
 inline void enable_peer(DeviceIndex device, DeviceIndex peer)
 {
+    mend_pool *heap = nullptr;
+    check(mend_pool_for_device(peer, &heap), "access of a peer");
+    check(mend_enable_peer(heap, device), "access of a peer");
     const c10::cuda::CUDAGuard guard(device);
     const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
     if (error == cudaErrorPeerAccessAlreadyEnabled) {

@@ -8,6 +8,7 @@
 #include "convert.hpp"
 #include "history.hpp"
 #include "holds.hpp"
+#include "mappings.hpp"
 #include "native.hpp"
 
 namespace mend_torch
@@ -21,6 +22,7 @@ class Requests
     Native native;
     History history;
     Holds holds;
+    Mappings mappings;
     std::atomic<bool> has_begun[64] = {};
     std::atomic<int64_t> rejections{0};
 
@@ -29,8 +31,38 @@ class Requests
     {
         TORCH_CHECK(device >= 0 && device < 64, "Invalid device argument ",
                     static_cast<int>(device));
-        if (!has_begun[device].exchange(true) && configured_fraction() < 1) {
+        if (has_begun[device].exchange(true)) {
+            return;
+        }
+        if (mend_torch_use_device(device) == MEND_ERROR_NOT_SUPPORTED) {
+            do_not_share();
+            (void)mend_torch_use_device(device);
+        }
+        if (configured_fraction() < 1) {
             check(mend_torch_set_fraction(device, configured_fraction()), "the memory fraction");
+        }
+        if (history.is_recording()) {
+            mappings.record(device, true);
+        }
+    }
+
+    // Recording has begun or ended.
+    void record_mappings()
+    {
+        for (int i = 0; i < 64; i++) {
+            if (has_begun[i].load()) {
+                mappings.record(static_cast<DeviceIndex>(i), history.is_recording());
+            }
+        }
+    }
+
+    // Tells what Mend mapped and unmapped on behalf of this call.
+    void tell_mappings(const Context &context)
+    {
+        for (int i = 0; history.is_recording() && i < 64; i++) {
+            if (has_begun[i].load()) {
+                mappings.tell(history, static_cast<DeviceIndex>(i), nullptr, context);
+            }
         }
     }
 
@@ -55,15 +87,14 @@ class Requests
         return pointer;
     }
 
-    // ---- a free
-    // ----------------------------------------------------------------------------------
+    // ---- a free -------------------------------------------------------------------------------
 
     C10_ALWAYS_INLINE void give(void *pointer)
     {
         mend_torch_block block;
         mend_result result = mend_torch_block_find(pointer, &block);
-        if (C10_UNLIKELY(result == MEND_ERROR_FOREIGN_POINTER && native.is_used())) {
-            native->raw_delete(pointer);
+        if (C10_UNLIKELY(result == MEND_ERROR_FOREIGN_POINTER)) {
+            native->raw_delete(pointer); // which knows it, or says that nobody does
             return;
         }
         check(result, "a free");
@@ -133,8 +164,7 @@ class Requests
 #endif
 
   private:
-    // ---- who is told
-    // -----------------------------------------------------------------------------
+    // ---- who is told --------------------------------------------------------------------------
 
     C10_NOINLINE void note_allocation(void *pointer, size_t size, DeviceIndex device,
                                       cudaStream_t stream, const Context &context)
@@ -149,6 +179,9 @@ class Requests
             history.note({Entry::SEGMENT_ALLOC, device, reinterpret_cast<size_t>(pointer),
                           block.usable_bytes, stream, pool},
                          context);
+        }
+        if (history.is_recording()) {
+            mappings.tell(history, device, stream, context);
         }
         history.keep(pointer, context);
         history.note({Entry::ALLOC, device, reinterpret_cast<size_t>(pointer), size, stream, pool},
@@ -166,8 +199,7 @@ class Requests
         }
     }
 
-    // ---- out of memory
-    // ---------------------------------------------------------------------------
+    // ---- out of memory ------------------------------------------------------------------------
 
     // After a failure: PyTorch's callbacks and its own allocator may have memory to give back.
     C10_NOINLINE void *take_again(mend_result result, size_t size, DeviceIndex device,

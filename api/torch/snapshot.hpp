@@ -1,5 +1,5 @@
 // PyTorch's picture of memory from Mend's regions: segments are contiguous mapped addresses, split
-// where the pool that they belong to changes.
+// where the pool or the stream that they belong to changes.
 #pragma once
 
 #include <algorithm>
@@ -64,6 +64,13 @@ inline void add_block(cca::SegmentInfo &segment, const mend_region &region, cca:
     }
 }
 
+// A segment has one stream: that of its live blocks.
+inline bool is_of_another_stream(const cca::SegmentInfo &segment, const mend_region &region)
+{
+    return region.kind == MEND_REGION_LIVE && segment.allocated_size != 0 &&
+           segment.stream != reinterpret_cast<decltype(segment.stream)>(region.stream);
+}
+
 // Appends the segments of a device; of one pool, if it is one.
 inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, PoolId of,
                          const History &history)
@@ -81,7 +88,8 @@ inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, 
             continue;
         }
         if (!is_open || region.segment != before || to.back().owner_private_pool_id != id ||
-            to.back().is_large == static_cast<bool>(region.is_small)) {
+            to.back().is_large == static_cast<bool>(region.is_small) ||
+            is_of_another_stream(to.back(), region)) {
             to.emplace_back();
             to.back().device = device;
             to.back().address = reinterpret_cast<size_t>(region.address);
@@ -111,6 +119,7 @@ inline void hold_segments(const cca::SnapshotInfo &info, size_t from, Requests &
 inline cca::SnapshotInfo completed(cca::SnapshotInfo info, PoolId id, bool with_traces,
                                    Requests &requests, int device_count)
 {
+    requests.tell_mappings(nullptr);
     requests.history.note({Entry::SNAPSHOT, 0, 0, 0, nullptr, id}, nullptr);
     info.device_traces.resize(
         std::max<size_t>(info.device_traces.size(), static_cast<size_t>(device_count)));

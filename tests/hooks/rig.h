@@ -32,6 +32,7 @@ extern "C" {
     X(torch, mend_torch_free)                                                                      \
     X(torch, mend_torch_failures)                                                                  \
     X(torch, mend_torch_block_alloc)                                                               \
+    X(torch, mend_torch_use_device)                                                                \
     X(torch, mend_torch_block_find)                                                                \
     X(torch, mend_torch_block_free)                                                                \
     X(torch, mend_torch_pool_add)                                                                  \

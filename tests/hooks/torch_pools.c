@@ -230,7 +230,10 @@ MEND_TEST(torch_pools, figures_are_pytorchs)
 {
     hooks_rig rig;
     ASSERT_TRUE(hooks_open(&rig, MIB));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_use_device(0));
+    EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_use_device(99));
     void *kept = alloc(&rig, 700, rig.streams[0]);
+    EXPECT_INT_EQ(0, found(&rig, kept).device);
     give(&rig, alloc(&rig, 64 * KIB, rig.streams[0]));
     mend_torch_figures f = figures_of(&rig);
     const mend_torch_stat *bytes = &f.allocated_bytes[MEND_TORCH_ALL];

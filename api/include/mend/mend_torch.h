@@ -36,13 +36,18 @@ typedef struct mend_torch_pool_id {
     uint64_t second;
 } mend_torch_pool_id;
 
+/* Call it before the first allocation on a device: blocks are then known to be of that device, and
+ * frees are quicker. Results as mend_pool_for_device. */
+MEND_API mend_result mend_torch_use_device(int device);
+
 /* A block, as PyTorch is told of it. */
 typedef struct mend_torch_block {
     void *base;
     uint64_t requested_bytes;
     uint64_t usable_bytes;
     mend_stream stream; /* of the allocation */
-    int device;         /* MEND_ALL_DEVICES: an allocator that was set does not say */
+    int device;         /* MEND_ALL_DEVICES: an allocator that was set does not say, or
+                         * mend_torch_use_device was not called */
     uint64_t tag;       /* of the pool of PyTorch's that it was allocated in; 0: none */
 } mend_torch_block;
 

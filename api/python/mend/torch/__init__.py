@@ -17,7 +17,7 @@ import sys
 import threading
 
 from ._pool import mem_pool, pool
-from ._settings import warn_of_settings
+from ._settings import make_shareable, warn_of_settings
 
 __all__ = ["enable", "is_enabled", "mem_pool", "pool"]
 
@@ -53,6 +53,7 @@ def enable() -> None:
             raise RuntimeError(
                 f"mend.torch: its class for PyTorch {torch.__version__} is not available: {reason}"
             ) from reason
+        make_shareable()
         is_initialized = torch.cuda.is_initialized()
         count = torch.cuda.device_count() if is_initialized else 0
         reason = _class.install(library, count)

@@ -40,6 +40,14 @@ def warn_of_settings() -> None:
             )
 
 
+def make_shareable() -> None:
+    """Lets tensors be sent to other processes, unless MEND_CONF says something of that. It is read
+    when a pool is created, and by child processes."""
+    conf = os.environ.get("MEND_CONF", "")
+    if "shareable" not in conf:
+        os.environ["MEND_CONF"] = f"{conf},shareable:on" if conf else "shareable:on"
+
+
 def warn_user(message: str) -> None:
     """A RuntimeWarning for the line of the program that called, not for one of Mend or of PyTorch's
     import machinery."""
