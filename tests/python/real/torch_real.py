@@ -31,6 +31,29 @@ def message_of(call):
 ENABLED = BEGIN + "mend.torch.enable()\n"
 NATIVE = BEGIN + "torch.cuda.init()\n"
 
+SHARING = """
+import torch, mend, mend.torch
+import torch.multiprocessing as multiprocessing
+mend.torch.enable()
+
+def work(tensors, answers):
+    tensor = tensors.get()
+    answers.put((tensor.cpu().tolist(), mend.stats()["imported_bytes"] > 0))
+    del tensor
+    answers.put(mend.stats()["imported_bytes"])
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    tensors, answers = context.Queue(), context.Queue()
+    process = context.Process(target=work, args=(tensors, answers))
+    process.start()
+    tensor = torch.arange(100, dtype=torch.uint8).to("cuda")
+    tensors.put(tensor[10:])
+    print(answers.get() == (list(range(10, 100)), True))
+    print(answers.get())
+    process.join()
+"""
+
 
 class Real(unittest.TestCase):
     def succeeds(self, program, before=ENABLED, **variables):
@@ -333,7 +356,8 @@ class Real(unittest.TestCase):
             actions = [entry["action"] for entry in snapshot["device_traces"][0]]
             whats = ["alloc", "free_requested", "free_completed", "alloc", "snapshot"]
             assert [a for a in actions if not a.startswith("segment")] == whats, actions
-            frames = str(snapshot["device_traces"][0][0]["frames"])
+            assert actions[0] == "segment_map", actions
+            frames = str(snapshot["device_traces"][0][actions.index("alloc")]["frames"])
             assert "named_function" in frames, frames
             (block,) = [
                 block
@@ -347,7 +371,7 @@ class Real(unittest.TestCase):
             from torch.cuda import _memory_viz
             for picture in (_memory_viz.trace_plot, _memory_viz.segment_plot):
                 assert len(picture(snapshot)) > 1000
-            assert "alloc" in _memory_viz.trace(snapshot)
+            assert "Device 0" in _memory_viz.trace(snapshot)
             torch.cuda.memory._record_memory_history(enabled=None)
             assert not torch.cuda.memory._snapshot()["device_traces"][0]
             """)
@@ -399,6 +423,19 @@ class Real(unittest.TestCase):
             check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_tensors_go_to_other_processes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "program.py"
+            program.write_text(textwrap.dedent(SHARING))
+            done = subprocess.run(
+                [sys.executable, "-m", "mend.simulate", str(program)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.split(), ["True", "0"], done.stdout)
 
     # ---- a part of a program, and other ways in --------------------------------------------------
 
