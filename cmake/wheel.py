@@ -2,17 +2,20 @@
 """Finishes the wheel that pip built: adds what CMake cannot, names the systems it runs on, and
 packs it so that two builds are the same bytes.
 
-Usage: wheel.py WHEEL TARGET_FOLDER
+Usage: wheel.py [--headers FOLDER] [--compiler COMMAND] WHEEL TARGET_FOLDER
 
-The libraries are looked into by `readelf`. SOURCE_DATE_EPOCH is the date of all files. Prints the
-wheel's path.
+FOLDER is what torch_headers.py has filled: the wheel gets a class compiled for each PyTorch in it,
+in mend/torch/prebuilt. COMMAND compiles for the machine that the wheel is for. The libraries are
+looked into by `readelf`. SOURCE_DATE_EPOCH is the date of all files. Prints the wheel's path.
 """
 
 import argparse
 import base64
 import hashlib
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -59,6 +62,38 @@ def platform_of(libraries):
     return f"manylinux_{newest[0]}_{newest[1]}_{MACHINES[machines.pop()]}"
 
 
+def make_stubs(folder, compiler):
+    """Libraries with the names of PyTorch's, for the linker."""
+    for name in ("libc10.so", "libc10_cuda.so"):
+        command = [*compiler, "-shared", "-xc", os.devnull, f"-Wl,-soname,{name}"]
+        subprocess.run([*command, "-o", str(folder / name)], check=True)
+
+
+def add_classes(tree, headers, compiler):
+    """Compiles Mend's class for each version of PyTorch whose wheels have the usual ABI of C++."""
+    sys.path.insert(0, str(tree))
+    from mend.torch import _build
+
+    libraries = [tree / "mend" / "lib" / f"lib{name}.so.0" for name in ("mend", "mend_torch")]
+    target = tree / "mend" / "torch" / "prebuilt"
+    target.mkdir()
+    with tempfile.TemporaryDirectory() as stubs:
+        make_stubs(Path(stubs), compiler)
+        for release in sorted(headers.glob("*/release.json")):
+            about = json.loads(release.read_text())
+            version = _build.version_of(about["version"])
+            if not about["cxx11_abi"] or not _build.OLDEST <= version <= _build.NEWEST:
+                continue
+            folder = release.parent
+            include = [folder / "include"]
+            output = target / _build.prebuilt_name(version)
+            command = _build.command(
+                compiler, version, output, include, folder / "cuda", libraries, stubs
+            )
+            subprocess.run([*command, f"-ffile-prefix-map={tree}=.", "-Wl,-s"], check=True)
+            print(f"compiled for PyTorch {about['version']}", file=sys.stderr)
+
+
 def files_of(tree):
     files = sorted(path for path in tree.rglob("*") if path.is_file())
     return [path for path in files if path.parent.name != "__pycache__"]
@@ -86,11 +121,13 @@ def pack(tree, target):
             wheel.writestr(info, path.read_bytes(), compresslevel=9)
 
 
-def finish(wheel, target_folder):
+def finish(wheel, target_folder, headers, compiler):
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         with zipfile.ZipFile(wheel) as made:
             made.extractall(tree)
+        if headers:
+            add_classes(tree, headers, compiler)
         libraries = [path for path in files_of(tree) if ".so" in path.name]
         platform = platform_of(libraries)
         for name in LINKED:
@@ -108,10 +145,13 @@ def finish(wheel, target_folder):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--headers", type=Path)
+    parser.add_argument("--compiler", type=shlex.split, default=["c++"])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("target_folder", type=Path)
     options = parser.parse_args()
-    finish(options.wheel, options.target_folder)
+    headers = options.headers and options.headers.resolve()
+    finish(options.wheel, options.target_folder, headers, options.compiler)
 
 
 if __name__ == "__main__":
