@@ -17,7 +17,7 @@ from support import SOURCE, TREE
 INFO = "libmend-0.1.0.dist-info"
 
 
-def make(folder, target, **variables):
+def make(folder, target, *options, **variables):
     """A wheel of the tree under test, finished. Returns the command's result."""
     raw = Path(folder) / "libmend-0.1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(raw, "w") as wheel:
@@ -27,7 +27,7 @@ def make(folder, target, **variables):
         wheel.writestr(f"{INFO}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
         wheel.writestr(f"{INFO}/METADATA", "Name: libmend\nVersion: 0.1.0\n")
     return subprocess.run(
-        [sys.executable, SOURCE / "cmake/wheel.py", raw, Path(folder) / target],
+        [sys.executable, SOURCE / "cmake/wheel.py", *options, raw, Path(folder) / target],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -41,8 +41,8 @@ class Wheel(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
 
-    def made(self, target="one", **variables):
-        done = make(self.folder, target, **variables)
+    def made(self, target="one", *options, **variables):
+        done = make(self.folder, target, *options, **variables)
         self.assertEqual(done.returncode, 0, done.stderr)
         return Path(done.stdout.strip())
 
@@ -81,6 +81,30 @@ class Wheel(unittest.TestCase):
         load = "import mend; mend.simulate().close()"
         path = {**os.environ, "PYTHONPATH": str(package.parent)}
         subprocess.run([sys.executable, "-c", load], env=path, check=True)
+
+    def test_it_holds_a_class_for_each_pytorch_with_the_usual_abi(self):
+        """The compiler is a stand-in, which gives a library that was compiled before."""
+        compiler = self.folder / "compiler"
+        library = Path(os.environ["MEND_TEST_FAKES"]) / "libclass.so"
+        compiler.write_text(
+            "#!/bin/bash\n"
+            f'echo "$*" >>"{self.folder}/commands"\n'
+            'while (($#)); do [[ $1 != -o ]] || target=$2; shift; done\n'
+            f'cp "{library}" "$target"\n'
+        )
+        compiler.chmod(0o755)
+        headers = self.folder / "headers"
+        for minor, abi in (("2.5", 0), ("2.8", 1), ("2.99", 1)):
+            (headers / minor).mkdir(parents=True)
+            about = f'{{"version": "{minor}.1", "cxx11_abi": {abi}}}'
+            (headers / minor / "release.json").write_text(about)
+        wheel = self.made("one", "--headers", headers, "--compiler", compiler)
+        with zipfile.ZipFile(wheel) as made:
+            names = [name for name in made.namelist() if "prebuilt" in name]
+        self.assertEqual(names, ["mend/torch/prebuilt/mend_torch_2_8.so"])
+        command = (self.folder / "commands").read_text().splitlines()[-1]
+        self.assertIn("-DMEND_TORCH=208", command)
+        self.assertIn(f"-isystem {headers.resolve()}/2.8/include", command)
 
     def test_a_library_that_systems_lack_is_refused(self):
         tools = self.folder / "tools"
