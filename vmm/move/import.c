@@ -54,7 +54,7 @@ void mend_imports_clear(mend_heap *heap)
         }
     }
     while ((at = mend_tree_first(&heap->imports.by_address)) != NULL) {
-        mend_imported *import = BY_ADDRESS(at);
+        mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
         leave_trees(heap, import);
         free(import);
     }

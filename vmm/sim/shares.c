@@ -239,7 +239,7 @@ mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
     if (share_type != MEND_SHARE_FILE_DESCRIPTOR) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
-    share_token token;
+    share_token token = {0};
     int memory_file;
     bool lacks_files;
     int descriptor = *(const int *)shared;
