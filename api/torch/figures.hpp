@@ -1,10 +1,35 @@
 // PyTorch's statistics of a device.
 #pragma once
 
-#include "convert.hpp"
+#include "snapshot.hpp"
 
 namespace mend_torch
 {
+
+// What each pool keeps, where PyTorch has figures of that. Only current values are known.
+inline void add_pools([[maybe_unused]] c10::CachingDeviceAllocator::DeviceStats &stats,
+                      [[maybe_unused]] DeviceIndex device)
+{
+#if MEND_TORCH >= 213
+    mend_pool *heap = nullptr;
+    mend_stats now = MEND_STATS_INIT;
+    if (mend_pool_for_device(device, &heap) != MEND_OK || mend_get_stats(heap, &now) != MEND_OK ||
+        now.groups == 0) {
+        return;
+    }
+    for (const mend_region &region : regions_of(heap)) {
+        const PoolId id = pool_of(region);
+        if (is_pool(id)) {
+            auto &figures = stats.reserved_bytes_by_private_pools[id];
+            const size_t zone = region.is_small ? MEND_TORCH_SMALL : MEND_TORCH_LARGE;
+            for (const size_t at : {size_t{MEND_TORCH_ALL}, zone}) {
+                figures[at].current += static_cast<int64_t>(region.size_bytes);
+                figures[at].peak = figures[at].allocated = figures[at].current;
+            }
+        }
+    }
+#endif
+}
 
 inline void add_figures(c10::CachingDeviceAllocator::DeviceStats &stats, DeviceIndex device)
 {
@@ -23,6 +48,7 @@ inline void add_figures(c10::CachingDeviceAllocator::DeviceStats &stats, DeviceI
     MEND_TORCH_COUNTERS(X)
 #undef X
     stats.max_split_size = -1;
+    add_pools(stats, device);
 }
 
 } // namespace mend_torch

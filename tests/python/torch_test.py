@@ -75,7 +75,7 @@ class Enabling(ClassTest):
         self.why("built without CUDA", "del torch._C._cuda_customAllocator\n")
 
     def test_versions_that_the_class_does_not_serve(self):
-        for version in ("2.5.1", "2.99.0"):
+        for version in ("2.4.1", "2.99.0"):
             self.why(f"2.15, not {version}", f"torch.__version__ = '{version}'\n")
 
     def test_settings_without_effect_are_named(self):
