@@ -153,9 +153,9 @@ static void walk_free(region_walk *walk, const mend_span *span)
     }
 }
 
-static void walk_segment(region_walk *walk, const mend_span *end)
+static void walk_segment(region_walk *walk, const mend_tree_node *end)
 {
-    const mend_span *span = end;
+    const mend_span *span = MEND_CONTAINER_OF(end, mend_span, by_end);
     while (span->previous != NULL) {
         span = span->previous;
     }
@@ -186,7 +186,7 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
             (large != NULL && SEGMENT_OF(large)->address < SEGMENT_OF(small)->address)) {
             next = &large;
         }
-        walk_segment(&walk, SEGMENT_OF(*next));
+        walk_segment(&walk, *next);
         *next = mend_tree_next(*next);
     }
     return walk.count;
