@@ -130,7 +130,7 @@ static mend_outcome place(climb *c, bool asks_streams)
 static mend_outcome behind_host_waits(climb *c)
 {
     mend_heap *heap = c->heap;
-    bool waited = !mend_report_is_hopeless(heap, c->request);
+    bool waited = heap->retire.foreign_bytes > 0 || !mend_report_is_hopeless(heap, c->request);
     bool has_graphs = waited && heap->groups.capture_count > 0;
     mend_streams_begin_host_waits(&heap->streams);
     mend_outcome outcome = MEND_NOTHING;

@@ -157,11 +157,26 @@ static uint64_t creatable_bytes(const mend_heap *heap)
                    : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
 }
 
+/* What the device has for the pool now, as far as it was asked. */
+static uint64_t given_bytes(const mend_heap *heap)
+{
+    uint64_t bytes = creatable_bytes(heap);
+    uint64_t free_bytes =
+        mend_align_down(heap->shortage.device_free_bytes, heap->device.granularity_bytes);
+    return heap->shortage.device_is_asked ? mend_min_u64(bytes, free_bytes) : bytes;
+}
+
 /* The largest request that would succeed if `holds` blocked nothing. */
 static uint64_t fitting_without(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     usable found = look_past(heap, request, holds);
     return mend_max_u64(found.longest_bytes, found.empty_bytes + creatable_bytes(heap));
+}
+
+static uint64_t fitting_now(const mend_heap *heap, const mend_request *request)
+{
+    usable found = look_past(heap, request, 0);
+    return mend_max_u64(found.longest_bytes, found.empty_bytes + given_bytes(heap));
 }
 
 static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
@@ -321,7 +336,7 @@ mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request 
     uint64_t empty_bytes = heap->chunks.empty_bytes;
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
-        .fitting_bytes = fitting_without(heap, request, 0),
+        .fitting_bytes = fitting_now(heap, request),
         .limit_bytes = heap->config.limit_bytes,
         .sufficient_limit = limit_that_helps(heap, request),
         .reserved_bytes = heap->chunks.reserved_bytes,

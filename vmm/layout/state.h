@@ -245,6 +245,7 @@ typedef struct mend_nodes {
 typedef struct mend_retiring {
     mend_tree mappings; /* by address */
     uint64_t bytes;
+    uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */

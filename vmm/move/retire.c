@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "layout/layout.h"
+#include "move/attainable.h"
 #include "move/scope.h"
 #include "physical/fence.h"
 
@@ -48,6 +49,7 @@ void mend_retire_mapping(mend_heap *heap, const mend_chunk *chunk, uint64_t addr
 
 void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes, mend_stamp stamp)
 {
+    heap->retire.foreign_bytes += size_bytes;
     retire(heap, &(const mend_retired){.address = address,
                                        .size_bytes = size_bytes,
                                        .zone = MEND_ZONE_LARGE,
@@ -57,6 +59,16 @@ void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes,
 static mend_retired *next_of(const mend_retired *retired)
 {
     return RETIRED_OF(mend_tree_next(&retired->by_address));
+}
+
+/* The device may have more memory for the pool, if no other process holds it. */
+static void note_end_of_foreign(mend_heap *heap, const mend_retired *unmapped)
+{
+    if (unmapped->handle == 0) {
+        assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
+        heap->retire.foreign_bytes -= unmapped->size_bytes;
+        mend_attainable_forget(heap);
+    }
 }
 
 /* Unmaps the neighbours from `first` up to `end` (not included) with one call. What the driver
@@ -81,6 +93,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     heap->retire.bytes -= size_bytes;
     while (first != end) {
         mend_retired *next = next_of(first);
+        note_end_of_foreign(heap, first);
         mend_tree_remove(&heap->retire.mappings, &first->by_address);
         mend_slab_give(&heap->retire.nodes, first);
         first = next;

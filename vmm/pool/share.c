@@ -220,6 +220,9 @@ static mend_result find_end(mend_heap *heap, mend_order order, uint64_t all_byte
     if (result == MEND_OK) {
         *stamp = mend_streams_stamp(&heap->streams, *asking, all_bytes);
     }
+    if (result == MEND_OK && heap->config.streams_may_vanish) {
+        mend_users_record_fence(heap, *asking); /* nothing else asks about the stream */
+    }
     return result;
 }
 

@@ -40,9 +40,10 @@ MEND_API mend_result mend_group_create(mend_pool *pool, mend_group **group);
  * call it before the capture begins. A free outside of a capture belongs to it only if the block
  * is of the group. If several groups have the same stream, the one begun last is used. Until
  * mend_group_end the pool asks the driver whether the stream is captured before it waits for the
- * context: until then the stream must exist, or be forgotten (mend_forget_stream). No driver
- * call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already, or MEND_NO_STREAM);
- * MEND_ERROR_DEVICE_LOST. */
+ * context: until then the stream must exist, or be forgotten (mend_forget_stream). With
+ * MEND_EVERY_STREAM it can ask about the streams that it knows: a non-blocking stream that no call
+ * has named is not among them. No driver call. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (begun already,
+ * or MEND_NO_STREAM); MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_group_begin(mend_group *group, mend_stream stream);
 
 /* Later allocations do not belong to the group; its memory stays. No driver call. MEND_OK;
@@ -93,16 +94,17 @@ MEND_API mend_result mend_group_get_blocks(mend_group *group, mend_group_block *
  * are allocated. Contents do not change. For a framework that records a graph behind one of several
  * others: the allocator must be in the state that the graph before left.
  *
- * It can be done as long as the memory is the group's: a group keeps what is freed in it
- * (mend_group_free, or mend_free while it is begun) until its release. The caller guarantees that
+ * It can be done as long as the memory is the group's, or idle: a group keeps what is freed in it
+ * (mend_group_free, or mend_free while it is begun) until its release. A chunk that the group has
+ * moved since, and that is now pinned or exported, cannot go back. The caller guarantees that
  * work which still uses the memory of freed blocks is ordered before the next use of the restored
  * ones, and that no other thread allocates or frees blocks of the group meanwhile. Calls the driver
  * only for a stream that the pool does not know. Never waits for the GPU.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (blocks overlap, a size or an address is not possible, the
- * memory of a block is not the group's; mend_last_error says which block and why);
- * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc);
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
+ * memory of a block is in use outside of the group, or elsewhere; mend_last_error says which block
+ * and why); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as
+ * mend_alloc); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
  */
 MEND_API mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks,
                                            size_t count);

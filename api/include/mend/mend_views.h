@@ -27,7 +27,8 @@ typedef enum mend_region_kind {
 typedef struct mend_region {
     void *address;
     uint64_t size_bytes;      /* of a block: rounded up to 512 */
-    void *segment;            /* the start of the contiguous mapped addresses that it lies in */
+    void *segment;            /* the start of the contiguous mapped addresses of its zone that it
+                               * lies in */
     int kind;                 /* a mend_region_kind */
     int is_small;             /* 1: in the small zone, whose chunks are small */
     int is_pinned;            /* 1: in a chunk with a pin or an export (a block: one of its chunks

@@ -173,6 +173,19 @@ MEND_TEST(pool_report, tells_when_others_hold_the_device)
     kit_close(&s.w);
 }
 
+/* The request is above all memory, so the driver was asked for none. */
+MEND_TEST(pool_report, would_fit_what_others_leave)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s, 0));
+    kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
+    mend_sim_set_foreign_bytes(s.w.sim, 0, 3 * MEND_MIB);
+    expect_refused(&s, 64 * MEND_MIB, 0);
+    EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.fitting_bytes);
+    kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_close(&s.w);
+}
+
 MEND_TEST(pool_report, tells_when_the_driver_refuses_what_it_counts_as_free)
 {
     scene s;

@@ -1,0 +1,65 @@
+/* What a closed import still holds: its mapping, until the work on it has ended. */
+#include "mend/mend_share.h"
+#include "tests/support/kit.h"
+
+#define CHUNK MEND_MIB
+
+static void share(mend_pool_config *config)
+{
+    config->chunk_bytes = CHUNK;
+    config->shareable = 1;
+}
+
+/* Two pools of one device of 16 chunks: what one exports, the other imports, closes on a stream
+ * with work there, and the exporter gives back. */
+static void after_a_close(int streams_may_vanish, void (*check)(mend_world *w, mend_pool *importer))
+{
+    mend_world w;
+    mend_pool *importer = NULL;
+    ASSERT_TRUE(kit_open_with(&w, 16 * CHUNK, share));
+    mend_pool_config config = w.pool_config;
+    config.streams_may_vanish = streams_may_vanish;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&config, &importer));
+    mend_export_token token = {{0}};
+    void *theirs = NULL;
+    void *block = kit_alloc(&w, 10 * CHUNK, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_export(w.pool, block, &token, NULL));
+    EXPECT_RESULT(MEND_OK, mend_import(importer, &token, &theirs, NULL));
+    kit_use(&w, w.streams[1], theirs, 10 * CHUNK, 1000000);
+    EXPECT_RESULT(MEND_OK, mend_import_close(importer, theirs, w.streams[1]));
+    kit_free(&w, block, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(w.pool, 0, NULL));
+    check(&w, importer);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(importer));
+    kit_close(&w);
+}
+
+static void expect_room_behind_a_wait(mend_world *w, mend_pool *importer)
+{
+    void *block = NULL;
+    EXPECT_RESULT(MEND_OK, mend_alloc(importer, 12 * CHUNK, w->streams[2], &block));
+    EXPECT_RESULT(MEND_OK, mend_free(importer, block, w->streams[2]));
+}
+
+MEND_TEST(pool_share_close, a_request_waits_for_the_work_behind_a_closed_import)
+{
+    for (int vanish = 0; vanish < 2; vanish++) {
+        after_a_close(vanish, expect_room_behind_a_wait);
+    }
+}
+
+static void expect_unmapped_by_a_trim(mend_world *w, mend_pool *importer)
+{
+    mend_stats stats = MEND_STATS_INIT;
+    mend_sim_advance(w->sim, 2000000);
+    EXPECT_RESULT(MEND_OK, mend_trim(importer, 0, NULL));
+    EXPECT_RESULT(MEND_OK, mend_get_stats(importer, &stats));
+    EXPECT_U64_EQ(0, stats.retired_bytes);
+}
+
+MEND_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
+{
+    for (int vanish = 0; vanish < 2; vanish++) {
+        after_a_close(vanish, expect_unmapped_by_a_trim);
+    }
+}
