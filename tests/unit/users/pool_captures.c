@@ -114,6 +114,15 @@ static mend_group *use_in_outer_group(mend_world *w)
     return kit_begin_group(w, w->streams[1]);
 }
 
+/* The block is of no group. */
+static mend_group *free_beside_the_outer_group(mend_world *w)
+{
+    void *block = kit_alloc(w, 512, w->streams[1]);
+    EXPECT_RESULT(MEND_OK, mend_forget_stream(w->pool, w->streams[0]));
+    kit_free(w, block, w->streams[0]);
+    return kit_begin_group(w, w->streams[2]);
+}
+
 /* What names the stream again names it for the outer group as well. */
 static void an_outer_group_tells(mend_group *(*name_again)(mend_world *))
 {
@@ -138,6 +147,7 @@ MEND_TEST(pool_captures, an_outer_group_watches_a_stream_that_was_forgotten_and_
     an_outer_group_tells(begin_inner_group);
     an_outer_group_tells(free_in_outer_group);
     an_outer_group_tells(use_in_outer_group);
+    an_outer_group_tells(free_beside_the_outer_group);
 }
 
 /* The legacy stream tells of blocking streams, which the pool need not know. */
