@@ -381,3 +381,23 @@ MEND_TEST(regression, the_legacy_stream_is_not_held_for_captured)
     config.peer_pool = 1;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+MEND_TEST(sim_regressions, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 1, .size = 29},
+        {.kind = OP_FREE, .slot = 1},
+        {.kind = OP_ALLOC},
+        {.kind = OP_ALLOC, .slot = 1, .stream = 1},
+        {.kind = OP_FREE, .slot = 1},
+        {.kind = OP_EXPORT},
+        {.kind = OP_IMPORT},
+        {.kind = OP_FREE},
+        {.kind = OP_ALLOC, .size = 25},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.chunk_pages = 16;
+    config.streams = 4;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

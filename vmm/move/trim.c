@@ -125,11 +125,13 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* Among the chunks that the plan does not use; NULL: none. */
+/* Among the chunks that the plan does not use; NULL: none. Not one that others may hold: another
+ * chunk could not be created from its memory. */
 static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, plan->lacking_bytes, 0);
-    while (at != NULL && (mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap))) {
+    while (at != NULL &&
+           (at->was_exported || mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap))) {
         at = mend_chunk_empty_next(at);
     }
     return at;

@@ -234,6 +234,7 @@ mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk)
             return status;
         }
         chunks->exported_bytes += chunk->size_bytes;
+        chunk->was_exported = true;
     }
     chunk->exports++;
     return MEND_DRIVER_OK;

@@ -51,6 +51,8 @@ typedef struct mend_chunk {
     /* Frozen by a compaction: never in `empty`, even without live bytes. It stays so after the
      * compaction only while the driver refuses to restore the mapping or access. */
     bool is_frozen;
+    bool was_exported; /* others may still hold the memory: then its release gives the device
+                        * nothing */
     mend_chunk_missing missing;
 } mend_chunk;
 

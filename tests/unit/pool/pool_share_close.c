@@ -63,3 +63,30 @@ MEND_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
         after_a_close(vanish, expect_unmapped_by_a_trim);
     }
 }
+
+/* One chunk is the whole device. */
+static void share_one_chunk(mend_pool_config *config)
+{
+    config->chunk_bytes = 8 * CHUNK;
+    config->small_request_bytes = 512;
+    config->shareable = 1;
+}
+
+/* The pool would rather have a smaller chunk for the request; but the import holds the memory of
+ * this one. */
+MEND_TEST(pool_share_close, memory_that_others_may_hold_is_not_given_back_for_a_better_chunk)
+{
+    mend_world w;
+    mend_export_token token = {{0}};
+    void *theirs = NULL;
+    ASSERT_TRUE(kit_open_with(&w, 8 * CHUNK, share_one_chunk));
+    void *block = kit_alloc(&w, 4096, w.streams[0]);
+    EXPECT_U64_EQ(8 * CHUNK, mend_world_stats(&w).reserved_bytes);
+    kit_expect_none(&w, 8 * CHUNK, w.streams[1], ""); /* the pool notes that it is full */
+    EXPECT_RESULT(MEND_OK, mend_export(w.pool, block, &token, NULL));
+    EXPECT_RESULT(MEND_OK, mend_import(w.pool, &token, &theirs, NULL));
+    kit_free(&w, block, w.streams[0]);
+    kit_alloc(&w, 2 * 4096, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_import_close(w.pool, theirs, MEND_NO_STREAM));
+    kit_close(&w);
+}
