@@ -22,6 +22,8 @@ import urllib.parse
 POLICIES = ["mend", "mend:quiet", "caching", "expandable", "bfc", "rmm-pool", "rmm-arena", "gmlake"]
 CAPACITIES = ["unlimited", "1.02x", "1.05x", "fit"]
 OURS = ("mend", "mend:quiet")
+# Their fit is searched at up to ten thousand capacities where their peak is high: recordings only.
+WITH_SETTINGS = ("caching:split128", "caching:gc80")
 
 # Recordings whose steps are all alike: there the second half has no excuse.
 FIXED_SHAPES = {"gpt2-medium-pretrain", "fsdp-llama-2stream"}
@@ -79,12 +81,17 @@ def save_rows(path, runs):
         os.replace(path + ".new", path)
 
 
+def runs_on(workload, policy):
+    return policy not in WITH_SETTINGS or not workload.startswith("stress:")
+
+
 def run_all(arguments, policies):
     """{(name of the workload, policy): {capacity: row}}"""
     runs = load_rows(arguments.rows)
     again = set(arguments.again.split(",")) if arguments.again else set()
     missing = [(workload, policy) for workload in arguments.workloads for policy in policies
-               if policy in again or (name_of(workload), policy) not in runs]
+               if runs_on(workload, policy) and
+               (policy in again or (name_of(workload), policy) not in runs)]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         jobs = {pool.submit(replay, arguments.mend, workload, policy): (workload, policy)
                 for workload, policy in missing}
@@ -274,16 +281,25 @@ COMPACT_TABLES = (("Memory", ("fit", "reserved")),
                   ("Near the limit", ("waits", "time_near_limit", "mapping_time_near_limit")))
 
 
+def fits(policy, names, runs):
+    """A column of one allocator's fit factors; empty where it was not run."""
+    _, form, nothing, _ = FIGURES["fit"]
+    cells = []
+    for name in names:
+        was_run = (name, policy) in runs
+        value = value_of("fit", name, policy, runs) if was_run else None
+        cells.append(form.format(value) if value is not None else nothing * was_run)
+    return cells
+
+
 def compact_rows(figures, names, streams, runs, policies):
     """One table's columns, by their headings, a value for each workload."""
     columns = {"workload": names}
     for figure in figures:
         columns[COMPACT_FIGURES[figure]] = [compact_cell(figure, name, runs) for name in names]
-        if figure == "fit" and "mend:quiet" in policies:
-            _, form, nothing, _ = FIGURES["fit"]
-            values = [value_of("fit", name, "mend:quiet", runs) for name in names]
-            columns["`mend:quiet`"] = [nothing if value is None else form.format(value)
-                                       for value in values]
+        if figure == "fit":
+            columns |= {f"`{policy}`": fits(policy, names, runs)
+                        for policy in ("mend:quiet", *WITH_SETTINGS) if policy in policies}
     if figures == COMPACT_TABLES[-1][1]:
         columns["not met"] = [", ".join(missed(name, streams[name], runs)) for name in names]
     return columns

@@ -6,8 +6,8 @@ Usage: torch_headers.py FOLDER VERSION...
 
 FOLDER/MINOR/include gets the headers of PyTorch VERSION, FOLDER/MINOR/cuda those of the CUDA
 runtime that it wants, and FOLDER/MINOR/release.json what a compiler has to know. pip names the
-files; only the end of a wheel and the members that are wanted are read. What is there already is
-kept.
+files; only the end of a wheel and the members that are wanted are read. Of each minor version there
+is one release: what is there of the one that is asked for is kept, another one is replaced.
 """
 
 import io
@@ -113,7 +113,8 @@ def fetch_runtime(requirement, target):
 def fetch(folder, version):
     minor = re.match(r"\d+\.\d+", version)[0]
     target = folder / minor
-    if (target / "release.json").exists():
+    release = target / "release.json"
+    if release.exists() and json.loads(release.read_text()).get("asked_for") == version:
         print(f"{minor}: there already")
         return
     shutil.rmtree(target, ignore_errors=True)
@@ -126,9 +127,10 @@ def fetch(folder, version):
         settings = next(name for name in names if name.endswith("TorchConfig.cmake"))
         abi = re.search(r"_GLIBCXX_USE_CXX11_ABI=(\d)", wheel.read(settings).decode())
     fetch_runtime(runtime_of(report["metadata"]), target / "cuda")
-    release = {"version": report["metadata"]["version"], "cxx11_abi": int(abi[1]) if abi else 1}
-    (target / "release.json").write_text(json.dumps(release) + "\n")
-    print(f"{minor}: {release['version']}, {len(headers)} headers", flush=True)
+    found = report["metadata"]["version"]
+    about = {"asked_for": version, "version": found, "cxx11_abi": int(abi[1]) if abi else 1}
+    release.write_text(json.dumps(about) + "\n")
+    print(f"{minor}: {found}, {len(headers)} headers", flush=True)
 
 
 def main():

@@ -2,11 +2,16 @@
 """Finishes the wheel that pip built: adds what CMake cannot, names the systems it runs on, and
 packs it so that two builds are the same bytes.
 
-Usage: wheel.py [--headers FOLDER] [--compiler COMMAND] WHEEL TARGET_FOLDER
+Usage: wheel.py [--machine MACHINE] [--compiler COMMAND] [--headers FOLDER]... WHEEL TARGET_FOLDER
 
-FOLDER is what torch_headers.py has filled: the wheel gets a class compiled for each PyTorch in it,
-in mend/torch/prebuilt. COMMAND compiles for the machine that the wheel is for. The libraries are
-looked into by `readelf`. SOURCE_DATE_EPOCH is the date of all files. Prints the wheel's path.
+MACHINE is what all libraries must be for, as `uname -m` names it. For each FOLDER that
+torch_headers.py has filled (FOLDER/release.json), the wheel gets the class compiled for that
+PyTorch, in mend/torch/prebuilt; COMMAND compiles for MACHINE. The libraries are looked into by
+`readelf`. SOURCE_DATE_EPOCH is the date of all files. Prints the wheel's path.
+
+The tag manylinux_2_N names the oldest GNU C library that has every symbol the libraries ask for.
+The classes ask for PyTorch's libraries too, which the process has loaded before them and no wheel
+of an extension holds: they do not count for the tag.
 """
 
 import argparse
@@ -14,6 +19,7 @@ import base64
 import hashlib
 import json
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -26,12 +32,21 @@ from pathlib import Path
 # Programs link with -lmend; a wheel has no links, but a linker reads such a text.
 LINKED = ("mend", "mend_sim")
 MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}
-# What a system or PyTorch has; anything else would be missing.
-OF_THE_SYSTEM = re.compile(
-    r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|c10|c10_cuda|mend\w*)\.so|ld-linux"
+# What every system with a GNU C library has; its symbols decide where the wheel runs.
+OF_THE_SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so\.\d+$|ld-linux")
+# What PyTorch has loaded before it loads a class.
+OF_PYTORCH = ("libc10.so", "libc10_cuda.so")
+OLDEST_LIBC = (2, 17)
+# The newest symbols of the compiler's libraries in the systems of a tag, as PyPA's auditwheel has
+# them: a system with that C library or a newer one has these.
+OF_THE_COMPILER = (
+    ((2, 17), {"GLIBCXX": (3, 4, 19), "CXXABI": (1, 3, 7), "GCC": (4, 7, 0)}),
+    ((2, 28), {"GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}),
+    ((2, 31), {"GLIBCXX": (3, 4, 28), "CXXABI": (1, 3, 12), "GCC": (7, 0, 0)}),
+    ((2, 34), {"GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)}),
+    ((2, 35), {"GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (11, 0)}),
+    ((2, 39), {"GLIBCXX": (3, 4, 33), "CXXABI": (1, 3, 15), "GCC": (14, 0, 0)}),
 )
-# C++'s library of the oldest system with this GNU C library has these symbols.
-NEWEST_CXX = (3, 4, 30)
 
 
 def readelf(option, path):
@@ -39,27 +54,48 @@ def readelf(option, path):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def versions_in(text, name):
+def versions_in(text, name, path):
     """All versions of a library's symbols that are named: [(2, 34), ...]."""
-    found = re.findall(rf"Name: {name}_([\d.]+)", text)
-    return [tuple(int(part) for part in version.split(".")) for version in found]
+    found = re.findall(rf"Name: {name}_(\S+)", text)
+    if name == "GLIBC" and not all(re.fullmatch(r"[\d.]+", version) for version in found):
+        sys.exit(f"{path.name} needs {name}_{max(found)}, which no tag names")
+    numbers = (version for version in found if re.fullmatch(r"[\d.]+", version))
+    return [tuple(int(part) for part in version.split(".")) for version in numbers]
 
 
-def platform_of(libraries):
+def oldest_libc(path):
+    """The oldest GNU C library of the systems that have every symbol a library asks for."""
+    symbols = readelf("--version-info", path)
+    libc = max(versions_in(symbols, "GLIBC", path), default=OLDEST_LIBC)
+    wanted = {}
+    for name in ("GLIBCXX", "CXXABI", "GCC"):
+        wanted[name] = max(versions_in(symbols, name, path), default=(0,))
+    for of_tag, newest in OF_THE_COMPILER:
+        if all(wanted[name] <= newest[name] for name in wanted):
+            return max(libc, of_tag)
+    sys.exit(f"{path.name} needs a newer C++ library than systems have")
+
+
+def check_needed(path, in_the_wheel):
+    """A library needs what the wheel holds, what every system has, and a class PyTorch's."""
+    for needed in re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic", path)):
+        is_class_of_pytorch = path.parent.name == "prebuilt" and needed in OF_PYTORCH
+        is_there = needed in in_the_wheel or OF_THE_SYSTEM.match(needed) or is_class_of_pytorch
+        if not is_there:
+            sys.exit(f"{path.name} needs {needed}, which not every system has")
+
+
+def platform_of(libraries, machine):
     """The tag of the oldest systems that have what the libraries ask for."""
-    machines, newest = set(), (2, 17)
+    in_the_wheel = {path.name for path in libraries}
     for path in libraries:
-        machines.add(re.search(r"Machine:\s+(.+)", readelf("--file-header", path))[1].strip())
-        for needed in re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic", path)):
-            if not OF_THE_SYSTEM.match(needed):
-                sys.exit(f"{path.name} needs {needed}, which not every system has")
-        symbols = readelf("--version-info", path)
-        newest = max(newest, *versions_in(symbols, "GLIBC"), newest)
-        if max(versions_in(symbols, "GLIBCXX"), default=(0,)) > NEWEST_CXX:
-            sys.exit(f"{path.name} needs a newer C++ library than most systems have")
-    if len(machines) != 1:
-        sys.exit(f"the libraries are for {', '.join(sorted(machines))}")
-    return f"manylinux_{newest[0]}_{newest[1]}_{MACHINES[machines.pop()]}"
+        header = readelf("--file-header", path)
+        name = re.search(r"Machine:\s+(.+)", header)[1].strip()
+        if MACHINES.get(name) != machine:
+            sys.exit(f"{path.name} is for {MACHINES.get(name, name)}, not for {machine}")
+        check_needed(path, in_the_wheel)
+    newest = max(map(oldest_libc, libraries))
+    return f"manylinux_{newest[0]}_{newest[1]}_{machine}"
 
 
 def make_stubs(folder, compiler):
@@ -70,7 +106,8 @@ def make_stubs(folder, compiler):
 
 
 def add_classes(tree, headers, compiler):
-    """Compiles Mend's class for each version of PyTorch whose wheels have the usual ABI of C++."""
+    """Compiles Mend's class for each version of PyTorch whose wheels have the usual ABI of C++. It
+    finds libmend and libmend_torch where the wheel has them, if the process has not loaded them."""
     sys.path.insert(0, str(tree))
     from mend.torch import _build
 
@@ -79,18 +116,19 @@ def add_classes(tree, headers, compiler):
     target.mkdir()
     with tempfile.TemporaryDirectory() as stubs:
         make_stubs(Path(stubs), compiler)
-        for release in sorted(headers.glob("*/release.json")):
-            about = json.loads(release.read_text())
+        for folder in sorted(headers):
+            about = json.loads((folder / "release.json").read_text())
             version = _build.version_of(about["version"])
             if not about["cxx11_abi"] or not _build.OLDEST <= version <= _build.NEWEST:
+                print(f"not compiled for PyTorch {about['version']}", file=sys.stderr)
                 continue
-            folder = release.parent
             include = [folder / "include"]
             output = target / _build.prebuilt_name(version)
             command = _build.command(
                 compiler, version, output, include, folder / "cuda", libraries, stubs
             )
-            subprocess.run([*command, f"-ffile-prefix-map={tree}=.", "-Wl,-s"], check=True)
+            command += [f"-ffile-prefix-map={tree}=.", "-Wl,-s", "-Wl,-rpath,$ORIGIN/../../lib"]
+            subprocess.run(command, check=True)
             print(f"compiled for PyTorch {about['version']}", file=sys.stderr)
 
 
@@ -121,7 +159,7 @@ def pack(tree, target):
             wheel.writestr(info, path.read_bytes(), compresslevel=9)
 
 
-def finish(wheel, target_folder, headers, compiler):
+def finish(wheel, target_folder, headers, compiler, machine):
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         with zipfile.ZipFile(wheel) as made:
@@ -129,29 +167,30 @@ def finish(wheel, target_folder, headers, compiler):
         if headers:
             add_classes(tree, headers, compiler)
         libraries = [path for path in files_of(tree) if ".so" in path.name]
-        platform = platform_of(libraries)
+        tag = platform_of(libraries, machine)
         for name in LINKED:
             (tree / "mend" / "lib" / f"lib{name}.so").write_text(f"INPUT(lib{name}.so.0)\n")
         info = next(tree.glob("*.dist-info"))
         tags = info / "WHEEL"
-        tags.write_text(re.sub(r"(?m)^Tag: .*$", f"Tag: py3-none-{platform}", tags.read_text()))
+        tags.write_text(re.sub(r"(?m)^Tag: .*$", f"Tag: py3-none-{tag}", tags.read_text()))
         (info / "RECORD").write_text(record_of(tree, info / "RECORD"))
         target_folder.mkdir(parents=True, exist_ok=True)
         name = "-".join(wheel.name.split("-")[:2])
-        target = target_folder / f"{name}-py3-none-{platform}.whl"
+        target = target_folder / f"{name}-py3-none-{tag}.whl"
         pack(tree, target)
     print(target)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--headers", type=Path)
+    parser.add_argument("--machine", choices=MACHINES.values(), default=platform.machine())
     parser.add_argument("--compiler", type=shlex.split, default=["c++"])
+    parser.add_argument("--headers", type=Path, action="append", default=[])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("target_folder", type=Path)
     options = parser.parse_args()
-    headers = options.headers and options.headers.resolve()
-    finish(options.wheel, options.target_folder, headers, options.compiler)
+    headers = [folder.resolve() for folder in options.headers]
+    finish(options.wheel, options.target_folder, headers, options.compiler, options.machine)
 
 
 if __name__ == "__main__":

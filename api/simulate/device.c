@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver/cuda_abi.h"
 #include "simulate/device.h"
 #include "simulate/entry.h"
 #include "simulate/errors.h"
@@ -56,16 +57,27 @@ SIMULATE_EXPORT int cudaDeviceSynchronize(void)
 
 /* ---- what they are --------------------------------------------------------------------------- */
 
-/* Where a member is in the structures of CUDA 12 and 13, and what it holds. */
+/* Where a member is in the structures of CUDA 12 and 13, which attribute it is, and what it holds.
+ */
 typedef struct property {
-    size_t at[2];
+    size_t at[2]; /* ABSENT: that structure does not have it */
     size_t bytes;
+    int attribute;
     uint64_t value;
 } property;
+enum { ABSENT = 4096 };
 
 static const property properties_of_all[] = {
-#define X(member, type, in_12, in_13, value) {{in_12, in_13}, sizeof(type), (uint64_t)(value)},
+#define X(member, type, in_12, in_13, attribute, value)                                            \
+    {{in_12, in_13}, sizeof(type), attribute, (uint64_t)(value)},
     SIMULATE_PROPERTIES(X)
+#undef X
+#define X(member, type, in_12, attribute, value)                                                   \
+    {{in_12, ABSENT}, sizeof(type), attribute, (uint64_t)(value)},
+        SIMULATE_PROPERTIES_OF_12(X)
+#undef X
+#define X(attribute, value) {{ABSENT, ABSENT}, 0, attribute, (uint64_t)(value)},
+            SIMULATE_ATTRIBUTES(X)
 #undef X
 };
 
@@ -88,7 +100,9 @@ static void fill_properties(char *properties, int version, int device, size_t me
     memset(properties, 0, bytes[version]);
     for (size_t i = 0; i < sizeof(properties_of_all) / sizeof(*properties_of_all); i++) {
         const property *one = &properties_of_all[i];
-        memcpy(properties + one->at[version], &one->value, one->bytes); /* low bytes come first */
+        if (one->at[version] != ABSENT) {
+            memcpy(properties + one->at[version], &one->value, one->bytes); /* low bytes first */
+        }
     }
     snprintf(properties + own_properties.name[version], 256, "Mend simulated GPU");
     memcpy(properties + own_properties.uuid[version], uuid, sizeof(uuid));
@@ -131,22 +145,17 @@ SIMULATE_EXPORT int cudaGetDeviceProperties(void *properties, int device)
     return get_properties(properties, CUDA_13, device);
 }
 
-int simulate_attribute(int attribute)
+int simulate_attribute(int attribute, int device)
 {
-    static const struct {
-        int number;
-        int value;
-    } attributes[] = {
-#define X(number, value) {number, value},
-        SIMULATE_ATTRIBUTES(X)
-#undef X
-    };
-    for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
-        if (attributes[i].number == attribute) {
-            return attributes[i].value;
+    if (attribute == SIMULATE_PCI_BUS_ATTRIBUTE) {
+        return device;
+    }
+    for (size_t i = 0; i < sizeof(properties_of_all) / sizeof(*properties_of_all); i++) {
+        if (properties_of_all[i].attribute == attribute) {
+            return (int)properties_of_all[i].value;
         }
     }
-    return 0;
+    return attribute == MEND_CU_HAS_FABRIC && simulate_has_fabric();
 }
 
 SIMULATE_EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device)
@@ -154,7 +163,7 @@ SIMULATE_EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device
     if (value == NULL || device < 0 || device >= simulate_device_count()) {
         return simulate_answer(value == NULL ? CUDA_INVALID_VALUE : CUDA_INVALID_DEVICE);
     }
-    *value = simulate_attribute(attribute);
+    *value = simulate_attribute(attribute, device);
     return CUDA_SUCCESS;
 }
 

@@ -2,7 +2,7 @@
 #ifndef MEND_SIMULATE_DEVICE_H
 #define MEND_SIMULATE_DEVICE_H
 
-/* The value of an attribute, by its number in cudaDeviceAttr and CUdevice_attribute. */
-int simulate_attribute(int attribute);
+/* The value of a device's attribute, by its number in cudaDeviceAttr and CUdevice_attribute. */
+int simulate_attribute(int attribute, int device);
 
 #endif

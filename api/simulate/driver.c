@@ -13,6 +13,7 @@
 #include "simulate/machine.h"
 
 enum { MOST_ACCESSES = 16 };
+enum { SHARE_TYPES = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC };
 
 /* ---- virtual memory -------------------------------------------------------------------------- */
 
@@ -66,7 +67,7 @@ SIMULATE_EXPORT int cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
                                   properties->location.type != MEND_CU_LOCATION_DEVICE)) {
         error = CUDA_INVALID_VALUE;
     }
-    if (error == CUDA_SUCCESS && (properties->share_types & ~MEND_SHARE_FILE_DESCRIPTOR) != 0) {
+    if (error == CUDA_SUCCESS && (properties->share_types & ~SHARE_TYPES) != 0) {
         error = CUDA_NOT_SUPPORTED;
     }
     if (error == CUDA_SUCCESS) {
@@ -141,11 +142,12 @@ SIMULATE_EXPORT int cuMemImportFromShareableHandle(mend_cu_chunk *chunk, void *s
     int descriptor = (int)(intptr_t)shared; /* by value, unlike any other type */
     mend_chunk_handle handle = 0;
     int error = chunk == NULL ? CUDA_INVALID_VALUE : simulate_enter(&machine);
-    if (error == CUDA_SUCCESS && type != MEND_SHARE_FILE_DESCRIPTOR) {
+    if (error == CUDA_SUCCESS && (type & ~SHARE_TYPES) != 0) {
         error = CUDA_NOT_SUPPORTED;
     }
     if (error == CUDA_SUCCESS) {
-        error = machine->driver->import_handle(machine->driver, &descriptor, type, &handle);
+        const void *source = type == MEND_SHARE_FILE_DESCRIPTOR ? &descriptor : shared;
+        error = machine->driver->import_handle(machine->driver, source, type, &handle);
     }
     if (error == CUDA_SUCCESS) {
         *chunk = handle;
@@ -197,7 +199,7 @@ SIMULATE_EXPORT int cuDeviceGetAttribute(int *value, mend_cu_attribute attribute
     if (value == NULL || device < 0 || device >= simulate_device_count()) {
         return value == NULL ? CUDA_INVALID_VALUE : CUDA_INVALID_DEVICE;
     }
-    *value = simulate_attribute(attribute);
+    *value = simulate_attribute(attribute, device);
     return CUDA_SUCCESS;
 }
 

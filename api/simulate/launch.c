@@ -1,6 +1,6 @@
 /* Kernels: registered when a program's libraries are loaded, launched, asked about. They take time
  * on their stream and do nothing. PyTorch's torch.cuda._sleep, which is a kernel that only waits,
- * takes as long as it is told. */
+ * takes as long as its argument says. */
 #include <pthread.h>
 #include <string.h>
 

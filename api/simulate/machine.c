@@ -73,6 +73,11 @@ int simulate_device_count(void)
     return visible_of((int)read_number("MEND_SIMULATE_DEVICES", 1, SIMULATE_MOST_DEVICES));
 }
 
+bool simulate_has_fabric(void)
+{
+    return read_number("MEND_SIMULATE_FABRIC", 0, 1) == 1;
+}
+
 void simulate_initialize(void)
 {
     __atomic_store_n(&is_initialized, true, __ATOMIC_RELAXED);
@@ -119,6 +124,7 @@ static int make_machine(simulate_machine *machine)
     config.device_count = machine->device_count;
     config.content = MEND_SIM_CONTENT_BYTES;
     config.queue_entries = QUEUE_ENTRIES;
+    config.fabric = simulate_has_fabric() ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
     if (mend_sim_create(&config, &machine->sim) != MEND_OK) {
         simulate_say("a device of %llu bytes cannot be simulated on this machine",
                      (unsigned long long)config.memory_bytes);
@@ -144,8 +150,10 @@ static void make_once(void)
 /* For Mend's own package: the device on which its pools are to be made. NULL: there is none. */
 SIMULATE_EXPORT mend_sim *mend_simulate_device(void)
 {
-    const simulate_machine *machine = NULL;
-    return simulate_enter(&machine) == CUDA_SUCCESS ? machine->sim : NULL;
+    if (!is_child) {
+        pthread_once(&machine_once, make_once);
+    }
+    return is_child || machine_error != CUDA_SUCCESS ? NULL : the_machine.sim;
 }
 
 /* What it has; 0: there is none. */

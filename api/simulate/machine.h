@@ -23,6 +23,9 @@ typedef struct simulate_machine {
  * wrong, or hides them all. */
 int simulate_device_count(void);
 
+/* Whether memory can be shared by fabric handles: MEND_SIMULATE_FABRIC=1. */
+bool simulate_has_fabric(void);
+
 /* The program has called the runtime, or cuInit: until then the driver answers NOT_INITIALIZED. */
 void simulate_initialize(void);
 bool simulate_is_initialized(void);

@@ -1,11 +1,14 @@
 /* Blocks for PyTorch. While no pool of PyTorch's takes requests or keeps memory, each call goes
  * straight to the calls for hooks. */
-#include <stdatomic.h>
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "hooks/failures.h"
 #include "torch/heaps.h"
 #include "torch/pools.h"
+#include "torch/rounding.h"
 
 /* address: NULL: anywhere. */
 static mend_result alloc_in(mend_torch_pool *pool, int device, uint64_t size_bytes,
@@ -23,10 +26,30 @@ static mend_result alloc_in(mend_torch_pool *pool, int device, uint64_t size_byt
                              : result;
 }
 
+/* mend.torch.enable() asks for memory that can be shared, which some devices do not have. False:
+ * nobody asks for it. */
+static bool ask_for_no_sharing(void)
+{
+    static const char on[] = "shareable:on";
+    char text[1024];
+    const char *conf = getenv("MEND_CONF");
+    const char *at = conf != NULL ? strstr(conf, on) : NULL;
+    if (at == NULL) {
+        return false;
+    }
+    int length = snprintf(text, sizeof(text), "%.*sshareable:off%s", (int)(at - conf), conf,
+                          at + strlen(on));
+    return length > 0 && (size_t)length < sizeof(text) && setenv("MEND_CONF", text, 1) == 0;
+}
+
 mend_result mend_torch_use_device(int device)
 {
     mend_pool *heap;
-    return mend_torch_heap(device, &heap);
+    mend_result result = mend_torch_heap(device, &heap);
+    if (result == MEND_ERROR_NOT_SUPPORTED && ask_for_no_sharing()) {
+        result = mend_torch_heap(device, &heap);
+    }
+    return result;
 }
 
 mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream stream,
@@ -45,6 +68,23 @@ mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream 
         result = alloc_in(pool, device, size_bytes, stream, NULL, pointer);
     }
     mend_torch_pool_let_go(pool);
+    return result;
+}
+
+/* PyTorch's small blocks. */
+enum { SMALL_BYTES = 1 << 20 };
+
+mend_result mend_torch_block_alloc_rounded(int device, uint64_t size_bytes, uint64_t rounded_bytes,
+                                           mend_stream stream, void **pointer, int *is_foreign)
+{
+    mend_result result = mend_torch_block_alloc(device, rounded_bytes, stream, pointer, is_foreign);
+    /* A checkpoint of a pool brings blocks back with the sizes that Mend knows. */
+    if (result == MEND_OK && rounded_bytes > size_bytes && !mend_torch_pools_take(device)) {
+        const mend_torch_rounded rounded = {.excess_bytes = rounded_bytes - size_bytes,
+                                            .device = device,
+                                            .is_small = rounded_bytes <= SMALL_BYTES};
+        mend_torch_rounding_add(*pointer, rounded);
+    }
     return result;
 }
 
@@ -67,6 +107,28 @@ mend_result mend_torch_block_alloc_at(int device, uint64_t size_bytes, mend_stre
                              : result;
 }
 
+/* An allocator that was set may not say what was requested. */
+static uint64_t without_excess(uint64_t requested_bytes, uint64_t excess_bytes)
+{
+    return requested_bytes > excess_bytes ? requested_bytes - excess_bytes : requested_bytes;
+}
+
+uint64_t mend_torch_block_requested(const void *base, uint64_t requested_bytes)
+{
+    return without_excess(requested_bytes, mend_torch_rounding_of(base).excess_bytes);
+}
+
+static mend_torch_block described(const mend_block_info *info, int device, uint64_t excess_bytes)
+{
+    return (mend_torch_block){.base = info->base,
+                              .requested_bytes =
+                                  without_excess(info->requested_bytes, excess_bytes),
+                              .usable_bytes = info->usable_bytes,
+                              .stream = info->stream,
+                              .device = device,
+                              .tag = info->tag};
+}
+
 mend_result mend_torch_block_find(const void *pointer, mend_torch_block *block)
 {
     mend_block_info info = MEND_BLOCK_INFO_INIT;
@@ -77,17 +139,13 @@ mend_result mend_torch_block_find(const void *pointer, mend_torch_block *block)
         result = MEND_OK;
     }
     if (result == MEND_OK) {
-        block->base = info.base;
-        block->requested_bytes = info.requested_bytes;
-        block->usable_bytes = info.usable_bytes;
-        block->stream = info.stream;
-        block->device = mend_torch_device_of(info.pool);
-        block->tag = info.tag;
+        *block = described(&info, mend_torch_device_of(info.pool),
+                           mend_torch_rounding_of(info.base).excess_bytes);
     }
     return result;
 }
 
-mend_result mend_torch_block_free(const mend_torch_block *block)
+static mend_result free_block(const mend_torch_block *block, uint64_t size_bytes)
 {
     if (block->tag != 0 && block->stream != MEND_NO_STREAM && mend_torch_pools_keep()) {
         mend_torch_pool *pool = mend_torch_pool_keeping(block->tag);
@@ -101,7 +159,53 @@ mend_result mend_torch_block_free(const mend_torch_block *block)
             return result;
         }
     }
-    return mend_device_free(block->device, block->base, block->requested_bytes, block->stream);
+    return mend_device_free(block->device, block->base, size_bytes, block->stream);
+}
+
+mend_result mend_torch_block_free(const mend_torch_block *block)
+{
+    const mend_torch_rounded rounded = mend_torch_rounding_end(block->base);
+    mend_result result = free_block(block, block->requested_bytes + rounded.excess_bytes);
+    if (result != MEND_OK) {
+        mend_torch_rounding_put_back(block->base, rounded);
+    }
+    return result;
+}
+
+/* `excess_bytes`: of the block at the pointer. */
+static mend_result give(void *pointer, uint64_t excess_bytes, mend_torch_block *block)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    mend_torch_block found;
+    int device = MEND_ALL_DEVICES;
+    mend_result result = mend_device_free_untagged(pointer, &info, &device);
+    if (result == MEND_OK && info.tag == 0) {
+        *block = described(&info, device, excess_bytes);
+        return MEND_OK;
+    }
+    if (result == MEND_OK) {
+        found = described(&info, device, excess_bytes);
+    } else if (result == MEND_ERROR_NOT_SUPPORTED) {
+        result = mend_torch_block_find(pointer, &found);
+    }
+    if (result == MEND_OK) {
+        result = free_block(&found, found.requested_bytes + excess_bytes);
+    }
+    if (result == MEND_OK) {
+        *block = found;
+    }
+    return result;
+}
+
+mend_result mend_torch_block_give(void *pointer, mend_torch_block *block)
+{
+    /* The note ends before another block can begin there. */
+    const mend_torch_rounded rounded = mend_torch_rounding_end(pointer);
+    mend_result result = give(pointer, rounded.excess_bytes, block);
+    if (result != MEND_OK) {
+        mend_torch_rounding_put_back(pointer, rounded);
+    }
+    return result;
 }
 
 /* ---- a MemPool over Mend -------------------------------------------------------------------- */

@@ -1,10 +1,6 @@
 // Between PyTorch's types and Mend's, and Mend's failures as exceptions.
 #pragma once
 
-#include <cstdlib>
-#include <cstring>
-#include <string>
-
 #include "mend/mend_devices.h"
 #include "mend/mend_torch.h"
 #include "versions.hpp"
@@ -63,18 +59,6 @@ inline size_t rounded(size_t size)
     }
     const size_t step = floor / divisions;
     return step == 0 ? floor * 2 : (size + step - 1) / step * step;
-}
-
-// Some devices cannot share memory with other processes; mend.torch.enable() asked for it.
-inline void do_not_share()
-{
-    const char *conf = std::getenv("MEND_CONF");
-    std::string without = conf != nullptr ? conf : "";
-    const auto at = without.find("shareable:on");
-    if (at != std::string::npos) {
-        without.replace(at, std::strlen("shareable:on"), "shareable:off");
-        (void)setenv("MEND_CONF", without.c_str(), 1);
-    }
 }
 
 inline DataPtr tensor_of(void *pointer, DeviceIndex device)

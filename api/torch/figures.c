@@ -5,10 +5,12 @@
 
 #include "mend/mend_torch.h"
 #include "torch/heaps.h"
+#include "torch/rounding.h"
 
 /* The values at the last reset of what accumulates. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static mend_stats bases[MEND_TORCH_DEVICES];
+static mend_torch_excess excess_bases[MEND_TORCH_DEVICES];
 
 static _Atomic int64_t out_of_memory[MEND_TORCH_DEVICES];
 static _Atomic int64_t retries[MEND_TORCH_DEVICES];
@@ -68,6 +70,30 @@ static void fill_chunks(mend_torch_figures *figures, const mend_stats *now, cons
     figures->segment[MEND_TORCH_LARGE] = stat_of(large, large, base_large, large, base_large);
 }
 
+/* What blocks have beyond PyTorch's requests does not count as requested, except in peaks. A small
+ * block may lie in the large zone: the small zone's figures are not less than 0. */
+static void subtract_excess(mend_torch_figures *figures, int device)
+{
+    const mend_torch_excess now = mend_torch_rounding_sum(device);
+    const mend_torch_excess *base = &excess_bases[device];
+    int64_t came = (int64_t)(now.added - base->added);
+    int64_t small_came = (int64_t)(now.small_added - base->small_added);
+    int64_t went = came - ((int64_t)now.live - (int64_t)base->live);
+    int64_t small_went = small_came - ((int64_t)now.small_live - (int64_t)base->small_live);
+    mend_torch_stat *all = &figures->requested_bytes[MEND_TORCH_ALL];
+    mend_torch_stat *small = &figures->requested_bytes[MEND_TORCH_SMALL];
+    mend_torch_stat *large = &figures->requested_bytes[MEND_TORCH_LARGE];
+    all->current -= (int64_t)now.live;
+    all->allocated -= came;
+    all->freed -= went;
+    small->current = max_of(small->current - (int64_t)now.small_live, 0);
+    small->allocated = max_of(small->allocated - small_came, 0);
+    small->freed = max_of(small->freed - small_went, 0);
+    large->current = all->current - small->current;
+    large->allocated = all->allocated - small->allocated;
+    large->freed = all->freed - small->freed;
+}
+
 static void fill(mend_torch_figures *figures, const mend_stats *now, const mend_stats *base,
                  int device)
 {
@@ -77,6 +103,9 @@ static void fill(mend_torch_figures *figures, const mend_stats *now, const mend_
     FILL(figures->active_bytes, live_bytes, allocated_bytes, small_allocated_bytes);
     FILL(figures->requested_bytes, requested_bytes, allocated_requested_bytes,
          small_allocated_requested_bytes);
+    if (mend_torch_rounding_sum(device).added != 0) {
+        subtract_excess(figures, device);
+    }
     FILL(figures->reserved_bytes, reserved_bytes, created_bytes, small_reserved_bytes);
     fill_chunks(figures, now, base);
     mend_torch_stat *idle = figures->inactive_split_bytes;
@@ -120,6 +149,7 @@ mend_result mend_torch_reset_accumulated(int device)
     if (result == MEND_OK) {
         pthread_mutex_lock(&mutex);
         bases[device] = now;
+        excess_bases[device] = mend_torch_rounding_sum(device);
         pthread_mutex_unlock(&mutex);
         atomic_store(&out_of_memory[device], 0);
         atomic_store(&retries[device], 0);

@@ -53,7 +53,7 @@ class Mappings
     }
 
   private:
-    // More than what a thread does between two requests that are told of.
+    // More than what a thread does between two requests that are reported.
     static constexpr uint64_t KEPT_EVENTS = 4096;
 
     std::mutex mutex_;

@@ -68,7 +68,7 @@ inline std::shared_ptr<Checkpoint> checkpoint_of(DeviceIndex device, PoolId id)
     return state;
 }
 
-// PyTorch is told that all blocks before are freed and all of the checkpoint allocated; those in
+// PyTorch hears that all blocks before are freed and all of the checkpoint allocated; those in
 // both stay as they are.
 inline cca::CheckpointDelta go_back_to(const Checkpoint &checkpoint, DeviceIndex device)
 {

@@ -1,4 +1,4 @@
-// Requests and frees: from Mend, told to whoever listens, and what comes before out of memory.
+// Requests and frees: from Mend, reported to all observers, and what comes before out of memory.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include "holds.hpp"
 #include "mappings.hpp"
 #include "native.hpp"
+#include "settings.hpp"
 
 namespace mend_torch
 {
@@ -23,6 +24,7 @@ class Requests
     History history;
     Holds holds;
     Mappings mappings;
+    Settings settings;
     std::atomic<bool> has_begun[64] = {};
     std::atomic<int64_t> rejections{0};
 
@@ -34,10 +36,8 @@ class Requests
         if (has_begun[device].exchange(true)) {
             return;
         }
-        if (mend_torch_use_device(device) == MEND_ERROR_NOT_SUPPORTED) {
-            do_not_share();
-            (void)mend_torch_use_device(device);
-        }
+        (void)mend_torch_use_device(device); // the request that follows says why it failed
+        settings.look();
         if (configured_fraction() < 1) {
             check(mend_torch_set_fraction(device, configured_fraction()), "the memory fraction");
         }
@@ -75,8 +75,7 @@ class Requests
         int is_foreign = 0;
         const Context context =
             C10_UNLIKELY(history.is_recording()) ? history.gather(Record::STATE) : nullptr;
-        const mend_result result =
-            mend_torch_block_alloc(device, rounded(size), stream_of(stream), &pointer, &is_foreign);
+        const mend_result result = block_alloc(device, size, stream, &pointer, &is_foreign);
         if (C10_UNLIKELY(is_foreign != 0)) {
             return native->raw_alloc_with_stream(size, stream);
         }
@@ -87,24 +86,30 @@ class Requests
         return pointer;
     }
 
+    // Pins memory of a pool, and tells the trackers of it.
+    void hold(const Held &range, cudaStream_t stream, const Context &context)
+    {
+        tell_of(holds.add(range), stream, context);
+    }
+
+    void end_holds(DeviceIndex device, PoolId pool)
+    {
+        tell_of(holds.end(device, pool), nullptr, nullptr);
+    }
+
     // ---- a free -------------------------------------------------------------------------------
 
     C10_ALWAYS_INLINE void give(void *pointer)
     {
         mend_torch_block block;
-        mend_result result = mend_torch_block_find(pointer, &block);
+        const mend_result result = C10_UNLIKELY(history.is_active())
+                                       ? note_and_free(pointer, &block)
+                                       : mend_torch_block_give(pointer, &block);
         if (C10_UNLIKELY(result == MEND_ERROR_FOREIGN_POINTER)) {
             native->raw_delete(pointer); // which knows it, or says that nobody does
             return;
         }
         check(result, "a free");
-        if (C10_UNLIKELY(history.is_active())) {
-            note_free(block);
-        }
-        result = mend_torch_block_free(&block);
-        if (C10_UNLIKELY(result != MEND_OK)) {
-            fail("a free", result);
-        }
         if (const auto *interpreter = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(interpreter)) {
             (*interpreter)
                 ->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(pointer));
@@ -114,7 +119,18 @@ class Requests
         }
     }
 
-    C10_NOINLINE void note_free(const mend_torch_block &block)
+    // Told before the memory may belong to another.
+    C10_NOINLINE mend_result note_and_free(void *pointer, mend_torch_block *block)
+    {
+        const mend_result result = mend_torch_block_find(pointer, block);
+        if (result != MEND_OK || block->base != pointer) {
+            return mend_torch_block_give(pointer, block); // which says what is wrong
+        }
+        note_free(*block);
+        return mend_torch_block_free(block);
+    }
+
+    void note_free(const mend_torch_block &block)
     {
         Context context = history.gather(Record::ALL);
         Context of_allocation = history.forget(block.base);
@@ -164,7 +180,33 @@ class Requests
 #endif
 
   private:
-    // ---- who is told --------------------------------------------------------------------------
+    C10_ALWAYS_INLINE static mend_result block_alloc(DeviceIndex device, size_t size,
+                                                     cudaStream_t stream, void **pointer,
+                                                     int *is_foreign)
+    {
+        const size_t room = rounded(size);
+        return C10_LIKELY(room == size)
+                   ? mend_torch_block_alloc(device, size, stream_of(stream), pointer, is_foreign)
+                   : mend_torch_block_alloc_rounded(device, size, room, stream_of(stream), pointer,
+                                                    is_foreign);
+    }
+
+    void tell_of(const Change &change, cudaStream_t stream, const Context &context)
+    {
+        for (const Held &held : change.ended) {
+            history.note(
+                {Entry::SEGMENT_FREE, held.device, held.address, held.size, stream, held.pool},
+                context);
+            Holds::unpin(held);
+        }
+        for (const Held &held : change.begun) {
+            history.note(
+                {Entry::SEGMENT_ALLOC, held.device, held.address, held.size, stream, held.pool},
+                context);
+        }
+    }
+
+    // ---- who hears ----------------------------------------------------------------------------
 
     C10_NOINLINE void note_allocation(void *pointer, size_t size, DeviceIndex device,
                                       cudaStream_t stream, const Context &context)
@@ -174,11 +216,9 @@ class Requests
         if (mend_torch_block_find(pointer, &block) == MEND_OK) {
             pool = id_of(mend_torch_pool_of_tag(block.tag));
         }
-        if (history.has_trackers() && is_pool(pool) &&
-            holds.add({device, pool, reinterpret_cast<size_t>(pointer), block.usable_bytes})) {
-            history.note({Entry::SEGMENT_ALLOC, device, reinterpret_cast<size_t>(pointer),
-                          block.usable_bytes, stream, pool},
-                         context);
+        if (history.has_trackers() && is_pool(pool)) {
+            hold({device, pool, reinterpret_cast<size_t>(pointer), block.usable_bytes}, stream,
+                 context);
         }
         if (history.is_recording()) {
             mappings.tell(history, device, stream, context);
@@ -207,10 +247,10 @@ class Requests
     {
         void *pointer = nullptr;
         int is_foreign = 0;
+        settings.look();
         if (mend_torch_lacks_memory(result) && frees_memory()) {
             mend_torch_note_retry(device);
-            result = mend_torch_block_alloc(device, rounded(size), stream_of(stream), &pointer,
-                                            &is_foreign);
+            result = block_alloc(device, size, stream, &pointer, &is_foreign);
         }
         TORCH_CHECK_WITH(OutOfMemoryError, size < ONE_EXABYTE,
                          "CUDA out of memory. Tried to allocate more than 1EB memory.");

@@ -1,5 +1,6 @@
-// Tensors for other processes (torch.multiprocessing): the handle is a letter, the device, and the
-// token of mend_export; the offset is that in the block.
+// Tensors for other processes (torch.multiprocessing): the handle is a letter and the token of
+// mend_export, or another letter and the description of mend_export_fabric; the offset is that in
+// the block. MEND_CONF=shareable:fabric asks for descriptions, where the memory has fabric handles.
 #pragma once
 
 #include <cstring>
@@ -13,35 +14,89 @@ namespace mend_torch
 {
 
 // PyTorch's own handles begin with 'c' or 'e'.
-inline constexpr char HANDLE_KIND = 'm';
+inline constexpr char TOKEN_KIND = 'm';
+inline constexpr char DESCRIPTION_KIND = 'f';
+
+// mend_export_fabric: the beginning of a description, and what it has for each chunk.
+inline constexpr size_t DESCRIPTION_BYTES = 64;
+inline constexpr size_t DESCRIBED_CHUNK_BYTES = 72;
+
+inline bool is_description(const std::string &handle)
+{
+    return handle.size() > 1 + DESCRIPTION_BYTES && handle[0] == DESCRIPTION_KIND &&
+           (handle.size() - 1 - DESCRIPTION_BYTES) % DESCRIBED_CHUNK_BYTES == 0;
+}
 
 inline bool is_handle(const std::string &handle)
 {
-    return handle.size() == 1 + sizeof(mend_export_token) && handle[0] == HANDLE_KIND;
+    return is_description(handle) ||
+           (handle.size() == 1 + sizeof(mend_export_token) && handle[0] == TOKEN_KIND);
+}
+
+// MEND_ERROR_NOT_SUPPORTED: the memory has no fabric handles. Until the block is exported, another
+// thread may compact it into other chunks, and the size is another.
+inline mend_result describe(mend_pool *heap, void *pointer, cca::ShareableHandle &shared)
+{
+    size_t capacity = 0;
+    size_t size = 0;
+    uint64_t offset = 0;
+    mend_result result = mend_export_fabric(heap, pointer, nullptr, 0, &size, nullptr);
+    while (result == MEND_OK && size > capacity) {
+        capacity = size;
+        shared.handle.assign(1 + capacity, DESCRIPTION_KIND);
+        result = mend_export_fabric(heap, pointer, &shared.handle[1], capacity, &size, &offset);
+    }
+    shared.handle.resize(1 + size);
+    shared.offset = static_cast<ptrdiff_t>(offset);
+    return result;
+}
+
+inline mend_result write_token(mend_pool *heap, void *pointer, cca::ShareableHandle &shared)
+{
+    mend_export_token token;
+    uint64_t offset = 0;
+    mend_result result = mend_export(heap, pointer, &token, &offset);
+    if (result == MEND_OK) {
+        shared.offset = static_cast<ptrdiff_t>(offset);
+        shared.handle.assign(1, TOKEN_KIND);
+        shared.handle.append(reinterpret_cast<const char *>(token.bytes), sizeof(token));
+    }
+    return result;
 }
 
 inline cca::ShareableHandle exported(void *pointer, int device)
 {
     mend_pool *heap = nullptr;
-    mend_export_token token;
-    uint64_t offset = 0;
+    cca::ShareableHandle shared{};
     check(mend_pool_for_device(device, &heap), "sharing a tensor");
-    check(mend_export(heap, pointer, &token, &offset), "sharing a tensor");
-    std::string handle(1, HANDLE_KIND);
-    handle.append(reinterpret_cast<const char *>(token.bytes), sizeof(token));
-    return {static_cast<ptrdiff_t>(offset), std::move(handle)};
+    mend_result result = describe(heap, pointer, shared);
+    if (result == MEND_ERROR_NOT_SUPPORTED) {
+        result = write_token(heap, pointer, shared);
+    }
+    check(result, "sharing a tensor");
+    return shared;
+}
+
+inline void *import_block(mend_pool *heap, const std::string &handle)
+{
+    void *pointer = nullptr;
+    if (is_description(handle)) {
+        check(mend_import_fabric(heap, handle.data() + 1, handle.size() - 1, &pointer, nullptr),
+              "a shared tensor");
+        return pointer;
+    }
+    mend_export_token token;
+    std::memcpy(&token, handle.data() + 1, sizeof(token));
+    check(mend_import(heap, &token, &pointer, nullptr), "a shared tensor");
+    return pointer;
 }
 
 // Mapped until the last copy of the pointer goes; the host then waits for work that may use it.
 inline std::shared_ptr<void> imported(const std::string &handle, DeviceIndex device)
 {
     mend_pool *heap = nullptr;
-    mend_export_token token;
-    void *pointer = nullptr;
-    std::memcpy(&token, handle.data() + 1, sizeof(token));
     check(mend_pool_for_device(device, &heap), "a shared tensor");
-    check(mend_import(heap, &token, &pointer, nullptr), "a shared tensor");
-    return {pointer, [heap](void *imported_pointer) {
+    return {import_block(heap, handle), [heap](void *imported_pointer) {
                 (void)mend_import_close(heap, imported_pointer, MEND_NO_STREAM);
             }};
 }

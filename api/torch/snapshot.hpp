@@ -35,7 +35,8 @@ inline cca::BlockInfo block_of(const mend_region &region, const History &history
     cca::BlockInfo block;
     const bool is_live = region.kind == MEND_REGION_LIVE;
     block.size = region.size_bytes;
-    block.requested_size = is_live ? region.requested_bytes : 0;
+    block.requested_size =
+        is_live ? mend_torch_block_requested(region.address, region.requested_bytes) : 0;
     block.allocated = is_live;
     block.active = is_live;
     if (is_live && history.is_recording()) {
@@ -103,16 +104,65 @@ inline void add_segments(std::vector<cca::SegmentInfo> &to, DeviceIndex device, 
     }
 }
 
-// What a tracker reads of a pool from a snapshot, it may register.
-inline void hold_segments(const cca::SnapshotInfo &info, size_t from, Requests &requests)
+inline void append(cca::SegmentInfo &to, const cca::BlockInfo &block)
 {
-    for (size_t i = from; requests.history.has_trackers() && i < info.segments.size(); i++) {
-        const auto &segment = info.segments[i];
-        if (is_pool(segment.owner_private_pool_id)) {
-            (void)requests.holds.add({segment.device, segment.owner_private_pool_id,
-                                      segment.address, segment.total_size});
-        }
+    if (block.size > 0) {
+        to.blocks.push_back(block);
     }
+}
+
+inline size_t end_of_blocks(const cca::SegmentInfo &segment)
+{
+    size_t end = segment.address;
+    for (const auto &block : segment.blocks) {
+        end += block.size;
+    }
+    return end;
+}
+
+// Memory up to an address that is not the pool's now.
+inline void fill_up_to(cca::SegmentInfo &segment, size_t end)
+{
+    cca::BlockInfo rest;
+    rest.size = end - end_of_blocks(segment);
+    append(segment, rest);
+}
+
+// What a tracker reads of a pool from a snapshot, it may register, and it hears of ranges that
+// are held: so these are the segments.
+inline void show_as_held(std::vector<cca::SegmentInfo> &segments, size_t from, Requests &requests)
+{
+    std::vector<cca::SegmentInfo> shown(segments.begin(),
+                                        segments.begin() + static_cast<std::ptrdiff_t>(from));
+    const auto range_of = [](const cca::SegmentInfo &segment) {
+        return Held{segment.device, segment.owner_private_pool_id, segment.address,
+                    segment.total_size};
+    };
+    for (size_t i = from; i < segments.size(); i++) {
+        requests.hold(range_of(segments[i]), nullptr, nullptr);
+    }
+    for (size_t i = from; i < segments.size(); i++) {
+        Held held = range_of(segments[i]);
+        (void)requests.holds.find(held, &held);
+        if (shown.size() == from || shown.back().address != held.address) {
+            shown.push_back(segments[i]);
+            shown.back().address = held.address;
+            shown.back().blocks.clear();
+        } else {
+            shown.back().allocated_size += segments[i].allocated_size;
+            shown.back().active_size += segments[i].active_size;
+            shown.back().requested_size += segments[i].requested_size;
+        }
+        fill_up_to(shown.back(), segments[i].address);
+        for (const auto &block : segments[i].blocks) {
+            append(shown.back(), block);
+        }
+        shown.back().total_size = held.size;
+    }
+    for (size_t i = from; i < shown.size(); i++) {
+        fill_up_to(shown[i], shown[i].address + shown[i].total_size);
+    }
+    segments = std::move(shown);
 }
 
 // Adds what is Mend's to a snapshot of PyTorch's own allocator.
@@ -120,7 +170,6 @@ inline cca::SnapshotInfo completed(cca::SnapshotInfo info, PoolId id, bool with_
                                    Requests &requests, int device_count)
 {
     requests.tell_mappings(nullptr);
-    requests.history.note({Entry::SNAPSHOT, 0, 0, 0, nullptr, id}, nullptr);
     info.device_traces.resize(
         std::max<size_t>(info.device_traces.size(), static_cast<size_t>(device_count)));
     for (int i = 0; i < device_count; i++) {
@@ -128,7 +177,9 @@ inline cca::SnapshotInfo completed(cca::SnapshotInfo info, PoolId id, bool with_
         if (requests.has_begun[i].load()) {
             const size_t before = info.segments.size();
             add_segments(info.segments, device, id, requests.history);
-            hold_segments(info, before, requests);
+            if (is_pool(id) && requests.history.has_trackers()) {
+                show_as_held(info.segments, before, requests);
+            }
         }
         if (with_traces) {
             auto &trace = info.device_traces[static_cast<size_t>(i)];
@@ -139,17 +190,10 @@ inline cca::SnapshotInfo completed(cca::SnapshotInfo info, PoolId id, bool with_
             });
         }
     }
+    requests.history.note({Entry::SNAPSHOT, 0, 0, 0, nullptr, id}, nullptr); // behind what it shows
     info.external_annotations.clear();
     requests.history.add_annotations(info.external_annotations);
     return info;
-}
-
-inline void end_holds(DeviceIndex device, PoolId id, Requests &requests)
-{
-    requests.holds.end(device, id, [&](const Held &held) {
-        requests.history.note({Entry::SEGMENT_FREE, device, held.address, held.size, nullptr, id},
-                              nullptr);
-    });
 }
 
 } // namespace mend_torch

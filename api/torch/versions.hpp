@@ -12,6 +12,8 @@
 #include <c10/util/ApproximateClock.h>
 #include <c10/util/Exception.h>
 
+#include <string>
+
 #if !defined(MEND_TORCH) || MEND_TORCH < 205
 #error "MEND_TORCH is the version of PyTorch, 205 and later"
 #endif
@@ -83,6 +85,16 @@ inline size_t divisions_for(size_t size)
     return c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions(size);
 #else
     return cca::CUDAAllocatorConfig::roundup_power2_divisions(size);
+#endif
+}
+
+// What PYTORCH_CUDA_ALLOC_CONF held, or what the program has set since.
+inline std::string settings_now()
+{
+#if MEND_TORCH >= 210
+    return c10::CachingAllocator::AcceleratorAllocatorConfig::last_allocator_settings();
+#else
+    return cca::CUDAAllocatorConfig::last_allocator_settings();
 #endif
 }
 

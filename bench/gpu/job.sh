@@ -171,7 +171,7 @@ probe 1 storm 40
 probe 1 memory 70
 probe 1 queue 30
 step 1 contract 150 bench/gpu/contract.sh "$bin/contract_tests" "$work/contract.jsonl"
-step 2 replays 300 bench/gpu/replays.sh "$bin/mend" "$work/replays.jsonl" "${quick[@]}"
+step 2 replays 390 bench/gpu/replays.sh "$bin/mend" "$work/replays.jsonl" "${quick[@]}"
 probe 2 aliases 60
 probe 2 bandwidth 80
 step 3 torch 530 bench/gpu/torch.sh "$work/torch.jsonl" "${quick[@]}"

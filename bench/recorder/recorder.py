@@ -30,6 +30,7 @@ class Recorder(TorchDispatchMode):
         self.live = {}  # key of the storage: [number, bytes, stream of the free, weak reference]
         self.count = 0
         self.stream = 0
+        self.pool = None
         self.live_bytes = 0
         self.peak_bytes = 0
 
@@ -45,6 +46,9 @@ class Recorder(TorchDispatchMode):
         if key in self.live or storage.nbytes() == 0:
             return
         size = -(-storage.nbytes() // GRANULE_BYTES) * GRANULE_BYTES
+        if self.pool is not None:
+            self._see_in_pool(storage, key, size)
+            return
         self.count += 1
         watcher = weakref.ref(storage, lambda _: self._end(key))
         self.live[key] = [self.count, size, self.stream, watcher]
@@ -56,6 +60,32 @@ class Recorder(TorchDispatchMode):
         number, size, stream, _ = self.live.pop(key)
         self.events.append((False, number, size, stream))
         self.live_bytes -= size
+
+    def _see_in_pool(self, storage, key, size):
+        pool, place = self.pool, self.pool.take(size)
+
+        def end(_):
+            del self.live[key]
+            pool.give(place)
+
+        self.live[key] = [0, size, self.stream, weakref.ref(storage, end)]
+
+    @contextlib.contextmanager
+    def from_pool(self, pool):
+        """What is allocated inside is cut from segments of the pool by `pool.take(bytes)`, and goes
+        back by `pool.give(place)`: the recording has the segments alone (`segment`)."""
+        outer, self.pool = self.pool, pool
+        try:
+            yield
+        finally:
+            self.pool = outer
+
+    def segment(self, size):
+        """Memory that a pool asks for and keeps."""
+        self.count += 1
+        self.events.append((True, self.count, size, self.stream))
+        self.live_bytes += size
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
     @contextlib.contextmanager
     def on_stream(self, stream):

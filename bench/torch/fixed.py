@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, allocator: str, program: str, *more: str)
     return row
 
 
-def told(row: dict) -> str:
+def line_of(row: dict) -> str:
     """A line for people."""
     what = f"{row.get('workload', row['program'])} under {row['allocator']}"
     if "error" in row:
@@ -73,7 +73,7 @@ def main() -> int:
 
     def keep(row: dict) -> None:
         rows.append(row)
-        print(told(row), flush=True)
+        print(line_of(row), flush=True)
         if arguments.json:
             with arguments.json.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(row) + "\n")

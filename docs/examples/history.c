@@ -53,7 +53,7 @@ int main(void)
         return 1;
     }
     for (int i = 0; i < 3; i++) {
-        mend_alloc(pool, 200 * MIB, NULL, &blocks[i]);
+        mend_alloc(pool, 100 * MIB, NULL, &blocks[i]);
     }
     mend_free(pool, blocks[1], NULL);
     print_regions(pool);

@@ -32,7 +32,8 @@ PAGES = (
     ("sharing", "Memory for other processes and devices",
      "Let other processes import blocks, and other devices use a pool. [In plain"
      " words](sharing.md).",
-     (("mend_share", ("memory shared with other processes", "other devices")),)),
+     (("mend_share", ("memory shared with other processes", "fabric handles",
+                      "the end of an import", "other devices")),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
       ("mend_views", ("regions", "history")),
@@ -315,6 +316,7 @@ KINDS = {
     "LEVEL": "`0`, `1` or `2`",
     "PERCENT": "1 to 100",
     "LOG": "`debug`, `info` or `warning`",
+    "SHARING": "`off`, `on` or `fabric`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",
 }
 KEYS = re.compile(r"(?<=<!-- keys: made by `./run docs` from vmm/pool/configuration.h -->\n)"

@@ -31,6 +31,18 @@ static mend_result adapter_free(mend_peer *peer, uint64_t address, mend_stream s
     return mend_free(pool_of(peer), (void *)(uintptr_t)address, stream);
 }
 
+/* As PyTorch calls Mend: the streams that used a block are declared, and it is freed on its own. */
+static mend_result declare_and_free(mend_peer *peer, uint64_t address, mend_stream stream)
+{
+    void *pointer = (void *)(uintptr_t)address;
+    mend_block_info block = MEND_BLOCK_INFO_INIT;
+    mend_result result = mend_get_block_info(pool_of(peer), pointer, &block);
+    if (result == MEND_OK && stream != block.stream) {
+        result = mend_record_stream(pool_of(peer), pointer, stream);
+    }
+    return result == MEND_OK ? mend_free(pool_of(peer), pointer, block.stream) : result;
+}
+
 static void adapter_get_usage(mend_peer *peer, mend_peer_usage *usage)
 {
     mend_stats stats = MEND_STATS_INIT;
@@ -53,14 +65,17 @@ static mend_result adapter_destroy(mend_peer *peer)
 
 static const mend_peer_operations adapter_operations = {adapter_alloc, adapter_free,
                                                         adapter_get_usage, adapter_destroy};
+static const mend_peer_operations torch_operations = {adapter_alloc, declare_and_free,
+                                                      adapter_get_usage, adapter_destroy};
 
-static mend_result create(const mend_peer_config *config, bool is_quiet, mend_peer **peer)
+static mend_result create(const mend_peer_config *config, const mend_peer_operations *operations,
+                          bool is_quiet, mend_peer **peer)
 {
     mend_adapter *adapter = calloc(1, sizeof(mend_adapter));
     if (adapter == NULL) {
         return MEND_ERROR_OUT_OF_HOST_MEMORY;
     }
-    adapter->peer.operations = &adapter_operations;
+    adapter->peer.operations = operations;
     adapter->peer.explain = adapter_explain;
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.device = config->device;
@@ -78,10 +93,15 @@ static mend_result create(const mend_peer_config *config, bool is_quiet, mend_pe
 
 mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer)
 {
-    return create(config, false, peer);
+    return create(config, &adapter_operations, false, peer);
 }
 
 mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer)
 {
-    return create(config, true, peer);
+    return create(config, &adapter_operations, true, peer);
+}
+
+mend_result mend_peer_create_mend_torch(const mend_peer_config *config, mend_peer **peer)
+{
+    return create(config, &torch_operations, false, peer);
 }

@@ -5,9 +5,16 @@
 
 #include "lab/peers/peer.h"
 
+/* What the two settings are set to: max_split_size_mb:128, garbage_collection_threshold:0.8. */
+enum { MEND_PEER_OVERSIZE_BYTES = 128 << 20, MEND_PEER_COLLECT_PERCENT = 80 };
+
 mend_result mend_peer_create_mend(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_mend_quiet(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_mend_torch(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_caching(const mend_peer_config *config, mend_peer **peer);
+/* With PyTorch's settings max_split_size_mb and garbage_collection_threshold. */
+mend_result mend_peer_create_caching_split(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_caching_collect(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_expandable(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_bfc(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_rmm_pool(const mend_peer_config *config, mend_peer **peer);

@@ -37,6 +37,7 @@ static mend_tree *tree_of(torch_block *block)
 
 void torch_block_insert(torch_block *block)
 {
+    block->free_since = block->pool->searches;
     mend_tree_insert(tree_of(block), &block->in_pool);
 }
 
@@ -229,7 +230,18 @@ static uint64_t size_it_can_have(const torch_block *block)
     return block->size_bytes + (grows ? block->next->size_bytes : 0);
 }
 
-static torch_block *take_best_fit(torch_pool *pool, uint64_t size_bytes, mend_stream stream)
+/* A request that is not oversize takes no oversize block, and an oversize one takes no block that
+ * is larger by a large segment. */
+static bool may_serve(const torch_model *model, const torch_block *block, uint64_t size_bytes)
+{
+    if (size_bytes < model->oversize_bytes) {
+        return block->size_bytes < model->oversize_bytes;
+    }
+    return block->size_bytes < size_bytes + TORCH_LARGE_SEGMENT_BYTES;
+}
+
+static torch_block *take_best_fit(const torch_model *model, torch_pool *pool, uint64_t size_bytes,
+                                  mend_stream stream)
 {
     torch_block key = {.size_bytes = size_bytes, .stream = stream};
     torch_block *best = block_of(mend_tree_at_or_after(&pool->free_blocks, &key.in_pool));
@@ -242,6 +254,9 @@ static torch_block *take_best_fit(torch_pool *pool, uint64_t size_bytes, mend_st
          next = block_of(mend_tree_next(&next->in_pool))) {
         best = next;
     }
+    if (!may_serve(model, best, size_bytes)) {
+        return NULL;
+    }
     torch_block_remove(best);
     return best;
 }
@@ -252,17 +267,27 @@ static bool should_split(const torch_model *model, const torch_block *block, uin
     if (block->pool->is_small || model->is_expandable) {
         return rest_bytes >= TORCH_BLOCK_BYTES;
     }
-    return rest_bytes > TORCH_SMALL_REQUEST_BYTES;
+    return size_bytes < model->oversize_bytes && rest_bytes > TORCH_SMALL_REQUEST_BYTES;
 }
 
 static mend_result find_block(torch_model *model, torch_pool *pool, uint64_t size_bytes,
                               mend_stream stream, torch_block **block)
 {
-    *block = take_best_fit(pool, size_bytes, stream);
+    pool->searches++;
+    *block = take_best_fit(model, pool, size_bytes, stream);
     if (*block != NULL) {
         return MEND_OK;
     }
-    mend_result result = model->grow(model, pool, size_bytes, stream, block);
+    mend_result result = model->collect != NULL ? model->collect(model) : MEND_OK;
+    if (result == MEND_OK) {
+        result = model->grow(model, pool, size_bytes, stream, block);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY && model->make_room != NULL) {
+        result = model->make_room(model, pool, size_bytes, stream);
+        if (result == MEND_OK) {
+            result = model->grow(model, pool, size_bytes, stream, block);
+        }
+    }
     if (result != MEND_ERROR_OUT_OF_MEMORY) {
         return result;
     }
@@ -375,6 +400,7 @@ mend_result torch_model_create(const mend_peer_config *config, torch_grow grow,
     model->release = release;
     model->drop = drop;
     model->is_expandable = is_expandable;
+    model->oversize_bytes = UINT64_MAX;
     mend_mutex_init(&model->mutex, MEND_RANK_POOL);
     mend_list_init(&model->segments);
     mend_list_init(&model->waiting);

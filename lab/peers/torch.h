@@ -18,6 +18,7 @@ typedef struct torch_pool {
     mend_tree free_blocks;     /* mapped and free: by stream, size, address */
     mend_tree unmapped_blocks; /* by stream, address */
     bool is_small;
+    uint64_t searches; /* how often a free block was looked for */
 } torch_pool;
 
 /* One plain allocation, or one range of addresses that is mapped page by page. */
@@ -41,6 +42,7 @@ typedef struct torch_block {
     struct torch_block *next;
     bool is_free;
     bool is_mapped;
+    uint64_t free_since; /* the searches of its pool when it became free */
 } torch_block;
 
 /* A freed block that another stream than its own used last. */
@@ -59,6 +61,12 @@ typedef mend_result (*torch_grow)(torch_model *model, torch_pool *pool, uint64_t
                                   mend_stream stream, torch_block **block);
 /* Releases all cached memory of a pool to the driver. */
 typedef mend_result (*torch_release)(torch_model *model, torch_pool *pool);
+/* Releases segments that were not used for long, before the driver is asked for more. */
+typedef mend_result (*torch_collect)(torch_model *model);
+/* Releases just enough oversize segments of a stream for a request that the driver refused.
+ * MEND_ERROR_OUT_OF_MEMORY: there are not enough of them. */
+typedef mend_result (*torch_make_room)(torch_model *model, torch_pool *pool, uint64_t size_bytes,
+                                       mend_stream stream);
 /* Releases one segment, whatever uses it. */
 typedef mend_result (*torch_drop)(torch_model *model, torch_segment *segment);
 
@@ -73,9 +81,12 @@ struct torch_model {
     mend_slab blocks;
     mend_peer_usage usage;
     bool is_expandable;
+    uint64_t oversize_bytes; /* requests and blocks of this size are oversize; UINT64_MAX: none */
     torch_grow grow;
     torch_release release;
     torch_drop drop;
+    torch_collect collect;     /* NULL: nothing is collected */
+    torch_make_room make_room; /* NULL: no block is oversize */
 };
 
 enum {

@@ -1,6 +1,6 @@
 /*
  * What a run needs: a device, simulated or real, a counting table in front of its driver, streams
- * for those of the trace, and the work that stands for the program's kernels.
+ * for those of the trace, and the work in the place of the program's kernels.
  */
 #ifndef MEND_LAB_REPLAY_RIG_H
 #define MEND_LAB_REPLAY_RIG_H

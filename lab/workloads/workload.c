@@ -13,7 +13,8 @@ typedef struct stress_parameter {
     const char *name; /* NULL ends the list */
     uint64_t value;   /* the default */
     uint64_t most;
-    bool is_size; /* bytes; otherwise a plain number */
+    uint64_t drawn_least, drawn_most; /* the range from which `draw` takes it */
+    bool is_size;                     /* bytes; otherwise a plain number */
 } stress_parameter;
 
 typedef struct stress_workload {
@@ -27,15 +28,15 @@ static const char prefix[] = "stress:";
 
 #define SEED                                                                                       \
     {                                                                                              \
-        "seed", 7, UINT64_MAX, false                                                               \
+        "seed", 7, UINT64_MAX, 1, UINT32_MAX, false                                                \
     }
-#define SIZE(name, value)                                                                          \
+#define SIZE(name, value, drawn_least, drawn_most)                                                 \
     {                                                                                              \
-        name, value, MEND_TIB, true                                                                \
+        name, value, MEND_TIB, drawn_least, drawn_most, true                                       \
     }
-#define COUNT(name, value, most)                                                                   \
+#define COUNT(name, value, most, drawn_least, drawn_most)                                          \
     {                                                                                              \
-        name, value, most, false                                                                   \
+        name, value, most, drawn_least, drawn_most, false                                          \
     }
 
 /* The first parameter of each is the seed; the second is the size of the population, if it has
@@ -44,40 +45,49 @@ static const stress_workload workloads[] = {
     {"checkerboard",
      "fills with blocks of lo..hi, frees one of every so many, asks for more than any hole",
      mend_stress_checkerboard,
-     {SEED, SIZE("live", 4 * MEND_GIB), SIZE("lo", 6 * MEND_MIB), SIZE("hi", 30 * MEND_MIB),
-      COUNT("every", 3, 1000), COUNT("rounds", 2, 1000)}},
+     {SEED, SIZE("live", 4 * MEND_GIB, 2 * MEND_GIB, 16 * MEND_GIB),
+      SIZE("lo", 6 * MEND_MIB, MEND_MIB / 2, 8 * MEND_MIB),
+      SIZE("hi", 30 * MEND_MIB, 8 * MEND_MIB, 96 * MEND_MIB), COUNT("every", 3, 1000, 2, 6),
+      COUNT("rounds", 2, 1000, 1, 4)}},
     {"small-pins",
      "phases of large blocks, each leaving a few small ones behind for ever",
      mend_stress_small_pins,
-     {SEED, SIZE("live", 6 * MEND_GIB), SIZE("pin", 3 * MEND_MIB / 2), COUNT("pins", 24, 10000),
-      COUNT("phases", 10, 1000)}},
+     {SEED, SIZE("live", 6 * MEND_GIB, 2 * MEND_GIB, 24 * MEND_GIB),
+      SIZE("pin", 3 * MEND_MIB / 2, MEND_MIB / 4, 4 * MEND_MIB), COUNT("pins", 24, 10000, 8, 64),
+      COUNT("phases", 10, 1000, 4, 16)}},
     {"phase-shift",
      "sizes change from phase to phase while a random part of each phase survives",
      mend_stress_phase_shift,
-     {SEED, SIZE("live", 8 * MEND_GIB), COUNT("phases", 12, 1000), COUNT("survivors", 15, 90)}},
+     {SEED, SIZE("live", 8 * MEND_GIB, 4 * MEND_GIB, 24 * MEND_GIB),
+      COUNT("phases", 12, 1000, 6, 20), COUNT("survivors", 15, 90, 5, 35)}},
     {"many-streams",
      "demand wanders from stream to stream",
      mend_stress_many_streams,
-     {SEED, SIZE("live", 4 * MEND_GIB), COUNT("streams", 12, 1000), COUNT("turns", 36, 10000)}},
+     {SEED, SIZE("live", 4 * MEND_GIB, 2 * MEND_GIB, 16 * MEND_GIB),
+      COUNT("streams", 12, 1000, 3, 24), COUNT("turns", 36, 10000, 18, 72)}},
     {"staircase",
      "buffers grow: each is allocated again, a little larger, over a fixed base",
      mend_stress_staircase,
-     {SEED, SIZE("base", MEND_GIB), SIZE("top", MEND_GIB), SIZE("step", 14 * MEND_MIB)}},
+     {SEED, SIZE("base", MEND_GIB, MEND_GIB / 2, 4 * MEND_GIB),
+      SIZE("top", MEND_GIB, MEND_GIB / 2, 4 * MEND_GIB),
+      SIZE("step", 14 * MEND_MIB, 6 * MEND_MIB, 48 * MEND_MIB)}},
     {"random-mix",
      "sizes from 512 B to hi, each power of two as likely, with random lifetimes",
      mend_stress_random_mix,
-     {SEED, SIZE("live", 8 * MEND_GIB), SIZE("hi", MEND_GIB),
-      COUNT("allocations", 20000, 10000000)}},
+     {SEED, SIZE("live", 8 * MEND_GIB, 2 * MEND_GIB, 24 * MEND_GIB),
+      SIZE("hi", MEND_GIB, 64 * MEND_MIB, 2 * MEND_GIB),
+      COUNT("allocations", 20000, 10000000, 4000, 20000)}},
     {"rmm-random",
      "RMM's benchmark random_allocations: uniform sizes up to max, one stream, ends empty",
      mend_stress_rmm_random,
-     {SEED, SIZE("live", 16000 * MEND_MIB), SIZE("max", 4 * MEND_GIB),
-      COUNT("allocations", 1000, 10000000)}},
+     {SEED, SIZE("live", 16000 * MEND_MIB, 4 * MEND_GIB, 32 * MEND_GIB),
+      SIZE("max", 4 * MEND_GIB, 64 * MEND_MIB, 4 * MEND_GIB),
+      COUNT("allocations", 1000, 10000000, 500, 4000)}},
     {"rmm-streams",
      "RMM's benchmark multi_stream_allocations: a buffer for each kernel, on the next stream",
      mend_stress_rmm_streams,
-     {SEED, SIZE("size", 512), COUNT("streams", 4, 1000), COUNT("kernels", 4, 100000),
-      COUNT("rounds", 1000, 100000)}},
+     {SEED, SIZE("size", 512, 512, 16 * MEND_MIB), COUNT("streams", 4, 1000, 2, 8),
+      COUNT("kernels", 4, 100000, 2, 16), COUNT("rounds", 1000, 100000, 100, 1000)}},
 };
 enum { WORKLOAD_COUNT = sizeof(workloads) / sizeof(*workloads) };
 
@@ -95,6 +105,7 @@ static mend_result fail(const char *spec, const char *reason, const char *what)
 typedef struct given_values {
     uint64_t value[MAX_PARAMETERS];
     bool is_given[MAX_PARAMETERS];
+    uint64_t draw; /* not 0: decides the values that the text does not set */
 } given_values;
 
 static mend_result read_value(const char *spec, const stress_parameter *parameter, const char *text,
@@ -121,6 +132,11 @@ static mend_result read_parameter(const char *spec, const stress_workload *workl
         return fail(spec, "not parameter=value:", assignment);
     }
     *equals = 0;
+    if (strcmp("draw", assignment) == 0) {
+        static const stress_parameter draw = COUNT("draw", 0, UINT32_MAX, 0, 0);
+        return given->draw == 0 ? read_value(spec, &draw, equals + 1, false, &given->draw)
+                                : fail(spec, "given twice:", assignment);
+    }
     for (size_t i = 0; i < MAX_PARAMETERS && workload->parameters[i].name != NULL; i++) {
         const stress_parameter *parameter = &workload->parameters[i];
         if (strcmp(parameter->name, assignment) != 0) {
@@ -158,6 +174,18 @@ static uint64_t value_named(const stress_workload *workload, const given_values 
     return otherwise;
 }
 
+/* Draws the values that the text does not set, each power of two of a range as likely. */
+static void draw_values(const stress_workload *workload, given_values *given)
+{
+    mend_random random = {.state = given->draw};
+    for (size_t i = 0; i < MAX_PARAMETERS && workload->parameters[i].name != NULL; i++) {
+        const stress_parameter *parameter = &workload->parameters[i];
+        uint64_t drawn =
+            mend_random_log_between(&random, parameter->drawn_least, parameter->drawn_most);
+        given->value[i] = given->is_given[i] ? given->value[i] : drawn;
+    }
+}
+
 /* The text after "?": "name=value&name=value". */
 static mend_result read_parameters(const char *spec, const stress_workload *workload, char *list,
                                    given_values *given)
@@ -167,6 +195,9 @@ static mend_result read_parameters(const char *spec, const stress_workload *work
         if (result != MEND_OK) {
             return result;
         }
+    }
+    if (given->draw != 0) {
+        draw_values(workload, given);
     }
     if (value_named(workload, given, "lo", 0) > value_named(workload, given, "hi", UINT64_MAX)) {
         return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%.100s: lo is more than hi", spec);

@@ -8,16 +8,36 @@
 #include <stddef.h>
 
 #include "simulate/properties.h"
+#include "tests/simulate/properties_of_attributes.h"
 
 #define OF_THIS_CUDA(in_12, in_13) (CUDA_VERSION >= 13000 ? (in_13) : (in_12))
 
-#define X(member, type, in_12, in_13, value)                                                       \
+#define X(member, type, in_12, in_13, attribute, value)                                            \
     _Static_assert(offsetof(struct cudaDeviceProp, member) == OF_THIS_CUDA(in_12, in_13),          \
                    "the place of " #member);                                                       \
     _Static_assert(sizeof(((struct cudaDeviceProp *)0)->member) == sizeof(type),                   \
                    "the size of " #member);
 SIMULATE_PROPERTIES(X)
 #undef X
+
+#if CUDA_VERSION < 13000
+#define X(member, type, in_12, attribute, value)                                                   \
+    _Static_assert(offsetof(struct cudaDeviceProp, member) == in_12, "the place of " #member);
+SIMULATE_PROPERTIES_OF_12(X)
+#undef X
+#endif
+
+/* What the tests know of the attributes. */
+#if CUDA_VERSION >= 13000
+#define IS_MEMBER(name, number, member, in_13, bytes)                                              \
+    _Static_assert(cudaDevAttr##name == number, "the number of " #name);                           \
+    _Static_assert(offsetof(struct cudaDeviceProp, member) == in_13, "the place of " #member);     \
+    _Static_assert(sizeof(((struct cudaDeviceProp *)0)->member) == bytes, "the size of " #member);
+#define X(name, number, member, in_12, in_13, bytes) IS_MEMBER(name, number, member, in_13, bytes)
+PROPERTIES_OF_ATTRIBUTES(X)
+#undef X
+PROPERTIES_OF_ATTRIBUTES_IN_13(IS_MEMBER)
+#endif
 
 #define X(member, in_12, in_13)                                                                    \
     _Static_assert(offsetof(struct cudaDeviceProp, member) == OF_THIS_CUDA(in_12, in_13),          \

@@ -53,6 +53,18 @@ class Report(unittest.TestCase):
         cells, _, _ = compact()
         self.assertEqual(cells["not met"], "driver time by `per-mapping`")
 
+    def test_pytorchs_settings_have_columns_that_are_empty_for_generated_workloads(self):
+        runs = dict(RUNS)
+        runs["one", "caching:gc80"] = rows((20, 20), (3000, 3000))
+        for policy in ("mend", "caching", "expandable"):
+            runs["stress:two", policy] = RUNS["one", policy]
+        policies = ["mend", "caching", "expandable", "caching:gc80"]
+        table = report.compact_rows(("fit",), ["one", "stress:two"], None, runs, policies)
+        self.assertEqual(table["`caching:gc80`"], ["1.000", ""])
+        self.assertNotIn("`caching:split128`", table)
+        self.assertTrue(report.runs_on("recording.csv.gz", "caching:gc80"))
+        self.assertFalse(report.runs_on("stress:two", "caching:gc80"))
+
     def test_runs_of_other_lists_are_not_taken(self):
         other = {"one": row(1, 1)}
         other["one"]["costs"] = "prices.txt"

@@ -261,6 +261,95 @@ MEND_TEST(peer_caching, best_fit_is_the_smallest_that_is_enough)
     scene_close(&scene);
 }
 
+/* ---- PyTorch's settings -----------------------------------------------------------------------
+ */
+
+MEND_TEST(peer_caching_split, oversize_blocks_serve_neither_smaller_nor_much_smaller_requests)
+{
+    peer_scene scene;
+    ASSERT_TRUE(scene_open(&scene, "caching:split128", MEND_GIB));
+    uint64_t large = take(&scene, 160 * MEND_MIB, NULL);
+    give(&scene, large, NULL);
+    take(&scene, 128 * MEND_MIB - 512, NULL);
+    EXPECT_U64_EQ(288 * MEND_MIB, reserved(&scene)); /* the first block is oversize */
+    take(&scene, 140 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(428 * MEND_MIB, reserved(&scene)); /* and larger by 20 MiB than this one */
+    EXPECT_U64_EQ(large, take(&scene, 140 * MEND_MIB + 512, NULL));
+    EXPECT_U64_EQ(428 * MEND_MIB, reserved(&scene));
+    scene_close(&scene);
+}
+
+/* The 19 MiB behind the request stay with the block. */
+MEND_TEST(peer_caching_split, oversize_blocks_are_not_split)
+{
+    peer_scene scene;
+    ASSERT_TRUE(scene_open(&scene, "caching:split128", MEND_GIB));
+    uint64_t large = take(&scene, 160 * MEND_MIB, NULL);
+    give(&scene, large, NULL);
+    EXPECT_U64_EQ(large, take(&scene, 141 * MEND_MIB, NULL));
+    take(&scene, 18 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(178 * MEND_MIB, reserved(&scene));
+    scene_close(&scene);
+}
+
+MEND_TEST(peer_caching_split, only_as_many_oversize_blocks_go_back_as_a_request_needs)
+{
+    static const struct {
+        uint64_t request_bytes, reserved_bytes, frees;
+    } cases[] = {{128 * MEND_MIB, 568 * MEND_MIB, 1}, /* the smallest that is enough */
+                 {300 * MEND_MIB, 460 * MEND_MIB, 2}, /* the two largest */
+                 {40 * MEND_MIB, 480 * MEND_MIB, 1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        peer_scene scene;
+        ASSERT_TRUE(scene_open(&scene, "caching:split128", 620 * MEND_MIB));
+        static const uint64_t sizes[] = {160 * MEND_MIB, 200 * MEND_MIB, 240 * MEND_MIB};
+        uint64_t blocks[3];
+        for (size_t b = 0; b < 3; b++) {
+            blocks[b] = take(&scene, sizes[b], NULL);
+        }
+        for (size_t b = 0; b < 3; b++) {
+            give(&scene, blocks[b], NULL);
+        }
+        take(&scene, cases[i].request_bytes, NULL);
+        EXPECT_U64_EQ(cases[i].frees, calls_of(&scene, MEND_CALL_plain_free));
+        EXPECT_U64_EQ(cases[i].reserved_bytes, reserved(&scene));
+        scene_close(&scene);
+    }
+}
+
+/* Four fifths of the device are 819.2 MiB. */
+MEND_TEST(peer_caching_collect, what_was_unused_longest_goes_back_before_more_is_asked_for)
+{
+    static const struct {
+        uint64_t live_bytes, reserved_bytes, frees;
+    } cases[] = {{402 * MEND_MIB, 1020 * MEND_MIB, 0}, /* 818 MiB are reserved */
+                 {404 * MEND_MIB, 822 * MEND_MIB, 1},  /* the older one */
+                 {604 * MEND_MIB, 806 * MEND_MIB, 3}}; /* that is not enough: the others too */
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        peer_scene scene;
+        ASSERT_TRUE(scene_open(&scene, "caching:gc80", MEND_GIB));
+        uint64_t older = take(&scene, 200 * MEND_MIB, NULL);
+        uint64_t younger = take(&scene, 200 * MEND_MIB, NULL);
+        uint64_t tick = take(&scene, 16 * MEND_MIB, NULL);
+        take(&scene, cases[i].live_bytes, NULL);
+        give(&scene, older, NULL);
+        for (int search = 0; search < 3; search++) {
+            give(&scene, tick, NULL);
+            EXPECT_U64_EQ(tick, take(&scene, 16 * MEND_MIB, NULL));
+        }
+        give(&scene, younger, NULL);
+        give(&scene, tick, NULL);
+        EXPECT_U64_EQ(0, calls_of(&scene, MEND_CALL_plain_free));
+        take(&scene, 202 * MEND_MIB, NULL);
+        EXPECT_U64_EQ(cases[i].frees, calls_of(&scene, MEND_CALL_plain_free));
+        EXPECT_U64_EQ(cases[i].reserved_bytes, reserved(&scene));
+        if (cases[i].frees == 1) {
+            EXPECT_U64_EQ(younger, take(&scene, 200 * MEND_MIB, NULL));
+        }
+        scene_close(&scene);
+    }
+}
+
 static void free_elsewhere(const char *policy)
 {
     peer_scene scene;

@@ -1,7 +1,8 @@
-/* The policy mend:quiet: it completes where mend runs out of memory, says what it copied, and
- * breaks no rule of the driver. */
+/* The other policies of Mend. mend:quiet completes where mend runs out of memory, says what it
+ * copied, and breaks no rule of the driver; mend:torch frees a block on its own stream. */
 #include "lab/replay/replay.h"
 #include "lab/workloads/workload.h"
+#include "tests/cli/fixture.h"
 #include "tests/support/test.h"
 
 static mend_replay_result replay(const mend_trace *trace, const char *policy, double factor)
@@ -21,7 +22,7 @@ MEND_TEST(quiet, completes_by_copying_where_mend_runs_out_of_memory)
         double factor;
     } rows[] = {{"stress:random-mix?live=2GiB", 1.014},
                 {"stress:random-mix?live=2GiB", 1.02},
-                {"stress:random-mix?live=1GiB", 1.02}};
+                {"stress:random-mix?live=2GiB", 1.016}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_trace *trace = NULL;
         ASSERT_RESULT(MEND_OK, mend_workload_generate(rows[i].workload, 0, &trace));
@@ -46,4 +47,31 @@ MEND_TEST(quiet, copies_nothing_while_there_is_memory)
     EXPECT_U64_EQ(0, with.host_syncs);
     mend_replay_result_clear(&with);
     mend_trace_destroy(trace);
+}
+
+#define MIB_20 "20971520"
+
+/* A block is freed on another stream, which asks for its memory while its own stream works. */
+static mend_replay_calls replay_of_a_block_passed_on(const char *policy)
+{
+    mend_trace *trace = fixture_trace(TRACE_HEAD "0,0,allocate,1," MIB_20 ",0\n"
+                                                 "0,1,allocate,2," MIB_20 ",0\n"
+                                                 "0,2,free,2," MIB_20 ",0\n"
+                                                 "0,3,free,1," MIB_20 ",1\n"
+                                                 "0,4,allocate,3," MIB_20 ",1\n");
+    mend_replay_options options = MEND_REPLAY_OPTIONS_INIT;
+    options.check_content = true;
+    mend_replay_result result = fixture_replay(trace, policy, "41943040", &options);
+    EXPECT_U64_EQ(0, result.content_errors);
+    EXPECT_TRUE(result.completed);
+    mend_replay_calls calls = result.calls;
+    mend_replay_result_clear(&result);
+    mend_trace_destroy(trace);
+    return calls;
+}
+
+MEND_TEST(torch, a_block_is_freed_on_its_own_stream_behind_the_work_of_others)
+{
+    EXPECT_U64_EQ(0, replay_of_a_block_passed_on("mend").stream_wait_calls);
+    EXPECT_U64_EQ(1, replay_of_a_block_passed_on("mend:torch").stream_wait_calls);
 }

@@ -52,6 +52,38 @@ MEND_TEST(workload, the_seed_decides)
     }
 }
 
+MEND_TEST(workload, a_draw_decides_what_the_text_does_not_set)
+{
+    for (size_t i = 0; i < NAME_COUNT; i++) {
+        mend_trace *usual = generate(names[i], "", 0);
+        mend_trace *first = generate(names[i], "?draw=1", 0);
+        mend_trace *again = generate(names[i], "?draw=1", 3);
+        mend_trace *other = generate(names[i], "?draw=2", 0);
+        mend_trace *seeded = generate(names[i], "?draw=1&seed=9", 0);
+        ASSERT_TRUE(usual && first && again && other && seeded);
+        EXPECT_FALSE(same(usual, first));
+        EXPECT_TRUE(same(first, again));
+        EXPECT_FALSE(same(first, other));
+        EXPECT_FALSE(same(first, seeded));
+        mend_trace_destroy(usual);
+        mend_trace_destroy(first);
+        mend_trace_destroy(again);
+        mend_trace_destroy(other);
+        mend_trace_destroy(seeded);
+    }
+}
+
+MEND_TEST(workload, a_draw_changes_more_than_the_seed)
+{
+    mend_trace *small = generate("random-mix", "?draw=1&live=64MiB&allocations=500", 0);
+    mend_trace *large = generate("random-mix", "?draw=1&allocations=500", 0);
+    ASSERT_TRUE(small != NULL && large != NULL);
+    EXPECT_TRUE(small->peak_live_bytes <= 64 * MEND_MIB);
+    EXPECT_TRUE(large->peak_live_bytes >= MEND_GIB);
+    mend_trace_destroy(small);
+    mend_trace_destroy(large);
+}
+
 /* Each block is allocated once, before its one free; the peak is what the events say. */
 static void check_sound(const mend_trace *trace)
 {
@@ -187,6 +219,9 @@ MEND_TEST(workload, bad_texts_are_refused)
                                       "stress:checkerboard?rounds=2MiB",
                                       "stress:checkerboard?rounds=1.5",
                                       "stress:checkerboard?lo=64GiB&hi=65GiB",
+                                      "stress:checkerboard?draw=0",
+                                      "stress:checkerboard?draw=1KiB",
+                                      "stress:checkerboard?draw=1&draw=1",
                                       "random:checkerboard"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         mend_trace *trace = NULL;

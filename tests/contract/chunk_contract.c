@@ -128,6 +128,38 @@ CONTRACT_TEST(contract_chunk, an_exported_chunk_is_the_same_memory)
     contract_drop(c, address, 2 * c->page, 2 * c->page);
 }
 
+/* A device that says so gives handles; an imported one holds the memory. */
+CONTRACT_TEST(contract_chunk, a_fabric_handle_is_the_same_memory)
+{
+    if (!c->info.share_fabric) {
+        return;
+    }
+    const int types =
+        MEND_SHARE_FABRIC | (c->info.share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : 0);
+    const mend_chunk_properties properties = {.share_types = types};
+    mend_chunk_handle first = 0;
+    mend_chunk_handle second = 0;
+    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
+    uint64_t address = contract_reserve(c, 2 * c->page);
+    uint64_t before = contract_free_bytes(c);
+    EXPECT_OK(c->driver->create(c->driver, c->page, &properties, &first));
+    EXPECT_OK(c->driver->export_handle(c->driver, first, MEND_SHARE_FABRIC, fabric));
+    EXPECT_OK(c->driver->import_handle(c->driver, fabric, MEND_SHARE_FABRIC, &second));
+    EXPECT_OK(c->driver->map(c->driver, address, c->page, 0, first));
+    EXPECT_OK(c->driver->map(c->driver, address + c->page, c->page, 0, second));
+    contract_allow(c, address, 2 * c->page);
+    contract_write(c, c->stream, address, c->page, 0xFAB, 0);
+    EXPECT_U64_EQ(0, contract_mismatches(c, address + c->page, c->page, 0xFAB));
+    EXPECT_OK(c->driver->unmap(c->driver, address, c->page));
+    EXPECT_OK(c->driver->release(c->driver, first));
+    contract_expect_free(c, before - c->page);
+    EXPECT_U64_EQ(0, contract_mismatches(c, address + c->page, c->page, 0xFAB));
+    EXPECT_OK(c->driver->release(c->driver, second));
+    EXPECT_OK(c->driver->unmap(c->driver, address + c->page, c->page));
+    EXPECT_OK(c->driver->address_free(c->driver, address, 2 * c->page));
+    contract_expect_free(c, before);
+}
+
 CONTRACT_TEST(contract_chunk, an_exported_file_holds_memory)
 {
     const mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};

@@ -20,6 +20,7 @@ static bool open_driver(contract *c)
     mend_sim_config config = MEND_SIM_CONFIG_INIT;
     config.memory_bytes = SIMULATED_BYTES;
     config.content = MEND_SIM_CONTENT_BYTES;
+    config.fabric = MEND_SIM_FABRIC_WORKS;
     if (mend_sim_create(&config, &c->sim) != MEND_OK) {
         return false;
     }

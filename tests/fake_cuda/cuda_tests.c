@@ -34,7 +34,7 @@ MEND_TEST(fake_cuda, a_device_is_described_and_probed)
     EXPECT_U64_EQ(0, info.peers);
     EXPECT_TRUE(info.rdma);
     EXPECT_TRUE(info.share_file_descriptor);
-    EXPECT_FALSE(info.share_fabric); /* claimed, and refused by the simulated device */
+    EXPECT_TRUE(info.share_fabric);
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_CONTEXT, driver->device_close(driver, 0));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, driver->device_open(driver, 1, &info));
@@ -84,7 +84,14 @@ MEND_TEST(fake_cuda, what_is_refused_is_dropped_with_a_log_line)
     EXPECT_TRUE(strstr(lines.text, "sharing by fabric handle: no (CUDA_ERROR_NOT_PERMITTED)"));
     expect_nothing_left(fake);
 
-    fake->switches.create_refusal = MEND_DRIVER_OK;
+    ASSERT_TRUE(find_both(&fake, &driver)); /* forgets what was found */
+    fake->switches.fabric_is_refused = true;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_TRUE(info.share_file_descriptor);
+    EXPECT_FALSE(info.share_fabric); /* claimed, and refused */
+    expect_nothing_left(fake);
+
+    ASSERT_TRUE(find_both(&fake, &driver));
     fake->switches.larger_page_bytes = UINT64_C(32) << 20;
     EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
     EXPECT_FALSE(info.share_file_descriptor); /* one pool has pages of one size */
@@ -139,7 +146,7 @@ MEND_TEST(fake_cuda, what_a_device_can_do_is_tried_once)
     EXPECT_FALSE(tries_to_create(fake, driver, &again));
     EXPECT_TRUE(again.virtual_memory && again.aliasing && again.rdma);
     EXPECT_TRUE(again.share_file_descriptor);
-    EXPECT_FALSE(again.share_fabric);
+    EXPECT_TRUE(again.share_fabric);
     EXPECT_U64_EQ(first.granularity_bytes, again.granularity_bytes);
     EXPECT_U64_EQ(first.recommended_bytes, again.recommended_bytes);
     EXPECT_STR_EQ(first.name, again.name);
@@ -351,6 +358,28 @@ MEND_TEST(fake_cuda, a_chunk_passes_through_a_file_descriptor)
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->import_handle(driver, &descriptor,
                                                         MEND_SHARE_FILE_DESCRIPTOR, &imported));
     close(descriptor);
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->release(driver, imported));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->release(driver, chunk));
+    EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    expect_nothing_left(fake);
+}
+
+MEND_TEST(fake_cuda, a_chunk_passes_through_a_fabric_handle)
+{
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC};
+    mend_chunk_handle chunk = 0;
+    mend_chunk_handle imported = 0;
+    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
+    ASSERT_TRUE(find_both(&fake, &driver));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+    ASSERT_TRUE(info.share_fabric);
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->create(driver, info.granularity_bytes, &shared, &chunk));
+    ASSERT_INT_EQ(MEND_DRIVER_OK, driver->export_handle(driver, chunk, MEND_SHARE_FABRIC, fabric));
+    EXPECT_INT_EQ(MEND_DRIVER_OK,
+                  driver->import_handle(driver, fabric, MEND_SHARE_FABRIC, &imported));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->release(driver, imported));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->release(driver, chunk));
     EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));

@@ -193,7 +193,7 @@ MEND_TEST(fake_cuda_refusals, answers_out_of_the_ordinary_do_no_harm)
     const mend_driver *driver = NULL;
     mend_device_info info;
     mend_chunk_handle chunk = 77;
-    unsigned char fabric[MEND_CU_FABRIC_HANDLE_BYTES] = {0};
+    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES] = {0};
     ASSERT_RESULT(MEND_OK, mend_cuda_driver(&driver));
     mend_cuda *cuda = mend_cuda_of(driver);
     mend_cu_functions all = cuda->functions;

@@ -37,7 +37,7 @@ static void perform_checked(story_run *run, const operation *op, bool undo_works
 }
 
 /* Runs a story with a fault at a position; false when the story makes fewer calls. */
-static bool run_with_fault(const story *told, uint64_t position, uint64_t count, int status)
+static bool run_with_fault(const story *given, uint64_t position, uint64_t count, int status)
 {
     static story_run run;
     run = (story_run){.use_ns = 10};
@@ -52,14 +52,14 @@ static bool run_with_fault(const story *told, uint64_t position, uint64_t count,
     fault.status = status;
     EXPECT_RESULT(MEND_OK, mend_sim_fail(run.world.sim, &fault));
     uint64_t first_call = mend_sim_call_count(run.world.sim);
-    for (size_t i = 0; i < told->count && !mend_test_has_failed(); i++) {
-        perform_checked(&run, &told->operations[i], count == 1);
+    for (size_t i = 0; i < given->count && !mend_test_has_failed(); i++) {
+        perform_checked(&run, &given->operations[i], count == 1);
     }
     bool reached = mend_sim_call_count(run.world.sim) - first_call > position;
     mend_sim_clear_faults(run.world.sim);
     story_end(&run);
     if (mend_test_has_failed()) {
-        mend_test_fail(__FILE__, __LINE__, "%s, call %llu, %s", told->name,
+        mend_test_fail(__FILE__, __LINE__, "%s, call %llu, %s", given->name,
                        (unsigned long long)position, count == 1 ? "once" : "for ever");
     }
     return reached;

@@ -54,7 +54,7 @@ static bool open_world(story_run *run, mend_unwatched_driver *driver)
 }
 
 /* Runs a story in which one allocation, or all from there on, fail; false when it makes fewer. */
-static bool run_with_fault(const story *told, uint64_t position, uint64_t count)
+static bool run_with_fault(const story *given, uint64_t position, uint64_t count)
 {
     static story_run run;
     mend_unwatched_driver driver;
@@ -63,23 +63,23 @@ static bool run_with_fault(const story *told, uint64_t position, uint64_t count)
     }
     story_begin(&run);
     mend_test_fail_host_memory_after(position, count);
-    for (size_t i = 0; i < told->count && !mend_test_has_failed(); i++) {
-        perform_checked(&run, &told->operations[i]);
+    for (size_t i = 0; i < given->count && !mend_test_has_failed(); i++) {
+        perform_checked(&run, &given->operations[i]);
     }
     mend_test_heal_host_memory();
     story_end(&run);
     if (mend_test_has_failed()) {
-        mend_test_fail(__FILE__, __LINE__, "%s, allocation %llu, %s", told->name,
+        mend_test_fail(__FILE__, __LINE__, "%s, allocation %llu, %s", given->name,
                        (unsigned long long)position, count == 1 ? "once" : "for ever");
     }
     return mend_test_failed_host_allocations() > 0;
 }
 
-static void sweep(const story *told, uint64_t count, uint64_t least_positions)
+static void sweep(const story *given, uint64_t count, uint64_t least_positions)
 {
     uint64_t position = 0;
     errors_seen = 0;
-    while (!mend_test_has_failed() && run_with_fault(told, position, count)) {
+    while (!mend_test_has_failed() && run_with_fault(given, position, count)) {
         position++;
     }
     EXPECT_TRUE(position >= least_positions);

@@ -45,6 +45,7 @@ typedef struct scenario {
     scenario_kind kind;
     int allow_stream_waits; /* of the config */
     int compact_when_full;  /* of the config */
+    bool has_fabric;        /* the device has fabric handles, and the pool asks for them */
 } scenario;
 
 extern const scenario scenarios[];
@@ -73,6 +74,6 @@ typedef struct scenario_positions {
 
 /* Runs the scenario with a fault and judges all of it. With FAULT_NONE fills `positions`, else NULL
  * does. Failures are failures of the test. */
-void scenario_run(const scenario *told, const planned_fault *fault, scenario_positions *positions);
+void scenario_run(const scenario *given, const planned_fault *fault, scenario_positions *positions);
 
 #endif

@@ -43,30 +43,30 @@ static void print_figures(const char *name, const figures *figure)
     }
 }
 
-static void describe(const scenario *told, const planned_fault *fault, char *text, size_t size)
+static void describe(const scenario *given, const planned_fault *fault, char *text, size_t size)
 {
     static const char *const kinds[] = {"no fault, call", "driver call",
                                         "device lost at driver call", "host allocation"};
     const char *duration = fault->count == 1            ? "once"
                            : fault->count == UINT64_MAX ? "for ever"
                                                         : "a few times";
-    snprintf(text, size, "%s: %s %llu, %s, status %d, ballast %d, dry %d", told->name,
+    snprintf(text, size, "%s: %s %llu, %s, status %d, ballast %d, dry %d", given->name,
              kinds[fault->kind], (unsigned long long)fault->position, duration, fault->status,
              fault->ballast, fault->dry);
 }
 
 /* False when the test has failed: one broken position is enough to read, unless all are asked for.
  */
-static bool run_fault(const scenario *told, const planned_fault *fault, figures *figure,
+static bool run_fault(const scenario *given, const planned_fault *fault, figures *figure,
                       scenario_positions *positions)
 {
     bool go_on = getenv("MEND_TEST_GO_ON") != NULL;
     char text[200];
-    describe(told, fault, text, sizeof(text));
+    describe(given, fault, text, sizeof(text));
     if (go_on) {
         printf("== %s\n", text);
     }
-    scenario_run(told, fault, positions);
+    scenario_run(given, fault, positions);
     figure->runs++;
     if (mend_test_has_failed() && !go_on) {
         mend_test_fail(__FILE__, __LINE__, "%s", text);
@@ -74,28 +74,28 @@ static bool run_fault(const scenario *told, const planned_fault *fault, figures 
     return go_on || !mend_test_has_failed();
 }
 
-static bool fail_driver_call(const scenario *told, uint64_t position, figures *figure)
+static bool fail_driver_call(const scenario *given, uint64_t position, figures *figure)
 {
     figure->driver_positions++;
     bool well = true;
     for (size_t i = 0; i < sizeof(driver_counts) / sizeof(driver_counts[0]); i++) {
         for (int k = 0; k < STATUS_COUNT && well; k++) {
             planned_fault fault = {FAULT_DRIVER, position, driver_counts[i], statuses[k], 0, 0};
-            well = run_fault(told, &fault, figure, NULL);
+            well = run_fault(given, &fault, figure, NULL);
         }
     }
     planned_fault lost = {FAULT_LOST, position, UINT64_MAX, STATUS_LOST, 0, 0};
-    return well && run_fault(told, &lost, figure, NULL);
+    return well && run_fault(given, &lost, figure, NULL);
 }
 
-static bool fail_host_allocation(const scenario *told, uint64_t position, int ballast, int dry,
+static bool fail_host_allocation(const scenario *given, uint64_t position, int ballast, int dry,
                                  figures *figure)
 {
     figure->host_positions++;
     bool well = true;
     for (size_t i = 0; i < sizeof(host_counts) / sizeof(host_counts[0]) && well; i++) {
         planned_fault fault = {FAULT_HOST, position, host_counts[i], 0, ballast, dry};
-        well = run_fault(told, &fault, figure, NULL);
+        well = run_fault(given, &fault, figure, NULL);
     }
     return well;
 }
@@ -106,52 +106,52 @@ static bool is_drawn(mend_test_random *random, uint64_t positions)
            mend_test_random_below(random, positions) < MOST_POSITIONS;
 }
 
-static bool sweep_driver_calls(const scenario *told, mend_test_random *random, figures *figure)
+static bool sweep_driver_calls(const scenario *given, mend_test_random *random, figures *figure)
 {
     scenario_positions positions = {0};
-    bool well = run_fault(told, &(planned_fault){.kind = FAULT_NONE}, figure, &positions);
+    bool well = run_fault(given, &(planned_fault){.kind = FAULT_NONE}, figure, &positions);
     for (uint64_t i = 0; i < positions.driver_calls && well; i++) {
-        well = !is_drawn(random, positions.driver_calls) || fail_driver_call(told, i, figure);
+        well = !is_drawn(random, positions.driver_calls) || fail_driver_call(given, i, figure);
     }
     return well;
 }
 
-static bool sweep_positions(const scenario *told, mend_test_random *random, int ballast, int dry,
+static bool sweep_positions(const scenario *given, mend_test_random *random, int ballast, int dry,
                             figures *figure)
 {
     scenario_positions positions = {0};
     planned_fault none = {.kind = FAULT_NONE, .ballast = ballast, .dry = dry};
-    bool well = run_fault(told, &none, figure, &positions);
+    bool well = run_fault(given, &none, figure, &positions);
     uint64_t count = positions.ends_as_told ? positions.host_allocations : 0;
     for (uint64_t i = 0; i < count && well; i++) {
-        well = !is_drawn(random, count) || fail_host_allocation(told, i, ballast, dry, figure);
+        well = !is_drawn(random, count) || fail_host_allocation(given, i, ballast, dry, figure);
     }
     return well;
 }
 
 /* With ever more ballast, then with one kind of records used up after the other. */
-static bool sweep_host_allocations(const scenario *told, mend_test_random *random, figures *figure)
+static bool sweep_host_allocations(const scenario *given, mend_test_random *random, figures *figure)
 {
-    bool is_call = told->kind == SCENARIO_CALL;
+    bool is_call = given->kind == SCENARIO_CALL;
     bool well = true;
     for (int i = 0; i <= (is_call ? SCENARIO_MOST_BALLAST : 0) && well; i++) {
-        well = sweep_positions(told, random, i, 0, figure);
+        well = sweep_positions(given, random, i, 0, figure);
     }
     for (int i = 1; i <= (is_call ? SCENARIO_DRY_SLABS : 0) && well; i++) {
-        well = sweep_positions(told, random, 0, i, figure);
+        well = sweep_positions(given, random, 0, i, figure);
     }
     return well;
 }
 
-static void sweep(const scenario *told)
+static void sweep(const scenario *given)
 {
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());
     figures figure = {.scenarios = 1};
-    if (sweep_driver_calls(told, &random, &figure)) {
-        sweep_host_allocations(told, &random, &figure);
+    if (sweep_driver_calls(given, &random, &figure)) {
+        sweep_host_allocations(given, &random, &figure);
     }
-    print_figures(told->name, &figure);
+    print_figures(given->name, &figure);
     total.scenarios += figure.scenarios;
     total.driver_positions += figure.driver_positions;
     total.host_positions += figure.host_positions;
@@ -217,6 +217,12 @@ static const scenario *find(const char *name)
     X(free_of_an_exported_block)                                                                   \
     X(import_of_a_block)                                                                           \
     X(import_with_new_addresses)                                                                   \
+    X(export_by_fabric_of_a_block)                                                                 \
+    X(export_by_fabric_of_an_exported_block)                                                       \
+    X(export_in_the_second_way)                                                                    \
+    X(free_of_a_block_exported_in_both_ways)                                                       \
+    X(import_by_fabric_of_a_block)                                                                 \
+    X(close_of_an_import_by_fabric)                                                                \
     X(close_of_an_import)                                                                          \
     X(close_of_an_import_on_a_new_stream)                                                          \
     X(close_of_an_import_without_a_stream)                                                         \

@@ -6,29 +6,30 @@
 #include "tests/support/test.h"
 
 /* Small, for a run costs what its bytes cost. */
-static void shape_world(mend_world *world, const scenario *told)
+static void shape_world(mend_world *world, const scenario *given)
 {
     mend_world_init(world);
-    world->sim_config.memory_bytes = told->device_bytes != 0 ? told->device_bytes : 4 * MEND_MIB;
+    world->sim_config.memory_bytes = given->device_bytes != 0 ? given->device_bytes : 4 * MEND_MIB;
     world->sim_config.page_bytes = 4 * MEND_KIB;
     world->pool_config.chunk_bytes = 64 * MEND_KIB;
     world->pool_config.small_chunk_bytes = 16 * MEND_KIB;
     world->pool_config.small_request_bytes = 2 * MEND_KIB;
     world->pool_config.reserve_bytes = 4 * MEND_MIB;
-    world->pool_config.allow_stream_waits = told->allow_stream_waits;
-    world->pool_config.compact_when_full = told->compact_when_full;
-    world->pool_config.shareable = 1;
+    world->pool_config.allow_stream_waits = given->allow_stream_waits;
+    world->pool_config.compact_when_full = given->compact_when_full;
+    world->pool_config.shareable = given->has_fabric ? MEND_SHAREABLE_FABRIC : 1;
+    world->sim_config.fabric = given->has_fabric ? MEND_SIM_FABRIC_WORKS : MEND_SIM_FABRIC_NONE;
 }
 
-static bool makes_first_pool(const scenario *told)
+static bool makes_first_pool(const scenario *given)
 {
-    return told->kind == SCENARIO_CREATE && told->setup_count == 0;
+    return given->kind == SCENARIO_CREATE && given->setup_count == 0;
 }
 
 static bool open_scene(scene *s)
 {
     mend_world *world = &s->run.world;
-    shape_world(world, s->told);
+    shape_world(world, s->given);
     if (!mend_world_open_device(world)) {
         return false;
     }
@@ -38,7 +39,7 @@ static bool open_scene(scene *s)
         return false;
     }
     world->pool_config.driver = s->traced;
-    if (!makes_first_pool(s->told) && !mend_world_open_pool(world, s->traced)) {
+    if (!makes_first_pool(s->given) && !mend_world_open_pool(world, s->traced)) {
         mend_traced_driver_destroy(s->traced);
         return false;
     }
@@ -95,7 +96,7 @@ static scene_state observe(scene *s)
 
 static mend_result call_in_question(scene *s)
 {
-    switch (s->told->kind) {
+    switch (s->given->kind) {
     case SCENARIO_CREATE:
         return mend_pool_create(&s->run.world.pool_config, &s->created);
     case SCENARIO_DESTROY: {
@@ -106,7 +107,7 @@ static mend_result call_in_question(scene *s)
     case SCENARIO_CALL:
         break;
     }
-    return story_call(&s->run, &s->told->call);
+    return story_call(&s->run, &s->given->call);
 }
 
 static void plant_fault(scene *s)
@@ -170,7 +171,7 @@ static void call_with_fault(scene *s, scenario_positions *positions)
     give_records_back(s);
     mend_sim_clear_faults(s->run.world.sim);
     if (positions != NULL) {
-        positions->ends_as_told = s->result == s->told->way.result;
+        positions->ends_as_told = s->result == s->given->way.result;
         positions->driver_calls = mend_sim_call_count(s->run.world.sim) - first_call;
         positions->host_allocations = mend_test_watched_host_allocations();
     }
@@ -199,13 +200,13 @@ static void map_again(scene *s)
 static void call_again(scene *s)
 {
     bool as_told = s->fault->kind != FAULT_NONE;
-    mend_result expected = as_told ? s->told->way.result : s->result;
+    mend_result expected = as_told ? s->given->way.result : s->result;
     if (s->result != MEND_OK) {
         s->result = call_in_question(s);
         EXPECT_RESULT(expected, s->result);
     }
-    if (s->result == MEND_OK && s->told->kind == SCENARIO_CALL) {
-        story_use(&s->run, &s->told->call);
+    if (s->result == MEND_OK && s->given->kind == SCENARIO_CALL) {
+        story_use(&s->run, &s->given->call);
     }
     mend_sim_advance(s->run.world.sim, 1000);
     check_world(s);
@@ -246,7 +247,7 @@ static void free_all(scene *s)
     /* What was freed without a stream waits for the context, which a trim does not wait for. */
     void *pointer;
     bool held = mend_world_stats(&s->run.world).reserved_bytes > 0;
-    EXPECT_TRUE(!held || s->told->call.action == FREE_ANYWHERE);
+    EXPECT_TRUE(!held || s->given->call.action == FREE_ANYWHERE);
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, 5000, s->run.streams[0], &pointer));
     mend_world_check(&s->run.world);
 }
@@ -293,7 +294,7 @@ static void end_lost(scene *s)
     for (int i = 0; i < STORY_SLOTS && block == NULL; i++) {
         block = s->run.slots[i].pointer;
     }
-    if (s->told->kind == SCENARIO_CALL) {
+    if (s->given->kind == SCENARIO_CALL) {
         void *pointer;
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(pool, 600, stream, &pointer));
         EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_alloc(pool, 64 * MEND_KIB, stream, &pointer));
@@ -313,30 +314,30 @@ static void end_lost(scene *s)
     end_destroyed(s);
 }
 
-void scenario_run(const scenario *told, const planned_fault *fault, scenario_positions *positions)
+void scenario_run(const scenario *given, const planned_fault *fault, scenario_positions *positions)
 {
     static scene s;
-    s = (scene){.told = told, .fault = fault};
+    s = (scene){.given = given, .fault = fault};
     if (!open_scene(&s)) {
         return;
     }
     lay_ballast(&s);
-    for (size_t i = 0; i < told->setup_count; i++) {
-        step(&s, &told->setup[i]);
+    for (size_t i = 0; i < given->setup_count; i++) {
+        step(&s, &given->setup[i]);
     }
     pierce_ballast(&s);
     check_world(&s);
     call_with_fault(&s, positions);
     if (fault->kind == FAULT_NONE && fault->ballast == 0 && fault->dry == 0 &&
-        told->kind == SCENARIO_CALL) {
+        given->kind == SCENARIO_CALL) {
         scene_judge_way(&s);
     }
     if (s.result != MEND_OK) {
         scene_judge_failure(&s);
-    } else if (told->kind == SCENARIO_CALL) {
+    } else if (given->kind == SCENARIO_CALL) {
         scene_judge_success(&s);
     }
-    if (told->kind == SCENARIO_DESTROY) {
+    if (given->kind == SCENARIO_DESTROY) {
         end_destroyed(&s);
     } else if (fault->kind == FAULT_LOST) {
         end_lost(&s);

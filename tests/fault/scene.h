@@ -17,7 +17,7 @@ typedef struct scene_state {
 } scene_state;
 
 typedef struct scene {
-    const scenario *told;
+    const scenario *given;
     const planned_fault *fault;
     story_run run;
     mend_unwatched_driver unwatched; /* in front of the device's table */

@@ -143,6 +143,26 @@ static mend_result close_import(story_run *run, slot *block, mend_stream stream)
     return result;
 }
 
+static mend_result share(story_run *run, const operation *op, slot *block)
+{
+    mend_pool *pool = run->world.pool;
+    switch (op->action) {
+    case EXPORT:
+        return mend_export(pool, block->pointer, &block->token, NULL);
+    case IMPORT:
+        return mend_import(pool, &block->token, &block->imported, NULL);
+    case EXPORT_BY_FABRIC:
+        return mend_export_fabric(pool, block->pointer, run->description, sizeof(run->description),
+                                  &run->description_bytes, NULL);
+    case IMPORT_BY_FABRIC:
+        return mend_import_fabric(pool, run->description, run->description_bytes, &block->imported,
+                                  NULL);
+    default:
+        return close_import(run, block,
+                            op->action == CLOSE ? run->streams[op->stream] : MEND_NO_STREAM);
+    }
+}
+
 mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
@@ -174,13 +194,12 @@ mend_result story_call(story_run *run, const operation *op)
     case PIN:
         return pin(pool, block, op->bytes);
     case EXPORT:
-        return mend_export(pool, block->pointer, &block->token, NULL);
     case IMPORT:
-        return mend_import(pool, &block->token, &block->imported, NULL);
+    case EXPORT_BY_FABRIC:
+    case IMPORT_BY_FABRIC:
     case CLOSE:
-        return close_import(run, block, run->streams[op->stream]);
     case CLOSE_ANYWHERE:
-        return close_import(run, block, MEND_NO_STREAM);
+        return share(run, op, block);
     case UNPIN:
         return unpin(pool, block);
     case HISTORY:

@@ -32,6 +32,8 @@ typedef enum story_action {
     UNPIN,
     EXPORT,
     IMPORT,
+    EXPORT_BY_FABRIC,
+    IMPORT_BY_FABRIC,
     CLOSE,
     CLOSE_ANYWHERE,
     HISTORY,
@@ -89,6 +91,8 @@ typedef struct story_run {
     mend_group *group;  /* from GROUP_BEGIN to GROUP_RELEASE */
     mend_group_block checkpoint[STORY_SLOTS];
     size_t checkpoint_count;
+    unsigned char description[1024]; /* by EXPORT_BY_FABRIC */
+    size_t description_bytes;
     uint64_t busy_until_ns[STORY_STREAMS];
     slot slots[STORY_SLOTS];
     uint64_t next_tag;

@@ -49,12 +49,12 @@ void scene_judge_success(const scene *s)
     const mend_stats *before = &s->before.stats;
     const mend_stats *after = &s->after.stats;
     uint64_t released_bytes = before->reserved_bytes - after->reserved_bytes;
-    switch (s->told->call.action) {
+    switch (s->given->call.action) {
     case ALLOC:
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
         EXPECT_U64_EQ(before->allocations + 1, after->allocations);
-        EXPECT_U64_EQ(before->requested_bytes + s->told->call.bytes, after->requested_bytes);
+        EXPECT_U64_EQ(before->requested_bytes + s->given->call.bytes, after->requested_bytes);
         break;
     case FREE:
     case FREE_ANYWHERE:
@@ -65,16 +65,18 @@ void scene_judge_success(const scene *s)
     case TRIM_WAIT:
         EXPECT_U64_EQ(released_bytes, s->run.released_bytes);
         if (s->fault->kind == FAULT_HOST) { /* nothing else keeps it from releasing all */
-            expect_difference("chunks_released", s->told->way.chunks_released,
+            expect_difference("chunks_released", s->given->way.chunks_released,
                               before->chunks_released, after->chunks_released);
         }
         EXPECT_U64_EQ(0, scene_failures(s, MEND_CALL_release));
         break;
     case EXPORT:
+    case EXPORT_BY_FABRIC:
         EXPECT_U64_EQ(before->reserved_bytes, after->reserved_bytes);
         EXPECT_TRUE(after->exported_blocks > 0 && after->pinned_bytes >= after->exported_bytes);
         break;
     case IMPORT:
+    case IMPORT_BY_FABRIC:
         EXPECT_TRUE(after->imports > 0 && after->imported_bytes > 0);
         break;
     case CLOSE:
@@ -82,7 +84,7 @@ void scene_judge_success(const scene *s)
         EXPECT_U64_EQ(before->imports - 1, after->imports);
         break;
     case LIMIT:
-        EXPECT_U64_EQ(s->told->call.bytes, after->limit_bytes);
+        EXPECT_U64_EQ(s->given->call.bytes, after->limit_bytes);
         EXPECT_U64_EQ(0, scene_failures(s, MEND_CALL_release));
         break;
     default:
@@ -92,7 +94,7 @@ void scene_judge_success(const scene *s)
 
 void scene_judge_way(const scene *s)
 {
-    const scenario_way *way = &s->told->way;
+    const scenario_way *way = &s->given->way;
     const mend_stats *before = &s->before.stats;
     const mend_stats *after = &s->after.stats;
     EXPECT_RESULT(way->result, s->result);
@@ -124,16 +126,16 @@ void scene_judge_way(const scene *s)
 static bool is_documented(const scene *s)
 {
     bool documented = s->result == MEND_ERROR_DRIVER;
-    if (s->told->kind == SCENARIO_DESTROY) {
+    if (s->given->kind == SCENARIO_DESTROY) {
         return documented;
     }
     documented = documented || s->result == MEND_ERROR_OUT_OF_HOST_MEMORY;
-    if (s->told->kind == SCENARIO_CREATE) {
+    if (s->given->kind == SCENARIO_CREATE) {
         return documented || s->result == MEND_ERROR_NO_DRIVER ||
                s->result == MEND_ERROR_NO_DEVICE || s->result == MEND_ERROR_NOT_SUPPORTED;
     }
     documented = documented || s->result == MEND_ERROR_DEVICE_LOST;
-    switch (s->told->call.action) {
+    switch (s->given->call.action) {
     case ALLOC:
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
@@ -150,6 +152,10 @@ static bool is_documented(const scene *s)
     case ROOM:
     case CLOSE:
         return documented || s->result == MEND_ERROR_UNKNOWN_STREAM;
+    case IMPORT_BY_FABRIC:
+        documented = documented || s->result == MEND_ERROR_UNREACHABLE;
+        return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
+               s->result == MEND_ERROR_OUT_OF_ADDRESSES;
     case IMPORT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES;
@@ -186,7 +192,7 @@ static void expect_explained(const scene *s)
         return;
     }
     /* A call that was bound to fail may name its own cause, or none. */
-    bool bound_to_fail = s->result == s->told->way.result;
+    bool bound_to_fail = s->result == s->given->way.result;
     if (s->fault->kind == FAULT_HOST) {
         EXPECT_TRUE(bound_to_fail || s->result == MEND_ERROR_OUT_OF_HOST_MEMORY);
         EXPECT_INT_EQ(0, error.driver_status);
@@ -242,8 +248,8 @@ static void expect_blocks_unchanged(const scene *s)
     if (!has_compacted(s)) {
         EXPECT_SAME(chunks_moved);
     }
-    if (s->told->kind == SCENARIO_CALL && s->told->call.action == LIMIT) {
-        EXPECT_U64_EQ(s->told->call.bytes, after->limit_bytes); /* set all the same */
+    if (s->given->kind == SCENARIO_CALL && s->given->call.action == LIMIT) {
+        EXPECT_U64_EQ(s->given->call.bytes, after->limit_bytes); /* set all the same */
     } else {
         EXPECT_SAME(limit_bytes);
     }
@@ -267,7 +273,7 @@ static void expect_memory_unchanged(const scene *s)
     EXPECT_SAME(chunks);
     EXPECT_SAME(peak_mappings);
     EXPECT_TRUE(after->mappings <= before->mappings);
-    if (s->told->way.chunks_released > 0 && after->retired_bytes > before->retired_bytes) {
+    if (s->given->way.chunks_released > 0 && after->retired_bytes > before->retired_bytes) {
         EXPECT_SAME(mapped_bytes); /* a free chunk that was to make room: unmapped later */
         return;
     }
@@ -304,23 +310,23 @@ static void expect_device_unchanged(const scene *s)
 
 static void expect_outputs_untouched(const scene *s)
 {
-    action called = s->told->call.action;
+    action called = s->given->call.action;
     EXPECT_PTR_EQ(NULL, s->created);
     EXPECT_U64_EQ(SCENE_UNTOUCHED, s->run.released_bytes);
-    if (s->told->kind == SCENARIO_CALL &&
+    if (s->given->kind == SCENARIO_CALL &&
         (called == ALLOC || called == ALLOC_ALIGNED || called == ALLOC_FOR_ANY)) {
-        EXPECT_PTR_EQ(NULL, s->run.slots[s->told->call.slot].pointer);
+        EXPECT_PTR_EQ(NULL, s->run.slots[s->given->call.slot].pointer);
     }
-    if (s->told->kind == SCENARIO_CALL && called == IMPORT) {
-        EXPECT_PTR_EQ(NULL, s->run.slots[s->told->call.slot].imported);
+    if (s->given->kind == SCENARIO_CALL && (called == IMPORT || called == IMPORT_BY_FABRIC)) {
+        EXPECT_PTR_EQ(NULL, s->run.slots[s->given->call.slot].imported);
     }
 }
 
 void scene_judge_failure(const scene *s)
 {
-    bool is_for_that = s->told->kind == SCENARIO_CALL &&
-                       (s->told->call.action == TRIM || s->told->call.action == TRIM_WAIT ||
-                        s->told->call.action == LIMIT);
+    bool is_for_that = s->given->kind == SCENARIO_CALL &&
+                       (s->given->call.action == TRIM || s->given->call.action == TRIM_WAIT ||
+                        s->given->call.action == LIMIT);
     /* Room for a compaction may have been made so, or for a chunk of the right size. */
     bool gave_back = s->after.stats.chunks_released > s->before.stats.chunks_released;
     if (!is_documented(s) || is_slander(s)) {
@@ -328,7 +334,7 @@ void scene_judge_failure(const scene *s)
                        mend_result_name(s->result));
     }
     expect_explained(s);
-    if (s->told->kind == SCENARIO_DESTROY || s->fault->kind == FAULT_LOST) {
+    if (s->given->kind == SCENARIO_DESTROY || s->fault->kind == FAULT_LOST) {
         return;
     }
     expect_blocks_unchanged(s);

@@ -64,8 +64,9 @@ static void print(const mend_replay_row *row)
 
 static void run(const mend_trace *trace, const uint8_t *choices, const mend_replay_options *options)
 {
-    static const char *const policies[] = {"mend",     "caching",   "expandable", "bfc",
-                                           "rmm-pool", "rmm-arena", "gmlake"};
+    static const char *const policies[] = {"mend",         "caching",    "caching:split128",
+                                           "caching:gc80", "expandable", "bfc",
+                                           "rmm-pool",     "rmm-arena",  "gmlake"};
     const char *policy = policies[choices[CHOICE_POLICY] % (sizeof(policies) / sizeof(*policies))];
     mend_capacity capacity = capacity_of(choices[CHOICE_CAPACITY]);
     mend_replay_result result;

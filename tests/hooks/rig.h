@@ -32,9 +32,12 @@ extern "C" {
     X(torch, mend_torch_free)                                                                      \
     X(torch, mend_torch_failures)                                                                  \
     X(torch, mend_torch_block_alloc)                                                               \
+    X(torch, mend_torch_block_alloc_rounded)                                                       \
+    X(torch, mend_torch_block_requested)                                                           \
     X(torch, mend_torch_use_device)                                                                \
     X(torch, mend_torch_block_find)                                                                \
     X(torch, mend_torch_block_free)                                                                \
+    X(torch, mend_torch_block_give)                                                                \
     X(torch, mend_torch_pool_add)                                                                  \
     X(torch, mend_torch_pool_begin)                                                                \
     X(torch, mend_torch_pool_end)                                                                  \
@@ -47,6 +50,7 @@ extern "C" {
     X(torch, mend_torch_get_figures)                                                               \
     X(torch, mend_torch_reset_peaks)                                                               \
     X(torch, mend_torch_reset_accumulated)                                                         \
+    X(torch, mend_torch_settings_without_effect)                                                   \
     X(torch, mend_torch_note_out_of_memory)                                                        \
     X(torch, mend_torch_note_retry)                                                                \
     X(torch, mend_torch_set_fraction)                                                              \

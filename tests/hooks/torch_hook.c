@@ -243,29 +243,29 @@ MEND_TEST(torch_hook, what_no_caller_can_be_given_is_counted_and_logged)
 /* ---- another allocator below ------------------------------------------------------------------
  */
 
-typedef struct beneath {
+typedef struct wrapper {
     mend_allocator inner;
     size_t freed_bytes;
     mend_stream freed_on;
-} beneath;
+} wrapper;
 
-static int beneath_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
+static int wrapper_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
 {
-    const beneath *b = ctx;
+    const wrapper *b = ctx;
     return b->inner.handler.alloc(b->inner.handler.ctx, pointer, size, stream);
 }
 
-static int beneath_free(void *ctx, void *pointer, size_t size, mend_stream stream)
+static int wrapper_free(void *ctx, void *pointer, size_t size, mend_stream stream)
 {
-    beneath *b = ctx;
+    wrapper *b = ctx;
     b->freed_bytes = size;
     b->freed_on = stream;
     return b->inner.handler.free(b->inner.handler.ctx, pointer, size, stream);
 }
 
-static int beneath_info(void *ctx, const void *pointer, mend_block_info *info)
+static int wrapper_info(void *ctx, const void *pointer, mend_block_info *info)
 {
-    const beneath *b = ctx;
+    const wrapper *b = ctx;
     return b->inner.block_info(b->inner.handler.ctx, pointer, info);
 }
 
@@ -276,13 +276,13 @@ MEND_TEST(torch_hook, another_allocator_is_asked_what_a_free_needs)
     for (int describes = 0; describes < 2; describes++) {
         hooks_rig rig;
         char raised[TORCH_RAISED_BYTES];
-        beneath b = {.inner = MEND_ALLOCATOR_INIT};
+        wrapper b = {.inner = MEND_ALLOCATOR_INIT};
         mend_allocator allocator = MEND_ALLOCATOR_INIT;
         ASSERT_TRUE(hooks_open(&rig, MIB));
         ASSERT_RESULT(MEND_OK, rig.f->mend_get_allocator(0, &b.inner));
         allocator.handler = (mend_device_handler){
-            .ctx = &b, .alloc = beneath_alloc, .free = beneath_free, .name = "beneath"};
-        allocator.block_info = describes ? beneath_info : NULL;
+            .ctx = &b, .alloc = wrapper_alloc, .free = wrapper_free, .name = "wrapper"};
+        allocator.block_info = describes ? wrapper_info : NULL;
         ASSERT_RESULT(MEND_OK, rig.f->mend_set_allocator(0, &allocator));
         torch_contract *contract = contract_of(&rig);
         void *block = torch_contract_malloc(contract, 5000, 0, rig.streams[1], raised);

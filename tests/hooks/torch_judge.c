@@ -18,7 +18,7 @@ static torch_functions hook_of(hooks_rig *rig)
 
 /* A thread that changes the allocator below the hook while a program runs. */
 static pthread_t replacer;
-static torch_functions with_changes_beneath(hooks_rig *rig);
+static torch_functions with_changes_of_allocator(hooks_rig *rig);
 
 /* Runs a program with functions that may be wrong. */
 static torch_verdict judge(torch_functions (*choose)(hooks_rig *rig), uint64_t seed, int threads,
@@ -36,7 +36,7 @@ static torch_verdict judge(torch_functions (*choose)(hooks_rig *rig), uint64_t s
                              .threads = threads,
                              .steps = STEPS};
     verdict = torch_program_run(&program);
-    if (choose == with_changes_beneath) {
+    if (choose == with_changes_of_allocator) {
         pthread_join(replacer, NULL);
     }
     EXPECT_U64_EQ(0, torch_contract_count(program.contract));
@@ -80,36 +80,36 @@ MEND_TEST(torch_judge, the_hook_passes_in_threads)
 
 enum { REPLACEMENTS = 100 };
 
-typedef struct beneath {
+typedef struct wrapper {
     hooks_rig *rig;
     mend_allocator inner;
-} beneath;
+} wrapper;
 
-static int beneath_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
+static int wrapper_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
 {
-    beneath *b = ctx;
+    wrapper *b = ctx;
     return b->inner.handler.alloc(b->inner.handler.ctx, pointer, size, stream);
 }
 
-static int beneath_free(void *ctx, void *pointer, size_t size, mend_stream stream)
+static int wrapper_free(void *ctx, void *pointer, size_t size, mend_stream stream)
 {
-    beneath *b = ctx;
+    wrapper *b = ctx;
     return b->inner.handler.free(b->inner.handler.ctx, pointer, size, stream);
 }
 
-static int beneath_record(void *ctx, void *pointer, mend_stream stream)
+static int wrapper_record(void *ctx, void *pointer, mend_stream stream)
 {
-    beneath *b = ctx;
+    wrapper *b = ctx;
     return b->inner.record_stream(b->inner.handler.ctx, pointer, stream);
 }
 
 static void *replace_again_and_again(void *argument)
 {
-    beneath *b = argument;
+    wrapper *b = argument;
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     allocator.handler =
-        (mend_device_handler){.ctx = b, .alloc = beneath_alloc, .free = beneath_free};
-    allocator.record_stream = beneath_record;
+        (mend_device_handler){.ctx = b, .alloc = wrapper_alloc, .free = wrapper_free};
+    allocator.record_stream = wrapper_record;
     for (int i = 0; i < REPLACEMENTS; i++) {
         EXPECT_RESULT(MEND_OK, b->rig->f->mend_set_allocator(MEND_ALL_DEVICES, &allocator));
         EXPECT_RESULT(MEND_OK, b->rig->f->mend_set_allocator(0, NULL));
@@ -117,10 +117,10 @@ static void *replace_again_and_again(void *argument)
     return NULL;
 }
 
-static torch_functions with_changes_beneath(hooks_rig *rig)
+static torch_functions with_changes_of_allocator(hooks_rig *rig)
 {
-    static beneath b; /* outlives every call */
-    b = (beneath){.rig = rig, .inner = MEND_ALLOCATOR_INIT};
+    static wrapper b; /* outlives every call */
+    b = (wrapper){.rig = rig, .inner = MEND_ALLOCATOR_INIT};
     EXPECT_RESULT(MEND_OK, rig->f->mend_get_allocator(0, &b.inner));
     EXPECT_INT_EQ(0, pthread_create(&replacer, NULL, replace_again_and_again, &b));
     return hook_of(rig);
@@ -131,7 +131,7 @@ MEND_TEST(torch_judge, the_hook_passes_while_allocators_are_replaced)
     uint64_t failures_before = hooks_get()->mend_torch_failures();
     char finding[128];
     for (uint64_t i = 0; i < SEEDS; i++) {
-        torch_verdict verdict = judge(with_changes_beneath, mend_test_seed() + i, 3, finding);
+        torch_verdict verdict = judge(with_changes_of_allocator, mend_test_seed() + i, 3, finding);
         EXPECT_TRUE(torch_verdict_is_clean(&verdict));
         EXPECT_STR_EQ("", verdict.finding);
     }

@@ -215,6 +215,171 @@ MEND_TEST(torch_pools, a_block_is_made_at_an_address_of_its_pool)
     hooks_close(&rig);
 }
 
+MEND_TEST(torch_pools, a_block_is_made_at_an_address_outside_of_pools)
+{
+    hooks_rig rig;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    char *block = alloc(&rig, 32 * KIB, rig.streams[0]);
+    give(&rig, block);
+    EXPECT_RESULT(MEND_OK,
+                  rig.f->mend_torch_block_alloc_at(0, 8 * KIB, rig.streams[0], block + 16 * KIB));
+    EXPECT_U64_EQ(8 * KIB, found(&rig, block + 16 * KIB).requested_bytes);
+    give(&rig, block + 16 * KIB);
+    hooks_close(&rig);
+}
+
+MEND_TEST(torch_pools, pools_are_told_apart_by_both_numbers_and_by_device)
+{
+    hooks_rig rig;
+    const mend_torch_pool_id other = {1, 5};
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
+    EXPECT_INT_EQ(1, rig.f->mend_torch_pool_uses(0, FIRST));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_uses(1, FIRST));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_uses(0, other));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, other));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(1, FIRST, takes, drop, &f));
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(1, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(1, FIRST));
+    hooks_close(&rig);
+}
+
+/* Between the filter and the end of the allocation another thread takes the last user away: here a
+ * log sink that the allocation calls. */
+static hooks_rig *releasing;
+
+static void release_inside(void *context, mend_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+    if (releasing != NULL) {
+        hooks_rig *rig = releasing;
+        releasing = NULL;
+        EXPECT_RESULT(MEND_OK, rig->f->mend_torch_pool_end(0, FIRST));
+        EXPECT_RESULT(MEND_OK, rig->f->mend_torch_pool_release(0, FIRST));
+        EXPECT_INT_EQ(0, rig->f->mend_torch_pool_uses(0, FIRST));
+    }
+}
+
+MEND_TEST(torch_pools, a_pool_that_ends_inside_a_call_goes_with_the_last_call)
+{
+    hooks_rig rig;
+    void *pointer = NULL;
+    int is_foreign = 0;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    give(&rig, alloc(&rig, KIB, rig.streams[0]));
+    EXPECT_U64_EQ(1, hooks_stats(&rig).groups);
+    rig.f->mend_log_set_sink(release_inside, NULL);
+    releasing = &rig;
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  rig.f->mend_torch_block_alloc(0, 4 * MIB, rig.streams[0], &pointer, &is_foreign));
+    EXPECT_TRUE(releasing == NULL);
+    rig.f->mend_log_set_sink(NULL, NULL);
+    EXPECT_U64_EQ(0, hooks_stats(&rig).groups);
+    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, rig.f->mend_torch_pool_release(0, FIRST));
+    hooks_close(&rig);
+}
+
+/* ---- a block found and freed in one -----------------------------------------------------------
+ */
+
+MEND_TEST(torch_pools, a_block_is_given_back_by_its_pointer)
+{
+    hooks_rig rig;
+    mend_torch_block block = {.base = NULL};
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    char *pointer = alloc(&rig, 700, rig.streams[0]);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
+    EXPECT_PTR_EQ(pointer, block.base);
+    EXPECT_U64_EQ(700, block.requested_bytes);
+    EXPECT_U64_EQ(1024, block.usable_bytes);
+    EXPECT_TRUE(block.stream == rig.streams[0]);
+    EXPECT_INT_EQ(0, block.device);
+    EXPECT_U64_EQ(0, block.tag);
+    EXPECT_U64_EQ(0, hooks_stats(&rig).live_blocks);
+    block.base = &rig;
+    EXPECT_RESULT(MEND_ERROR_DOUBLE_FREE, rig.f->mend_torch_block_give(pointer, &block));
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, rig.f->mend_torch_block_give(&rig, &block));
+    EXPECT_PTR_EQ(&rig, block.base);
+    hooks_close(&rig);
+}
+
+MEND_TEST(torch_pools, a_block_that_is_given_back_stays_with_its_pool_of_graphs)
+{
+    hooks_rig rig;
+    mend_torch_block block;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    void *pointer = alloc(&rig, 600 * KIB, rig.streams[0]);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
+    EXPECT_PTR_EQ(pointer, block.base);
+    EXPECT_U64_EQ(1, rig.f->mend_torch_pool_of_tag(block.tag).first);
+    EXPECT_INT_EQ(0, block.device);
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[1]));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    /* A block of a pool that has ended, or shares its memory, serves everybody. */
+    f.answer = MEND_TORCH_TAKES;
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, SECOND, 0));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, SECOND, takes, NULL, &f));
+    pointer = alloc(&rig, 600 * KIB, rig.streams[0]);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
+    EXPECT_U64_EQ(7, rig.f->mend_torch_pool_of_tag(block.tag).second);
+    pointer = rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]);
+    EXPECT_TRUE(pointer != NULL);
+    rig.f->mend_torch_free(pointer, 600 * KIB, 0, rig.streams[0]);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, SECOND));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
+    hooks_close(&rig);
+}
+
+/* An allocator of the program's in the place of Mend's pools, which has one block. */
+static char its_block;
+static int its_frees;
+
+static int its_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stream stream)
+{
+    (void)ctx;
+    (void)size_bytes;
+    (void)stream;
+    *pointer = &its_block;
+    return MEND_OK;
+}
+
+static int its_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
+{
+    (void)ctx;
+    its_frees += pointer == &its_block && size_bytes == 0 && stream == MEND_NO_STREAM;
+    return MEND_OK;
+}
+
+MEND_TEST(torch_pools, a_block_that_nobody_describes_is_given_back)
+{
+    hooks_rig rig;
+    mend_torch_block block;
+    mend_allocator allocator = MEND_ALLOCATOR_INIT;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    allocator.handler.alloc = its_alloc;
+    allocator.handler.free = its_free;
+    ASSERT_RESULT(MEND_OK, rig.f->mend_set_allocator(0, &allocator));
+    its_frees = 0;
+    EXPECT_PTR_EQ(&its_block, alloc(&rig, KIB, rig.streams[0]));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(&its_block, &block));
+    EXPECT_INT_EQ(1, its_frees);
+    EXPECT_PTR_EQ(&its_block, block.base);
+    EXPECT_U64_EQ(0, block.usable_bytes);
+    EXPECT_INT_EQ(MEND_ALL_DEVICES, block.device);
+    hooks_close(&rig);
+}
+
 /* ---- figures ----------------------------------------------------------------------------------
  */
 
@@ -230,6 +395,7 @@ MEND_TEST(torch_pools, figures_are_pytorchs)
 {
     hooks_rig rig;
     ASSERT_TRUE(hooks_open(&rig, MIB));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_reset_accumulated(0)); /* of a test before */
     EXPECT_RESULT(MEND_OK, rig.f->mend_torch_use_device(0));
     EXPECT_RESULT(MEND_ERROR_NO_DEVICE, rig.f->mend_torch_use_device(99));
     void *kept = alloc(&rig, 700, rig.streams[0]);

@@ -57,6 +57,13 @@ FIXED_SEEDS_OF(everything)
 FIXED_SEEDS_OF(compactions)
 FIXED_SEEDS_OF(histories)
 
+/* Another thread raises a limit or frees a block while a peer pool is asked, which gives nothing.
+ */
+MEND_TEST(interleave, room_left_while_a_peer_pool_is_asked)
+{
+    expect_no_finding(scene_by_name("limits_of_peer_pools"), 541);
+}
+
 MEND_TEST(interleave, fresh_seeds)
 {
     double end_s = mend_test_now_s() + fresh_seconds;

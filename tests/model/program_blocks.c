@@ -127,12 +127,12 @@ program_block *program_alloc_on(program *p, int stream)
 void program_alloc(program *p)
 {
     int stream = program_draw_stream(p);
-    if (program_records_in_group(p, stream)) {
+    if (p->streams[stream].captured) { /* memory that the graph's launches may write */
         program_alloc_captured(p, stream);
         return;
     }
     program_block *block = program_alloc_on(p, stream);
-    if (block != NULL && !p->streams[stream].captured && !program_one_in(p, 5)) {
+    if (block != NULL && !program_one_in(p, 5)) {
         write_anew(p, block); /* the others are used later, or by nobody */
     }
 }
@@ -145,7 +145,7 @@ static program_block *draw_block(program *p)
 static void declare(program *p, program_block *block, int stream)
 {
     block->declared |= bit(stream);
-    block->told |= bit(stream);
+    block->known_to |= bit(stream);
     if (p->config->sin == SIN_NO_RECORD) {
         return;
     }

@@ -149,13 +149,6 @@ static void end(program *p)
     }
 }
 
-bool program_records_in_group(const program *p, int stream)
-{
-    const program_graph *graph = &p->graphs[p->taken];
-    return p->streams[stream].captured && graph->group != NULL &&
-           (graph->takes_all || stream == graph->origin);
-}
-
 void program_alloc_captured(program *p, int stream)
 {
     program_block *block = program_alloc_on(p, stream);

@@ -37,7 +37,7 @@ typedef struct program_block {
     bool frozen; /* a reader is gone: nobody can wait for it any more, so it is not written again */
     uint32_t readers;  /* a bit for each stream */
     uint32_t declared; /* of the readers, those the pool was given */
-    uint32_t told;     /* all streams the pool was given, and has not forgotten since */
+    uint32_t known_to; /* all streams the pool was given, and has not forgotten since */
     int graph;         /* its launches write the block, with this tag */
     bool of_group;     /* the graph keeps the memory: it may be freed before the graph goes */
     uint64_t graph_tag;
@@ -192,8 +192,7 @@ void program_end_capture(program *p);
 
 bool program_is_capturing(const program *p);
 
-/* The stream is captured, and what is allocated on it belongs to a group. */
-bool program_records_in_group(const program *p, int stream);
+/* Allocates on a captured stream, for work of the graph. */
 void program_alloc_captured(program *p, int stream);
 
 /* The block may be freed: no graph needs it, or one does that keeps the memory and can be put

@@ -109,17 +109,17 @@ static void leave_stream(program *p, int leaving)
 /* The pool waits for this stream too when some block is freed: it has to be there then. */
 static bool is_told_of(const program *p, int stream)
 {
-    bool told = false;
+    bool is_known = false;
     for (int i = 0; i < p->block_count; i++) {
-        told |= (p->blocks[i].told & UINT32_C(1) << stream) != 0;
+        is_known |= (p->blocks[i].known_to & UINT32_C(1) << stream) != 0;
     }
-    return told;
+    return is_known;
 }
 
 static void forget(program *p, int stream)
 {
     for (int i = 0; i < p->block_count; i++) {
-        p->blocks[i].told &= ~(UINT32_C(1) << stream);
+        p->blocks[i].known_to &= ~(UINT32_C(1) << stream);
     }
     if (p->config->sin == SIN_NO_FORGET) {
         return;

@@ -55,9 +55,8 @@ def remove_others(out, names):
                 os.remove(path)
 
 
-def main():
-    root, out = sys.argv[1:]
-    mutants = table.read_all()
+def generate(root, out, mutants):
+    """All the copies of the mutants' files, and the header with the names."""
     texts = {}
     for name in sorted({mutant.file for mutant in mutants}):
         with open(os.path.join(root, name), encoding="utf-8") as file:
@@ -69,9 +68,15 @@ def main():
         own = [mutant for mutant in mutants if mutant.file == name]
         write_if_new(os.path.join(out, name), copy_of(os.path.join(root, name), text, own))
     remove_others(out, {*texts, "mutant_names.h"})
-    names = "".join(f'    "{mutant.name}",\n' for mutant in mutants)
+    by_number = {mutant.number: mutant.name for mutant in mutants}
+    names = "".join(f'    "{by_number[number]}",\n' for number in sorted(by_number))
     write_if_new(os.path.join(out, "mutant_names.h"),
                  "static const char *const mutant_names[] = {\n    \"none\",\n" + names + "};\n")
+
+
+def main():
+    root, out = sys.argv[1:]
+    generate(root, out, table.read_all())
     return 0
 
 

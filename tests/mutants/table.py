@@ -17,6 +17,7 @@ import os
 import re
 
 FIELDS = ("mutant", "file", "original", "mutated", "as", "breaks", "caught")
+CAUGHT_BY = r"\w+ [\w/]+\.[\w/]+"
 LEAST_OF_ROOM = 4
 LEAST_OF_ALL = 60
 
@@ -30,13 +31,13 @@ class Mutant:
 
     def __init__(self, room, fields):
         self.room = room
-        self.name = room + "." + fields["mutant"]
+        self.name = room + "." + (fields.get("mutant") or fields["mechanism"])
         self.file = fields["file"]
         self.original = fields["original"]
         self.mutated = fields["mutated"]
         self.is_statement = fields["as"] == "statement"
-        self.breaks = fields["breaks"]
-        self.program, self.test = fields["caught"].split(" ")
+        self.breaks = fields.get("breaks") or fields["does"]
+        self.program, self.test = fields.get("caught", " ").split(" ")
         self.number = 0
 
     def pattern(self):
@@ -58,20 +59,20 @@ class Mutant:
         return re.search(self.pattern(), text).span()
 
 
-def check_fields(where, fields):
-    missing = [name for name in FIELDS if name not in fields]
+def check_fields(where, fields, wanted):
+    missing = [name for name in wanted if name not in fields]
     if missing:
         raise TableError(f"{where}: without {', '.join(missing)}")
     if fields["as"] not in ("expression", "statement"):
         raise TableError(f"{where}: neither expression nor statement")
-    if not re.fullmatch(r"\w+ [\w/]+\.[\w/]+", fields["caught"]):
+    if not re.fullmatch(CAUGHT_BY, fields.get("caught", "a b.c")):
         raise TableError(f"{where}: caught by what? PROGRAM SUITE.CASE")
-    for name in FIELDS:
+    for name in wanted:
         if not fields[name] and not (name == "mutated" and fields["as"] == "statement"):
             raise TableError(f"{where}: {name} is empty")
 
 
-def read_fields(path, lines):
+def read_fields(path, lines, wanted):
     """One entry's fields, from its (number, line)s."""
     fields = {}
     last = None
@@ -81,14 +82,14 @@ def read_fields(path, lines):
             fields[last] = " ".join([fields[last]] + words).strip()
             continue
         last = words[0]
-        if last not in FIELDS or last in fields:
+        if last not in wanted or last in fields:
             raise TableError(f"{path}:{number}: {last}: no field, or twice")
         fields[last] = " ".join(words[1:])
-    check_fields(f"{path}:{lines[0][0]}", fields)
+    check_fields(f"{path}:{lines[0][0]}", fields, wanted)
     return fields
 
 
-def read_table(path):
+def read_table(path, wanted=FIELDS):
     room = os.path.splitext(os.path.basename(path))[0]
     entry = []
     with open(path, encoding="utf-8") as file:
@@ -98,7 +99,7 @@ def read_table(path):
             if line.strip():
                 entry.append((number, line))
             elif entry:
-                yield Mutant(room, read_fields(path, entry))
+                yield Mutant(room, read_fields(path, entry, wanted))
                 entry = []
 
 

@@ -26,6 +26,9 @@
     X(the_exporter_is_killed)                                                                      \
     X(the_importer_is_killed)                                                                      \
     X(a_child_of_the_exporter_serves_nobody)                                                       \
+    X(processes_exchange_bytes_by_fabric)                                                          \
+    X(the_exporter_by_fabric_is_killed)                                                            \
+    X(the_importer_by_fabric_is_killed)                                                            \
     X(a_child_shares_with_its_parent)                                                              \
     X(exits_with_exports)
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "mend/mend_share.h"
@@ -32,11 +33,12 @@ static side open_side(void)
     config.memory_bytes = 64 << 20;
     config.page_bytes = 64 << 10;
     config.content = MEND_SIM_CONTENT_BYTES;
+    config.fabric = MEND_SIM_FABRIC_WORKS;
     CHECK(mend_sim_create(&config, &s.sim) == MEND_OK);
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.driver = mend_sim_driver(s.sim);
     pool_config.chunk_bytes = 1 << 20;
-    pool_config.shareable = 1;
+    pool_config.shareable = MEND_SHAREABLE_FABRIC;
     CHECK(mend_pool_create(&pool_config, &s.pool) == MEND_OK);
     return s;
 }
@@ -141,16 +143,31 @@ static unsigned char *import_of(const side *s, const mend_export_token *token)
     return block;
 }
 
-static int open_files(void)
+static int entries_of(const char *folder)
 {
     int count = 0;
-    DIR *files = opendir("/proc/self/fd");
+    DIR *files = opendir(folder);
     CHECK(files != NULL);
     while (readdir(files) != NULL) {
         count++;
     }
     closedir(files);
     return count;
+}
+
+static int open_files(void)
+{
+    return entries_of("/proc/self/fd");
+}
+
+/* The thread that serves importers closes a connection behind the importer's own end of it. */
+static void await_open_files(int count)
+{
+    time_t start = time(NULL);
+    while (open_files() != count && time(NULL) - start < HUNG_AFTER_S / 2) {
+        usleep(1000);
+    }
+    CHECK(open_files() == count);
 }
 
 /* ---- both live ------------------------------------------------------------------------------- */
@@ -239,11 +256,126 @@ void scene_the_importer_is_killed(void)
     hear_done(&importer);
     await_end(&importer, true);
     check_filled(ours, FROM_EXPORTER);
-    CHECK(open_files() == files - 2); /* without the pipes */
+    await_open_files(files - 2); /* without the pipes */
     uint64_t released_bytes = 0;
     CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
     CHECK(mend_trim(s.pool, 0, &released_bytes) == MEND_OK);
     CHECK(released_bytes >= SIZE_BYTES);
+    CHECK(ledger_of(&s).chunks == 0);
+    close_side(&s);
+}
+
+/* ---- by fabric handles ----------------------------------------------------------------------- */
+
+enum { MOST_DESCRIPTION = 4096 };
+
+typedef struct description {
+    size_t size;
+    unsigned char bytes[MOST_DESCRIPTION];
+} description;
+
+static description describe(const side *s, const void *block)
+{
+    description d = {.size = 0};
+    CHECK(mend_export_fabric(s->pool, block, d.bytes, sizeof(d.bytes), &d.size, NULL) == MEND_OK);
+    CHECK(d.size <= sizeof(d.bytes));
+    return d;
+}
+
+static unsigned char *import_described(const side *s, const description *d)
+{
+    void *block = NULL;
+    uint64_t size_bytes = 0;
+    CHECK(mend_import_fabric(s->pool, d->bytes, d->size, &block, &size_bytes) == MEND_OK);
+    CHECK(size_bytes == SIZE_BYTES);
+    return block;
+}
+
+static void import_described_and_answer(const other *exporter)
+{
+    side s = open_side();
+    description d;
+    hear(exporter, &d, sizeof(d));
+    unsigned char *theirs = import_described(&s, &d);
+    check_filled(theirs, FROM_EXPORTER);
+    memset(theirs, FROM_IMPORTER, SIZE_BYTES);
+    say_done(exporter);
+    hear_done(exporter);
+    CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
+    close_side(&s);
+}
+
+/* No thread serves importers. */
+void scene_processes_exchange_bytes_by_fabric(void)
+{
+    other importer = begin(import_described_and_answer);
+    side s = open_side();
+    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
+    const int threads = entries_of("/proc/self/task");
+    description d = describe(&s, ours);
+    CHECK(entries_of("/proc/self/task") == threads);
+    say(&importer, &d, sizeof(d));
+    hear_done(&importer);
+    check_filled(ours, FROM_IMPORTER);
+    say_done(&importer);
+    await_end(&importer, false);
+    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
+    close_side(&s);
+}
+
+static void describe_and_wait(const other *importer)
+{
+    side s = open_side();
+    for (int value = 1; value <= 2; value++) {
+        description d = describe(&s, alloc_filled(&s, value));
+        say(importer, &d, sizeof(d));
+    }
+    hear_done(importer);
+}
+
+void scene_the_exporter_by_fabric_is_killed(void)
+{
+    other exporter = begin(describe_and_wait);
+    side s = open_side();
+    description d[2];
+    hear(&exporter, &d[0], sizeof(d[0]));
+    hear(&exporter, &d[1], sizeof(d[1]));
+    unsigned char *theirs = import_described(&s, &d[0]);
+    await_end(&exporter, true);
+    check_filled(theirs, 1);
+    memset(theirs, 7, SIZE_BYTES);
+    check_filled(theirs, 7);
+    void *none = NULL;
+    CHECK(mend_import_fabric(s.pool, d[1].bytes, d[1].size, &none, NULL) == MEND_ERROR_UNREACHABLE);
+    CHECK(none == NULL);
+    CHECK(mend_import_close(s.pool, theirs, MEND_NO_STREAM) == MEND_OK);
+    close_side(&s);
+}
+
+static void import_described_and_wait(const other *exporter)
+{
+    side s = open_side();
+    description d;
+    hear(exporter, &d, sizeof(d));
+    check_filled(import_described(&s, &d), FROM_EXPORTER);
+    say_done(exporter);
+    hear_done(exporter);
+}
+
+void scene_the_importer_by_fabric_is_killed(void)
+{
+    other importer = begin(import_described_and_wait);
+    side s = open_side();
+    unsigned char *ours = alloc_filled(&s, FROM_EXPORTER);
+    description d = describe(&s, ours);
+    say(&importer, &d, sizeof(d));
+    hear_done(&importer);
+    uint64_t released_bytes = 0;
+    CHECK(mend_free(s.pool, ours, NULL) == MEND_OK);
+    CHECK(mend_trim(s.pool, 0, &released_bytes) == MEND_OK);
+    CHECK(released_bytes >= SIZE_BYTES);
+    CHECK(ledger_of(&s).chunks > 0); /* the importer has them */
+    await_end(&importer, true);
     CHECK(ledger_of(&s).chunks == 0);
     close_side(&s);
 }

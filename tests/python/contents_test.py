@@ -27,6 +27,7 @@ class Contents(unittest.TestCase):
         expected |= {f"mend/include/mend/{path.name}" for path in headers.iterdir()}
         sources = SOURCE / "api/torch"
         expected |= {f"mend/torch/source/{path.name}" for path in sources.glob("*.[ch]pp")}
+        expected |= {f"mend/torch/source/crt/{path.name}" for path in sources.glob("crt/*")}
         installed = files_under(TREE)
         libraries = {name for name in installed if name.startswith("mend/lib/")}
         self.assertEqual(installed - libraries, expected)
@@ -69,6 +70,15 @@ class Contents(unittest.TestCase):
     def test_libraries_have_no_path_of_the_build(self):
         for path in (TREE / "mend/lib").iterdir():
             self.assertNotIn(b"/build/", _dynamic_strings(path), path)
+
+    def test_libraries_are_linked_without_a_path_of_the_build(self):
+        """The linker's own mark of a library (its build id) is made with the search path that it
+        is given: with a path of the build it would be another one in each folder."""
+        build = Path(os.environ["MEND_TEST_BUILD"])
+        libraries = list((build / "api").rglob("libmend*.so.*.*.*"))
+        self.assertGreaterEqual(len(libraries), 3)
+        for path in libraries:
+            self.assertFalse(str(build).encode() in _dynamic_strings(path), path)
 
 
 def _dynamic_strings(path):

@@ -53,6 +53,19 @@ class Pages(unittest.TestCase):
                 done = run(program, **CLASS)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_each_row_of_what_works_in_pytorch_names_a_test(self):
+        page = (PAGES / "pytorch.md").read_text("utf-8")
+        rows = page.split("| PyTorch | Mend | test |\n", 1)[1].split("\n\n", 1)[0].splitlines()[1:]
+        real = SOURCE / "tests/python/real"
+        tests = {name for file in real.glob("torch_*real.py")
+                 for name in re.findall(r"def test_(\w+)\(", file.read_text("utf-8"))}
+        self.assertGreater(len(rows), 15)
+        for row in rows:
+            named = re.findall(r"`(\w+)`", row.rstrip("|").rsplit("|", 1)[1])
+            with self.subTest(row[:60]):
+                self.assertTrue(named)
+                self.assertEqual([], [name for name in named if name not in tests])
+
     def test_shell(self):
         for name, page, language, text in blocks():
             if language != "sh":

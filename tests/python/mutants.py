@@ -31,12 +31,13 @@ MUTANTS = [
         "autoload",
     ),
     ("torch/__init__.py", '    if wish in ("", "0"):\n        return\n', "", "autoload"),
-    ("torch/_settings.py", "depth += ", "depth -= ", "torch"),
+    ("torch/_settings.py", "        if found:\n", "        if not found:\n", "torch"),
     ("torch/_pool.py", "    if chosen in entered:", "    if False:", "torch_part"),
     ("torch/_pool.py", "        entered.remove(chosen)\n", "        pass\n", "torch_part"),
     ("torch/_pool.py", "        if index not in _shared:\n", "        if True:\n", "torch_part"),
     ("torch/_build.py", "    if is_ours(path):\n        return path\n", "", "torch"),
     ("torch/_build.py", "            os.unlink(unfinished)", "            pass", "torch"),
+    ("torch/_build.py", "cuda_headers, Path(source).parent)", "cuda_headers)", "headers"),
     ("torch/_class.py", "    if prebuilt.is_file() and", "    if False and", "torch"),
     (
         "cupy.py",
@@ -122,13 +123,13 @@ MUTANTS = [
         '    (function("mend_device_free")',
         "core",
     ),
-    ("torch/_statistics.py", "torch.cuda.is_initialized,", "lambda: False,", "torch"),
     ("_library.py", "_use_simulated_device(_loaded[needed])", "pass", "simulate"),
     ("_simulation.py", "if asked is not None and asked != has:", "if False:", "simulate"),
     ("simulate.py", "sys.modules[__name__].__class__ = _Callable", "pass", "simulate"),
     ("simulate.py", "    if not 0 < size <= 1 << 44:", "    if size < 0:", "simulate"),
     ("simulate.py", 'at += 1 if "="', 'at += 2 if "="', "simulate"),
     ("simulate.py", '"MEND_SIMULATE_DEVICES": str(devices)', '"_": ""', "simulate"),
+    ("simulate.py", '("--help", "-h", "--fabric")', '("--help", "-h")', "simulate"),
 ]
 
 

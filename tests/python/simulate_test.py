@@ -87,6 +87,15 @@ class Simulate(unittest.TestCase):
         done = self.succeeds(program, "--memory=64mib", "--devices", "2", CUDA_VISIBLE_DEVICES="1")
         self.assertEqual(done.stdout, f"1 {64 * MIB}\n")
 
+    def test_fabric_handles(self):
+        program = """
+            is_there = ctypes.c_int()
+            call("cudaDeviceGetAttribute", ctypes.byref(is_there), 128, 0)
+            print(is_there.value)
+        """
+        self.assertEqual(self.succeeds(program).stdout, "0\n")
+        self.assertEqual(self.succeeds(program, "--fabric", "--devices", "2").stdout, "1\n")
+
     def test_memory_ends(self):
         self.succeeds(
             """

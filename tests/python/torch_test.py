@@ -116,13 +116,15 @@ class Making(ClassTest):
         self.assertEqual(len(self.kept()), 2)
 
     def test_one_that_came_with_the_package_is_taken(self):
-        folder = TREE / "mend/torch/prebuilt"
+        tree = Path(self.cache) / "tree"  # other tests look at the common one meanwhile
+        shutil.copytree(TREE, tree, symlinks=True)
+        folder = tree / "mend/torch/prebuilt"
         folder.mkdir()
-        self.addCleanup(shutil.rmtree, folder)
         shutil.copyfile(FAKES / "libclass.so", folder / "mend_torch_2_8.so")
-        self.enable(CXX="/nowhere/c++")
+        variables = {"CXX": "/nowhere/c++", "PYTHONPATH": f"{tree}{os.pathsep}{FAKES}"}
+        self.enable(**variables)
         self.assertEqual(self.kept(), [])
-        self.why("/nowhere/c++ cannot be run", CXX="/nowhere/c++", MEND_TORCH_PREBUILT="0")
+        self.why("/nowhere/c++ cannot be run", MEND_TORCH_PREBUILT="0", **variables)
 
     def test_what_others_could_have_written_is_not_run(self):
         self.enable()
@@ -137,12 +139,12 @@ class Making(ClassTest):
         self.enable()
         (path,) = self.kept()
         before = path.stat().st_ino
-        somebody = ""
+        other_user = ""
         if os.geteuid() == 0:
             os.chown(path, 12345, -1)
         else:
-            somebody = "import os\nos.geteuid = lambda: 12345\n"
-        self.succeeds(somebody + ENABLE, INSTALLED, **self.variables())
+            other_user = "import os\nos.geteuid = lambda: 12345\n"
+        self.succeeds(other_user + ENABLE, INSTALLED, **self.variables())
         self.assertNotEqual(path.stat().st_ino, before)
 
     def test_processes_that_come_at_once_do_no_harm(self):

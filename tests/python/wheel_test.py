@@ -1,10 +1,12 @@
 """What makes a wheel of what CMake installed (cmake/wheel.py): the same bytes each time, a tag that
-says where it runs, names to link with, and no library that systems lack."""
+says where it runs, names to link with, and no library that systems lack. Also for another machine,
+where the libraries are made by a cross compiler (CC) and programs are run by an emulator."""
 
 import base64
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,19 +17,38 @@ from pathlib import Path
 from support import SOURCE, TREE
 
 INFO = "libmend-0.1.0.dist-info"
+MACHINE = os.environ["MEND_TEST_MACHINE"]
+EMULATOR = os.environ["MEND_TEST_EMULATOR"].split(";") if os.environ["MEND_TEST_EMULATOR"] else []
+CC = shlex.split(os.environ["CC"])
 
 
-def make(folder, target, *options, **variables):
-    """A wheel of the tree under test, finished. Returns the command's result."""
+def readelf(option, path):
+    command = ["readelf", "--wide", option, path]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def is_library(path):
+    """Whether a file is an ELF file: the names to link with are texts."""
+    return path.is_file() and path.read_bytes()[:4] == b"\x7fELF"
+
+
+def make(folder, target, *options, more=(), **variables):
+    """A wheel of the tree under test, and of `more` libraries, finished. Returns the command's
+    result."""
     raw = Path(folder) / "libmend-0.1.0-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(raw, "w") as wheel:
         for path in sorted(TREE.rglob("*")):
             if path.is_file() and not re.search(r"\.so\.\d+\.\d+\.\d+$", path.name):
                 wheel.write(path, path.relative_to(TREE))
+        for path in more:
+            wheel.write(path, f"mend/lib/{path.name}")
         wheel.writestr(f"{INFO}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
         wheel.writestr(f"{INFO}/METADATA", "Name: libmend\nVersion: 0.1.0\n")
     return subprocess.run(
-        [sys.executable, SOURCE / "cmake/wheel.py", *options, raw, Path(folder) / target],
+        [
+            *(sys.executable, SOURCE / "cmake/wheel.py", "--machine", MACHINE),
+            *(*options, raw, Path(folder) / target),
+        ],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -46,16 +67,77 @@ class Wheel(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return Path(done.stdout.strip())
 
+    def refused(self, *options, **variables):
+        done = make(self.folder, "one", *options, **variables)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertFalse((self.folder / "one").exists())
+        return done.stderr
+
+    def installed(self, *options, **variables):
+        """The folder of the package of a wheel that is unpacked."""
+        with zipfile.ZipFile(self.made("one", *options, **variables)) as made:
+            made.extractall(self.folder / "installed")
+        return self.folder / "installed" / "mend"
+
+    def needs(self, library, version):
+        """A library that asks another one, `library`, for one symbol of a version."""
+        provided, asking = self.folder / library, self.folder / "libasking.so"
+        versions = self.folder / "versions"
+        versions.write_text(f"{version} {{ thing; }};\n")
+        source = self.folder / "provided.c"
+        source.write_text("void thing(void); void thing(void) {}\n")
+        link = [*CC, "-shared", "-fPIC", "-nostdlib"]
+        soname = [f"-Wl,-soname,{library}", f"-Wl,--version-script={versions}"]
+        subprocess.run([*link, source, *soname, "-o", provided], check=True)
+        source.write_text("void thing(void); void ask(void); void ask(void) { thing(); }\n")
+        subprocess.run([*link, source, provided, "-o", asking], check=True)
+        return asking
+
     def test_two_are_the_same_bytes(self):
         wheels = [self.made(target, SOURCE_DATE_EPOCH="1700000000") for target in ("one", "two")]
         self.assertEqual(wheels[0].read_bytes(), wheels[1].read_bytes())
 
     def test_it_says_on_which_systems_it_runs(self):
-        wheel = self.made()
-        self.assertRegex(wheel.name, r"^libmend-0\.1\.0-py3-none-manylinux_2_\d+_\w+\.whl$")
-        tag = wheel.stem.split("-", 2)[2]
-        with zipfile.ZipFile(wheel) as made:
-            self.assertIn(f"Tag: {tag}\n", made.read(f"{INFO}/WHEEL").decode())
+        """The tag is of the newest symbol of the C library that any library in it asks for."""
+        package = self.installed()
+        wheel = next((self.folder / "one").iterdir())
+        libraries = [path for path in package.rglob("*") if is_library(path)]
+        self.assertGreaterEqual(len(libraries), 6)
+        newest = (2, 17)
+        for path in libraries:
+            for symbol in readelf("--dyn-syms", path).splitlines():
+                found = re.search(r" UND .*@GLIBC_2\.(\d+)", symbol)
+                newest = max(newest, (2, int(found[1]) if found else 0))
+        tag = f"py3-none-manylinux_{newest[0]}_{newest[1]}_{MACHINE}"
+        self.assertEqual(wheel.name, f"libmend-0.1.0-{tag}.whl")
+        self.assertIn(f"Tag: {tag}\n", (package.parent / INFO / "WHEEL").read_text())
+
+    def test_all_its_libraries_are_for_one_machine(self):
+        package = self.installed()
+        names = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
+        for path in filter(is_library, package.rglob("*")):
+            header = readelf("--file-header", path)
+            self.assertEqual(re.search(r"Machine:\s+(.+)", header)[1], names[MACHINE], path)
+        other = next(name for name in names if name != MACHINE)
+        done = make(self.folder, "two", "--machine", other)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"is for {MACHINE}, not for {other}", done.stderr)
+
+    def test_a_newer_symbol_asks_for_a_newer_system(self):
+        for library, version, system in (
+            ("libc.so.6", "GLIBC_2.99", "2_99"),
+            ("libstdc++.so.6", "GLIBCXX_3.4.30", "2_35"),
+            ("libstdc++.so.6", "CXXABI_1.3.15", "2_39"),
+            ("libgcc_s.so.1", "GCC_14.0.0", "2_39"),
+        ):
+            wheel = self.made("one", more=[self.needs(library, version)])
+            self.assertIn(f"-manylinux_{system}_{MACHINE}", wheel.name, version)
+
+    def test_symbols_of_no_system_are_refused(self):
+        unknown = (("libstdc++.so.6", "GLIBCXX_3.4.99"), ("libc.so.6", "GLIBC_ABI_X"))
+        for library, version in unknown:
+            words = self.refused(more=[self.needs(library, version)])
+            self.assertIn("libasking.so needs ", words)
 
     def test_the_record_holds_every_file(self):
         with zipfile.ZipFile(self.made()) as made:
@@ -68,19 +150,23 @@ class Wheel(unittest.TestCase):
                 self.assertEqual(int(size), len(data))
 
     def test_programs_link_by_the_usual_name(self):
-        with zipfile.ZipFile(self.made()) as made:
-            made.extractall(self.folder / "installed")
-        package = self.folder / "installed" / "mend"
+        package = self.installed()
         source = self.folder / "program.c"
         source.write_text('#include "mend/mend.h"\nint main(void) { return !mend_version(); }\n')
         program = self.folder / "program"
-        command = [os.environ.get("CC", "cc"), source, "-I", package / "include"]
+        command = [*CC, source, "-I", package / "include"]
         command += ["-L", package / "lib", "-lmend", f"-Wl,-rpath,{package / 'lib'}"]
         subprocess.run([*command, "-o", program], check=True)
-        subprocess.run([program], check=True)
-        load = "import mend; mend.simulate().close()"
-        path = {**os.environ, "PYTHONPATH": str(package.parent)}
-        subprocess.run([sys.executable, "-c", load], env=path, check=True)
+        subprocess.run([*EMULATOR, program], check=True)
+
+    def test_its_libraries_load_and_allocate(self):
+        """A program opens them by name, as Python does, and allocates on a simulated device."""
+        package = self.installed()
+        program = self.folder / "load"
+        command = [*CC, SOURCE / "tests/install/load.c", "-I", package / "include", "-ldl"]
+        subprocess.run([*command, "-pthread", "-o", program], check=True)
+        libraries = [package / f"lib/lib{name}.so.0" for name in ("mend", "mend_sim")]
+        subprocess.run([*EMULATOR, program, *libraries], check=True, stdout=subprocess.DEVNULL)
 
     def test_it_holds_a_class_for_each_pytorch_with_the_usual_abi(self):
         """The compiler is a stand-in, which gives a library that was compiled before."""
@@ -94,30 +180,46 @@ class Wheel(unittest.TestCase):
         )
         compiler.chmod(0o755)
         headers = self.folder / "headers"
+        options = ["--compiler", compiler]
         for minor, abi in (("2.5", 0), ("2.8", 1), ("2.99", 1)):
             (headers / minor).mkdir(parents=True)
             about = f'{{"version": "{minor}.1", "cxx11_abi": {abi}}}'
             (headers / minor / "release.json").write_text(about)
-        wheel = self.made("one", "--headers", headers, "--compiler", compiler)
-        with zipfile.ZipFile(wheel) as made:
+            options += ["--headers", headers / minor]
+        with zipfile.ZipFile(self.made("one", *options)) as made:
             names = [name for name in made.namelist() if "prebuilt" in name]
         self.assertEqual(names, ["mend/torch/prebuilt/mend_torch_2_8.so"])
         command = (self.folder / "commands").read_text().splitlines()[-1]
         self.assertIn("-DMEND_TORCH=208", command)
         self.assertIn(f"-isystem {headers.resolve()}/2.8/include", command)
+        self.assertIn("-rpath,$ORIGIN/../../lib", command)
+
+    def test_a_class_may_need_pytorch_and_nothing_else_may(self):
+        """As in wheels of PyTorch's extensions, its libraries do not count for the tag."""
+        asking = self.needs("libc10.so", "C10_1")
+        compiler = self.folder / "compiler"
+        compiler.write_text(
+            "#!/bin/bash\n"
+            'while (($#)); do [[ $1 != -o ]] || target=$2; shift; done\n'
+            f'cp "{asking}" "$target"\n'
+        )
+        compiler.chmod(0o755)
+        headers = self.folder / "2.8"
+        headers.mkdir()
+        (headers / "release.json").write_text('{"version": "2.8.0", "cxx11_abi": 1}')
+        plain = self.made("plain")
+        self.assertEqual(
+            self.made("one", "--headers", headers, "--compiler", compiler).name, plain.name
+        )
+        (self.folder / "one" / plain.name).unlink()
+        (self.folder / "one").rmdir()
+        words = self.refused(more=[asking])
+        self.assertIn("libasking.so needs libc10.so, which not every system has", words)
 
     def test_a_library_that_systems_lack_is_refused(self):
-        tools = self.folder / "tools"
-        tools.mkdir()
-        readelf = tools / "readelf"
-        readelf.write_text(
-            "#!/bin/sh\necho 'Machine: Advanced Micro Devices X86-64'\n"
-            "echo '0x1 (NEEDED) Shared library: [libcudart.so.12]'\n"
-        )
-        readelf.chmod(0o755)
-        done = make(self.folder, "one", PATH=f"{tools}:{os.environ['PATH']}")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("needs libcudart.so.12, which not every system has", done.stderr)
+        for library in ("libcudart.so.12", "libz.so.1"):
+            words = self.refused(more=[self.needs(library, "V_1")])
+            self.assertIn(f"libasking.so needs {library}, which not every system has", words)
 
 
 if __name__ == "__main__":

@@ -181,6 +181,27 @@ static uint64_t efforts(trial *t, int pool)
     return stats.host_waits + stats.pressure_calls + stats.peer_pool_trims + stats.compactions;
 }
 
+/* Requests what the report says would fit, or 512 bytes more. */
+static void ask_for_what_fits(trial *t, const operation *op, const trial_call *refused)
+{
+    bool is_more = op->amount & 4;
+    trial_call call = {.kind = CALL_ALLOC,
+                       .size_bytes = refused->fitting_bytes + (is_more ? 512 : 0),
+                       .alignment_bytes = 512};
+    if (call.size_bytes == 0) {
+        return;
+    }
+    uint64_t before = efforts(t, 0);
+    mend_result result = take_block(t, op, &call);
+    if (!call.faulty) {
+        trial_judge_report(t, refused, &call, efforts(t, 0) > before);
+    }
+    if (result == MEND_OK) {
+        trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
+        trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
+    }
+}
+
 bool trial_ask_room(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
@@ -203,6 +224,8 @@ bool trial_ask_room(trial *t, const operation *op)
     }
     if (result == MEND_OK) {
         trial_free_here(t, trial_thread_of(t, block->home, op->thread), false, block);
+    } else if (result == MEND_ERROR_OUT_OF_MEMORY && !call.faulty && (op->amount & 2)) {
+        ask_for_what_fits(t, op, &call);
     }
     return true;
 }
@@ -221,10 +244,26 @@ void trial_end_block(trial *t, trial_block *block)
     pool->frees++;
 }
 
+mend_result trial_free_by_pointer(const trial_call *call, mend_pool *pool)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    mend_result result = mend_pool_free_untagged(pool, call->pointer, &info);
+    trial_claim(call->trial, TRIAL_MODEL,
+                result != MEND_OK || (info.base == call->pointer && info.stream == call->stream &&
+                                      info.pool == pool),
+                "a free of a pointer alone described another block");
+    return result == MEND_OK && info.tag != 0 ? mend_free(pool, call->pointer, call->stream)
+                                              : result;
+}
+
 static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream)
 {
-    trial_call call = {
-        .kind = CALL_FREE, .pool = block->pool, .stream = stream, .pointer = pointer_of(block)};
+    bool is_its_own = stream == block->allocated_on;
+    trial_call call = {.kind = CALL_FREE,
+                       .pool = block->pool,
+                       .stream = stream,
+                       .pointer = pointer_of(block),
+                       .by_pointer = is_its_own && t->pools[block->pool].frees % 2 == 1};
     if (trial_call_pool(t, thread, &call) != MEND_OK) {
         return false;
     }

@@ -26,7 +26,8 @@ static void call_directly(trial_call *call, mend_pool *pool)
                                           call->stream, &call->pointer);
         break;
     case CALL_FREE:
-        call->result = mend_free(pool, call->pointer, call->stream);
+        call->result = call->by_pointer ? trial_free_by_pointer(call, pool)
+                                        : mend_free(pool, call->pointer, call->stream);
         break;
     case CALL_RECORD:
         call->result = mend_record_stream(pool, call->pointer, call->stream);
@@ -73,9 +74,7 @@ static void call_pool(trial_call *call, mend_pool *pool)
     }
     call->remains = mend_test_remains_of_call(&begun, call->result);
     if (call->result != MEND_OK) {
-        mend_error error = MEND_ERROR_INIT;
-        mend_last_error(&error);
-        snprintf(call->message, sizeof(call->message), "%s", error.message);
+        trial_read_failure(call);
     }
 }
 
@@ -226,10 +225,11 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return t->faults_stand || t->may_be_lost;
     case MEND_ERROR_FOREIGN_POINTER:
         return call->kind == CALL_PIN;
+    case MEND_ERROR_NOT_SUPPORTED:
+        return trial_may_lack_fabric(t, call);
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
-        return call->kind == CALL_ALLOC ||
-               (call->kind == CALL_IMPORT && lacks_memory_or_addresses(t));
+        return call->kind == CALL_ALLOC || (trial_is_import(call) && lacks_memory_or_addresses(t));
     case MEND_ERROR_CAPTURING:
         if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM) {
             return names_a_spoilt_capture(t, call);

@@ -123,6 +123,7 @@ static bool open_device(trial *t)
     sim_config.prices_advance_clock = config->prices != 0;
     sim_config.prices = &prices;
     sim_config.queue_entries = config->queue;
+    sim_config.fabric = (mend_sim_fabric)config->fabric;
     sim_config.on_violation = note_violation;
     sim_config.violation_context = t;
     mend_result result = mend_sim_create(&sim_config, &t->sim);
@@ -160,7 +161,7 @@ static bool open_pools(trial *t)
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.audit_level = (int)config->audit_level;
-    pool_config.shareable = 1;
+    pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : 1;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.low_pressure_percent = (int)config->low_pressure_percent;
     pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;
@@ -318,18 +319,15 @@ static bool take(trial *t, const operation *op)
     case OP_ROOM:
         return trial_ask_room(t, op);
     case OP_PIN:
+        return trial_pin(t, op);
     case OP_UNPIN:
-        return op->kind == OP_PIN ? trial_pin(t, op) : trial_unpin(t, op);
-    case OP_EXPORT:
-    case OP_IMPORT:
-    case OP_CLOSE:
-        return trial_share_memory(t, op);
+        return trial_unpin(t, op);
     case OP_ALLOC_IN:
         return trial_alloc_in(t, op);
     case OP_CHECKPOINT:
+        return trial_checkpoint_group(t, op);
     case OP_RESTORE:
-        return op->kind == OP_CHECKPOINT ? trial_checkpoint_group(t, op)
-                                         : trial_restore_group(t, op);
+        return trial_restore_group(t, op);
     case OP_HISTORY:
         return trial_set_history(t, op);
     case OP_SET_LIMIT:
@@ -337,8 +335,9 @@ static bool take(trial *t, const operation *op)
     case OP_FORGET:
         return trial_forget(t, op);
     case OP_REPLACE_STREAM:
+        return trial_replace_stream(t, op);
     case OP_REPLACE_THREAD:
-        return (op->kind == OP_REPLACE_STREAM ? trial_replace_stream : trial_replace_thread)(t, op);
+        return trial_replace_thread(t, op);
     case OP_GROUP_CREATE:
     case OP_GROUP_BEGIN:
     case OP_GROUP_END:
@@ -352,7 +351,7 @@ static bool take(trial *t, const operation *op)
     case OP_GRAPH_DESTROY:
         return trial_graph_operation(t, op);
     default:
-        return trial_disturb(t, op);
+        return trial_shares(op) ? trial_share_memory(t, op) : trial_disturb(t, op);
     }
 }
 

@@ -46,7 +46,8 @@
     X(quiet, 0, "allocations are quiet points")                                                    \
     X(low_pressure_percent, 0, "of the pool's config")                                             \
     X(address_devices, 0, "addresses in all, in sizes of the device; 0: more than are needed")     \
-    X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")
+    X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")       \
+    X(fabric, 0, "fabric handles. 1: the device has them. 2: it says so, and the driver refuses")
 
 typedef struct trial_config {
 #define X(field, usual, meaning) uint32_t field;

@@ -258,6 +258,29 @@ static void draw_shares(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* Exports and imports by fabric handles. Of its own numbers, as draw_hooks. */
+static void draw_fabric(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    static const uint8_t kinds[] = {OP_EXPORT_BY_FABRIC, OP_EXPORT_BY_FABRIC, OP_IMPORT_BY_FABRIC,
+                                    OP_IMPORT_BY_FABRIC, OP_EXPORT,           OP_CLOSE};
+    trial_random random = {trial_random_next(places)};
+    if (trial_random_below(&random, 4) != 0) {
+        return;
+    }
+    config->fabric = PICK(&random, 1, 1, 1, 1, 2);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t drawn = trial_random_below(&random, 64);
+        uint64_t numbers = trial_random_next(&random);
+        if (drawn < sizeof(kinds)) {
+            ops[i] = (operation){.kind = kinds[drawn],
+                                 .slot = (uint8_t)numbers,
+                                 .size = (uint8_t)(numbers >> 8) % 8,
+                                 .thread = (uint8_t)(numbers >> 16) % 4,
+                                 .amount = (numbers >> 24) % 8 == 0};
+        }
+    }
+}
+
 /* Blocks that name their groups, and checkpoints. Of its own numbers, as draw_hooks. */
 static void draw_checkpoints(trial_random *places, size_t count, operation *ops)
 {
@@ -386,4 +409,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_checkpoints(&places, count, ops);
     draw_histories(&places, count, ops);
     draw_shares(&places, count, ops);
+    draw_fabric(&places, count, config, ops);
 }

@@ -9,7 +9,7 @@
 struct trial_wrapper {
     trial *t;
     mend_list link;
-    mend_allocator beneath;
+    mend_allocator inner;
     uint32_t live_blocks;
     uint32_t most_blocks;
     bool is_abandoned; /* the device is gone: it takes back what nobody else will */
@@ -22,7 +22,7 @@ static int wrapped_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stre
         w->t->refused = true;
         return MEND_ERROR_OUT_OF_MEMORY;
     }
-    int answer = w->beneath.handler.alloc(w->beneath.handler.ctx, pointer, size_bytes, stream);
+    int answer = w->inner.handler.alloc(w->inner.handler.ctx, pointer, size_bytes, stream);
     w->live_blocks += answer == MEND_OK;
     return answer;
 }
@@ -32,7 +32,7 @@ static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream
     trial_wrapper *w = ctx;
     int answer = w->is_abandoned
                      ? MEND_OK
-                     : w->beneath.handler.free(w->beneath.handler.ctx, pointer, size_bytes, stream);
+                     : w->inner.handler.free(w->inner.handler.ctx, pointer, size_bytes, stream);
     w->live_blocks -= answer == MEND_OK;
     return answer;
 }
@@ -40,19 +40,19 @@ static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream
 static int wrapped_record(void *ctx, void *pointer, mend_stream stream)
 {
     trial_wrapper *w = ctx;
-    return w->beneath.record_stream(w->beneath.handler.ctx, pointer, stream);
+    return w->inner.record_stream(w->inner.handler.ctx, pointer, stream);
 }
 
 static int wrapped_trim(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     trial_wrapper *w = ctx;
-    return w->beneath.trim(w->beneath.handler.ctx, keep_bytes, released_bytes);
+    return w->inner.trim(w->inner.handler.ctx, keep_bytes, released_bytes);
 }
 
 static int wrapped_trim_wait(void *ctx, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     trial_wrapper *w = ctx;
-    return w->beneath.trim_wait(w->beneath.handler.ctx, keep_bytes, released_bytes);
+    return w->inner.trim_wait(w->inner.handler.ctx, keep_bytes, released_bytes);
 }
 
 static void wrapped_end(void *ctx)
@@ -70,7 +70,7 @@ static trial_wrapper *make_wrapper(trial *t, const operation *op)
     if (w != NULL) {
         w->t = t;
         w->most_blocks = op->size % 4 == 0 ? 2u + op->slot % 4 : UINT32_MAX;
-        w->beneath = (mend_allocator)MEND_ALLOCATOR_INIT;
+        w->inner = (mend_allocator)MEND_ALLOCATOR_INIT;
         mend_list_append(&t->wrappers, &w->link);
     }
     return w;
@@ -87,7 +87,7 @@ bool trial_set_allocator(trial *t, const operation *op)
     trial_wrapper *w = op->amount % 3 != 0 ? make_wrapper(t, op) : NULL;
     if (w != NULL && result == MEND_OK) {
         mend_allocator allocator = MEND_ALLOCATOR_INIT;
-        result = mend_get_allocator(0, &w->beneath);
+        result = mend_get_allocator(0, &w->inner);
         allocator.handler = (mend_device_handler){
             .ctx = w, .alloc = wrapped_alloc, .free = wrapped_free, .name = "wrapper"};
         allocator.record_stream = wrapped_record;

@@ -175,6 +175,38 @@ uint64_t trial_room(trial *t, int pool)
     return creatable + whole;
 }
 
+void trial_read_failure(trial_call *call)
+{
+    mend_error error = MEND_ERROR_INIT;
+    mend_last_error(&error);
+    snprintf(call->message, sizeof(call->message), "%s", error.message);
+    call->fitting_bytes = error.shortfall != NULL ? error.shortfall->fitting_bytes : 0;
+}
+
+/* What the device has may be learnt, or taken, between an answer and the request. */
+static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
+{
+    return t->config.address_devices != 0 || t->foreign_bytes != 0 ||
+           stats->attainable_bytes < stats->limit_bytes;
+}
+
+/* Behind waits a little more may be served than was said: of many free ends the planner tries only
+ * some, and work that ends changes which. */
+void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call,
+                        bool has_waited)
+{
+    mend_stats stats = trial_stats(t, call->pool);
+    bool is_exact = t->config.prices == 0 && t->config.queue == 0 && !t->config.quiet &&
+                    !has_waited && refused->stream != MEND_NO_STREAM;
+    bool is_served = call->result == MEND_OK;
+    bool fits = call->size_bytes <= refused->fitting_bytes;
+    trial_claim(t, TRIAL_REFUSED,
+                (fits ? is_served : !is_served || !is_exact) || memory_is_uncertain(t, &stats),
+                "%llu bytes were refused, %llu would fit, was said, and %llu were %s",
+                LLU(refused->size_bytes), LLU(refused->fitting_bytes), LLU(call->size_bytes),
+                is_served ? "had" : "refused");
+}
+
 /* Where addresses are few the answer speaks of memory alone; where others hold memory, what the
  * device has may be learnt between the two. Where calls take time, or wait for a full queue, work
  * may end between the answer and the request; and where the program declares quiet points, some
@@ -186,9 +218,7 @@ void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, b
                     ask->stream != MEND_NO_STREAM;
     bool holds = call->size_bytes <= now_bytes ? at_once : !at_once || !is_exact;
     mend_stats stats = trial_stats(t, call->pool);
-    bool has_few = t->config.address_devices != 0 || t->foreign_bytes != 0 ||
-                   stats.attainable_bytes < stats.limit_bytes;
-    trial_claim(t, TRIAL_REFUSED, holds || has_few,
+    trial_claim(t, TRIAL_REFUSED, holds || memory_is_uncertain(t, &stats),
                 "%llu bytes could be had at once, was said, and %llu were %s", LLU(now_bytes),
                 LLU(call->size_bytes), at_once ? "had" : "refused, or waited for");
     trial_claim(t, TRIAL_MODEL, ask->room.after_waiting_bytes >= now_bytes,

@@ -23,6 +23,8 @@ enum {
     TRIAL_CALLBACKS = 2,
     TRIAL_PINS = 6,
     TRIAL_IMPORTS = 4,
+    TRIAL_DESCRIPTION_BYTES =
+        16 << 10, /* more than 200 chunks; the blocks of more are not described */
     TRIAL_POOLS = 2,
     ANY_THREAD = -1,
     HERE = -2, /* the thread that runs */
@@ -76,8 +78,10 @@ typedef struct trial_block {
     int zone;            /* where it lies */
     uint64_t written_in; /* capture of the last write, or 0 */
     uint64_t launches;   /* of the group, at the last write outside captures */
-    bool is_exported;
-    mend_export_token token; /* of the export */
+    bool is_exported;    /* in any way */
+    bool has_token;      /* by file */
+    mend_export_token token; /* of that export */
+    uint64_t described_hash; /* of the description; 0: it is not exported by fabric handles */
 } trial_block;
 
 typedef struct trial_group {
@@ -130,6 +134,14 @@ typedef struct trial_pinned {
     uint64_t size_bytes; /* 0: nothing is pinned */
     int pool;
 } trial_pinned;
+
+/* The newest description. */
+typedef struct trial_described {
+    int slot; /* of the block */
+    size_t size_bytes;
+    uint64_t hash; /* 0: there is none */
+    unsigned char bytes[TRIAL_DESCRIPTION_BYTES];
+} trial_described;
 
 /* A block that a pool has mapped once more. */
 typedef struct trial_imported {

@@ -76,7 +76,13 @@
     X(EXPORT, "exports the block in `slot`, by a pointer `size` modulo 8 granules inside")         \
     X(IMPORT,                                                                                      \
       "imports the first exported block from `slot` on; an odd size: into the second pool")        \
-    X(CLOSE, "closes the import number `slot`")
+    X(CLOSE, "closes the import number `slot`")                                                    \
+    X(EXPORT_BY_FABRIC,                                                                            \
+      "exports the block in `slot` by fabric handles, by a pointer `size` modulo 8 granules "      \
+      "inside; an odd amount: asks for the size of the description first")                         \
+    X(IMPORT_BY_FABRIC,                                                                            \
+      "imports by the newest description, if its block is live; an odd size: into the second "     \
+      "pool")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

@@ -401,3 +401,63 @@ MEND_TEST(sim_regressions, memory_that_others_may_hold_is_not_given_back_for_a_b
     config.streams = 4;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+MEND_TEST(sim_regressions, memory_that_others_may_hold_makes_no_room_for_compactions)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 6, .size = 154},
+        {.kind = OP_FREE, .slot = 6},
+        {.kind = OP_ALLOC, .slot = 7, .size = 195},
+        {.kind = OP_EXPORT, .slot = 7},
+        {.kind = OP_IMPORT},
+        {.kind = OP_FREE, .slot = 7},
+        {.kind = OP_ALLOC, .slot = 3, .size = 55},
+        {.kind = OP_ROOM, .amount = 1},
+        {.kind = OP_ALLOC},
+        {.kind = OP_FREE, .slot = 3},
+        {.kind = OP_ROOM, .slot = 1, .amount = 1},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 32;
+    config.chunk_pages = 8;
+    config.quiet = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* In both ways, imported in both pools, and closed after its end. */
+MEND_TEST(sim_regressions, a_block_that_is_exported_in_both_ways_ends_in_both)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .size = 29},
+        {.kind = OP_EXPORT_BY_FABRIC, .amount = 1},
+        {.kind = OP_EXPORT_BY_FABRIC},
+        {.kind = OP_EXPORT},
+        {.kind = OP_EXPORT_BY_FABRIC, .size = 3},
+        {.kind = OP_IMPORT_BY_FABRIC},
+        {.kind = OP_IMPORT_BY_FABRIC, .size = 1},
+        {.kind = OP_IMPORT, .size = 1},
+        {.kind = OP_FREE},
+        {.kind = OP_ALLOC, .size = 29},
+        {.kind = OP_EXPORT_BY_FABRIC},
+        {.kind = OP_CLOSE, .slot = 1},
+        {.kind = OP_CLOSE},
+    };
+    trial_config config = trial_config_default;
+    config.fabric = 1;
+    config.peer_pool = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* The device has more pages than the witness once kept handles of imports. */
+MEND_TEST(sim_regressions, an_import_of_hundreds_of_chunks_is_counted_apart)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 32, .size = 237},
+        {.kind = OP_EXPORT, .slot = 32},
+        {.kind = OP_IMPORT},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 300;
+    config.chunk_pages = 0;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

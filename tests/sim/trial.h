@@ -41,7 +41,10 @@ typedef struct trial_pool {
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
 
-enum { WITNESS_BORN = 256 };
+enum {
+    WITNESS_BORN = 256,
+    WITNESS_FETCHED = 1024
+}; /* the second: more than the pages of a device */
 
 typedef struct trial_born {
     mend_chunk_handle handle;
@@ -59,11 +62,11 @@ typedef struct trial_witness {
     mend_driver table;
     mend_unwatched_driver unwatched; /* behind it */
     struct trial *trial;
-    trial_born born[WITNESS_BORN];    /* in the call under way */
-    bool lost_count;                  /* in this step a call created more than `born` can hold */
-    size_t born_count;                /* more than there is room for: not all are known */
-    mend_stream captured;             /* in that call the driver said so of it, last; or none */
-    trial_born fetched[WITNESS_BORN]; /* handles of imports, the newest ones */
+    trial_born born[WITNESS_BORN]; /* in the call under way */
+    bool lost_count;               /* in this step a call created more than `born` can hold */
+    size_t born_count;             /* more than there is room for: not all are known */
+    mend_stream captured;          /* in that call the driver said so of it, last; or none */
+    mend_chunk_handle fetched[WITNESS_FETCHED]; /* of imports, the newest ones */
     size_t fetched_count;
     uint64_t fetched_maps;     /* of such handles, since the last look */
     uint64_t fetched_releases; /* the same */
@@ -102,6 +105,8 @@ typedef enum trial_call_kind {
     CALL_UNPIN,
     CALL_EXPORT,
     CALL_IMPORT,
+    CALL_EXPORT_BY_FABRIC,
+    CALL_IMPORT_BY_FABRIC,
     CALL_CLOSE,
     CALL_GROUP_LIST,
     CALL_GROUP_RESTORE,
@@ -148,6 +153,7 @@ struct trial {
     trial_callback callbacks[TRIAL_CALLBACKS];
     trial_pinned pins[TRIAL_PINS];
     trial_imported imports[TRIAL_IMPORTS];
+    trial_described described;
     trial_checkpoint checkpoints[TRIAL_GROUPS];
     uint64_t last_tag;
     uint64_t last_capture;
@@ -241,18 +247,21 @@ typedef struct trial_call {
     mend_group *group;
     mend_group_block *blocks; /* of CALL_GROUP_LIST and CALL_GROUP_RESTORE */
     size_t count;
-    mend_export_token token; /* of CALL_EXPORT and CALL_IMPORT */
+    mend_export_token token;    /* of CALL_EXPORT and CALL_IMPORT */
+    trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
     mend_sim_work work;
     mend_sim_graph *graph;
     mend_event event;
     mend_stream_info info;
     int mode;
     bool waits;          /* of a trim */
+    bool by_pointer;     /* of a free: the pool is told the pointer alone, and says what it freed */
     bool faulty;         /* something was planted that may make it fail */
     mend_room room;      /* CALL_ROOM's answer */
     uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */
-    char message[160];   /* why the pool's call failed */
-    const char *remains; /* what it left behind that it must not; NULL: nothing */
+    uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
+    char message[160];      /* why the pool's call failed */
+    const char *remains;    /* what it left behind that it must not; NULL: nothing */
     mend_result result;
     trial *trial;
 } trial_call;
@@ -262,6 +271,13 @@ void trial_judge_refusal(trial *t, const trial_call *call);
 
 /* What mend_get_room said, and whether a request of now_bytes, or of more, was served at once. */
 void trial_judge_room(trial *t, const trial_call *ask, const trial_call *call, bool at_once);
+
+/* Keeps why a call failed, and what its report says would fit. */
+void trial_read_failure(trial_call *call);
+
+/* What the report of a refusal said would fit, and whether that, or more, was served then;
+ * `helped`: by others than the pool. */
+void trial_judge_report(trial *t, const trial_call *refused, const trial_call *call, bool helped);
 
 /* The same for lack of addresses. */
 void trial_judge_addresses(trial *t, const trial_call *call);
@@ -316,7 +332,13 @@ void trial_end_pins(trial *t);
 
 /* ---- shares.c: exports, and imports into the pools of the process ---------------------------- */
 
+bool trial_shares(const operation *op); /* is one of this file's */
 bool trial_share_memory(trial *t, const operation *op);
+
+bool trial_is_import(const trial_call *call);
+
+/* Whether MEND_ERROR_NOT_SUPPORTED is right. */
+bool trial_may_lack_fabric(const trial *t, const trial_call *call);
 
 /* Makes a call of this file; false: it is none. */
 bool trial_call_share(trial_call *call, mend_pool *pool);
@@ -330,6 +352,10 @@ bool trial_use(trial *t, const operation *op, bool writes);
 bool trial_share(trial *t, const operation *op);
 bool trial_move(trial *t, const operation *op);
 bool trial_move_to(trial *t, trial_block *block, int stream);
+
+/* As frameworks free that know the pointer alone. A block with a tag is described first, then
+ * freed. */
+mend_result trial_free_by_pointer(const trial_call *call, mend_pool *pool);
 
 /* Frees a live block on the stream its state allows, for callbacks and ambushes: in a thread, which
  * is the one that runs where this is inside one of its calls. */

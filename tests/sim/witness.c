@@ -48,7 +48,7 @@ static mend_status witness_import_handle(const mend_driver *driver, const void *
     const mend_driver *inner = inner_of(driver);
     mend_status status = inner->import_handle(inner, shared, share_type, handle);
     if (status == MEND_DRIVER_OK) {
-        w->fetched[w->fetched_count++ % WITNESS_BORN].handle = *handle;
+        w->fetched[w->fetched_count++ % WITNESS_FETCHED] = *handle;
     }
     return status;
 }
@@ -56,8 +56,8 @@ static mend_status witness_import_handle(const mend_driver *driver, const void *
 static bool is_fetched(const trial_witness *w, mend_chunk_handle handle)
 {
     bool is_there = false;
-    for (size_t i = 0; i < w->fetched_count && i < WITNESS_BORN; i++) {
-        is_there = is_there || w->fetched[i].handle == handle;
+    for (size_t i = 0; i < w->fetched_count && i < WITNESS_FETCHED; i++) {
+        is_there = is_there || w->fetched[i] == handle;
     }
     return is_there;
 }

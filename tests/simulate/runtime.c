@@ -23,6 +23,7 @@ static void open_runtime(void)
 {
     setenv("MEND_SIMULATE_MEMORY", "268435456", 1);
     setenv("MEND_SIMULATE_DEVICES", "2", 1);
+    setenv("MEND_SIMULATE_FABRIC", "1", 1);
     the_runtime.cuda = dlopen(LIBRARY_CUDA, RTLD_NOW | RTLD_LOCAL);
     the_runtime.nvml = dlopen(LIBRARY_NVML, RTLD_NOW | RTLD_LOCAL);
     is_whole = the_runtime.cuda != NULL && the_runtime.nvml != NULL;

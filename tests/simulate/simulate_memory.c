@@ -209,6 +209,43 @@ RUNTIME_TEST(simulate_memory, the_drivers_virtual_memory_is_found_by_name)
     EXPECT_U64_EQ(before, free_bytes(r));
 }
 
+/* As NCCL, and PyTorch's expandable segments where a node has them. */
+RUNTIME_TEST(simulate_memory, a_chunk_passes_through_a_fabric_handle)
+{
+    struct {
+        create create;
+        release release;
+        int (*export)(void *, unsigned long long, int, unsigned long long);
+        int (*import)(unsigned long long *, void *, int);
+    } cu = {0};
+    enum { HAS_FABRIC = 128, BOTH_TYPES = 9, FABRIC = 8, NO_TYPE = 16 };
+    find(r, "cuMemCreate", &cu.create);
+    find(r, "cuMemRelease", &cu.release);
+    find(r, "cuMemExportToShareableHandle", &cu.export);
+    find(r, "cuMemImportFromShareableHandle", &cu.import);
+    struct {
+        int type, shares, location, device;
+        void *rest[2];
+    } properties = {1, BOTH_TYPES, 1, 0, {NULL}};
+    unsigned char fabric[64];
+    unsigned long long chunk = 0;
+    unsigned long long imported = 0;
+    int is_there = 0;
+    const size_t before = free_bytes(r);
+    EXPECT_OK(r->cudaDeviceGetAttribute(&is_there, HAS_FABRIC, 0));
+    EXPECT_INT_EQ(1, is_there);
+    ASSERT_OK(cu.create(&chunk, 2 * MEND_MIB, &properties, 0));
+    EXPECT_OK(cu.export(fabric, chunk, FABRIC, 0));
+    EXPECT_OK(cu.import(&imported, fabric, FABRIC));
+    EXPECT_OK(cu.release(chunk));
+    EXPECT_U64_EQ(before - 2 * MEND_MIB, free_bytes(r));
+    EXPECT_OK(cu.release(imported));
+    EXPECT_U64_EQ(before, free_bytes(r));
+    EXPECT_ERROR(NOT_SUPPORTED, cu.import(&imported, fabric, NO_TYPE));
+    properties.shares = NO_TYPE;
+    EXPECT_ERROR(NOT_SUPPORTED, cu.create(&chunk, 2 * MEND_MIB, &properties, 0));
+}
+
 RUNTIME_TEST(simulate_memory, what_the_driver_stand_in_lacks_says_so)
 {
     int (*function)(void) = NULL;

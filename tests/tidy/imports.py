@@ -24,7 +24,7 @@ BOTH = {
     "locks": "pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock "
              "pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait "
              "pthread_cond_broadcast pthread_self pthread_equal __tls_get_addr",
-    "to be told of a fork, and to close there what was exported": "__register_atfork close",
+    "to hear of a fork, and to close there what was exported": "__register_atfork close",
     "MEND_CONF, but in a set-user-ID program": "secure_getenv",
 }
 OF_ITS_OWN = {
@@ -48,6 +48,8 @@ OF_ITS_OWN = {
         "to look whether addresses may be read, by a pair of sockets without a name":
             "socketpair write recv poll",
         "chunks for simulated devices of other processes": "sendmsg recvmsg fcntl fcntl64 getpid",
+        "a socket for each chunk with a fabric handle, and the exporter's file of bytes":
+            "socket bind listen accept4 connect open open64 __errno_location",
     },
 }
 # Plug-ins ask libmend for all that Mend does.
@@ -57,6 +59,9 @@ PLUG_INS = {
         "texts: where a sentence begins": "strstr strlen vsnprintf",
         "PyTorch's pools, and the routes to them": "calloc free pthread_mutex_lock "
                                                    "pthread_mutex_unlock",
+        "sizes that PyTorch's settings round up, by address": "tsearch tfind tdelete",
+        "settings of PyTorch's": "memcpy strcspn strncmp strspn",
+        "a device that cannot share: MEND_CONF no longer asks for it": "getenv setenv",
     },
 }
 ASSERTIONS = {"assertions of debug builds": "__assert_fail"}

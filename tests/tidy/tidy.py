@@ -58,9 +58,10 @@ MAY_CALL = {
     "socketpair": re.compile(r"vmm/sim/\w+\.c$"),
     # Chunks that pass to other processes; the first export opens the socket.
     "getrandom": re.compile(r"vmm/share/server\.c$"),
-    "socket": re.compile(r"vmm/share/\w+\.c$"),
-    "bind": re.compile(r"vmm/share/server\.c$"),
-    "connect": re.compile(r"vmm/share/fetch\.c$"),
+    "socket": re.compile(r"vmm/(?:share/\w+|sim/fabric)\.c$"),
+    "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
+    "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
+    "open": re.compile(r"vmm/sim/fabric\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
@@ -96,7 +97,7 @@ def code_of(text):
 
 
 def is_c(path):
-    return path.endswith((".c", ".h", ".cpp"))
+    return path.endswith((".c", ".h", ".cpp", ".hpp"))
 
 
 def room_of(path):
@@ -236,6 +237,7 @@ SAMPLES = [
     (check_includes, "tests/abi/a.c", "#include <cudaTypedefs.h>\n", []),
     (check_file_length, "vmm/a/a.c", lines(LINES_OF_A_FILE + 1), [LINES_OF_A_FILE + 1]),
     (check_file_length, "vmm/a/a.c", lines(LINES_OF_A_FILE), []),
+    (check_file_length, "api/a/a.hpp", lines(LINES_OF_A_FILE + 1), [LINES_OF_A_FILE + 1]),
     (check_line_length, "run", "\n" + "x" * (COLUMNS + 1) + "\n", [2]),
     (check_line_length, "run", "x" * COLUMNS + "\n", []),
     (check_line_length, "bench/results/a.json", "x" * (COLUMNS + 1) + "\n", []),
@@ -294,7 +296,8 @@ def samples_that_failed():
 
 
 def files_under(root):
-    kinds = (".c", ".h", ".cpp", ".md", ".py", ".sh", ".cmake", ".json", ".yml", "CMakeLists.txt")
+    kinds = (".c", ".h", ".cpp", ".hpp", ".md", ".py", ".sh", ".cmake", ".json", ".yml",
+             "CMakeLists.txt")
     for folder, folders, names in os.walk(root):
         at_top = folder == root
         folders[:] = sorted(f for f in folders

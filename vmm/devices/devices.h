@@ -32,6 +32,9 @@ mend_result mend_devices_block_info(int device, const void *pointer, mend_block_
 mend_result mend_devices_trim(int device, bool waits, uint64_t keep_bytes,
                               uint64_t *released_bytes);
 
+/* `info` is MEND_BLOCK_INFO_INIT; a failure may leave something in it and in *device. */
+mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int *device);
+
 /* ---- overrides ------------------------------------------------------------------------------- */
 
 /*

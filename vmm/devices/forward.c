@@ -1,7 +1,9 @@
 /* The calls that hooks use: each goes to the override of the device or of the block. If there is
  * none, it goes to the device's default pool. */
 #include <assert.h>
+#include <string.h>
 
+#include "base/align.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/struct_size.h"
@@ -80,6 +82,39 @@ mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes, men
     mend_pool *pool = usual_pool(device);
     return pool != NULL ? mend_free(pool, pointer, stream)
                         : free_with_care(device, pointer, size_bytes, stream);
+}
+
+/* An override's block has no device that Mend knows. */
+__attribute__((noinline)) static mend_result free_with_overrides(void *pointer,
+                                                                 mend_block_info *info, int *device)
+{
+    *device = MEND_ALL_DEVICES;
+    mend_result result = mend_device_block_info(MEND_ALL_DEVICES, pointer, info);
+    if (result == MEND_OK && info->base != pointer) {
+        result = mend_pool_invalid("mend_device_free_untagged: no block begins at the pointer");
+    }
+    return result == MEND_OK && info->tag == 0
+               ? free_with_care(MEND_ALL_DEVICES, pointer, info->requested_bytes, info->stream)
+               : result;
+}
+
+mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int *device)
+{
+    mend_block_info found = MEND_BLOCK_INFO_INIT;
+    int at = MEND_ALL_DEVICES;
+    if (pointer == NULL || info == NULL || device == NULL || !MEND_STRUCT_IS_WHOLE(info)) {
+        return mend_pool_invalid("mend_device_free_untagged: pointer, info or device is NULL, or "
+                                 "info->struct_size is wrong: begin with MEND_BLOCK_INFO_INIT");
+    }
+    mend_result result = mend_devices_have_overrides()
+                             ? free_with_overrides(pointer, &found, &at)
+                             : mend_devices_free_untagged(pointer, &found, &at);
+    if (result == MEND_OK) {
+        found.struct_size = info->struct_size;
+        memcpy(info, &found, mend_min_u64(info->struct_size, sizeof(found)));
+        *device = at;
+    }
+    return result;
 }
 
 mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream)

@@ -227,6 +227,26 @@ mend_result mend_devices_free(int device, void *pointer, mend_stream stream)
     return pool != NULL ? mend_free(pool, pointer, stream) : foreign(pointer);
 }
 
+/* No block begins at the pointer. Says what is there instead. */
+__attribute__((noinline)) static mend_result no_block(void *pointer)
+{
+    mend_pool *pool = pool_around(MEND_ALL_DEVICES, pointer);
+    return pool != NULL ? mend_free(pool, pointer, MEND_NO_STREAM) : foreign(pointer);
+}
+
+mend_result mend_devices_free_untagged(void *pointer, mend_block_info *info, int *device)
+{
+    for (int i = 0; i < MEND_DEVICE_LIMIT; i++) {
+        mend_pool *pool = mend_devices_pool(i);
+        mend_result result = pool != NULL ? mend_pool_free_untagged(pool, pointer, info) : MEND_OK;
+        if (result != MEND_OK || info->base != NULL) {
+            *device = i;
+            return result;
+        }
+    }
+    return no_block(pointer);
+}
+
 mend_result mend_devices_record_stream(int device, void *pointer, mend_stream stream)
 {
     mend_pool *pool = pool_around(device, pointer);

@@ -76,9 +76,6 @@ typedef struct mend_cu_access {
     int flags;
 } mend_cu_access;
 
-/* CUmemFabricHandle */
-enum { MEND_CU_FABRIC_HANDLE_BYTES = 64 };
-
 typedef struct CUmod_st *mend_cu_module;
 typedef struct CUfunc_st *mend_cu_function;
 typedef struct CUgreenCtx_st *mend_cu_green_context;

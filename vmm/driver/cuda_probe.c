@@ -155,8 +155,9 @@ static mend_status try_alias(memory_probe *probe)
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 0, 0x3c) : status;
 }
 
-/* Creates a page with special properties; exports it if it is shareable. */
-static mend_status try_properties(memory_probe *probe, const mend_chunk_properties *properties)
+/* Creates a page with special properties; exports it as `share_type`, if that is not NONE. */
+static mend_status try_properties(memory_probe *probe, const mend_chunk_properties *properties,
+                                  int share_type)
 {
     const mend_driver *driver = probe->driver;
     mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(properties);
@@ -169,28 +170,30 @@ static mend_status try_properties(memory_probe *probe, const mend_chunk_properti
     if (status == MEND_DRIVER_OK) {
         status = driver->create(driver, probe->page_bytes, properties, &probe->chunk);
     }
-    if (status == MEND_DRIVER_OK && properties->share_types != MEND_SHARE_NONE) {
+    if (status == MEND_DRIVER_OK && share_type != MEND_SHARE_NONE) {
         union {
             int descriptor;
-            unsigned char fabric[MEND_CU_FABRIC_HANDLE_BYTES];
+            unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
         } shared;
-        status = driver->export_handle(driver, probe->chunk, properties->share_types, &shared);
-        if (status == MEND_DRIVER_OK && properties->share_types == MEND_SHARE_FILE_DESCRIPTOR) {
+        status = driver->export_handle(driver, probe->chunk, share_type, &shared);
+        if (status == MEND_DRIVER_OK && share_type == MEND_SHARE_FILE_DESCRIPTOR) {
             close(shared.descriptor);
         }
     }
     return status;
 }
 
-static mend_status probe_properties(memory_probe *probe, const char *what, int share_types,
-                                    bool rdma, bool *works)
+/* `beside` are share types that work, with which a pool would ask for this one. */
+static mend_status probe_properties(memory_probe *probe, const char *what, int share_type,
+                                    int beside, bool rdma, bool *works)
 {
     mend_chunk_properties properties = {
-        .device = probe->device, .share_types = share_types, .rdma = rdma};
+        .device = probe->device, .share_types = share_type | beside, .rdma = rdma};
     if (!*works) {
         return MEND_DRIVER_OK; /* the driver does not even claim it */
     }
-    mend_status status = conclude(probe, what, try_properties(probe, &properties), works);
+    mend_status status =
+        conclude(probe, what, try_properties(probe, &properties, share_type), works);
     release_chunk(probe);
     return status;
 }
@@ -209,13 +212,15 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
         return status;
     }
     status = probe_properties(probe, "sharing by file descriptor", MEND_SHARE_FILE_DESCRIPTOR,
-                              false, &info->share_file_descriptor);
+                              MEND_SHARE_NONE, false, &info->share_file_descriptor);
     if (status == MEND_DRIVER_OK) {
-        status = probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, false,
-                                  &info->share_fabric);
+        int beside = info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE;
+        status = probe_properties(probe, "sharing by fabric handle", MEND_SHARE_FABRIC, beside,
+                                  false, &info->share_fabric);
     }
     if (status == MEND_DRIVER_OK) {
-        status = probe_properties(probe, "RDMA", MEND_SHARE_NONE, true, &info->rdma);
+        status =
+            probe_properties(probe, "RDMA", MEND_SHARE_NONE, MEND_SHARE_NONE, true, &info->rdma);
     }
     return status;
 }

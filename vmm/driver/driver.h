@@ -66,6 +66,9 @@ typedef uint64_t mend_chunk_handle;    /* CUmemGenericAllocationHandle; 0 is nev
 /* Bits of CUmemAllocationHandleType. */
 enum { MEND_SHARE_NONE = 0, MEND_SHARE_FILE_DESCRIPTOR = 1, MEND_SHARE_FABRIC = 8 };
 
+/* CUmemFabricHandle */
+enum { MEND_FABRIC_HANDLE_BYTES = 64 };
+
 typedef enum mend_capture_mode {
     MEND_CAPTURE_MODE_GLOBAL = 0,
     MEND_CAPTURE_MODE_THREAD_LOCAL = 1,
@@ -90,7 +93,8 @@ typedef struct mend_device_info {
     int compute_minor;
     bool virtual_memory;        /* create, map and access work (probed by use) */
     bool share_file_descriptor; /* MEND_SHARE_FILE_DESCRIPTOR can be asked for */
-    bool share_fabric;          /* MEND_SHARE_FABRIC can be asked for */
+    bool share_fabric;          /* MEND_SHARE_FABRIC can be asked for, beside descriptors if the
+                                 * device has these */
     bool rdma;                  /* gpuDirectRDMACapable may be set (probed) */
     bool multicast;
     bool integrated; /* the device uses the host's memory */
@@ -290,8 +294,10 @@ struct mend_driver {
                               const int *devices, int device_count);
 
     /* Exports a chunk that was created with this share type, as a file descriptor (*out is an int)
-     * or a fabric handle (64 bytes). The caller closes the descriptor. import makes a new handle
-     * from either. */
+     * or a fabric handle (64 bytes). The caller closes the descriptor, which holds the memory until
+     * then; whether a fabric handle holds it is written nowhere. import makes a new handle from
+     * either, which holds the memory. NOT_PERMITTED, NOT_SUPPORTED: this process or device has no
+     * way to the exporter's. */
     mend_status (*export_handle)(const mend_driver *, mend_chunk_handle handle, int share_type,
                                  void *out);
     mend_status (*import_handle)(const mend_driver *, const void *shared, int share_type,

@@ -72,7 +72,7 @@ static inline bool breaks_a_chunk(const mend_span *span)
     return true;
 }
 
-/* Whether a search would spare this span. If pressure is not low, a search spares empty chunks. The
+/* Whether a search would spare this span. If memory is short it spares empty chunks. The
  * pressure does not change while the cache is open, because only a thread that holds the grow lock
  * reserves memory, gives it back or updates the peaks. */
 static inline bool would_be_kept_empty(const mend_heap *heap, const mend_span *span)
@@ -193,4 +193,20 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
     uint32_t freed_on = is_usual ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
                                            : free_slowly(heap, address, order);
+}
+
+mend_span *mend_heap_find(mend_heap *heap, uint64_t address)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    return span == NULL || !span->live ? NULL : span;
+}
+
+mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order order)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(mend_heap_find(heap, span->address) == span);
+    uint32_t freed_on = order.capture == 0 ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
+    return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
+                                           : free_slowly(heap, span->address, order);
 }

@@ -32,6 +32,11 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
 uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_stream stream);
 mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order);
 
+/* The block at its first address, live; NULL: there is none. mend_heap_free_found is mend_heap_free
+ * of one that was found so, without releasing `state` in between. */
+mend_span *mend_heap_find(mend_heap *heap, uint64_t address);
+mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order order);
+
 /* The same; the memory stays with the group whose number is given. */
 mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_order order,
                                     uint32_t group);

@@ -55,10 +55,9 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     heap->caching.closings = 1;
     mend_mutex_init(&heap->grow, MEND_RANK_GROW);
     mend_mutex_init(&heap->state, MEND_RANK_POOL);
-    const mend_chunk_properties properties = {
-        .device = config->device,
-        .share_types = config->shareable ? MEND_SHARE_FILE_DESCRIPTOR : MEND_SHARE_NONE,
-        .rdma = config->rdma && device->rdma};
+    const mend_chunk_properties properties = {.device = config->device,
+                                              .share_types = config->share_types,
+                                              .rdma = config->rdma && device->rdma};
     mend_chunks_init(&heap->chunks, heap->driver, &properties);
     mend_access_init(heap);
     mend_history_init(&heap->history, clock_ns, heap->driver);
@@ -83,7 +82,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_slab_init(&heap->nodes.waits, sizeof(mend_wait));
     /* If streams may vanish, each free records a fence, so the cache could not keep any block. */
     if (config->front_cache && !config->streams_may_vanish) {
-        mend_cache_open(heap, mend_budget_pressure(heap) != MEND_PRESSURE_LOW);
+        mend_cache_open(heap, mend_budget_spares_empty(heap));
     }
     return MEND_OK;
 }

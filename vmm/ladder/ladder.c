@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "ladder/defrag.h"
+#include "ladder/largest.h"
 #include "ladder/place.h"
 #include "ladder/report.h"
 #include "layout/layout.h"
@@ -14,12 +15,17 @@
 #include "move/retire.h"
 #include "move/scope.h"
 #include "move/trim.h"
+#include "physical/capture.h"
 #include "physical/fence.h"
 #include "physical/record.h"
 #include "policy/budget.h"
 #include "policy/constants.h"
 #include "users/capture_group.h"
 #include "users/requester.h"
+
+/* The most searches of one request: threads that keep allocating and freeing must not delay its
+ * answer for ever. */
+enum { SEARCHES = 8 };
 
 /* One request on its way up. */
 typedef struct climb {
@@ -237,6 +243,18 @@ static void out_of_addresses(const mend_heap *heap, const mend_request *request)
                         (unsigned long long)request->size_bytes);
 }
 
+/* There was no room. Says what would have fitted instead; if the driver cannot say whether a
+ * capture forbids waits, one does. */
+static void out_of_memory(climb *c)
+{
+    bool is_captured = true;
+    mend_result result =
+        mend_streams_find_capture(&c->heap->streams, c->request->stream, &is_captured);
+    mend_report_out_of_memory(
+        c->heap, c->request,
+        mend_largest_instead(c->heap, c->request, result != MEND_OK || is_captured));
+}
+
 /* Notes what was missing, for peer pools and for the answer. */
 static void note_shortage(climb *c)
 {
@@ -246,7 +264,7 @@ static void note_shortage(climb *c)
     if (c->lacks_addresses) {
         out_of_addresses(c->heap, c->request);
     } else if (c->waits_on_host) {
-        mend_report_out_of_memory(c->heap, c->request);
+        out_of_memory(c);
     }
     if (c->waits_on_host) {
         *c->answer = *mend_process_failure();
@@ -259,7 +277,7 @@ static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
     mend_scope scope;
-    heap->frees.early_fences_left = EARLY_FENCES_AFTER_EFFORT;
+    heap->frees.early_fences_left = SEARCH_TRIES;
     if (mend_scope_open(heap, &scope) != MEND_OK) {
         return MEND_FAILED;
     }

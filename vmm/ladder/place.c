@@ -112,21 +112,6 @@ static mend_outcome try_plan(mend_heap *heap, const mend_request *request, mend_
     return carry_out(heap, request, is_found, &plan, span);
 }
 
-/* For a request that needs created memory: extends a run, or uses a new address if that creates
- * less. */
-static mend_outcome create_least(mend_heap *heap, const mend_request *request, mend_span **span)
-{
-    mend_plan extended;
-    mend_plan elsewhere;
-    bool can_extend = mend_plan_find(heap, request, extend_and_create, &extended);
-    bool can_elsewhere = mend_plan_find(heap, request, create_elsewhere, &elsewhere);
-    bool extends =
-        can_extend && (!can_elsewhere || elsewhere.create_bytes >= extended.create_bytes);
-    mend_plan *least = extends ? &extended : &elsewhere;
-    mend_plan_clear(extends ? &elsewhere : &extended);
-    return carry_out(heap, request, can_extend || can_elsewhere, least, span);
-}
-
 /* Plans to create memory instead of moving chunks, if that is worth it. */
 static bool plan_to_avoid_moves(mend_heap *heap, const mend_request *request, mend_plan *plan)
 {
@@ -178,7 +163,7 @@ static mend_outcome place_large(mend_heap *heap, const mend_request *request, me
 {
     mend_outcome outcome = use_empty_chunks(heap, request, span);
     if (outcome == MEND_NOTHING) {
-        outcome = create_least(heap, request, span);
+        outcome = try_plan(heap, request, extend_and_create, span);
     }
     if (outcome == MEND_NOTHING) {
         outcome = try_plan(heap, request, extend_and_create_exactly, span);

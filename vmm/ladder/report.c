@@ -157,26 +157,11 @@ static uint64_t creatable_bytes(const mend_heap *heap)
                    : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
 }
 
-/* What the device has for the pool now, as far as it was asked. */
-static uint64_t given_bytes(const mend_heap *heap)
-{
-    uint64_t bytes = creatable_bytes(heap);
-    uint64_t free_bytes =
-        mend_align_down(heap->shortage.device_free_bytes, heap->device.granularity_bytes);
-    return heap->shortage.device_is_asked ? mend_min_u64(bytes, free_bytes) : bytes;
-}
-
 /* The largest request that would succeed if `holds` blocked nothing. */
 static uint64_t fitting_without(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     usable found = look_past(heap, request, holds);
     return mend_max_u64(found.longest_bytes, found.empty_bytes + creatable_bytes(heap));
-}
-
-static uint64_t fitting_now(const mend_heap *heap, const mend_request *request)
-{
-    usable found = look_past(heap, request, 0);
-    return mend_max_u64(found.longest_bytes, found.empty_bytes + given_bytes(heap));
 }
 
 static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
@@ -193,7 +178,8 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
     return size_bytes > there_bytes ? mend_align_up(size_bytes - there_bytes, page) : page;
 }
 
-/* The lowest limit under which the request would have succeeded; 0: none. */
+/* A limit under which the request would have succeeded; 0: none. Often the lowest, but free ends of
+ * partly used chunks are not counted. */
 static uint64_t sufficient_limit(const mend_heap *heap, const mend_request *request)
 {
     uint64_t empty_bytes = look_past(heap, request, 0).empty_bytes;
@@ -245,7 +231,7 @@ static const char *advice_in_words(const mend_heap *heap, const mend_request *re
                  "at a quiet point.";
 }
 
-/* The lowest limit that would be enough, if nothing else blocks the request; or 0. */
+/* A limit that would be enough, if nothing else blocks the request; or 0. */
 static uint64_t limit_that_helps(const mend_heap *heap, const mend_request *request)
 {
     bool is_limited = heap->shortage.refused_bytes == 0 &&
@@ -331,12 +317,13 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
     return result;
 }
 
-mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request)
+mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
+                                      uint64_t fitting_bytes)
 {
     uint64_t empty_bytes = heap->chunks.empty_bytes;
     mend_shortfall shortfall = {
         .requested_bytes = request->requested_bytes,
-        .fitting_bytes = fitting_now(heap, request),
+        .fitting_bytes = fitting_bytes,
         .limit_bytes = heap->config.limit_bytes,
         .sufficient_limit = limit_that_helps(heap, request),
         .reserved_bytes = heap->chunks.reserved_bytes,

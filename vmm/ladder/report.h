@@ -11,9 +11,11 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
 
-/* Notes the report as the failure, from heap->shortage and the heap. The caller holds both locks;
- * no driver call. MEND_ERROR_OUT_OF_MEMORY. */
-mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request);
+/* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: the largest
+ * request that would have succeeded. The caller holds both locks; no driver call.
+ * MEND_ERROR_OUT_OF_MEMORY. */
+mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
+                                      uint64_t fitting_bytes);
 
 /* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
  * is used if no limit would help. MEND_ERROR_OUT_OF_MEMORY. */

@@ -27,7 +27,7 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
 {
     mend_capture_groups_collect(heap);
     settle_imports(heap);
-    return mend_trim_to(heap, keep_bytes, released_bytes);
+    return mend_trim_to(heap, keep_bytes, false, released_bytes);
 }
 
 /* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. With `is_due`, the host

@@ -43,13 +43,18 @@ void mend_layout_detach(mend_heap *heap, mend_chunk *chunk, mend_waits *waits);
 /* Joins neighbouring spans of a run whose waits are equal or have passed. */
 void mend_layout_tidy(mend_heap *heap, mend_run *run);
 
-/* The chunk at an address of a span: usually the one in which the span begins. */
+/* The chunk at an address of a span: one of the first few of the span, or by search. */
 static inline mend_chunk *mend_span_chunk_at(const mend_heap *heap, const mend_span *span,
                                              uint64_t address)
 {
+    enum { NEAR_CHUNKS = 4 };
     mend_chunk *chunk = span->chunk;
-    return address - chunk->address < chunk->size_bytes ? chunk
-                                                        : mend_chunk_at(&heap->chunks, address);
+    for (int i = 0; i < NEAR_CHUNKS && chunk != NULL; i++, chunk = mend_chunk_next(chunk)) {
+        if (address - chunk->address < chunk->size_bytes) {
+            return chunk;
+        }
+    }
+    return mend_chunk_at(&heap->chunks, address);
 }
 
 /* The same for a run: usually the chunk in which the run's last span begins, or the run itself. */

@@ -201,7 +201,7 @@ typedef struct mend_usage_peaks {
 /* Whether to create memory instead of moving chunks. */
 typedef struct mend_headroom {
     uint64_t most_live_bytes;
-    uint64_t moved_chunks;       /* chunks moved in this window */
+    uint64_t moved_bytes;        /* of chunks that were moved in this window */
     uint64_t window_start_bytes; /* total of allocated bytes when it began */
     bool was_refused;            /* the driver refused a creation in this window */
 } mend_headroom;
@@ -220,9 +220,9 @@ typedef struct mend_heap_config {
     bool front_cache;
     bool capture_checks;
     bool compact_when_full;
-    bool rdma;      /* create chunks that can be registered for RDMA, if the device supports it */
-    bool shareable; /* create chunks that other processes can import */
-    uint64_t peers; /* bit n: device n may use the memory from the start */
+    bool rdma;       /* create chunks that can be registered for RDMA, if the device supports it */
+    int share_types; /* MEND_SHARE_... bits: create chunks that other processes can import */
+    uint64_t peers;  /* bit n: device n may use the memory from the start */
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
     uint64_t chunk_bytes;         /* 0: derived from the limit */
@@ -262,7 +262,7 @@ typedef struct mend_budget {
 /* Whether the front cache may be used. Guarded by `state`. */
 typedef struct mend_caching {
     uint32_t closings;       /* number of closings; the front cache is open if this is 0 */
-    bool keeps_empty_chunks; /* pressure is not low; valid while the cache is open */
+    bool keeps_empty_chunks; /* a search spares them; valid while the cache is open */
 } mend_caching;
 
 /* State that frees leave for later frees. Guarded by `state`. */
@@ -296,7 +296,7 @@ typedef struct mend_exports {
  * locks. */
 typedef struct mend_imports {
     mend_tree by_address;
-    mend_tree by_token;
+    mend_tree by_name;
     uint64_t bytes;    /* mapped for them */
     uint64_t mappings; /* their number */
     mend_list

@@ -125,7 +125,7 @@ static mend_result plan(compaction *s)
     uint64_t number = s->chunk->number;
     uint64_t limit = mend_budget_limit(heap);
     uint64_t used = s->size.used_bytes;
-    result = mend_trim_to(heap, limit > used ? limit - used : 0, &released_bytes);
+    result = mend_trim_to(heap, limit > used ? limit - used : 0, true, &released_bytes);
     if (result != MEND_OK) {
         return result;
     }

@@ -10,7 +10,7 @@
 #include "move/steps.h"
 
 #define BY_ADDRESS(node) ((node) ? MEND_CONTAINER_OF(node, mend_imported, by_address) : NULL)
-#define BY_TOKEN(node)   ((node) ? MEND_CONTAINER_OF(node, mend_imported, by_token) : NULL)
+#define BY_NAME(node)    ((node) ? MEND_CONTAINER_OF(node, mend_imported, by_name) : NULL)
 
 static int compare_addresses(const mend_tree_node *first, const mend_tree_node *second)
 {
@@ -19,17 +19,22 @@ static int compare_addresses(const mend_tree_node *first, const mend_tree_node *
     return (a > b) - (a < b);
 }
 
-static int compare_tokens(const mend_tree_node *first, const mend_tree_node *second)
+static int compare(const mend_import_name *a, const mend_import_name *b)
 {
-    return memcmp(&MEND_CONTAINER_OF(first, mend_imported, by_token)->token,
-                  &MEND_CONTAINER_OF(second, mend_imported, by_token)->token,
-                  sizeof(mend_export_token));
+    int order = (a->number > b->number) - (a->number < b->number);
+    return order != 0 ? order : memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+static int compare_names(const mend_tree_node *first, const mend_tree_node *second)
+{
+    return compare(&MEND_CONTAINER_OF(first, mend_imported, by_name)->name,
+                   &MEND_CONTAINER_OF(second, mend_imported, by_name)->name);
 }
 
 void mend_imports_init(mend_heap *heap)
 {
     mend_tree_init(&heap->imports.by_address, compare_addresses);
-    mend_tree_init(&heap->imports.by_token, compare_tokens);
+    mend_tree_init(&heap->imports.by_name, compare_names);
     mend_list_init(&heap->imports.unreleased);
 }
 
@@ -38,7 +43,7 @@ static void leave_trees(mend_heap *heap, mend_imported *import)
     assert(heap->imports.bytes >= import->all_bytes);
     assert(heap->imports.mappings >= import->count);
     mend_tree_remove(&heap->imports.by_address, &import->by_address);
-    mend_tree_remove(&heap->imports.by_token, &import->by_token);
+    mend_tree_remove(&heap->imports.by_name, &import->by_name);
     heap->imports.bytes -= import->all_bytes;
     heap->imports.mappings -= import->count;
 }
@@ -60,12 +65,11 @@ void mend_imports_clear(mend_heap *heap)
     }
 }
 
-mend_imported *mend_imports_find_token(const mend_heap *heap, const mend_export_token *token)
+mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name)
 {
-    mend_imported key = {.token = *token};
-    mend_imported *found = BY_TOKEN(mend_tree_at_or_after(&heap->imports.by_token, &key.by_token));
-    bool is_it = found != NULL && memcmp(&found->token, token, sizeof(*token)) == 0;
-    return is_it ? found : NULL;
+    mend_imported key = {.name = *name};
+    mend_imported *found = BY_NAME(mend_tree_at_or_after(&heap->imports.by_name, &key.by_name));
+    return found != NULL && compare(&found->name, name) == 0 ? found : NULL;
 }
 
 mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address)
@@ -223,7 +227,7 @@ static void enter(mend_heap *heap, mend_imported *import)
     import->address = import->mapped_at + import->offset_bytes;
     import->uses = 1;
     mend_tree_insert(&heap->imports.by_address, &import->by_address);
-    mend_tree_insert(&heap->imports.by_token, &import->by_token);
+    mend_tree_insert(&heap->imports.by_name, &import->by_name);
     heap->imports.bytes += import->all_bytes;
     heap->imports.mappings += import->count;
     mend_step_note_peaks(heap);

@@ -22,10 +22,17 @@ typedef struct mend_imported_chunk {
     uint64_t size_bytes;
 } mend_imported_chunk;
 
+/* What an import is known by: the token, or the description's number and its first fabric handle,
+ * which belongs to one process. */
+typedef struct mend_import_name {
+    uint64_t number; /* 0: a token */
+    unsigned char bytes[MEND_EXPORT_TOKEN_BYTES];
+} mend_import_name;
+
 typedef struct mend_imported {
     mend_tree_node by_address;
-    mend_tree_node by_token;
-    mend_export_token token;
+    mend_tree_node by_name;
+    mend_import_name name;
     uint64_t mapped_at; /* start of the first chunk */
     uint64_t all_bytes; /* of all chunks */
     uint64_t address;   /* of the block, inside */
@@ -44,7 +51,7 @@ void mend_imports_init(mend_heap *heap);
 void mend_imports_clear(mend_heap *heap);
 
 /* NULL: there is none. */
-mend_imported *mend_imports_find_token(const mend_heap *heap, const mend_export_token *token);
+mend_imported *mend_imports_find_named(const mend_heap *heap, const mend_import_name *name);
 mend_imported *mend_imports_find_address(const mend_heap *heap, uint64_t address);
 
 /*

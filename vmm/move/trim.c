@@ -24,7 +24,7 @@ static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unma
     }
     mend_run *run = mend_layout_run_at(&heap->zones[chunk->zone], chunk->address);
     return mend_layout_is_ready(heap, run, chunk->address, chunk->size_bytes, MEND_STREAM_UNKNOWN,
-                                false);
+                                heap->streams.looks_ahead);
 }
 
 /* Records and polls the fences of all streams, to find out what is idle. */
@@ -58,9 +58,10 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
     mend_retire_mapping(heap, chunk, address, &waits);
 }
 
-/* Withdraws idle chunks, the largest first, until at most `keep_bytes` would stay reserved. Links
- * them by next_claimed. False if malloc fails. */
-static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap,
+/* Withdraws idle chunks, the largest first, until at most `keep_bytes` would stay reserved, and
+ * links them by next_claimed. `to_create`: not those that others may hold, since no chunk can be
+ * created from their memory. False if malloc fails. */
+static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap, bool to_create,
                             mend_chunk **withdrawn)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
@@ -69,7 +70,8 @@ static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap
     while (at != NULL && reserved_bytes > keep_bytes) {
         mend_chunk *smaller =
             mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
-        if (can_withdraw(heap, at, may_unmap)) {
+        bool helps = !to_create || !at->was_exported;
+        if (helps && can_withdraw(heap, at, may_unmap)) {
             if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
                 return false;
             }
@@ -131,10 +133,15 @@ static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unma
 {
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, plan->lacking_bytes, 0);
     while (at != NULL &&
-           (at->was_exported || mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap))) {
+           (mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap) || at->was_exported)) {
         at = mend_chunk_empty_next(at);
     }
     return at;
+}
+
+bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap)
+{
+    return plan->lacking_bytes != 0 && smallest_idle(heap, plan, may_unmap) != NULL;
 }
 
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released)
@@ -167,14 +174,15 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     mend_chunk *withdrawn;
     if (refresh_fences(heap) == MEND_OK &&
         mend_streams_find_capture(&heap->streams, asking, &is_captured) == MEND_OK) {
-        withdraw_chunks(heap, 0, !is_captured, &withdrawn);
+        withdraw_chunks(heap, 0, !is_captured, false, &withdrawn);
         mend_retire_flush(heap, asking);
     }
     mend_space_trim(&heap->space, 0);
     return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
 }
 
-mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
+                         uint64_t *released_bytes)
 {
     mend_remap_try(heap); /* the missing memory may be free now */
     mend_result result = refresh_fences(heap);
@@ -188,7 +196,7 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *release
     }
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     mend_chunk *withdrawn;
-    bool lacks_nodes = !withdraw_chunks(heap, keep_bytes, !is_captured, &withdrawn);
+    bool lacks_nodes = !withdraw_chunks(heap, keep_bytes, !is_captured, to_create, &withdrawn);
     result = release_chunks(heap, withdrawn, released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);

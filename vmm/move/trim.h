@@ -5,13 +5,19 @@
 #include "policy/plan.h"
 
 /* Tries to map what is missing, and gives back idle empty chunks until at most `keep_bytes` are
- * reserved. Errors as mend_trim. */
-mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes);
+ * reserved; `to_create`: only chunks from whose memory others can be created. Errors as
+ * mend_trim. */
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
+                         uint64_t *released_bytes);
 
 /* Gives back one idle empty chunk that the plan does not use: the smallest one with at least the
  * bytes that the plan lacks. *released is false if there is none, or if it could not be given back:
  * it stays as free memory. Calls the driver; fails only if the context is lost. */
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
+
+/* Whether mend_trim_one would find a chunk to give back. `may_unmap`: also one that is mapped.
+ * Takes idle what is known to be. No driver call. */
+bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap);
 
 /* Called if addresses are short: unmaps idle empty chunks, which can then be mapped anywhere, and
  * frees empty reservations. True if any addresses became free. Calls the driver; what it refuses

@@ -116,7 +116,7 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
         return false;
     }
     if (heap->caching.closings == 0 &&
-        heap->caching.keeps_empty_chunks != (mend_budget_pressure(heap) != MEND_PRESSURE_LOW)) {
+        heap->caching.keeps_empty_chunks != mend_budget_spares_empty(heap)) {
         return mend_audit_broken(&a, "the front cache does not know how scarce memory is");
     }
     return mend_observe_audit_sums(heap, finding);

@@ -69,6 +69,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     uint64_t unmapped_bytes = 0;
     uint64_t lost_bytes = 0;
     size_t whole = 0;
+    size_t newly = 0;
     size_t mapped = 0;
     size_t held = 0;
     size_t missing = 0;
@@ -82,28 +83,34 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         reserved_bytes += chunk->size_bytes;
         empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         whole += mend_chunk_is_empty(chunk);
+        newly += !mend_list_is_empty(&chunk->newly);
         held += chunk->is_frozen;
         missing += chunk->missing != MEND_MISSING_NOTHING;
         lost_bytes += chunk->missing == MEND_MISSING_MAPPING ? chunk->size_bytes : 0;
         mapped += chunk->address != 0;
         unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
         pinned_bytes += chunk->pins > 0 ? chunk->size_bytes : 0;
+        if (!mend_chunk_is_empty(chunk) && !mend_list_is_empty(&chunk->newly)) {
+            return mend_audit_broken(a, "a chunk in use is among the newly empty ones");
+        }
         if (chunk->pins != mend_pins_of(a->heap, chunk)) {
             return mend_audit_broken(a, "a chunk has not the pins that cover it");
         }
         if (chunk->holds != chunk->pins + chunk->is_frozen) {
             return mend_audit_broken(a, "the holds of a chunk are wrong");
         }
-        exported_bytes += chunk->exports > 0 ? chunk->size_bytes : 0;
-        if (chunk->exports != mend_exports_in(a->heap, chunk)) {
-            return mend_audit_broken(a, "a chunk has not the exports that it counts");
+        exported_bytes += mend_chunk_is_exported(chunk) ? chunk->size_bytes : 0;
+        for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
+            if (chunk->exports[way] != mend_exports_in(a->heap, chunk, way)) {
+                return mend_audit_broken(a, "a chunk has not the exports that it counts");
+            }
         }
     }
     if (!mapped_chunks_are_right(a)) {
         return false;
     }
     if (reserved_bytes != chunks->reserved_bytes || empty_bytes != chunks->empty_bytes ||
-        unmapped_bytes != chunks->unmapped_bytes || whole != chunks->empty.count ||
+        unmapped_bytes != chunks->unmapped_bytes || whole != chunks->empty.count + newly ||
         mapped != chunks->mapped.count || held != chunks->frozen_count ||
         pinned_bytes != chunks->pinned_bytes || exported_bytes != chunks->exported_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
@@ -235,7 +242,7 @@ static bool import_is_right(const mend_audit_walk *a, const mend_imported *impor
                     import->address == import->mapped_at + import->offset_bytes &&
                     import->offset_bytes < import->chunks[0].size_bytes &&
                     import->size_bytes <= all_bytes - import->offset_bytes &&
-                    mend_imports_find_token(a->heap, &import->token) == import;
+                    mend_imports_find_named(a->heap, &import->name) == import;
     return is_right ||
            mend_audit_broken(a, "the import at 0x%llx is wrong", MEND_AUDIT_HEX(import->address));
 }
@@ -254,10 +261,10 @@ bool mend_audit_imports(const mend_audit_walk *a)
             return false;
         }
     }
-    if (!mend_tree_is_valid(&imports->by_address) || !mend_tree_is_valid(&imports->by_token)) {
+    if (!mend_tree_is_valid(&imports->by_address) || !mend_tree_is_valid(&imports->by_name)) {
         return mend_audit_broken(a, "a tree of imports is out of order");
     }
-    return (imports->by_address.count == imports->by_token.count && bytes == imports->bytes &&
+    return (imports->by_address.count == imports->by_name.count && bytes == imports->bytes &&
             mappings == imports->mappings) ||
            mend_audit_broken(a, "the counts of imports are wrong");
 }

@@ -11,9 +11,10 @@
 static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
 {
     uint64_t bytes = 0;
-    for (mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0); at != NULL;
-         at = mend_chunk_empty_next(at)) {
-        bytes += at->address != 0 && at->zone == zone ? at->size_bytes : 0;
+    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        bytes += mend_chunk_is_empty(chunk) && chunk->zone == zone ? chunk->size_bytes : 0;
     }
     return bytes;
 }
@@ -68,6 +69,7 @@ static void fill_counters(const mend_heap *heap, mend_stats *stats)
     MEND_HEAP_COUNTERS(X)
 #undef X
     stats->placed_in_run += stats->cache_hits;
+    stats->driver_failures += heap->chunks.fabric_retries;
 }
 
 static void fill_counts(const mend_heap *heap, mend_stats *stats)

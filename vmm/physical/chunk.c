@@ -38,6 +38,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
     *chunks = (mend_chunks){.driver = driver, .properties = *properties, .next_number = 1};
     mend_tree_init(&chunks->mapped, compare_address);
     mend_tree_init(&chunks->empty, compare_size);
+    mend_list_init(&chunks->newly_empty);
     mend_tree_init(&chunks->all, compare_number);
     mend_slab_init(&chunks->slab, sizeof(mend_chunk));
 }
@@ -52,7 +53,7 @@ void mend_chunks_clear(mend_chunks *chunks)
 void mend_chunk_enter_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_is_empty(chunk));
-    mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
+    mend_list_insert_after(&chunks->newly_empty, &chunk->newly);
     chunks->empty_bytes += chunk->size_bytes;
     assert(chunks->empty_bytes <= chunks->reserved_bytes);
 }
@@ -61,7 +62,11 @@ void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(mend_chunk_is_empty(chunk));
     assert(chunks->empty_bytes >= chunk->size_bytes);
-    mend_tree_remove(&chunks->empty, &chunk->by_size);
+    if (mend_list_is_empty(&chunk->newly)) {
+        mend_tree_remove(&chunks->empty, &chunk->by_size);
+    } else {
+        mend_list_remove(&chunk->newly);
+    }
     chunks->empty_bytes -= chunk->size_bytes;
 }
 
@@ -76,20 +81,48 @@ uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
     return bytes;
 }
 
+/* A device may claim fabric handles that the driver refuses, where no IMEX channel is set up. */
+static bool is_refusal_of_fabric(const mend_chunks *chunks, mend_status status)
+{
+    return (chunks->properties.share_types & MEND_SHARE_FABRIC) != 0 &&
+           (status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED);
+}
+
+static mend_status create_handle(mend_chunks *chunks, uint64_t size_bytes,
+                                 mend_chunk_handle *handle)
+{
+    const mend_driver *driver = chunks->driver;
+    mend_status status = driver->create(driver, size_bytes, &chunks->properties, handle);
+    if (!is_refusal_of_fabric(chunks, status)) {
+        return status;
+    }
+    mend_chunk_properties without = chunks->properties;
+    without.share_types &= ~MEND_SHARE_FABRIC;
+    mend_status refusal = status;
+    chunks->fabric_retries++;
+    status = driver->create(driver, size_bytes, &without, handle);
+    if (status == MEND_DRIVER_OK) {
+        chunks->properties = without;
+        chunks->fabric_refusal = refusal;
+    }
+    return status;
+}
+
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
 {
     assert(size_bytes > 0);
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
     mend_chunk_handle handle;
-    mend_status status =
-        chunks->driver->create(chunks->driver, size_bytes, &chunks->properties, &handle);
+    mend_status status = create_handle(chunks, size_bytes, &handle);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
     mend_chunk *made = mend_slab_take(&chunks->slab);
     made->handle = handle;
+    made->share_types = chunks->properties.share_types;
     made->size_bytes = size_bytes;
     made->number = chunks->next_number++;
+    mend_list_init(&made->newly);
     mend_tree_insert(&chunks->all, &made->by_number);
     chunks->reserved_bytes += size_bytes;
     mend_chunk_enter_empty(chunks, made);
@@ -106,7 +139,7 @@ mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunk->address == 0);
     assert(chunk->claimed_address == 0);
     assert(mend_chunk_is_empty(chunk));
-    assert(chunk->exports == 0);
+    assert(!mend_chunk_is_exported(chunk));
     mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
     if (status != MEND_DRIVER_OK) {
         return status;
@@ -223,31 +256,52 @@ void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
     }
 }
 
-mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk)
+static const int share_types[MEND_EXPORT_WAYS] = {[MEND_EXPORT_BY_FILE] =
+                                                      MEND_SHARE_FILE_DESCRIPTOR,
+                                                  [MEND_EXPORT_BY_FABRIC] = MEND_SHARE_FABRIC};
+
+bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way)
 {
-    assert(chunks->properties.share_types == MEND_SHARE_FILE_DESCRIPTOR);
-    assert(chunk->address != 0);
-    if (chunk->exports == 0) {
-        mend_status status = chunks->driver->export_handle(
-            chunks->driver, chunk->handle, MEND_SHARE_FILE_DESCRIPTOR, &chunk->file);
-        if (status != MEND_DRIVER_OK) {
-            return status;
-        }
-        chunks->exported_bytes += chunk->size_bytes;
-        chunk->was_exported = true;
-    }
-    chunk->exports++;
-    return MEND_DRIVER_OK;
+    return (chunk->share_types & share_types[way]) != 0;
 }
 
-void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk)
+/* Asks the driver for what other processes need, unless the chunk has it. */
+static mend_status make_exportable(const mend_driver *driver, mend_chunk *chunk,
+                                   mend_export_way way)
 {
-    assert(chunk->exports > 0);
-    chunk->exports--;
-    if (chunk->exports == 0) {
+    bool is_by_file = way == MEND_EXPORT_BY_FILE;
+    if (is_by_file ? chunk->exports[way] > 0 : chunk->has_fabric) {
+        return MEND_DRIVER_OK;
+    }
+    void *out = is_by_file ? (void *)&chunk->file : chunk->fabric;
+    mend_status status = driver->export_handle(driver, chunk->handle, share_types[way], out);
+    chunk->has_fabric = chunk->has_fabric || (!is_by_file && status == MEND_DRIVER_OK);
+    return status;
+}
+
+mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
+{
+    assert(mend_chunk_can_export(chunk, way));
+    assert(chunk->address != 0);
+    mend_status status = make_exportable(chunks->driver, chunk, way);
+    if (status == MEND_DRIVER_OK) {
+        chunks->exported_bytes += mend_chunk_is_exported(chunk) ? 0 : chunk->size_bytes;
+        chunk->was_exported = true;
+        chunk->exports[way]++;
+    }
+    return status;
+}
+
+void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way)
+{
+    assert(chunk->exports[way] > 0);
+    chunk->exports[way]--;
+    if (way == MEND_EXPORT_BY_FILE && chunk->exports[way] == 0) {
+        close(chunk->file);
+    }
+    if (!mend_chunk_is_exported(chunk)) {
         assert(chunks->exported_bytes >= chunk->size_bytes);
         chunks->exported_bytes -= chunk->size_bytes;
-        close(chunk->file);
     }
 }
 
@@ -310,16 +364,27 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address)
     return chunk != NULL && address - chunk->address < chunk->size_bytes ? chunk : NULL;
 }
 
-mend_chunk *mend_chunk_empty_at_most(const mend_chunks *chunks, uint64_t size_bytes,
-                                     uint64_t number)
+/* Before a search: every empty chunk is in the tree. */
+static void sort_newly_empty(mend_chunks *chunks)
 {
+    while (!mend_list_is_empty(&chunks->newly_empty)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(chunks->newly_empty.next, mend_chunk, newly);
+        assert(mend_chunk_is_empty(chunk));
+        mend_list_remove(&chunk->newly);
+        mend_tree_insert_by(&chunks->empty, &chunk->by_size, compare_size);
+    }
+}
+
+mend_chunk *mend_chunk_empty_at_most(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
+{
+    sort_newly_empty(chunks);
     mend_chunk key = {.size_bytes = size_bytes, .number = number};
     return CHUNK_OF(mend_tree_at_or_before(&chunks->empty, &key.by_size), by_size);
 }
 
-mend_chunk *mend_chunk_empty_at_least(const mend_chunks *chunks, uint64_t size_bytes,
-                                      uint64_t number)
+mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, uint64_t number)
 {
+    sort_newly_empty(chunks);
     mend_chunk key = {.size_bytes = size_bytes, .number = number};
     return CHUNK_OF(mend_tree_at_or_after(&chunks->empty, &key.by_size), by_size);
 }

@@ -12,6 +12,7 @@
 
 #include "base/align.h"
 #include "base/history.h"
+#include "base/list.h"
 #include "base/slab.h"
 #include "base/tree.h"
 #include "driver/driver.h"
@@ -24,22 +25,31 @@ typedef enum mend_chunk_missing {
     MEND_MISSING_ACCESS
 } mend_chunk_missing;
 
+/* How other processes get a chunk. */
+typedef enum mend_export_way {
+    MEND_EXPORT_BY_FILE = 0,
+    MEND_EXPORT_BY_FABRIC,
+    MEND_EXPORT_WAYS
+} mend_export_way;
+
 typedef struct mend_chunk {
     mend_tree_node by_address; /* in `mapped`, while address is not 0 */
     struct mend_chunk *next;   /* the next chunk by address in `mapped`; NULL for the last */
-    mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty */
+    mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
+    mend_list newly;           /* ... `newly_empty`; else alone */
     mend_tree_node by_number;  /* in `all` */
     mend_chunk_handle handle;
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
-    uint64_t holds;   /* what keeps it out of `empty` beside live bytes: its pins, and 1 while it is
-                       * frozen */
-    uint64_t pins;    /* number of pins on its mapping: while there is one, the mapping stays */
-    uint64_t exports; /* blocks in it that are exported; each pins it too */
-    int file;         /* the chunk for other processes; only while there are exports */
-    uint64_t number;  /* rises with each creation */
-    int zone;         /* of its address */
+    uint64_t holds; /* what keeps it out of `empty` beside live bytes: its pins, and 1 while it is
+                     * frozen */
+    uint64_t pins;  /* number of pins on its mapping: while there is one, the mapping stays */
+    uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
+    int share_types;                    /* of its creation */
+    int file;        /* the chunk for other processes; only while there are exports by file */
+    uint64_t number; /* rises with each creation */
+    int zone;        /* of its address */
 
     struct mend_chunk *next_claimed; /* list of the transaction that claimed it */
 
@@ -53,15 +63,19 @@ typedef struct mend_chunk {
     bool is_frozen;
     bool was_exported; /* others may still hold the memory: then its release gives the device
                         * nothing */
+    bool has_fabric;   /* the handle was asked for; it stays until the chunk is released */
     mend_chunk_missing missing;
+    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
 } mend_chunk;
 
 typedef struct mend_chunks {
     const mend_driver *driver;
     mend_chunk_properties properties;
-    mend_tree mapped; /* by address */
-    mend_tree empty;  /* empty chunks, by (size, number) */
-    mend_tree all;    /* by number */
+    mend_tree mapped;      /* by address */
+    mend_tree empty;       /* empty chunks, by (size, number), but for those of ... */
+    mend_list newly_empty; /* ... this ring: since the last search for an empty chunk. Most are in
+                            * use again before the next one, so that the hot path changes no tree */
+    mend_tree all;         /* by number */
     mend_slab slab;
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
@@ -76,7 +90,9 @@ typedef struct mend_chunks {
     uint64_t created;
     uint64_t created_bytes;
     uint64_t released;
-    mend_history *history; /* NULL: none */
+    mend_status fabric_refusal; /* why chunks have no fabric handles any more; OK: no reason */
+    uint64_t fabric_retries;    /* creations that were refused, and tried without them */
+    mend_history *history;      /* NULL: none */
 } mend_chunks;
 
 /* `properties`: how chunks are created. */
@@ -90,7 +106,8 @@ void mend_chunks_clear(mend_chunks *chunks);
 bool mend_chunks_are_in_order(const mend_chunks *chunks);
 
 /* Creates a chunk, empty and not mapped. The caller reserved a node of the slab. Calls the driver;
- * on failure nothing changed. */
+ * on failure nothing changed. If the driver refuses chunks with fabric handles, this one and all
+ * later ones are created without. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
 
 /* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
@@ -108,13 +125,22 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk);
 
+/* Whether the chunk was created for this way. */
+bool mend_chunk_can_export(const mend_chunk *chunk, mend_export_way way);
+
 /*
- * Adds an exported block to a chunk. The first one asks the driver for a file, which the chunk
- * keeps; a failure changes nothing. Removes one: the last one closes the file. The file is made
- * before the pin, and closed after its end.
+ * Adds an exported block to a chunk that can be exported so. The first one asks the driver for a
+ * file or a fabric handle, which the chunk keeps; a failure changes nothing. Removes one: the last
+ * one closes the file. This comes before the pin, and after its end.
  */
-mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk);
-void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk);
+mend_status mend_chunk_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way);
+void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_way way);
+
+/* Whether a block in the chunk is exported, in any way. */
+static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
+{
+    return chunk->exports[MEND_EXPORT_BY_FILE] + chunk->exports[MEND_EXPORT_BY_FABRIC] > 0;
+}
 
 /* Notes what a frozen chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
@@ -176,10 +202,10 @@ static inline void mend_chunk_subtract_live(mend_chunks *chunks, mend_chunk *chu
 
 /* Empty chunks in order of (size, number): the last one not above (size_bytes, number), and the
  * first one not below. */
-mend_chunk *mend_chunk_empty_at_most(const mend_chunks *chunks, uint64_t size_bytes,
-                                     uint64_t number);
-mend_chunk *mend_chunk_empty_at_least(const mend_chunks *chunks, uint64_t size_bytes,
-                                      uint64_t number);
+mend_chunk *mend_chunk_empty_at_most(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
+mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, uint64_t number);
+
+/* The next one in that order; one that became empty after the search is not seen. */
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
 
 #endif

@@ -55,8 +55,15 @@ mend_pressure mend_budget_pressure(const mend_heap *heap)
     uint64_t used = mend_max_u64(peaks->used_bytes[0], peaks->used_bytes[1]);
     uint64_t trapped = mend_max_u64(peaks->trapped_bytes[0], peaks->trapped_bytes[1]);
     bool is_full = used >= limit - percent_of(limit, FULL_PERCENT);
-    bool traps_much = is_near(heap, used) && trapped >= percent_of(limit, TRAPPED_PERCENT);
+    bool traps_much = is_near(heap, used) && trapped >= percent_of(limit, FULL_PERCENT);
     return is_full || traps_much ? MEND_PRESSURE_CRITICAL : MEND_PRESSURE_HIGH;
+}
+
+bool mend_budget_spares_empty(const mend_heap *heap)
+{
+    mend_pressure pressure = mend_budget_pressure(heap);
+    return pressure == MEND_PRESSURE_CRITICAL ||
+           (pressure == MEND_PRESSURE_HIGH && !mend_budget_is_roomy(heap));
 }
 
 void mend_budget_note_use(mend_heap *heap)
@@ -129,9 +136,7 @@ uint64_t mend_budget_lone_chunk(const mend_heap *heap)
     if (heap->config.chunk_bytes != 0) {
         return usual;
     }
-    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW
-               ? mend_align_up(part_of_limit(heap, LARGEST_LONE_CHUNK_BYTES), page)
-               : mend_align_up(usual / 2, page);
+    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW ? usual : mend_align_up(usual / 2, page);
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a small part of the
@@ -149,9 +154,9 @@ uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request)
 
 uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)
 {
-    uint64_t part = mend_align_down(heap->config.limit_bytes / KEPT_PARTS_OF_LIMIT,
-                                    heap->device.granularity_bytes);
-    return mend_min_u64(part, mend_budget_usual_chunk(heap, MEND_ZONE_LARGE));
+    uint64_t part = percent_of(heap->config.limit_bytes, FULL_PERCENT);
+    return mend_min_u64(mend_align_up(part, heap->device.granularity_bytes),
+                        mend_budget_usual_chunk(heap, MEND_ZONE_LARGE));
 }
 
 uint64_t mend_budget_waste_allowed(const mend_heap *heap, const mend_request *request)

@@ -25,6 +25,10 @@ mend_pressure mend_budget_pressure(const mend_heap *heap);
 /* Whether at least half of the limit is not reserved. */
 bool mend_budget_is_roomy(const mend_heap *heap);
 
+/* Whether a search spares empty chunks: under critical pressure; and under high pressure, once half
+ * of the limit is reserved. Before that the comparison of runs is not worth its time. */
+bool mend_budget_spares_empty(const mend_heap *heap);
+
 /* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it
  * matters. */
 void mend_budget_note_use(mend_heap *heap);

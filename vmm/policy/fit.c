@@ -7,16 +7,6 @@
 #include "policy/constants.h"
 #include "policy/plan.h"
 
-/* How many runs a search compares, and their largest size as a multiple of the request. */
-typedef struct keep_empty_bounds {
-    int tries;
-    uint64_t size_factor;
-} keep_empty_bounds;
-static const keep_empty_bounds bounds_when_high = {.tries = HIGH_FIT_TRIES,
-                                                   .size_factor = HIGH_FIT_SIZES};
-static const keep_empty_bounds bounds_when_critical = {.tries = FIT_TRIES,
-                                                       .size_factor = UINT64_MAX};
-
 static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run, uint64_t address)
 {
     return address >= run->address && address + request->size_bytes <= mend_run_end(run) &&
@@ -24,15 +14,21 @@ static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run
                                 request->behind_wait);
 }
 
+/* The smallest run that fits, at its start; or at its end, if other streams used the start. */
 static mend_fit best_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                          uint64_t largest_bytes)
 {
     mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
-    for (int tries = 0; run != NULL && tries < FIT_TRIES && run->size_bytes <= largest_bytes;
+    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && run->size_bytes <= largest_bytes;
          tries++) {
         uint64_t start = mend_align_up(run->address, request->alignment_bytes);
         if (is_ready(heap, request, run, start)) {
             return (mend_fit){run, start};
+        }
+        uint64_t end =
+            mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes);
+        if (run->first != run->last && is_ready(heap, request, run, end)) {
+            return (mend_fit){run, end};
         }
         run = mend_layout_run_larger(run);
     }
@@ -70,14 +66,12 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
 /* Compares both ends of the smallest runs that fit, by the bytes of empty chunks that they would
  * break. Skips places that waste more than allowed. */
 static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
-                               keep_empty_bounds bounds, uint64_t allowed_bytes)
+                               uint64_t allowed_bytes)
 {
     mend_fit best = {0};
     uint64_t least_bytes = UINT64_MAX;
     mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
-    for (int tries = 0; run != NULL && tries < bounds.tries && least_bytes > 0 &&
-                        run->size_bytes / bounds.size_factor <= request->size_bytes;
-         tries++) {
+    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && least_bytes > 0; tries++) {
         uint64_t ends[] = {
             mend_align_up(run->address, request->alignment_bytes),
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes)};
@@ -101,17 +95,10 @@ mend_fit mend_fit_find(mend_heap *heap, const mend_request *request, int zone_nu
     const mend_zone *zone = &heap->zones[zone_number];
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(mend_is_power_of_two(request->alignment_bytes));
-    if (request->zone == MEND_ZONE_LARGE) {
-        mend_pressure pressure = mend_budget_pressure(heap);
-        bool is_critical = pressure == MEND_PRESSURE_CRITICAL;
-        mend_fit fit = {0};
-        if (is_critical) {
-            fit = keep_empty_fit(heap, request, zone, bounds_when_critical,
-                                 mend_budget_waste_allowed(heap, request));
-        } else if (pressure == MEND_PRESSURE_HIGH) {
-            fit = keep_empty_fit(heap, request, zone, bounds_when_high, UINT64_MAX);
-        }
-        if (fit.run != NULL || (is_critical && !request->may_break)) {
+    if (request->zone == MEND_ZONE_LARGE && mend_budget_spares_empty(heap)) {
+        uint64_t allowed_bytes = mend_budget_waste_allowed(heap, request);
+        mend_fit fit = keep_empty_fit(heap, request, zone, allowed_bytes);
+        if (fit.run != NULL || allowed_bytes < UINT64_MAX) {
             return fit;
         }
     }

@@ -14,23 +14,22 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     if (live <= heap->config.limit_bytes) { /* a larger request cannot succeed */
         headroom->most_live_bytes = mend_max_u64(headroom->most_live_bytes, live);
     }
-    if ((allocated - headroom->window_start_bytes) / RESERVES_OF_WINDOW >
-        heap->chunks.reserved_bytes) {
+    if ((allocated - headroom->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         headroom->window_start_bytes = allocated;
-        headroom->moved_chunks = 0;
+        headroom->moved_bytes = 0;
         headroom->was_refused = false;
     }
 }
 
-void mend_headroom_note_moves(mend_heap *heap, uint64_t chunk_count)
+void mend_headroom_note_move(mend_heap *heap, uint64_t chunk_bytes)
 {
-    heap->budget.headroom.moved_chunks += chunk_count;
+    heap->budget.headroom.moved_bytes += chunk_bytes;
 }
 
 /* The last part of the limit is for requests that lack memory. */
 static bool leaves_enough(const mend_heap *heap, uint64_t create_bytes)
 {
-    uint64_t kept = mend_budget_limit(heap) / 100 * KEPT_PERCENT;
+    uint64_t kept = mend_budget_limit(heap) / 100 * FULL_PERCENT;
     return mend_budget_room_bytes(heap) >= create_bytes + kept;
 }
 
@@ -43,9 +42,8 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
     }
-    bool is_paid =
-        mend_budget_is_roomy(heap) && headroom->moved_chunks * BYTES_WORTH_A_MOVE >= wanted;
-    return wanted <= live + live / 100 * (is_paid ? MOST_HEADROOM_PERCENT : HEADROOM_PERCENT);
+    bool is_paid = mend_budget_is_roomy(heap) && headroom->moved_bytes >= wanted;
+    return is_paid || wanted <= live + live / 100 * HEADROOM_PERCENT;
 }
 
 void mend_headroom_note_creation(mend_heap *heap)
@@ -53,7 +51,7 @@ void mend_headroom_note_creation(mend_heap *heap)
     mend_headroom *headroom = &heap->budget.headroom;
     uint64_t live = headroom->most_live_bytes;
     if (heap->chunks.reserved_bytes > live + live / 100 * HEADROOM_PERCENT) {
-        headroom->moved_chunks = 0; /* the credit is used up */
+        headroom->moved_bytes = 0; /* the credit is used up */
     }
 }
 

@@ -3,8 +3,8 @@
  *
  * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
  * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While half of the limit is not reserved, much more may be created once the moves have
- * cost the driver as much as creating everything would.
+ * created. While half of the limit is not reserved, more may be created once as many bytes were
+ * moved as are reserved: then creating costs less than going on to move.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -16,7 +16,7 @@
 /* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
-void mend_headroom_note_moves(mend_heap *heap, uint64_t chunk_count);
+void mend_headroom_note_move(mend_heap *heap, uint64_t chunk_bytes);
 
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);

@@ -89,7 +89,7 @@ static int compare_candidates(const void *first, const void *second)
                                                   : ascending(b->chunk->number, a->chunk->number);
 }
 
-static size_t count_size(const mend_heap *heap, uint64_t size_bytes)
+static size_t count_size(mend_heap *heap, uint64_t size_bytes)
 {
     size_t count = 0;
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, size_bytes, 0);

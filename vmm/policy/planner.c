@@ -121,7 +121,7 @@ static base_candidate find_closing_base(mend_heap *heap, const mend_request *req
     uint64_t least_gap = page / GAPS_OF_PAGE;
     base_candidate best = {0};
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
-    for (int tries = 0; run != NULL && tries < CLOSING_TRIES; tries++) {
+    for (int tries = 0; run != NULL && tries < SEARCH_TRIES; tries++) {
         uint64_t gap = (run->size_bytes - request->size_bytes % page) % page;
         base_candidate place = {run, run->address + gap,
                                 request->size_bytes - (run->size_bytes - gap)};
@@ -168,7 +168,7 @@ static bool plan_growing_smaller(mend_heap *heap, const mend_request *request,
                                  mend_plan_rules rules, mend_plan *plan)
 {
     mend_plan least = {.lacking_bytes = UINT64_MAX};
-    int tries = BASE_TRIES;
+    int tries = SEARCH_TRIES;
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes);
     base_candidate place = find_base(heap, request, run, &tries);
     growth found = GROWTH_LACKS_ADDRESSES;

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 
 #include "policy/budget.h"
-#include "policy/constants.h"
+
+/* Driver calls of a compaction. For each cluster: create, map twice, copy, set_access, and unmap of
+ * the scratch mapping and of the old place of its chunk. For all: map, set_access, wait, unmap. */
+enum { CALLS_OF_CLUSTER = 7, CALLS_OF_COMPACT = 4 };
 
 static bool belongs_to_group(const mend_heap *heap, const mend_span *span)
 {

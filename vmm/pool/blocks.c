@@ -26,6 +26,7 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
                                                                 mend_order order, void **pointer)
 {
     uint64_t waits_before = pool->heap.streams.host_waits;
+    bool had_fabric = pool->heap.chunks.fabric_refusal == MEND_DRIVER_OK;
     uint64_t address = 0;
     const mend_helpers helpers = mend_pool_helpers(pool);
     mend_result result = mend_heap_alloc(&pool->heap, size_bytes, terms, order, &helpers, &address);
@@ -34,7 +35,14 @@ __attribute__((noinline)) static mend_result alloc_by_all_means(mend_pool *pool,
         *pointer = (void *)(uintptr_t)address;
     }
     uint64_t waits = pool->heap.streams.host_waits - waits_before;
+    mend_status refusal = pool->heap.chunks.fabric_refusal;
     result = mend_pool_leave(pool, result);
+    if (had_fabric && refusal != MEND_DRIVER_OK) {
+        mend_log_beside_error(MEND_LOG_WARNING,
+                              "device %d: the driver refuses memory with fabric handles (%s), so "
+                              "the pool goes on without: an IMEX channel may be missing",
+                              pool->device, pool->driver->status_name(pool->driver, refusal));
+    }
     if (waits > 0) {
         mend_log_beside_error(
             MEND_LOG_INFO, "%s on device %d: the host waited for the GPU %llu times to find room",
@@ -159,6 +167,62 @@ mend_result mend_free(mend_pool *pool, void *pointer, mend_stream stream)
                                  mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)pointer, order));
 }
 
+static mend_block_info describe(mend_pool *pool, const mend_span *span)
+{
+    assert(span->requested_bytes <= span->size_bytes);
+    return (mend_block_info){.struct_size = sizeof(mend_block_info),
+                             .base = (void *)(uintptr_t)span->address,
+                             .requested_bytes = span->requested_bytes,
+                             .usable_bytes = span->size_bytes,
+                             .stream = span->stream,
+                             .pool = pool,
+                             .is_unmapped = mend_layout_misses_mapping(&pool->heap, span),
+                             .tag = span->tag,
+                             .group = mend_group_of(&pool->heap, span)};
+}
+
+/* Frees a block that was described, with an order that was asked for without the lock. */
+__attribute__((noinline)) static mend_result free_after_asking(mend_pool *pool,
+                                                               const mend_block_info *info)
+{
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, info->stream, &order);
+    if (result == MEND_OK) {
+        result = mend_pool_take_to_free(pool);
+    }
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave(
+                     pool, mend_heap_free(&pool->heap, (uint64_t)(uintptr_t)info->base, order));
+}
+
+mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info)
+{
+    info->base = NULL;
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    mend_span *span = mend_heap_find(&pool->heap, (uint64_t)(uintptr_t)pointer);
+    if (span == NULL) {
+        return mend_pool_leave(pool, MEND_OK);
+    }
+    *info = describe(pool, span);
+    if (span->tag != 0) {
+        return mend_pool_leave(pool, MEND_OK);
+    }
+    if (mend_pool_may_be_captured(pool, span->stream)) {
+        mend_heap_unlock(&pool->heap);
+        return free_after_asking(pool, info);
+    }
+    const mend_order order = {.stream = span->stream};
+    result = mend_pool_check_to_free(pool);
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave(pool, mend_heap_free_found(&pool->heap, span, order));
+}
+
 mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream)
 {
     if (pool == NULL || pointer == NULL) {
@@ -224,16 +288,8 @@ mend_result mend_get_block_info(mend_pool *pool, const void *pointer, mend_block
         return mend_pool_leave(
             pool, mend_fail(MEND_ERROR_DOUBLE_FREE, "%p lies in free memory", pointer));
     }
-    mend_block_info all = {.struct_size = info->struct_size,
-                           .base = (void *)(uintptr_t)span->address,
-                           .requested_bytes = span->requested_bytes,
-                           .usable_bytes = span->size_bytes,
-                           .stream = span->stream,
-                           .pool = pool,
-                           .is_unmapped = mend_layout_misses_mapping(&pool->heap, span),
-                           .tag = span->tag,
-                           .group = mend_group_of(&pool->heap, span)};
-    assert(span->requested_bytes <= span->size_bytes);
+    mend_block_info all = describe(pool, span);
+    all.struct_size = info->struct_size;
     memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
     return mend_pool_leave(pool, MEND_OK);
 }

@@ -23,6 +23,7 @@ typedef enum configuration_kind {
     KIND_LEVEL,
     KIND_PERCENT,
     KIND_LOG,
+    KIND_SHARING,
     KIND_PEERS
 } configuration_kind;
 
@@ -59,6 +60,7 @@ static const char *const kind_takes[] = {
     [KIND_LEVEL] = "0, 1 or 2",
     [KIND_PERCENT] = "1 to 100",
     [KIND_LOG] = "debug, info or warning",
+    [KIND_SHARING] = "off, on or fabric",
     [KIND_PEERS] = "auto, none, or numbers of devices up to 62 joined by + (0+2)",
 };
 
@@ -224,6 +226,9 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
                 : is(value, "warning") ? MEND_LOG_WARNING
                                        : 0;
         return *read != 0;
+    case KIND_SHARING:
+        *read = is(value, "fabric") ? MEND_SHAREABLE_FABRIC : is(value, "on");
+        return *read != 0 || is(value, "off");
     case KIND_PEERS:
         return read_peers(value, read);
     }

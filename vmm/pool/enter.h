@@ -74,14 +74,19 @@ static inline mend_result mend_pool_take(mend_pool *pool)
     return mend_heap_lost_by(&pool->heap) == MEND_DRIVER_OK ? MEND_OK : mend_pool_refuse(pool);
 }
 
-/* The same, but succeeds after the driver has shut down: frees work while a process ends. */
+/* The same with the lock taken already, but succeeds after the driver has shut down: frees work
+ * while a process ends. */
+static inline mend_result mend_pool_check_to_free(mend_pool *pool)
+{
+    mend_status lost = mend_heap_lost_by(&pool->heap);
+    return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK
+                                                                       : mend_pool_refuse(pool);
+}
 static inline mend_result mend_pool_take_to_free(mend_pool *pool)
 {
     assert(mend_process_generation() == pool->generation);
     mend_heap_lock(&pool->heap);
-    mend_status lost = mend_heap_lost_by(&pool->heap);
-    return lost == MEND_DRIVER_OK || lost == MEND_DRIVER_DEINITIALIZED ? MEND_OK
-                                                                       : mend_pool_refuse(pool);
+    return mend_pool_check_to_free(pool);
 }
 
 /* Checks the process, then takes the `state` lock; mend_pool_enter_all takes both locks, to make

@@ -44,9 +44,12 @@ static mend_result check_config(const mend_pool_config *config)
         return mend_pool_invalid("mend_pool_config.rdma is not -1, 0 or 1");
     }
     if (!is_flag(config->streams_may_vanish) || !is_flag(config->knows_all_streams) ||
-        !is_flag(config->compact_when_full) || !is_flag(config->shareable)) {
-        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams, "
-                                 "compact_when_full or shareable is not 0 or 1");
+        !is_flag(config->compact_when_full)) {
+        return mend_pool_invalid("mend_pool_config.streams_may_vanish, knows_all_streams or "
+                                 "compact_when_full is not 0 or 1");
+    }
+    if (config->shareable < 0 || config->shareable > MEND_SHAREABLE_FABRIC) {
+        return mend_pool_invalid("mend_pool_config.shareable is not 0, 1 or 2");
     }
     if (config->low_pressure_percent < 0 || config->low_pressure_percent > 100) {
         return mend_pool_invalid("mend_pool_config.low_pressure_percent is not 0 to 100");
@@ -183,6 +186,16 @@ static mend_result find_default_limit(const mend_pool_config *config, const mend
     return MEND_OK;
 }
 
+/* What the config asks for, as far as the device has it. */
+static int share_types_of(const mend_pool_config *config, const mend_device_info *info)
+{
+    int types = MEND_SHARE_NONE;
+    types |= info->share_file_descriptor ? MEND_SHARE_FILE_DESCRIPTOR : 0;
+    types |=
+        info->share_fabric && config->shareable == MEND_SHAREABLE_FABRIC ? MEND_SHARE_FABRIC : 0;
+    return config->shareable == 0 ? MEND_SHARE_NONE : types;
+}
+
 static mend_heap_config heap_config_of(const mend_pool_config *config, const mend_device_info *info,
                                        uint64_t default_limit_bytes)
 {
@@ -196,7 +209,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .capture_checks = config->capture_checks >= 0,
         .compact_when_full = config->compact_when_full == 1,
         .rdma = config->rdma >= 0,
-        .shareable = config->shareable == 1,
+        .share_types = share_types_of(config, info),
         .peers = names_peers ? config->peers : 0,
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
@@ -211,12 +224,14 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
 
 static mend_result check_sharing(const mend_pool_config *config, const mend_device_info *info)
 {
-    return config->shareable != 1 || info->share_file_descriptor
+    const bool takes_fabric = config->shareable == MEND_SHAREABLE_FABRIC;
+    return config->shareable == 0 || share_types_of(config, info) != MEND_SHARE_NONE
                ? MEND_OK
                : mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                           "mend_pool_config.shareable is set, but device %d (%s) cannot share "
-                           "memory by file descriptors",
-                           config->device, info->name);
+                           "mend_pool_config.shareable is %d, but device %d (%s) cannot share "
+                           "memory by file descriptors%s",
+                           config->shareable, config->device, info->name,
+                           takes_fabric ? " or by fabric handles" : "");
 }
 
 static mend_result check_limit(const mend_heap_config *config, const mend_device_info *info)

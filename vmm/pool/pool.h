@@ -31,6 +31,14 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
  * process created the pool. Takes the `state` lock. */
 bool mend_pool_holds(mend_pool *pool, const void *pointer);
 
+/*
+ * Frees the live block that begins at the pointer, in the order of its own stream, if it has no
+ * tag. Fills *info (of full size) with the block, also if it has one; info->base is NULL if no
+ * block of this pool begins there. Looks the block up once, and once more if the driver must be
+ * asked whether the stream is captured. Results as mend_free.
+ */
+mend_result mend_pool_free_untagged(mend_pool *pool, void *pointer, mend_block_info *info);
+
 /* The explanation of observe/explain.h, under both locks, from the view of the stream `asking`; a
  * stream that the pool does not know owns nothing. MEND_ERROR_FORKED. */
 mend_result mend_pool_explain(mend_pool *pool, mend_stream asking, mend_explanation *explanation);

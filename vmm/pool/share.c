@@ -1,6 +1,7 @@
 /* The calls that share memory with other processes. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "layout/locate.h"
@@ -9,6 +10,7 @@
 #include "physical/fence.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include "share/description.h"
 #include "share/fetch.h"
 #include "users/export.h"
 #include "users/users.h"
@@ -47,13 +49,51 @@ mend_result mend_export(mend_pool *pool, const void *pointer, mend_export_token 
     return mend_pool_leave_all(pool, result);
 }
 
+/* The block, and the size of its description; exports it if that fits. */
+static mend_result describe(mend_pool *pool, const void *pointer, void *description,
+                            size_t capacity_bytes, size_t *size_bytes, uint64_t *offset_bytes)
+{
+    mend_span *span = NULL;
+    mend_result result = find_block(pool, pointer, &span);
+    if (result != MEND_OK) {
+        return result;
+    }
+    size_t needed_bytes = mend_exports_description_size(&pool->heap, span);
+    if (needed_bytes <= capacity_bytes) {
+        result = mend_exports_describe(&pool->heap, span, description);
+    }
+    if (result == MEND_OK) {
+        *size_bytes = needed_bytes;
+    }
+    if (result == MEND_OK && offset_bytes != NULL) {
+        *offset_bytes = (uint64_t)(uintptr_t)pointer - span->address;
+    }
+    return result;
+}
+
+mend_result mend_export_fabric(mend_pool *pool, const void *pointer, void *description,
+                               size_t capacity_bytes, size_t *size_bytes, uint64_t *offset_bytes)
+{
+    if (pool == NULL || pointer == NULL || size_bytes == NULL ||
+        (description == NULL && capacity_bytes > 0)) {
+        return mend_pool_invalid(
+            "mend_export_fabric: pool, pointer, description or size_bytes is NULL");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result == MEND_OK) {
+        result = describe(pool, pointer, description, capacity_bytes, size_bytes, offset_bytes);
+        result = mend_pool_leave_all(pool, result);
+    }
+    return result;
+}
+
 /* ---- import ---------------------------------------------------------------------------------- */
 
 /* What an import has fetched so far. */
 typedef struct fetching {
     const mend_driver *driver;
     uint64_t page_bytes;
-    const mend_export_token *token;
+    mend_import_name name;
     mend_imported *import;
     size_t taken;
     mend_status refused; /* the driver's refusal of a chunk; or OK */
@@ -67,7 +107,7 @@ static mend_result begin(void *context, const mend_fetched *all)
     if (import == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an import");
     }
-    import->token = *f->token;
+    import->name = f->name;
     import->all_bytes = all->all_bytes;
     import->offset_bytes = all->offset_bytes;
     import->size_bytes = all->size_bytes;
@@ -76,9 +116,44 @@ static mend_result begin(void *context, const mend_fetched *all)
     return MEND_OK;
 }
 
-static mend_result take(void *context, int file, uint64_t size_bytes)
+/* What the driver's refusal to import means. That of a file says nothing; a fabric handle may be of
+ * another IMEX channel, or name nothing any more. */
+static mend_result meaning_of(mend_status refused, int share_type)
 {
-    fetching *f = context;
+    if (mend_status_is_fatal(refused)) {
+        return MEND_ERROR_DEVICE_LOST;
+    }
+    if (share_type != MEND_SHARE_FABRIC) {
+        return MEND_ERROR_DRIVER;
+    }
+    switch (refused) {
+    case MEND_DRIVER_NOT_PERMITTED:
+    case MEND_DRIVER_NOT_SUPPORTED:
+        return MEND_ERROR_NOT_SUPPORTED;
+    case MEND_DRIVER_INVALID_VALUE:
+    case MEND_DRIVER_INVALID_HANDLE:
+        return MEND_ERROR_UNREACHABLE;
+    default:
+        return MEND_ERROR_DRIVER;
+    }
+}
+
+static const char *words_of(mend_result result)
+{
+    switch (result) {
+    case MEND_ERROR_NOT_SUPPORTED:
+        return "this process may not use the exporter's memory: the device has no fabric handles, "
+               "or the two have not the same IMEX channel";
+    case MEND_ERROR_UNREACHABLE:
+        return "the process that exported the memory has ended, or gave it back";
+    default:
+        return "the driver does not import a chunk";
+    }
+}
+
+/* The next chunk, by what `shared` points at. */
+static mend_result take_chunk(fetching *f, const void *shared, int share_type, uint64_t size_bytes)
+{
     mend_imported_chunk *chunk = &f->import->chunks[f->taken];
     assert(f->taken < f->import->count);
     if (size_bytes % f->page_bytes != 0) {
@@ -87,18 +162,21 @@ static mend_result take(void *context, int file, uint64_t size_bytes)
                             "%llu bytes",
                             (unsigned long long)size_bytes, (unsigned long long)f->page_bytes);
     }
-    f->refused =
-        f->driver->import_handle(f->driver, &file, MEND_SHARE_FILE_DESCRIPTOR, &chunk->handle);
+    f->refused = f->driver->import_handle(f->driver, shared, share_type, &chunk->handle);
     if (f->refused != MEND_DRIVER_OK) {
-        bool is_fatal = mend_status_is_fatal(f->refused);
-        return mend_driver_failure(is_fatal ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
-                                   mend_driver_call_name(MEND_CALL_import_handle), f->refused,
-                                   f->driver->status_name(f->driver, f->refused), "%s failed",
-                                   mend_driver_call_name(MEND_CALL_import_handle));
+        const mend_result result = meaning_of(f->refused, share_type);
+        return mend_driver_failure(result, mend_driver_call_name(MEND_CALL_import_handle),
+                                   f->refused, f->driver->status_name(f->driver, f->refused), "%s",
+                                   words_of(result));
     }
     chunk->size_bytes = size_bytes;
     f->taken++;
     return MEND_OK;
+}
+
+static mend_result take(void *context, int file, uint64_t size_bytes)
+{
+    return take_chunk(context, &file, MEND_SHARE_FILE_DESCRIPTOR, size_bytes);
 }
 
 /* Gives back what was fetched and is not needed. */
@@ -113,8 +191,19 @@ static void discard(mend_pool *pool, fetching *f)
     mend_heap_unlock_all(&pool->heap);
 }
 
+/* A refusal of the driver's counts. The caller holds no lock. */
+static void note_refusal(mend_pool *pool, const fetching *f)
+{
+    if (f->refused != MEND_DRIVER_OK) {
+        mend_heap_lock(&pool->heap);
+        pool->heap.counters.driver_failures++;
+        mend_unlocking_remember(&pool->heap.unlocking, f->refused);
+        mend_heap_unlock(&pool->heap);
+    }
+}
+
 /* Talks to the exporter without a lock. */
-static mend_result fetch(mend_pool *pool, const mend_token_content *content, fetching *f)
+static mend_result fetch(fetching *f, const mend_token_content *content)
 {
     const mend_share_taker taker = {begin, take, f};
     mend_result result = mend_share_fetch(content, MEND_SHARE_PATIENCE_MS, &taker);
@@ -122,11 +211,18 @@ static mend_result fetch(mend_pool *pool, const mend_token_content *content, fet
         result = mend_failure(MEND_ERROR_UNREACHABLE,
                               "the exporter answers with another version of the library");
     }
-    if (result != MEND_OK && f->refused != MEND_DRIVER_OK) {
-        mend_heap_lock(&pool->heap);
-        pool->heap.counters.driver_failures++;
-        mend_unlocking_remember(&pool->heap.unlocking, f->refused);
-        mend_heap_unlock(&pool->heap);
+    return result;
+}
+
+/* Takes the chunks of a description, without a lock. */
+static mend_result fetch_described(fetching *f, const void *description,
+                                   const mend_description *head)
+{
+    const mend_fetched all = {head->count, head->all_bytes, head->offset_bytes, head->size_bytes};
+    mend_result result = begin(f, &all);
+    for (size_t i = 0; i < head->count && result == MEND_OK; i++) {
+        const mend_described_chunk chunk = mend_description_chunk(description, i);
+        result = take_chunk(f, chunk.handle, MEND_SHARE_FABRIC, chunk.size_bytes);
     }
     return result;
 }
@@ -140,15 +236,24 @@ static void use(mend_imported *import, void **pointer, uint64_t *size_bytes)
 }
 
 /* The import, if the pool has it already: one more use of it. */
-static bool use_again(mend_pool *pool, const mend_export_token *token, void **pointer,
+static bool use_again(mend_pool *pool, const mend_import_name *name, void **pointer,
                       uint64_t *size_bytes)
 {
-    mend_imported *import = mend_imports_find_token(&pool->heap, token);
+    mend_imported *import = mend_imports_find_named(&pool->heap, name);
     if (import != NULL) {
         import->uses++;
         use(import, pointer, size_bytes);
     }
     return import != NULL;
+}
+
+/* The same as a call of its own. *is_here: there was one. */
+static mend_result look_for(mend_pool *pool, const mend_import_name *name, void **pointer,
+                            uint64_t *size_bytes, bool *is_here)
+{
+    mend_result result = mend_pool_enter_all(pool);
+    *is_here = result == MEND_OK && use_again(pool, name, pointer, size_bytes);
+    return result == MEND_OK ? mend_pool_leave_all(pool, MEND_OK) : result;
 }
 
 /* Maps what was fetched, unless another thread has imported the same meanwhile. */
@@ -158,7 +263,7 @@ static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *s
     if (result != MEND_OK) {
         return result;
     }
-    if (!use_again(pool, f->token, pointer, size_bytes)) {
+    if (!use_again(pool, &f->name, pointer, size_bytes)) {
         result = mend_imports_map(&pool->heap, f->import);
         if (result == MEND_OK) {
             use(f->import, pointer, size_bytes);
@@ -167,6 +272,25 @@ static mend_result map(mend_pool *pool, fetching *f, void **pointer, uint64_t *s
         }
     }
     return mend_pool_leave_all(pool, result);
+}
+
+/* What is behind the fetching, which ended with `result`. */
+static mend_result finish(mend_pool *pool, fetching *f, mend_result result, void **pointer,
+                          uint64_t *size_bytes)
+{
+    note_refusal(pool, f);
+    mend_publish(result);
+    if (result == MEND_OK) {
+        result = map(pool, f, pointer, size_bytes);
+    }
+    discard(pool, f);
+    return result;
+}
+
+static fetching begin_fetching(const mend_pool *pool, const mend_import_name *name)
+{
+    return (fetching){
+        .driver = pool->driver, .page_bytes = pool->heap.device.granularity_bytes, .name = *name};
 }
 
 mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **pointer,
@@ -180,23 +304,41 @@ mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **
         return mend_pool_invalid("mend_import: the token is cut or changed, or of another version "
                                  "of the library");
     }
-    mend_result result = mend_pool_enter_all(pool);
-    if (result != MEND_OK) {
+    mend_import_name name = {.number = 0};
+    memcpy(name.bytes, token->bytes, sizeof(name.bytes));
+    bool is_here;
+    mend_result result = look_for(pool, &name, pointer, size_bytes, &is_here);
+    if (result != MEND_OK || is_here) {
         return result;
     }
-    bool is_here = use_again(pool, token, pointer, size_bytes);
-    result = mend_pool_leave_all(pool, MEND_OK);
-    if (is_here) {
+    fetching f = begin_fetching(pool, &name);
+    result = fetch(&f, &content);
+    return finish(pool, &f, result, pointer, size_bytes);
+}
+
+mend_result mend_import_fabric(mend_pool *pool, const void *description, size_t description_bytes,
+                               void **pointer, uint64_t *size_bytes)
+{
+    if (pool == NULL || description == NULL || pointer == NULL) {
+        return mend_pool_invalid("mend_import_fabric: pool, description or pointer is NULL");
+    }
+    mend_description head;
+    const char *wrong = mend_description_read(description, description_bytes, &head);
+    if (wrong != NULL) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "mend_import_fabric: the description %s",
+                         wrong);
+    }
+    mend_import_name name = {.number = head.number};
+    const mend_described_chunk first = mend_description_chunk(description, 0);
+    memcpy(name.bytes, first.handle, sizeof(name.bytes));
+    bool is_here;
+    mend_result result = look_for(pool, &name, pointer, size_bytes, &is_here);
+    if (result != MEND_OK || is_here) {
         return result;
     }
-    fetching f = {
-        .driver = pool->driver, .page_bytes = pool->heap.device.granularity_bytes, .token = token};
-    result = mend_publish(fetch(pool, &content, &f));
-    if (result == MEND_OK) {
-        result = map(pool, &f, pointer, size_bytes);
-    }
-    discard(pool, &f);
-    return result;
+    fetching f = begin_fetching(pool, &name);
+    result = fetch_described(&f, description, &head);
+    return finish(pool, &f, result, pointer, size_bytes);
 }
 
 /* ---- close ----------------------------------------------------------------------------------- */

@@ -307,6 +307,15 @@ void mend_share_publish(mend_published *export)
     mend_mutex_unlock(&shares->mutex);
 }
 
+uint64_t mend_share_next_number(void)
+{
+    mend_process_shares *shares = mend_process_get_shares();
+    mend_mutex_lock(&shares->mutex);
+    uint64_t number = ++shares->last_number;
+    mend_mutex_unlock(&shares->mutex);
+    return number;
+}
+
 void mend_share_withdraw(mend_published *export)
 {
     mend_process_shares *shares = mend_process_get_shares();

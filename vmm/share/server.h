@@ -22,6 +22,9 @@ mend_result mend_share_open(void);
  * the caller's, and stay as they are until mend_share_withdraw. */
 void mend_share_publish(mend_published *export);
 
+/* A number for an export that is not published; never 0, never given again. */
+uint64_t mend_share_next_number(void);
+
 /* When it returns, no importer gets the export any more, and its files may be closed. */
 void mend_share_withdraw(mend_published *export);
 

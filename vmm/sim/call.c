@@ -1,5 +1,5 @@
 /* What every call of the table does first and last. */
-#include "sim/state.h"
+#include "sim/shares.h"
 
 #include <assert.h>
 mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t size_bytes)

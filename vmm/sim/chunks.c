@@ -1,7 +1,8 @@
-/* Chunks: physical memory. It is freed when no handle, mapping or exported file holds it any
- * more. */
+/* Chunks: physical memory. It is freed when no handle, mapping, exported file or importer holds it
+ * any more. */
 #include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/align.h"
@@ -63,15 +64,33 @@ static void drop_foreign(mend_sim *sim, mend_sim_chunk *chunk)
     mend_slab_give(&sim->chunk_slab, chunk);
 }
 
+/* Whether somebody has connected by the fabric handle, and is no holder yet: see fabric.c. */
+static bool is_awaited(const mend_sim_chunk *chunk)
+{
+    struct pollfd end = {.fd = chunk->listener, .events = POLLIN};
+    return chunk->fabric_id != 0 && poll(&end, 1, 0) > 0;
+}
+
+static void end_fabric(mend_sim_chunk *chunk)
+{
+    if (chunk->fabric_id != 0) {
+        close(chunk->listener);
+        mend_list_remove(&chunk->by_fabric);
+        chunk->fabric_id = 0;
+    }
+}
+
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
 {
-    if (chunk->handle_count != 0 || chunk->mapping_count != 0 || chunk->share_count != 0) {
+    if (chunk->handle_count != 0 || chunk->mapping_count != 0 || chunk->share_count != 0 ||
+        is_awaited(chunk)) {
         return;
     }
     if (chunk->foreign) {
         drop_foreign(sim, chunk);
         return;
     }
+    end_fabric(chunk);
     assert(sim->devices[chunk->device].charged_bytes >= chunk->charged_bytes);
     sim->devices[chunk->device].charged_bytes -= chunk->charged_bytes;
     mend_sim_scrub_given(sim, chunk->device, chunk->charged_bytes);
@@ -112,10 +131,12 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
                                properties->device);
     }
     bool lacks_rdma = properties->rdma && sim->config.has_rdma == 0;
-    if ((properties->share_types & ~MEND_SHARE_FILE_DESCRIPTOR) != 0 || lacks_rdma) {
+    int known_types = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC;
+    if ((properties->share_types & ~known_types) != 0 || lacks_rdma) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
-    return MEND_DRIVER_OK;
+    return (properties->share_types & MEND_SHARE_FABRIC) != 0 ? mend_sim_fabric_status(sim)
+                                                              : MEND_DRIVER_OK;
 }
 
 mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,

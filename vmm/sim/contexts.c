@@ -99,6 +99,19 @@ static uint64_t peers_of(const mend_sim *sim, int device)
     return peers;
 }
 
+mend_status mend_sim_fabric_status(const mend_sim *sim)
+{
+    switch (sim->config.fabric) {
+    case MEND_SIM_FABRIC_WORKS:
+        return MEND_DRIVER_OK;
+    case MEND_SIM_FABRIC_REFUSED:
+        return MEND_DRIVER_NOT_PERMITTED;
+    case MEND_SIM_FABRIC_NONE:
+        break;
+    }
+    return MEND_DRIVER_NOT_SUPPORTED;
+}
+
 mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *info)
 {
     if (device < 0 || device >= sim->config.device_count) {
@@ -111,6 +124,7 @@ mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *in
         .recommended_bytes = sim->config.page_bytes,
         .virtual_memory = true,
         .share_file_descriptor = true,
+        .share_fabric = sim->config.fabric != MEND_SIM_FABRIC_NONE,
         .rdma = sim->config.has_rdma != 0,
         .integrated = sim->config.is_integrated != 0,
         .aliasing = true,

@@ -13,6 +13,7 @@
 #include "base/align.h"
 #include "base/struct_size.h"
 #include "sim/captures.h"
+#include "sim/shares.h"
 #include "sim/table.h"
 
 #define DEFAULT_MEMORY_BYTES  (80 * MEND_GIB)
@@ -50,7 +51,8 @@ static mend_result fill_defaults(mend_sim_config *config)
                  config->address_bytes <= MOST_BYTES && config->queue_entries <= MOST_ENTRIES &&
                  config->address_bytes >= config->page_bytes && config->device_count > 0 &&
                  config->device_count <= MEND_SIM_MOST_DEVICES &&
-                 (unsigned)config->content <= MEND_SIM_CONTENT_BYTES && config->peer_group >= 0;
+                 (unsigned)config->content <= MEND_SIM_CONTENT_BYTES &&
+                 (unsigned)config->fabric <= MEND_SIM_FABRIC_REFUSED && config->peer_group >= 0;
     if (!valid) {
         return MEND_ERROR_INVALID_ARGUMENT;
     }

@@ -40,14 +40,17 @@ typedef struct mend_sim_range {
     bool plain;
 } mend_sim_range;
 
-/* Physical memory; a handle, a mapping or an exported file keeps it. */
+/* Physical memory; a handle, a mapping, an exported file or an importer keeps it. */
 typedef struct mend_sim_chunk {
     mend_list link; /* foreign: of all such chunks */
     uint64_t size_bytes;
     uint64_t charged_bytes; /* bytes taken from the device */
     uint64_t file_offset;   /* of its bytes, if content is kept */
     int memory_file;        /* foreign: of its bytes; -1: no content is kept */
-    int held;               /* foreign: a copy of the descriptor */
+    int held;               /* foreign: keeps the memory */
+    mend_list by_fabric;    /* of all chunks with a fabric handle */
+    uint64_t fabric_id;     /* of its fabric handle; 0: it has none */
+    int listener;           /* importers by that handle connect to it */
     uint64_t handle_count;
     uint64_t mapping_count;
     uint64_t share_count;
@@ -210,7 +213,8 @@ struct mend_sim {
     mend_tree mappings;
     mend_pointer_map chunks; /* by handle */
     uint64_t last_handle;
-    mend_list shares; /* exports that are still open */
+    mend_list shares;         /* holders of chunks: exported files that are open, and importers */
+    mend_list fabric_exports; /* of chunks that have a fabric handle */
     uint64_t last_share_id;
     mend_list foreign_chunks;
 
@@ -307,18 +311,6 @@ mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle);
 /* Adds a handle; the caller made room for it in sim->chunks. */
 mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk);
 
-/* ---- shares.c -------------------------------------------------------------------------------- */
-
-void mend_sim_shares_init(mend_sim *sim);
-void mend_sim_shares_clear(mend_sim *sim);
-
-/* Releases memory whose exports were closed since the last time. */
-void mend_sim_shares_sweep(mend_sim *sim);
-
-mend_status mend_sim_export(mend_sim *sim, mend_chunk_handle handle, int share_type, void *out);
-mend_status mend_sim_import(mend_sim *sim, const void *shared, int share_type,
-                            mend_chunk_handle *handle);
-
 /* ---- mappings.c ------------------------------------------------------------------------------ */
 
 void mend_sim_mappings_init(mend_sim *sim);
@@ -353,6 +345,9 @@ mend_status mend_sim_async_free(mend_sim *sim, uint64_t address, mend_stream han
 
 /* The calling thread's record; NULL: malloc failed. */
 mend_sim_thread *mend_sim_thread_get(mend_sim *sim);
+
+/* OK, or the answer to those who ask for memory with fabric handles. */
+mend_status mend_sim_fabric_status(const mend_sim *sim);
 
 /* Contexts are numbers. First come the primary contexts, one for each device. Then come green
  * contexts, which share everything with the primary one of their device except streams and

@@ -4,6 +4,7 @@
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/scrub.h"
+#include "sim/shares.h"
 #include "sim/state.h"
 #include "sim/table.h"
 #include "sim/watch.h"

@@ -2,10 +2,12 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "layout/locate.h"
 #include "move/scope.h"
+#include "share/description.h"
 #include "share/server.h"
 #include "users/pin.h"
 
@@ -14,8 +16,11 @@ typedef struct exported {
     mend_span *span; /* the block */
     uint64_t address;
     uint64_t size_bytes;
-    mend_published published;
-    mend_shared_chunk chunks[]; /* published.count of them */
+    bool is_in[MEND_EXPORT_WAYS]; /* the ways in which it is exported: one at least */
+    uint64_t fabric_number;       /* of the export by fabric handles */
+    size_t count;                 /* chunks */
+    mend_published published;     /* of the export by file */
+    mend_shared_chunk by_file[];  /* `count` of them */
 } exported;
 
 #define EXPORT_OF(node) ((node) ? MEND_CONTAINER_OF(node, exported, by_address) : NULL)
@@ -54,112 +59,223 @@ static size_t count_chunks(const mend_heap *heap, const mend_span *span)
 static exported *make(const mend_heap *heap, mend_span *span)
 {
     const size_t count = count_chunks(heap, span);
-    exported *export = calloc(1, sizeof(*export) + count * sizeof(export->chunks[0]));
+    exported *export = calloc(1, sizeof(*export) + count * sizeof(export->by_file[0]));
     if (export != NULL) {
-        const mend_chunk *first = mend_chunk_at(&heap->chunks, span->address);
         export->span = span;
         export->address = span->address;
         export->size_bytes = span->size_bytes;
-        export->published = (mend_published){.offset_bytes = span->address - first->address,
-                                             .size_bytes = span->size_bytes,
-                                             .chunks = export->chunks,
-                                             .count = count};
+        export->count = count;
     }
     return export;
 }
 
 /* Takes the block from the first `count` chunks that hold it. */
-static void end_in_chunks(mend_heap *heap, const exported *export, size_t count)
+static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_way way,
+                          size_t count)
 {
     mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
     for (size_t i = 0; i < count; i++) {
         assert(at != NULL);
         mend_chunk *next = mend_chunk_next(at);
-        mend_chunk_end_export(&heap->chunks, at);
+        mend_chunk_end_export(&heap->chunks, at, way);
         at = next;
     }
 }
 
-/* Has a file made for each chunk that has none. */
-static mend_result export_chunks(mend_heap *heap, exported *export)
+/* Has a file or fabric handle made for each chunk that has none. */
+static mend_result export_chunks(mend_heap *heap, const exported *export, mend_export_way way)
 {
     mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
-    for (size_t i = 0; i < export->published.count; i++) {
-        mend_status status = mend_chunk_export(&heap->chunks, at);
+    for (size_t i = 0; i < export->count; i++) {
+        mend_status status = mend_chunk_export(&heap->chunks, at, way);
         if (status != MEND_DRIVER_OK) {
-            end_in_chunks(heap, export, i);
+            end_in_chunks(heap, export, way, i);
             return mend_driver_refused(heap, MEND_CALL_export_handle, status);
         }
-        export->chunks[i] = (mend_shared_chunk){at->file, at->size_bytes};
         at = mend_chunk_next(at);
     }
     return MEND_OK;
 }
 
-static mend_result export_and_pin(mend_heap *heap, exported *export)
+/* `is_first`: the block is not exported in the other way, so its chunks are not pinned for it. */
+static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_export_way way,
+                                  bool is_first)
 {
     mend_scope scope;
     mend_result result = mend_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;
     }
-    result = export_chunks(heap, export);
-    if (result == MEND_OK) {
+    result = export_chunks(heap, export, way);
+    if (result == MEND_OK && is_first) {
         result = mend_pins_add(heap, export->address, export->size_bytes, MEND_PIN_OF_EXPORT);
         if (result != MEND_OK) {
-            end_in_chunks(heap, export, export->published.count);
+            end_in_chunks(heap, export, way, export->count);
         }
     }
     mend_scope_close(heap, &scope);
     return result;
 }
 
-static mend_result add(mend_heap *heap, mend_span *span)
+static mend_result cannot_export(const mend_heap *heap, mend_export_way way)
 {
-    if (!heap->config.shareable) {
+    const int types = heap->config.share_types;
+    const mend_status refusal = heap->chunks.fabric_refusal;
+    if (way == MEND_EXPORT_BY_FABRIC && refusal != MEND_DRIVER_OK) {
         return mend_failure(MEND_ERROR_NOT_SUPPORTED,
-                            "the pool's memory cannot leave the process: create the pool with "
-                            "mend_pool_config.shareable");
+                            "the driver refused memory with fabric handles (%s): an IMEX channel "
+                            "may be missing",
+                            heap->driver->status_name(heap->driver, refusal));
     }
-    mend_result result = mend_share_open();
-    if (result != MEND_OK) {
-        return result;
+    if (way == MEND_EXPORT_BY_FABRIC) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "the pool's memory has no fabric handles: create the pool with "
+                            "mend_pool_config.shareable = 2, on a device that has them");
     }
-    exported *export = make(heap, span);
+    return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                        types == MEND_SHARE_NONE
+                            ? "the pool's memory cannot leave the process: create the pool with "
+                              "mend_pool_config.shareable"
+                            : "the device cannot share memory by file descriptors: use "
+                              "mend_export_fabric");
+}
+
+/* Whether all chunks that hold the block were created for this way. */
+static bool can_export(const mend_heap *heap, const mend_span *span, mend_export_way way)
+{
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, span->address);
+    for (; at != NULL && at->address < mend_span_end(span); at = mend_chunk_next(at)) {
+        if (!mend_chunk_can_export(at, way)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_export_way way)
+{
+    if (!can_export(heap, span, way)) {
+        return cannot_export(heap, way);
+    }
+    return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
+}
+
+static void publish(const mend_heap *heap, exported *export)
+{
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
+    export->published = (mend_published){.offset_bytes = export->address - at->address,
+                                         .size_bytes = export->size_bytes,
+                                         .chunks = export->by_file,
+                                         .count = export->count};
+    for (size_t i = 0; i < export->count; i++) {
+        export->by_file[i] = (mend_shared_chunk){at->file, at->size_bytes};
+        at = mend_chunk_next(at);
+    }
+    mend_share_publish(&export->published);
+}
+
+static mend_result add(mend_heap *heap, mend_span *span, mend_export_way way, exported **added)
+{
+    const bool is_first = !span->is_exported;
+    exported *export = is_first ? make(heap, span) : find(heap, span);
     if (export == NULL) {
         return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for an export");
     }
-    result = export_and_pin(heap, export);
+    mend_result result = export_and_pin(heap, export, way, is_first);
     if (result != MEND_OK) {
-        free(export);
+        if (is_first) {
+            free(export);
+        }
         return result;
     }
-    mend_tree_insert(&heap->exports.by_address, &export->by_address);
-    span->is_exported = true;
-    mend_share_publish(&export->published);
+    if (is_first) {
+        mend_tree_insert(&heap->exports.by_address, &export->by_address);
+        span->is_exported = true;
+    }
+    export->is_in[way] = true;
+    if (way == MEND_EXPORT_BY_FILE) {
+        publish(heap, export);
+    } else {
+        export->fabric_number = mend_share_next_number();
+    }
+    *added = export;
     return MEND_OK;
 }
 
-mend_result mend_exports_add(mend_heap *heap, mend_span *span, mend_export_token *token)
+/* The export of a block in a way, a new one if there is none. */
+static mend_result find_or_add(mend_heap *heap, mend_span *span, mend_export_way way,
+                               exported **export)
 {
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     assert(span->live);
-    mend_result result = span->is_exported ? MEND_OK : add(heap, span);
+    *export = span->is_exported ? find(heap, span) : NULL;
+    if (*export != NULL && (*export)->is_in[way]) {
+        return MEND_OK;
+    }
+    mend_result result = check_way(heap, span, way);
+    return result == MEND_OK ? add(heap, span, way, export) : result;
+}
+
+mend_result mend_exports_add(mend_heap *heap, mend_span *span, mend_export_token *token)
+{
+    exported *export;
+    mend_result result = find_or_add(heap, span, MEND_EXPORT_BY_FILE, &export);
     if (result == MEND_OK) {
-        mend_share_write_token(&find(heap, span)->published, token);
+        mend_share_write_token(&export->published, token);
+    }
+    return result;
+}
+
+size_t mend_exports_description_size(const mend_heap *heap, const mend_span *span)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    assert(span->live);
+    return mend_description_size(count_chunks(heap, span));
+}
+
+static void describe(const mend_heap *heap, const exported *export, void *description)
+{
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
+    mend_description head = {.number = export->fabric_number,
+                             .count = export->count,
+                             .offset_bytes = export->address - at->address,
+                             .size_bytes = export->size_bytes};
+    for (size_t i = 0; i < export->count; i++) {
+        mend_described_chunk chunk = {.size_bytes = at->size_bytes};
+        assert(at->has_fabric);
+        memcpy(chunk.handle, at->fabric, sizeof(chunk.handle));
+        mend_description_write_chunk(description, i, &chunk);
+        head.all_bytes += at->size_bytes;
+        at = mend_chunk_next(at);
+    }
+    mend_description_write_head(description, &head);
+}
+
+mend_result mend_exports_describe(mend_heap *heap, mend_span *span, void *description)
+{
+    exported *export;
+    mend_result result = find_or_add(heap, span, MEND_EXPORT_BY_FABRIC, &export);
+    if (result == MEND_OK) {
+        describe(heap, export, description);
     }
     return result;
 }
 
 static void end(mend_heap *heap, exported *export)
 {
-    mend_share_withdraw(&export->published);
+    if (export->is_in[MEND_EXPORT_BY_FILE]) {
+        mend_share_withdraw(&export->published);
+    }
     mend_result unpinned =
         mend_pins_remove(heap, export->address, export->size_bytes, MEND_PIN_OF_EXPORT);
     assert(unpinned == MEND_OK);
     (void)unpinned;
-    end_in_chunks(heap, export, export->published.count);
+    for (mend_export_way way = 0; way < MEND_EXPORT_WAYS; way++) {
+        if (export->is_in[way]) {
+            end_in_chunks(heap, export, way, export->count);
+        }
+    }
     mend_tree_remove(&heap->exports.by_address, &export->by_address);
     export->span->is_exported = false;
     free(export);
@@ -182,31 +298,36 @@ void mend_exports_clear(mend_heap *heap)
 
 /* ---- for the audit --------------------------------------------------------------------------- */
 
-uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk)
+uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
 {
     uint64_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
     for (const mend_tree_node *at = mend_tree_first(&heap->exports.by_address); at != NULL;
          at = mend_tree_next(at)) {
         const exported *export = MEND_CONTAINER_OF(at, exported, by_address);
-        count += chunk->address != 0 && export->address < end &&
+        count += chunk->address != 0 && export->is_in[way] && export->address < end &&
                  chunk->address < export->address + export->size_bytes;
     }
     return count;
 }
 
-/* The chunks of an export are those that hold the block, with their files. */
+/* The chunks of an export are those that hold the block, with what other processes need. */
 static bool names_its_chunks(const mend_heap *heap, const exported *export)
 {
+    const bool is_by_file = export->is_in[MEND_EXPORT_BY_FILE];
+    const bool is_by_fabric = export->is_in[MEND_EXPORT_BY_FABRIC];
     const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
-    for (size_t i = 0; i < export->published.count; i++) {
-        if (at == NULL || at->file != export->chunks[i].file || at->pins == 0 ||
-            at->size_bytes != export->chunks[i].size_bytes) {
+    for (size_t i = 0; i < export->count; i++) {
+        const mend_shared_chunk *file = &export->by_file[i];
+        if (at == NULL || at->pins == 0 || (is_by_fabric && !at->has_fabric) ||
+            (is_by_file && (at->file != file->file || at->size_bytes != file->size_bytes))) {
             return false;
         }
         at = mend_chunk_next(at);
     }
-    return export->published.count == count_chunks(heap, export->span);
+    return (is_by_file || is_by_fabric) && is_by_fabric == (export->fabric_number != 0) &&
+           export->published.count == (is_by_file ? export->count : 0) &&
+           export->count == count_chunks(heap, export->span);
 }
 
 bool mend_exports_are_right(const mend_heap *heap, uint64_t marked_blocks)

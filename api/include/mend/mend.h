@@ -99,7 +99,9 @@ typedef struct mend_pool_config {
                          * MEND_PEERS_NONE: none. Otherwise bit n: device n, from the start, and no
                          * others (but see mend_enable_peer). Each device makes mapping more
                          * expensive */
-    int shareable;      /* 1: other processes can import the memory (mend_share.h). 0: off */
+    int shareable;      /* 1: other processes can import the memory, by file descriptors
+                         * (mend_share.h). 2: also by fabric handles, if the device has them; the
+                         * log warns if the driver then refuses them. 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
@@ -112,7 +114,7 @@ typedef struct mend_pool_config {
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
  * MEND_ERROR_NOT_SUPPORTED (no virtual memory management, a device in `peers` cannot reach the
- * memory, or `shareable` is set and the device cannot share memory by file descriptors);
+ * memory, or `shareable` is set and the device can share memory in no way that it names);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);

@@ -22,8 +22,9 @@ extern "C" {
 /*
  * The default pool of a device, created at first use. The whole process shares it, and every hook
  * allocates in it. The library never destroys it; a program that is done with all its blocks may do
- * so (mend_pool_destroy), and the next use creates another. Results as mend_pool_create; also
- * MEND_ERROR_NO_DEVICE for a device outside 0 to 63.
+ * so (mend_pool_destroy), and the next use creates another. Meanwhile no thread may be in a call of
+ * this header that finds the device of a block or goes to all devices: such a call looks into each
+ * pool. Results as mend_pool_create; also MEND_ERROR_NO_DEVICE for a device outside 0 to 63.
  */
 MEND_API mend_result mend_pool_for_device(int device, mend_pool **pool);
 
@@ -130,6 +131,19 @@ MEND_API mend_result mend_device_alloc(int device, uint64_t size_bytes, mend_str
  * as mend_free. */
 MEND_API mend_result mend_device_free(int device, void *pointer, uint64_t size_bytes,
                                       mend_stream stream);
+
+/*
+ * For a framework whose free is given a pointer alone: frees a block in the order of the stream
+ * that it was allocated on, and fills *info with what it was, and *device with its device. A block
+ * with a tag (mend_alloc_with) is described and not freed: info->tag is not 0, and the caller frees
+ * it as it likes. The device is MEND_ALL_DEVICES while an allocator is set.
+ *
+ * Takes one lookup, in each pool until the block is found, where mend_device_block_info and
+ * mend_device_free take three; one more if the driver must be asked whether the stream is captured.
+ * Results as mend_device_free, for NULL too MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED
+ * if an allocator is set that cannot describe its blocks (nothing is freed).
+ */
+MEND_API mend_result mend_device_free_untagged(void *pointer, mend_block_info *info, int *device);
 
 /* Results as mend_record_stream; MEND_ERROR_NOT_SUPPORTED if the allocator has no such function. */
 MEND_API mend_result mend_device_record_stream(int device, void *pointer, mend_stream stream);

@@ -52,9 +52,11 @@ MEND_API const char *mend_result_name(mend_result result);
 typedef struct mend_shortfall {
     size_t struct_size;             /* set by the library */
     uint64_t requested_bytes;       /* size of the request */
-    uint64_t fitting_bytes;         /* the largest request that would have succeeded */
+    uint64_t fitting_bytes;         /* the largest request that would have succeeded, with waits of
+                                     * the host and without compactions or help of others. 512 bytes
+                                     * more would have failed; rarely not, if the host had waited */
     uint64_t limit_bytes;           /* most physical memory that the pool may hold */
-    uint64_t sufficient_limit;      /* the lowest limit that would be enough; 0: none is */
+    uint64_t sufficient_limit;      /* a limit that would be enough, often the lowest; 0: none is */
     uint64_t reserved_bytes;        /* physical memory that the pool holds */
     uint64_t live_bytes;            /* bytes of live blocks */
     uint64_t free_empty_bytes;      /* bytes of empty chunks */

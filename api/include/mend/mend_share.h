@@ -69,16 +69,67 @@ MEND_API mend_result mend_export(mend_pool *pool, const void *pointer, mend_expo
 MEND_API mend_result mend_import(mend_pool *pool, const mend_export_token *token, void **pointer,
                                  uint64_t *size_bytes);
 
+/* ---- fabric handles -------------------------------------------------------------------------- */
+
 /*
- * Undoes one mend_import. `pointer` is what that returned. With the last one the memory is unmapped
- * behind the work queued on `stream` so far: at once if that is done, otherwise by a later call
- * that makes room or gives memory back. So the caller guarantees that all use of the memory
- * precedes this point of `stream`. With MEND_NO_STREAM the host waits for all work of the context,
- * then unmaps. The pool's end closes what is imported. May record an event. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER (the pool
- * has no such import); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (`stream` is being captured;
- * or the host would have to wait, and a capture forbids it); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure the memory stays imported.
+ * As mend_export, by fabric handles of the driver: for processes of the same user that may use the
+ * same IMEX channel, in other containers or on other machines of one NVLink domain too. The pool
+ * needs mend_pool_config.shareable = MEND_SHAREABLE_FABRIC, and the device must have fabric handles
+ * (CUDA 12.3 or later). Opens no socket, starts no thread, and keeps no file descriptor.
+ *
+ * Writes a description of the live block that contains `pointer` to `description` (any alignment),
+ * which the program sends to the importers in any way. It says all they need. *size_bytes is its
+ * size: 64 bytes, and 72 for each chunk that holds the block. If that is above `capacity_bytes`,
+ * nothing is written or exported; `description` may be NULL if capacity_bytes is 0. Two
+ * descriptions of one export are equal byte for byte, and those of two exports never are.
+ * *offset_bytes (may be NULL) and the pin as in mend_export; a block may be exported in both ways.
+ *
+ * Nobody can take a description back. The program keeps the block until the importers have closed
+ * it: one that imports a description after the block was freed may get memory that the pool has
+ * given to other blocks, and no call notices that.
+ *
+ * Calls the driver for each chunk that has no handle yet; never waits for the GPU. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (a NULL); MEND_ERROR_NOT_SUPPORTED (the pool's memory has no fabric
+ * handles; the message says why); MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is
+ * free); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (it gives no handle);
+ * MEND_ERROR_DEVICE_LOST. On failure nothing is exported that was not before.
+ */
+MEND_API mend_result mend_export_fabric(mend_pool *pool, const void *pointer, void *description,
+                                        size_t capacity_bytes, size_t *size_bytes,
+                                        uint64_t *offset_bytes);
+
+/*
+ * As mend_import, of the block that a description of `description_bytes` bytes describes. The pool
+ * need not be shareable. A description that the pool has imported already gives the same pointer,
+ * and counts; mend_import_close undoes either. The caller orders the work as for mend_import. What
+ * is imported stays valid memory if the exporter ends.
+ *
+ * Calls the driver, and talks to no process. Never waits for the GPU. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (a NULL; the description is cut, changed, contradicts itself, or is
+ * of another version of the library); MEND_ERROR_UNREACHABLE (the driver knows no such memory: the
+ * exporter has ended or given it back); MEND_ERROR_NOT_SUPPORTED (the driver does not let this
+ * process use it: no fabric handles, another IMEX channel or domain; or the exporter's device has
+ * another page size); MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_MEMORY (the device has no room
+ * for the mapping); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On
+ * failure nothing is mapped.
+ */
+MEND_API mend_result mend_import_fabric(mend_pool *pool, const void *description,
+                                        size_t description_bytes, void **pointer,
+                                        uint64_t *size_bytes);
+
+/* ---- the end of an import -------------------------------------------------------------------- */
+
+/*
+ * Undoes one mend_import or mend_import_fabric. `pointer` is what that returned. With the last one
+ * the memory is unmapped behind the work queued on `stream` so far: at once if that is done,
+ * otherwise by a later call that makes room or gives memory back. So the caller guarantees that all
+ * use of the memory precedes this point of `stream`. With MEND_NO_STREAM the host waits for all
+ * work of the context, then unmaps. The pool's end closes what is imported. May record an event.
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM included); MEND_ERROR_FOREIGN_POINTER
+ * (the pool has no such import); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (`stream` is being
+ * captured; or the host would have to wait, and a capture forbids it);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure the memory
+ * stays imported.
  */
 MEND_API mend_result mend_import_close(mend_pool *pool, void *pointer, mend_stream stream);
 

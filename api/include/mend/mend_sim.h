@@ -82,6 +82,15 @@ typedef enum mend_sim_content {
                                 * a wild access crashes */
 } mend_sim_content;
 
+/* Whether memory can be shared by fabric handles (mend_share.h), across the processes of one user.
+ */
+typedef enum mend_sim_fabric {
+    MEND_SIM_FABRIC_NONE = 0,   /* the device has none */
+    MEND_SIM_FABRIC_WORKS = 1,  /* it has */
+    MEND_SIM_FABRIC_REFUSED = 2 /* the device says that it has, and the driver refuses to create or
+                                 * import such memory, as where IMEX channels are not set up */
+} mend_sim_fabric;
+
 /* Called at each violation, with an explanation, under the device's lock: it must not call the
  * simulated device, directly or indirectly. */
 typedef void (*mend_sim_violation_handler)(void *context, const char *explanation);
@@ -107,13 +116,14 @@ typedef struct mend_sim_config {
                              * 0: all do; 1: none does */
     int is_integrated;      /* 1: the devices use the host's memory */
     int has_rdma;           /* 1: chunks can be created for RDMA */
+    mend_sim_fabric fabric; /* whether memory can be shared by fabric handles */
     uint64_t queue_entries; /* operations that a stream's queue holds: a call that queues one more
                              * waits until the oldest is done. 0: no limit */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
-            0, 0, 0, 0                                                                             \
+            0, 0, 0, MEND_SIM_FABRIC_NONE, 0                                                       \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;

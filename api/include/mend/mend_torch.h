@@ -36,11 +36,12 @@ typedef struct mend_torch_pool_id {
     uint64_t second;
 } mend_torch_pool_id;
 
-/* Call it before the first allocation on a device: blocks are then known to be of that device, and
- * frees are quicker. Results as mend_pool_for_device. */
+/* Call it before the first allocation on a device: blocks are then known to be of that device. If
+ * MEND_CONF asks for memory that can be shared with other processes (`shareable:on`) and the device
+ * cannot, that setting becomes `off` in the environment. Results as mend_pool_for_device. */
 MEND_API mend_result mend_torch_use_device(int device);
 
-/* A block, as PyTorch is told of it. */
+/* A block, as PyTorch sees it. */
 typedef struct mend_torch_block {
     void *base;
     uint64_t requested_bytes;
@@ -60,6 +61,19 @@ typedef struct mend_torch_block {
 MEND_API mend_result mend_torch_block_alloc(int device, uint64_t size_bytes, mend_stream stream,
                                             void **pointer, int *is_foreign);
 
+/*
+ * The same for a program whose settings round sizes up: the block has rounded_bytes (at least
+ * size_bytes); figures and descriptions of blocks say that size_bytes were requested, except in a
+ * pool of PyTorch's. Results as mend_torch_block_alloc.
+ */
+MEND_API mend_result mend_torch_block_alloc_rounded(int device, uint64_t size_bytes,
+                                                    uint64_t rounded_bytes, mend_stream stream,
+                                                    void **pointer, int *is_foreign);
+
+/* What PyTorch requested of a live block; `requested_bytes` is what Mend was asked for, as
+ * mend_region says it. */
+MEND_API uint64_t mend_torch_block_requested(const void *base, uint64_t requested_bytes);
+
 /* The same at an address in the memory of the pool that takes the stream, or of the device's
  * default pool. Results as mend_alloc_with. */
 MEND_API mend_result mend_torch_block_alloc_at(int device, uint64_t size_bytes, mend_stream stream,
@@ -74,6 +88,11 @@ MEND_API mend_result mend_torch_block_find(const void *pointer, mend_torch_block
  * PyTorch's whose memory graphs may use, the memory stays with the pool. Results as
  * mend_device_free. */
 MEND_API mend_result mend_torch_block_free(const mend_torch_block *block);
+
+/* Both in one: frees the block that begins at a pointer, and fills *block with what it was. It is
+ * found once, unless it belongs to a pool of PyTorch's or an allocator is set. Results as
+ * mend_device_free; a pointer into a block fails. */
+MEND_API mend_result mend_torch_block_give(void *pointer, mend_torch_block *block);
 
 /* ---- PyTorch: its memory pools -------------------------------------------------------------- */
 
@@ -120,7 +139,7 @@ MEND_API int mend_torch_pool_uses(int device, mend_torch_pool_id id);
  * is shared. *is_foreign (may be NULL) is 1 for a pool that PyTorch's own allocator keeps. */
 MEND_API mend_group *mend_torch_pool_group(int device, mend_torch_pool_id id, int *is_foreign);
 
-/* The pool of PyTorch's that a tag (mend_alloc_options) or a group stands for; both 0: none. */
+/* The pool of PyTorch's that a tag (mend_alloc_options) or a group belongs to; both 0: none. */
 MEND_API mend_torch_pool_id mend_torch_pool_of_tag(uint64_t tag);
 MEND_API mend_torch_pool_id mend_torch_pool_of_group(const mend_group *group);
 
@@ -175,8 +194,8 @@ MEND_API mend_result mend_torch_reset_peaks(int device);
 /* Counters and sums start again at 0. Results as mend_pool_for_device. */
 MEND_API mend_result mend_torch_reset_accumulated(int device);
 
-/* Counts a request that PyTorch is told is out of memory; one that was tried again after PyTorch's
- * callbacks freed memory. */
+/* Counts a request for which PyTorch reports out of memory; one that was tried again after
+ * PyTorch's callbacks freed memory. */
 MEND_API void mend_torch_note_out_of_memory(int device);
 MEND_API void mend_torch_note_retry(int device);
 
@@ -201,6 +220,12 @@ MEND_API int mend_torch_lacks_memory(mend_result result);
  * (mend_last_error of this thread). `text` holds `capacity` bytes; more is cut off. */
 MEND_API void mend_torch_write_out_of_memory(char *text, size_t capacity, int device,
                                              uint64_t size_bytes);
+
+/* The number of settings that have no effect on memory from Mend, in a text as
+ * PYTORCH_CUDA_ALLOC_CONF holds it. Writes their names with ", " between them to `names`, which has
+ * `capacity` bytes; a name that does not fit is left out. No driver call. */
+MEND_API size_t mend_torch_settings_without_effect(const char *settings, char *names,
+                                                   size_t capacity);
 
 #ifdef __cplusplus
 }

@@ -40,6 +40,10 @@ typedef struct CUstream_st *mend_stream;
 /* For mend_group_begin: all streams. */
 #define MEND_EVERY_STREAM MEND_STREAM_OF(-2)
 
+/* For mend_pool_config.shareable: by file descriptors, and by fabric handles if the device has
+ * them. */
+#define MEND_SHAREABLE_FABRIC 2
+
 /* For mend_pool_config.peers: no other device may use the pool's memory. */
 #define MEND_PEERS_NONE (1ull << 63)
 

@@ -38,7 +38,7 @@ class SimulatedDevice:
         config = _sim_config(memory_bytes, device_count, has_bytes)
         self._call("create", ctypes.byref(config), ctypes.byref(self._sim))
         try:
-            self._stand_beneath_default_pools()
+            self._serve_default_pools()
         except Error:
             self._library.mend_sim_destroy(self._sim)
             raise
@@ -58,7 +58,7 @@ class SimulatedDevice:
         if result != 0:
             raise Error(f"mend: mend_sim_{name} answered {name_of(result)}", result)
 
-    def _stand_beneath_default_pools(self) -> None:
+    def _serve_default_pools(self) -> None:
         config = _structures.made(
             "mend_pool_config", driver=self._library.mend_sim_driver(self._sim)
         )

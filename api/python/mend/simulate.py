@@ -1,8 +1,8 @@
 """Runs a program without a GPU: its CUDA runtime is a stand-in over a simulated device.
 
-    python -m mend.simulate [--memory 24GiB] [--devices N] program.py [arguments]
-    python -m mend.simulate [--memory 24GiB] [--devices N] -m module [arguments]
-    python -m mend.simulate [--memory 24GiB] [--devices N] -c text [arguments]
+    python -m mend.simulate [--memory 24GiB] [--devices N] [--fabric] program.py [arguments]
+    python -m mend.simulate [--memory 24GiB] [--devices N] [--fabric] -m module [arguments]
+    python -m mend.simulate [--memory 24GiB] [--devices N] [--fabric] -c text [arguments]
 
 Memory, streams, events, copies and captures work, by the rules of CUDA's driver; kernels do
 nothing, so no result is computed. The exit status is the program's.
@@ -44,7 +44,8 @@ def _count_of(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m mend.simulate",
-        usage="%(prog)s [--memory SIZE] [--devices N] program.py|-m MODULE|-c TEXT [arguments]",
+        usage="%(prog)s [--memory SIZE] [--devices N] [--fabric] "
+        "program.py|-m MODULE|-c TEXT [arguments]",
         description="Runs a Python program over a simulated GPU. Memory, streams, events, copies"
         " and captures work; kernels do nothing, so no result is computed.",
     )
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--devices", type=_count_of, default=1, metavar="N", help=f"1 to {MOST_DEVICES} (1)"
     )
+    parser.add_argument("--fabric", action="store_true", help="memory has fabric handles (none)")
     parser.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     return parser
 
@@ -62,11 +64,11 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Our options, and the program from where it begins: it may have the same options."""
     at = 0
     while at < len(arguments) and re.match(r"--\w|-h$", arguments[at]):
-        at += 1 if "=" in arguments[at] or arguments[at] in ("--help", "-h") else 2
+        at += 1 if "=" in arguments[at] or arguments[at] in ("--help", "-h", "--fabric") else 2
     return arguments[:at], arguments[at:]
 
 
-def environment_for(memory_bytes: int, devices: int) -> dict[str, str]:
+def environment_for(memory_bytes: int, devices: int, has_fabric: bool) -> dict[str, str]:
     """The environment of a program that is to run over the stand-in. Raises ImportError if the
     package lacks it, or lies where the system cannot preload it from."""
     paths = [_library.path_of(name) for name in _standin.LIBRARIES]
@@ -83,6 +85,7 @@ def environment_for(memory_bytes: int, devices: int) -> dict[str, str]:
         ),
         "MEND_SIMULATE_MEMORY": str(memory_bytes),
         "MEND_SIMULATE_DEVICES": str(devices),
+        "MEND_SIMULATE_FABRIC": "1" if has_fabric else "",
     }
 
 
@@ -96,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("name the program to run: a file, -m and a module, or -c and its text")
     if by_name and len(program) == 1:
         parser.error(f"{program[0]}: the program is missing")
-    environment = environment_for(options.memory, options.devices)
+    environment = environment_for(options.memory, options.devices, options.fabric)
     flags = subprocess._args_from_interpreter_flags()  # as multiprocessing starts interpreters
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *flags, *program], environment)

@@ -33,6 +33,10 @@ LEFT_ALONE = (
     "unique",
 )
 
+# Products of matrices, which the CPU computes very slowly in 16 bits.
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv")
+SHORT_TYPES = (torch.float16, torch.bfloat16)
+
 _runtime = ctypes.CDLL(None)  # the preloaded stand-in
 
 
@@ -49,6 +53,12 @@ def on_host(tensor):
     span = ctypes.c_char * (elements * tensor.element_size())
     memory = torch.frombuffer(span.from_address(tensor.data_ptr()), dtype=torch.uint8)
     return memory.view(tensor.dtype).as_strided(shape, strides)
+
+
+def widened(value):
+    """A copy in 32 bits of a tensor in 16; anything else as it is."""
+    is_short = isinstance(value, torch.Tensor) and value.dtype in SHORT_TYPES
+    return value.float() if is_short else value
 
 
 class _ToHost:
@@ -94,8 +104,12 @@ class HostValues(TorchDispatchMode):
             on_host(value) if is_on_device(value) else value for value in tree_flatten(results)[0]
         ]
 
+        is_product = func._schema.name.partition("::")[2] in PRODUCTS
+
         def work():
-            computed = tree_flatten(func(*host_args, **host_kwargs))[0]
+            given = (host_args, host_kwargs)
+            args, kwargs = tree_map(widened, given) if is_product else given
+            computed = tree_flatten(func(*args, **kwargs))[0]
             for target, value in zip(targets, computed):
                 if not isinstance(target, torch.Tensor) or not isinstance(value, torch.Tensor):
                     continue

@@ -80,7 +80,8 @@ def commands_of(framework):
     if framework != "torch":
         yield [own]
         return
-    yield ["-m", "mend.simulate", "--memory=1GiB", own]
+    for file in (own, str(HERE / "torch_rare_real.py")):
+        yield ["-m", "mend.simulate", "--memory=1GiB", file]
     yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
 
 

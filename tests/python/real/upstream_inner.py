@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import threading
 import types
 import unittest
@@ -168,7 +169,10 @@ def main():
             sys.exit(f"the tests could not be loaded: {found['message']}")
         names = [name for name in found["names"] if re.search(options.tests, name)]
     for name in names:
-        answer = outcome_of(lambda: run_test(options, code, name), options.limit)
+        # A test that is killed while it compiles leaves a lock, for which another would wait.
+        with tempfile.TemporaryDirectory() as extensions:
+            os.environ["TORCH_EXTENSIONS_DIR"] = extensions
+            answer = outcome_of(lambda: run_test(options, code, name), options.limit)
         print(json.dumps({"test": name, **answer}), flush=True)
 
 

@@ -55,6 +55,7 @@ def environment(options, allocator, scratch):
         **kept,
         "PYTHONPATH": os.pathsep.join(path),
         "MEND_CACHE_DIR": scratch,
+        "OMP_NUM_THREADS": "1",  # the operators are small: threads would wait for each other
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 

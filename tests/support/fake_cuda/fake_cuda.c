@@ -18,6 +18,7 @@ static void create_fake(void)
     config.memory_bytes = MEND_GIB;
     config.content = MEND_SIM_CONTENT_BYTES;
     config.has_rdma = 1;
+    config.fabric = MEND_SIM_FABRIC_WORKS;
     if (mend_sim_create(&config, &fake.sim) != MEND_OK) {
         fake.switches.init_status = MEND_DRIVER_NO_DEVICE;
         return;
@@ -246,6 +247,9 @@ mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
     bool is_special = wanted.share_types != 0 || wanted.rdma;
     if (is_special && switches->create_refusal != MEND_DRIVER_OK) {
         return switches->create_refusal;
+    }
+    if ((wanted.share_types & MEND_SHARE_FABRIC) != 0 && switches->fabric_is_refused) {
+        return MEND_DRIVER_NOT_PERMITTED;
     }
     mend_chunk_handle handle = 0;
     mend_status status = inner()->create(inner(), bytes, &wanted, &handle);

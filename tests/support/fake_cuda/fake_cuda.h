@@ -16,6 +16,7 @@ typedef struct fake_cuda_switches {
     bool virtual_memory_claimed;  /* the device's attribute */
     bool everything_claimed;      /* the attributes of sharing, RDMA and multicast */
     mend_status create_refusal; /* of cuMemCreate with share types or RDMA; 0: as the table does */
+    bool fabric_is_refused;     /* by cuMemCreate, as without IMEX channels; the attribute stays */
     uint64_t larger_page_bytes; /* granularity of chunks with share types; 0: the same */
     bool mappings_forget;       /* each mapping has memory of its own; at first as the environment's
                                    MEND_FAKE_CUDA_FORGETS is set */

@@ -169,7 +169,7 @@ MEND_TEST(devices_allocators, of_two_that_free_a_block_at_once_one_does)
 
 /* A wrapper, as a program would write it: Mend's own below, by what mend_get_allocator gives. */
 typedef struct wrapper {
-    mend_allocator beneath;
+    mend_allocator inner;
     int allocs;
 } wrapper;
 
@@ -177,25 +177,25 @@ static int wrapped_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stre
 {
     wrapper *w = ctx;
     w->allocs++;
-    return w->beneath.handler.alloc(w->beneath.handler.ctx, pointer, size_bytes, stream);
+    return w->inner.handler.alloc(w->inner.handler.ctx, pointer, size_bytes, stream);
 }
 
 static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream stream)
 {
     wrapper *w = ctx;
-    return w->beneath.handler.free(w->beneath.handler.ctx, pointer, size_bytes, stream);
+    return w->inner.handler.free(w->inner.handler.ctx, pointer, size_bytes, stream);
 }
 
 static void wrap_own(int device)
 {
     devices_world world;
-    wrapper w = {.beneath = MEND_ALLOCATOR_INIT};
+    wrapper w = {.inner = MEND_ALLOCATOR_INIT};
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
     mend_error error = MEND_ERROR_INIT;
     void *pointer = NULL;
     ASSERT_TRUE(devices_open(&world));
-    ASSERT_RESULT(MEND_OK, mend_get_allocator(device, &w.beneath));
-    EXPECT_STR_EQ("mend", w.beneath.handler.name);
+    ASSERT_RESULT(MEND_OK, mend_get_allocator(device, &w.inner));
+    EXPECT_STR_EQ("mend", w.inner.handler.name);
     allocator.handler =
         (mend_device_handler){.ctx = &w, .alloc = wrapped_alloc, .free = wrapped_free};
     allocator.record_stream = NULL;
@@ -203,7 +203,7 @@ static void wrap_own(int device)
     void *block = counter_allocate(0);
     EXPECT_INT_EQ(1, w.allocs);
     EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_device_record_stream(0, block, NULL));
-    EXPECT_INT_EQ(MEND_OK, w.beneath.record_stream(w.beneath.handler.ctx, block, world.stream));
+    EXPECT_INT_EQ(MEND_OK, w.inner.record_stream(w.inner.handler.ctx, block, world.stream));
     /* Mend's own explanation comes through. */
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
                   mend_device_alloc(0, UINT64_C(1) << 40, NULL, &pointer));
@@ -216,9 +216,9 @@ static void wrap_own(int device)
                                 .finish_ns = mend_sim_now_ns(world.sim) + 1000};
     EXPECT_RESULT(MEND_OK, mend_sim_launch(world.sim, NULL, &work));
     counter_give(0, block);
-    EXPECT_INT_EQ(MEND_OK, w.beneath.trim(w.beneath.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_INT_EQ(MEND_OK, w.inner.trim(w.inner.handler.ctx, 0, &(uint64_t){0}));
     EXPECT_TRUE(devices_ledger(&world).chunks > 0);
-    EXPECT_INT_EQ(MEND_OK, w.beneath.trim_wait(w.beneath.handler.ctx, 0, &(uint64_t){0}));
+    EXPECT_INT_EQ(MEND_OK, w.inner.trim_wait(w.inner.handler.ctx, 0, &(uint64_t){0}));
     EXPECT_U64_EQ(0, devices_ledger(&world).chunks);
     devices_close(&world);
 }

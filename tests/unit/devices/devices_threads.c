@@ -13,7 +13,7 @@ enum { THREADS = 4, STEPS = 400, SLOTS = 8, REPLACEMENTS = 120, LARGEST = 96 << 
 /* Wraps Mend's own. Its memory goes when it retires, so that a call that comes later is a use after
  * free for the sanitizers. */
 typedef struct wrapper {
-    mend_allocator beneath;
+    mend_allocator inner;
     atomic_int inside;
     atomic_int blocks;
 } wrapper;
@@ -25,7 +25,7 @@ static int wrapped_alloc(void *ctx, void **pointer, size_t size_bytes, mend_stre
 {
     wrapper *w = ctx;
     atomic_fetch_add(&w->inside, 1);
-    int answer = w->beneath.handler.alloc(w->beneath.handler.ctx, pointer, size_bytes, stream);
+    int answer = w->inner.handler.alloc(w->inner.handler.ctx, pointer, size_bytes, stream);
     atomic_fetch_add(&w->blocks, answer == 0);
     atomic_fetch_sub(&w->inside, 1);
     return answer;
@@ -35,7 +35,7 @@ static int wrapped_free(void *ctx, void *pointer, size_t size_bytes, mend_stream
 {
     wrapper *w = ctx;
     atomic_fetch_add(&w->inside, 1);
-    int answer = w->beneath.handler.free(w->beneath.handler.ctx, pointer, size_bytes, stream);
+    int answer = w->inner.handler.free(w->inner.handler.ctx, pointer, size_bytes, stream);
     atomic_fetch_sub(&w->blocks, answer == 0);
     atomic_fetch_sub(&w->inside, 1);
     return answer;
@@ -45,7 +45,7 @@ static int wrapped_record(void *ctx, void *pointer, mend_stream stream)
 {
     wrapper *w = ctx;
     atomic_fetch_add(&w->inside, 1);
-    int answer = w->beneath.record_stream(w->beneath.handler.ctx, pointer, stream);
+    int answer = w->inner.record_stream(w->inner.handler.ctx, pointer, stream);
     atomic_fetch_sub(&w->inside, 1);
     return answer;
 }
@@ -63,10 +63,10 @@ static void set_wrapper(int device)
 {
     wrapper *w = calloc(1, sizeof(*w));
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    w->beneath = (mend_allocator)MEND_ALLOCATOR_INIT;
-    EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &w->beneath));
+    w->inner = (mend_allocator)MEND_ALLOCATOR_INIT;
+    EXPECT_RESULT(MEND_OK, mend_get_allocator(0, &w->inner));
     /* The one below is always Mend's own: what is set may retire while it is wrapped. */
-    EXPECT_STR_EQ("mend", w->beneath.handler.name);
+    EXPECT_STR_EQ("mend", w->inner.handler.name);
     allocator.handler =
         (mend_device_handler){.ctx = w, .alloc = wrapped_alloc, .free = wrapped_free};
     allocator.record_stream = wrapped_record;

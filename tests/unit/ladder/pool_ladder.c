@@ -16,19 +16,19 @@ typedef struct scene {
 
 static void write_down(void *context, const char *call, int is_after)
 {
-    static const char *const told[] = {"create",
-                                       "map",
-                                       "unmap",
-                                       "set_access",
-                                       "stream_wait",
-                                       "event_synchronize",
-                                       "context_synchronize"};
+    static const char *const calls[] = {"create",
+                                        "map",
+                                        "unmap",
+                                        "set_access",
+                                        "stream_wait",
+                                        "event_synchronize",
+                                        "context_synchronize"};
     scene *s = context;
-    for (size_t i = 0; !is_after && i < sizeof(told) / sizeof(told[0]); i++) {
-        if (strcmp(call, told[i]) == 0 && strcmp(call, s->last) != 0) {
+    for (size_t i = 0; !is_after && i < sizeof(calls) / sizeof(calls[0]); i++) {
+        if (strcmp(call, calls[i]) == 0 && strcmp(call, s->last) != 0) {
             size_t length = strlen(s->calls);
             snprintf(s->calls + length, sizeof(s->calls) - length, "%s ", call);
-            s->last = told[i];
+            s->last = calls[i];
         }
     }
 }

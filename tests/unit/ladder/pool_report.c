@@ -30,11 +30,15 @@ static void expect_words(const scene *s, const char *words)
                     s->message, words);
 }
 
-/* What the report says would fit does, and is not above what was refused. */
+/* What the report says would fit does, nothing larger does, and it is not above what was refused.
+ */
 static void expect_fit(scene *s, uint64_t refused_bytes, int stream)
 {
     uint64_t bytes = s->shortfall.fitting_bytes;
+    void *pointer;
     EXPECT_TRUE(bytes < refused_bytes);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  mend_alloc(s->w.pool, bytes + 512, s->w.streams[stream], &pointer));
     if (bytes > 0) {
         kit_free(&s->w, kit_alloc(&s->w, bytes, s->w.streams[stream]), s->w.streams[stream]);
     }
@@ -183,6 +187,41 @@ MEND_TEST(pool_report, would_fit_what_others_leave)
     expect_refused(&s, 64 * MEND_MIB, 0);
     EXPECT_U64_EQ(3 * MEND_MIB, s.shortfall.fitting_bytes);
     kit_alloc(&s.w, 3 * MEND_MIB, s.w.streams[0]);
+    kit_close(&s.w);
+}
+
+/* The free end of a partly used chunk and empty chunks behind it make one block. */
+MEND_TEST(pool_report, would_fit_what_extends_the_end_of_a_partly_used_chunk)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s, 4 * MEND_MIB));
+    void *freed = kit_alloc(&s.w, 2 * MEND_MIB, s.w.streams[0]);
+    kit_alloc(&s.w, 2 * MEND_MIB - 40 * MEND_KIB, s.w.streams[0]);
+    kit_free(&s.w, freed, s.w.streams[0]);
+    expect_refused(&s, 3 * MEND_MIB, 0);
+    EXPECT_U64_EQ(2 * MEND_MIB + 40 * MEND_KIB, s.shortfall.fitting_bytes);
+    expect_fit(&s, 3 * MEND_MIB, 0);
+    kit_close(&s.w);
+}
+
+static void forbid_stream_waits(mend_pool_config *config)
+{
+    config->allow_stream_waits = -1;
+    config->limit_bytes = 4 * MEND_MIB;
+}
+
+/* The host did not wait, because that would not have helped this request; it helps a smaller one.
+ */
+MEND_TEST(pool_report, would_fit_what_the_gpu_still_uses)
+{
+    scene s;
+    ASSERT_TRUE(kit_open_with(&s.w, 8 * MEND_MIB, forbid_stream_waits));
+    kit_alloc(&s.w, 512, s.w.streams[1]);
+    kit_leave_in_flight(&s.w, 3 * MEND_MIB, s.w.streams[0], 1000, MEND_NO_STREAM);
+    expect_refused(&s, 5 * MEND_MIB, 1);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).host_waits);
+    EXPECT_TRUE(s.shortfall.fitting_bytes >= 3 * MEND_MIB);
+    expect_fit(&s, 5 * MEND_MIB, 1);
     kit_close(&s.w);
 }
 

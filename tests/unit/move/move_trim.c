@@ -3,6 +3,7 @@
 #include "move/trim.h"
 
 #include "heap/heap.h"
+#include "mend/mend_share.h"
 #include "move/scope.h"
 #include "physical/stream.h"
 #include "pool/pool.h"
@@ -22,6 +23,7 @@ static void configure(mend_pool_config *config)
     config->low_pressure_percent = 100; /* what is created is exact */
     config->chunk_bytes = 16 * MEND_MIB;
     config->front_cache = -1;
+    config->shareable = 1;
 }
 
 /* Both locks are held, and the driver may be called. */
@@ -37,7 +39,8 @@ static void leave(rig *r)
     mend_heap_unlock_all(r->heap);
 }
 
-static bool open_rig(rig *r)
+/* Bit i of `exported`: others may hold the memory of the chunk of 1 << i MiB. */
+static bool open_exported(rig *r, unsigned exported)
 {
     if (!kit_open_with(&r->w, 64 * MEND_MIB, configure)) {
         return false;
@@ -48,6 +51,10 @@ static bool open_rig(rig *r)
         blocks[i] = kit_alloc(&r->w, MEND_MIB << i, NULL);
     }
     for (int i = 0; i < CHUNKS; i++) {
+        mend_export_token token = {{0}};
+        if ((exported >> i & 1) != 0) {
+            EXPECT_RESULT(MEND_OK, mend_export(r->w.pool, blocks[i], &token, NULL));
+        }
         kit_free(&r->w, blocks[i], NULL);
     }
     mend_stats stats = mend_world_stats(&r->w);
@@ -55,6 +62,11 @@ static bool open_rig(rig *r)
     EXPECT_U64_EQ(7 * MEND_MIB, stats.free_empty_bytes);
     enter(r);
     return !mend_test_has_failed();
+}
+
+static bool open_rig(rig *r)
+{
+    return open_exported(r, 0);
 }
 
 static void close_rig(rig *r)
@@ -81,7 +93,26 @@ MEND_TEST(move_trim, the_largest_goes_first_until_no_more_is_kept)
         rig r;
         ASSERT_TRUE(open_rig(&r));
         uint64_t released_bytes = 1;
-        EXPECT_RESULT(MEND_OK, mend_trim_to(r.heap, rows[i].keep_mib * MEND_MIB, &released_bytes));
+        uint64_t keep_bytes = rows[i].keep_mib * MEND_MIB;
+        EXPECT_RESULT(MEND_OK, mend_trim_to(r.heap, keep_bytes, true, &released_bytes));
+        EXPECT_U64_EQ(rows[i].released_mib * MEND_MIB, released_bytes);
+        EXPECT_U64_EQ((7 - rows[i].released_mib) * MEND_MIB, r.heap->chunks.reserved_bytes);
+        close_rig(&r);
+    }
+}
+
+MEND_TEST(move_trim, what_others_may_hold_stays_if_it_is_to_create_others)
+{
+    static const struct {
+        unsigned exported;
+        bool to_create;
+        uint64_t released_mib;
+    } rows[] = {{0, true, 7}, {4, true, 3}, {3, true, 4}, {7, true, 0}, {4, false, 7}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        rig r;
+        ASSERT_TRUE(open_exported(&r, rows[i].exported));
+        uint64_t released_bytes = 1;
+        EXPECT_RESULT(MEND_OK, mend_trim_to(r.heap, 0, rows[i].to_create, &released_bytes));
         EXPECT_U64_EQ(rows[i].released_mib * MEND_MIB, released_bytes);
         EXPECT_U64_EQ((7 - rows[i].released_mib) * MEND_MIB, r.heap->chunks.reserved_bytes);
         close_rig(&r);

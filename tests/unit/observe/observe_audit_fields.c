@@ -161,8 +161,14 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     rig r;
     ASSERT_TRUE(open_rig(&r));
     mend_chunks *chunks = &r.heap->chunks;
+    mend_chunk *newly = MEND_CONTAINER_OF(chunks->newly_empty.next, mend_chunk, newly);
+    ASSERT_FALSE(mend_list_is_empty(&chunks->newly_empty));
+    EXPECT_FOUND(newly->live_bytes, 512, "a chunk in use is among the newly empty ones");
+    mend_list_remove(&newly->newly);
+    expect_finding(&r, __LINE__, "counts of chunks");
+    mend_list_append(&chunks->newly_empty, &newly->newly);
+    ASSERT_TRUE(mend_chunk_empty_at_least(chunks, 0, 0) != NULL); /* sorts them */
     mend_tree_node *whole = mend_tree_first(&chunks->empty);
-    ASSERT_TRUE(whole != NULL);
     mend_tree_remove(&chunks->empty, whole);
     expect_finding(&r, __LINE__, "counts of chunks");
     mend_tree_insert(&chunks->empty, whole);

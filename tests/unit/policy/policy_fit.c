@@ -75,11 +75,20 @@ MEND_TEST(policy_fit, memory_of_another_stream_is_passed_over)
     hand_close(&h);
 }
 
-/* The search at every place finds what lies behind memory of another stream. */
-MEND_TEST(policy_fit, anywhere_is_also_behind_what_another_stream_freed)
+MEND_TEST(policy_fit, the_end_of_a_run_serves_where_another_stream_freed_its_start)
 {
     hand_heap h;
     hand_open_as(&h, "2.2 4.1");
+    EXPECT_INT_EQ(3, fit_pages(&h, 3));
+    EXPECT_INT_EQ(-1, fit_pages(&h, 5));
+    hand_close(&h);
+}
+
+/* The search at every place finds what lies between memory of another stream. */
+MEND_TEST(policy_fit, anywhere_is_also_behind_what_another_stream_freed)
+{
+    hand_heap h;
+    hand_open_as(&h, "2.2 4.1 2.2");
     mend_request request = hand_request(3);
     EXPECT_INT_EQ(-1, fit_pages(&h, 3));
     EXPECT_INT_EQ(2, page_of(mend_fit_find_anywhere(&h.heap, &request, MEND_ZONE_LARGE)));
@@ -99,7 +108,10 @@ MEND_TEST(policy_fit, an_empty_chunk_is_kept_when_memory_is_short)
 {
     hand_heap h;
     open_with_empty_chunk(&h);
-    EXPECT_INT_EQ(0, fit_pages(&h, 2));
+    h.heap.config.limit_bytes = 2 * h.heap.chunks.reserved_bytes;
+    EXPECT_INT_EQ(0, fit_pages(&h, 2)); /* half of the limit is left */
+    h.heap.config.limit_bytes -= 2;
+    EXPECT_INT_EQ(12, fit_pages(&h, 2));
     be_short_of_memory(&h);
     EXPECT_INT_EQ(12, fit_pages(&h, 2));
     hand_take(&h, 12, 3);

@@ -9,9 +9,6 @@
 #define LIVED_BYTES (1600 * MEND_MIB)
 #define PERCENT(n)  (LIVED_BYTES / 100 * (n))
 
-/* Of 32 MiB each, worth what lived, and 6 % of it. */
-#define MOVES_WORTH_ALL 53
-
 /* A heap in which so much lived, all of it reserved. */
 static mend_heap heap_that_held_it(void)
 {
@@ -35,15 +32,15 @@ MEND_TEST(policy_headroom, a_little_of_what_was_live_at_most_may_be_created)
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(1) + 1));
 }
 
-MEND_TEST(policy_headroom, much_may_be_created_once_moves_have_paid_for_all)
+MEND_TEST(policy_headroom, much_may_be_created_once_as_much_was_moved)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_moves(&heap, MOVES_WORTH_ALL - 1);
+    mend_headroom_note_move(&heap, LIVED_BYTES + PERCENT(6) - 1);
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(6)));
-    mend_headroom_note_moves(&heap, 1);
+    mend_headroom_note_move(&heap, 1);
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(6)));
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(6) + 1));
-    mend_headroom_note_moves(&heap, MOVES_WORTH_ALL);
+    mend_headroom_note_move(&heap, PERCENT(44));
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(50)));
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(50) + 1));
 }
@@ -51,7 +48,7 @@ MEND_TEST(policy_headroom, much_may_be_created_once_moves_have_paid_for_all)
 MEND_TEST(policy_headroom, what_moves_have_paid_for_is_spent_once)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    mend_headroom_note_move(&heap, 10 * LIVED_BYTES);
     heap.chunks.reserved_bytes += PERCENT(4);
     mend_headroom_note_creation(&heap); /* of what is free of charge */
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(1)));
@@ -63,8 +60,8 @@ MEND_TEST(policy_headroom, what_moves_have_paid_for_is_spent_once)
 MEND_TEST(policy_headroom, rare_moves_pay_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
-    heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 64 * LIVED_BYTES + 63;
+    mend_headroom_note_move(&heap, 10 * LIVED_BYTES);
+    heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 4 * LIMIT_BYTES - 1;
     mend_headroom_note_request(&heap, MEND_MIB);
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(50)));
     heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 1;
@@ -76,7 +73,7 @@ MEND_TEST(policy_headroom, rare_moves_pay_for_nothing)
 MEND_TEST(policy_headroom, moves_pay_only_while_half_of_the_limit_is_left)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_moves(&heap, 10 * MOVES_WORTH_ALL);
+    mend_headroom_note_move(&heap, 10 * LIVED_BYTES);
     heap.config.limit_bytes = 2 * LIVED_BYTES;
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(5)));
     heap.config.limit_bytes -= 2;
@@ -107,7 +104,7 @@ MEND_TEST(policy_headroom, nothing_for_a_while_after_a_refusal)
     mend_heap heap = heap_that_held_it();
     mend_headroom_note_refusal(&heap);
     EXPECT_FALSE(mend_headroom_allows(&heap, 0));
-    heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 65 * LIVED_BYTES;
+    heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 4 * LIMIT_BYTES;
     mend_headroom_note_request(&heap, MEND_MIB);
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }

@@ -56,8 +56,8 @@ MEND_TEST(pool_high_pressure, under_low_pressure_chunks_are_exact_from_half_a_us
     kit_close(&w);
 }
 
-/* Several share a chunk of 128 MiB; what one request lacks is made in larger ones: fewer calls. */
-MEND_TEST(pool_high_pressure, on_a_large_device_under_low_pressure_chunks_are_of_256_mib)
+/* Several share a chunk of 128 MiB, and what one request lacks is made in such ones. */
+MEND_TEST(pool_high_pressure, on_a_large_device_under_low_pressure_chunks_are_of_128_mib)
 {
     mend_world w;
     mend_world_init(&w);
@@ -66,7 +66,7 @@ MEND_TEST(pool_high_pressure, on_a_large_device_under_low_pressure_chunks_are_of
     w.pool_config.chunk_bytes = 0;
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 64 * MEND_MIB - PAGE, 128 * MEND_MIB, 1);
-    expect_growth(&w, 700 * MEND_MIB + PAGE, 636 * MEND_MIB, 3); /* behind what the first left */
+    expect_growth(&w, 700 * MEND_MIB + PAGE, 636 * MEND_MIB, 5); /* behind what the first left */
     kit_close(&w);
 }
 

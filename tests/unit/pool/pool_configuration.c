@@ -173,6 +173,14 @@ MEND_TEST(pool_configuration, the_log_has_levels_by_name)
     EXPECT_REFUSED("log:3", "log", "\"3\"");
 }
 
+MEND_TEST(pool_configuration, shareable_is_off_on_or_fabric)
+{
+    EXPECT_INT_EQ(0, read_ok("shareable:off").shareable);
+    EXPECT_INT_EQ(1, read_ok("shareable:on").shareable);
+    EXPECT_INT_EQ(MEND_SHAREABLE_FABRIC, read_ok("shareable:fabric").shareable);
+    EXPECT_REFUSED("shareable:2", "shareable", "\"2\"", "off, on or fabric");
+}
+
 MEND_TEST(pool_configuration, peers_are_auto_none_or_numbers)
 {
     EXPECT_U64_EQ(0, read_ok("peers:auto").peers);

@@ -71,7 +71,7 @@ static void expect_kinds(rig *r, const mend_event_kind *kinds, size_t count)
     expect_kinds(r, (const mend_event_kind[]){__VA_ARGS__},                                        \
                  sizeof((const mend_event_kind[]){__VA_ARGS__}) / sizeof(mend_event_kind))
 
-/* ---- what is told -----------------------------------------------------------------------------
+/* ---- what is said ------------------------------------------------------------------------------
  */
 
 MEND_TEST(pool_history, a_block_comes_behind_its_memory_and_goes_before_it)
@@ -118,7 +118,7 @@ MEND_TEST(pool_history, every_pair_of_the_steady_state_is_told)
     close_rig(&r);
 }
 
-/* While it is off the front cache keeps blocks, which are told of when it begins. */
+/* While it is off the front cache keeps blocks, which the history names when it begins. */
 MEND_TEST(pool_history, the_front_cache_pauses_while_it_is_on)
 {
     rig r;

@@ -68,6 +68,7 @@ static void begin(story *s, bool traced)
     config.memory_bytes = 64 * MEND_MIB;
     config.page_bytes = PAGE;
     config.content = MEND_SIM_CONTENT_BYTES;
+    config.fabric = MEND_SIM_FABRIC_WORKS;
     mend_test_fail_host_memory_after(s->position, s->kind == HOST_MEMORY);
     CALL(mend_sim_create(&config, &s->sim));
     s->driver = mend_sim_driver(s->sim);
@@ -96,10 +97,12 @@ static void begin(story *s, bool traced)
 static void use_memory(story *s)
 {
     static const int device = 0;
-    mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR};
+    mend_chunk_properties shared = {.share_types = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC};
     mend_chunk_handle imported = 0;
     mend_chunk_handle again = 0;
+    mend_chunk_handle by_fabric = 0;
     int descriptor = -1;
+    unsigned char fabric[MEND_FABRIC_HANDLE_BYTES];
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
     DRIVE(reserve, 2 * PAGE, 0, 0, &s->address);
@@ -109,9 +112,12 @@ static void use_memory(story *s)
     DRIVE(export_handle, s->chunk, MEND_SHARE_FILE_DESCRIPTOR, &descriptor);
     DRIVE(import_handle, &descriptor, MEND_SHARE_FILE_DESCRIPTOR, &imported);
     DRIVE(import_handle, &descriptor, MEND_SHARE_FILE_DESCRIPTOR, &again);
+    DRIVE(export_handle, s->chunk, MEND_SHARE_FABRIC, fabric);
+    DRIVE(import_handle, fabric, MEND_SHARE_FABRIC, &by_fabric);
     DRIVE(memory_info, &free_bytes, &total_bytes);
     DRIVE(release, imported);
     DRIVE(release, again);
+    DRIVE(release, by_fabric);
     close(descriptor);
 }
 

@@ -2,7 +2,7 @@
 
 It needs a C++ compiler, PyTorch's headers, and those of CUDA's runtime, which pip brings with
 PyTorch: no CUDA toolkit, and none of PyTorch's build tools. The result serves one minor version of
-PyTorch. This module needs no PyTorch, so that whoever makes wheels can use it.
+PyTorch. This module needs no PyTorch, so that the maker of a wheel can use it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def command(
     mend_headers: Path | str = _library.HEADERS,
 ) -> list[str]:
     """The command. `libraries` are libmend and libmend_torch; `torch_libraries` is the folder of
-    libc10.so and libc10_cuda.so, of which only the names matter: PyTorch has loaded them."""
-    folders = (*torch_headers, cuda_headers)
+    libc10.so and libc10_cuda.so, of which only the names matter: PyTorch has loaded them. The last
+    folder of headers has crt/, which pip does not install with those of CUDA's runtime."""
+    folders = (*torch_headers, cuda_headers, Path(source).parent)
     headers = [part for folder in folders for part in ("-isystem", str(folder))]
     return [
         *compiler,
@@ -158,7 +159,8 @@ def cache_folder() -> Path:
 
 def _key(make: list[str]) -> str:
     texts = list(make)
-    for path in sorted(SOURCE.parent.glob("*.[ch]pp")):
+    sources = (*SOURCE.parent.glob("*.[ch]pp"), *SOURCE.parent.glob("crt/*.h"))
+    for path in sorted(sources):
         texts.append(path.read_text(encoding="utf-8"))
     texts += [_library.header(path.name) for path in sorted((_library.HEADERS / "mend").iterdir())]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import warnings
 
+from .. import _library
+
 _NAMES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-# What Mend obeys, and what is about pinned memory of the host, which stays PyTorch's.
-_MEANT = (
-    "roundup_power2_divisions",
-    "per_process_memory_fraction",
-    "throw_on_cudamalloc_oom",
-    "pinned_",
-)
 
 
-def without_effect(settings: str) -> list[str]:
-    """The keys of a setting that have no effect on memory from Mend."""
-    keys, depth, key = [], 0, ""
-    for character in settings + ",":
-        depth += {"[": 1, "]": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            keys.append(key.partition(":")[0].strip())
-            key = ""
-        else:
-            key += character
-    return [key for key in keys if key and not key.startswith(_MEANT)]
+def without_effect(settings: str) -> str:
+    """The names of settings that have no effect on memory from Mend: "one, another"."""
+    names = ctypes.create_string_buffer(1024)
+    call = _library.load("mend_torch").mend_torch_settings_without_effect
+    call.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+    call.restype = ctypes.c_size_t
+    call(os.fsencode(settings), names, len(names))
+    return os.fsdecode(names.value)
 
 
 def warn_of_settings() -> None:
     """Warns of settings in the environment that have no effect."""
     for name in _NAMES:
-        keys = without_effect(os.environ.get(name, ""))
-        if keys:
+        found = without_effect(os.environ.get(name, ""))
+        if found:
             warn_user(
-                f"mend.torch: {', '.join(keys)} in {name} has no effect on memory from Mend;"
+                f"mend.torch: {found} in {name} has no effect on memory from Mend;"
                 " MEND_CONF has (docs/configuration.md)"
             )
 

@@ -7,7 +7,7 @@
 enum { MIB = 1 << 20, BLOCK = 10000, LOGGED = 8 };
 
 /* Wraps what was there. */
-typedef struct beneath {
+typedef struct wrapper {
     mend_allocator inner;
     int allocs;
     int frees;
@@ -19,92 +19,92 @@ typedef struct beneath {
     int answer;           /* of an allocation that is refused, and of every free that fails */
     bool fails;           /* all calls */
     int retired;
-} beneath;
+} wrapper;
 
-static int beneath_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
+static int wrapper_alloc(void *ctx, void **pointer, size_t size, mend_stream stream)
 {
-    beneath *b = ctx;
-    b->sizes[b->allocs % LOGGED] = size;
-    b->streams[b->allocs % LOGGED] = stream;
-    b->allocs++;
-    if (b->fails || b->live_blocks == b->most_blocks) {
-        return b->answer;
+    wrapper *w = ctx;
+    w->sizes[w->allocs % LOGGED] = size;
+    w->streams[w->allocs % LOGGED] = stream;
+    w->allocs++;
+    if (w->fails || w->live_blocks == w->most_blocks) {
+        return w->answer;
     }
-    b->live_blocks++;
-    return b->inner.handler.alloc(b->inner.handler.ctx, pointer, size, stream);
+    w->live_blocks++;
+    return w->inner.handler.alloc(w->inner.handler.ctx, pointer, size, stream);
 }
 
-static int beneath_free(void *ctx, void *pointer, size_t size, mend_stream stream)
+static int wrapper_free(void *ctx, void *pointer, size_t size, mend_stream stream)
 {
-    beneath *b = ctx;
-    b->streams[b->allocs % LOGGED] = stream;
-    b->freed_size = size;
-    b->frees++;
-    if (b->fails) {
-        return b->answer;
+    wrapper *w = ctx;
+    w->streams[w->allocs % LOGGED] = stream;
+    w->freed_size = size;
+    w->frees++;
+    if (w->fails) {
+        return w->answer;
     }
-    b->live_blocks--;
-    return b->inner.handler.free(b->inner.handler.ctx, pointer, size, stream);
+    w->live_blocks--;
+    return w->inner.handler.free(w->inner.handler.ctx, pointer, size, stream);
 }
 
-static void beneath_end(void *ctx)
+static void wrapper_end(void *ctx)
 {
-    beneath *b = ctx;
-    b->retired++;
+    wrapper *w = ctx;
+    w->retired++;
 }
 
-static void put_beneath(hooks_rig *rig, beneath *b)
+static void put_wrapper(hooks_rig *rig, wrapper *w)
 {
     mend_allocator allocator = MEND_ALLOCATOR_INIT;
-    *b = (beneath){.inner = MEND_ALLOCATOR_INIT, .most_blocks = UINT64_MAX, .answer = 2};
-    ASSERT_RESULT(MEND_OK, rig->f->mend_get_allocator(0, &b->inner));
+    *w = (wrapper){.inner = MEND_ALLOCATOR_INIT, .most_blocks = UINT64_MAX, .answer = 2};
+    ASSERT_RESULT(MEND_OK, rig->f->mend_get_allocator(0, &w->inner));
     allocator.handler = (mend_device_handler){
-        .ctx = b, .alloc = beneath_alloc, .free = beneath_free, .name = "beneath"};
-    allocator.retired = beneath_end;
+        .ctx = w, .alloc = wrapper_alloc, .free = wrapper_free, .name = "wrapper"};
+    allocator.retired = wrapper_end;
     ASSERT_RESULT(MEND_OK, rig->f->mend_set_allocator(0, &allocator));
 }
 
 /* Runs a test over every hook, each on a device of its own. */
-static void for_each_hook(void (*body)(hooks_rig *rig, const hook *h, beneath *b))
+static void for_each_hook(void (*body)(hooks_rig *rig, const hook *h, wrapper *w))
 {
     for (int i = 0; i < HOOKS && !mend_test_has_failed(); i++) {
         hooks_rig rig;
-        beneath b;
+        wrapper w;
         ASSERT_TRUE(hooks_open(&rig, MIB));
-        put_beneath(&rig, &b);
-        body(&rig, &hooks[i], &b);
+        put_wrapper(&rig, &w);
+        body(&rig, &hooks[i], &w);
         hooks_close(&rig);
-        EXPECT_INT_EQ(1, b.retired);
+        EXPECT_INT_EQ(1, w.retired);
         if (mend_test_has_failed()) {
             mend_test_fail(__FILE__, __LINE__, "with the hook of %s", hooks[i].name);
         }
     }
 }
 
-static void record(hooks_rig *rig, const hook *h, beneath *b)
+static void record(hooks_rig *rig, const hook *h, wrapper *w)
 {
     void *block = h->alloc(rig, BLOCK, rig->streams[1]);
     EXPECT_TRUE(block != NULL);
     EXPECT_PTR_EQ(NULL, h->alloc(rig, 0, rig->streams[1]));
     h->free(rig, NULL, 0, rig->streams[1]);
-    EXPECT_INT_EQ(1, b->allocs);
-    EXPECT_U64_EQ(BLOCK, b->sizes[0]);
-    EXPECT_PTR_EQ(h->names_streams ? rig->streams[1] : MEND_NO_STREAM, b->streams[0]);
+    EXPECT_INT_EQ(1, w->allocs);
+    EXPECT_U64_EQ(BLOCK, w->sizes[0]);
+    EXPECT_PTR_EQ(h->names_streams ? rig->streams[1] : MEND_NO_STREAM, w->streams[0]);
     h->free(rig, block, BLOCK, rig->streams[1]);
-    EXPECT_INT_EQ(1, b->frees);
-    EXPECT_PTR_EQ(h->names_streams ? rig->streams[1] : MEND_NO_STREAM, b->streams[1]);
-    EXPECT_U64_EQ(h->names_sizes ? BLOCK : 0, b->freed_size);
+    EXPECT_INT_EQ(1, w->frees);
+    EXPECT_PTR_EQ(h->names_streams ? rig->streams[1] : MEND_NO_STREAM, w->streams[1]);
+    EXPECT_U64_EQ(h->names_sizes ? BLOCK : 0, w->freed_size);
     EXPECT_U64_EQ(0, hooks_stats(rig).live_blocks);
 }
 
-MEND_TEST(beneath, a_recorder_sees_what_each_hook_is_asked_for)
+MEND_TEST(wrapper, a_recorder_sees_what_each_hook_is_asked_for)
 {
     for_each_hook(record);
 }
 
-static void limit(hooks_rig *rig, const hook *h, beneath *b)
+static void limit(hooks_rig *rig, const hook *h, wrapper *w)
 {
-    b->most_blocks = 2;
+    w->most_blocks = 2;
     void *first = h->alloc(rig, BLOCK, NULL);
     void *second = h->alloc(rig, BLOCK, NULL);
     EXPECT_TRUE(first != NULL && second != NULL);
@@ -117,52 +117,52 @@ static void limit(hooks_rig *rig, const hook *h, beneath *b)
     h->free(rig, second, BLOCK, NULL);
 }
 
-MEND_TEST(beneath, a_limiter_is_obeyed_by_each_hook)
+MEND_TEST(wrapper, a_limiter_is_obeyed_by_each_hook)
 {
     for_each_hook(limit);
 }
 
 /* What fails is reported, or counted where it cannot be; the block stays, and can be freed later.
  */
-static void fail(hooks_rig *rig, const hook *h, beneath *b)
+static void fail(hooks_rig *rig, const hook *h, wrapper *w)
 {
     uint64_t failures = hooks_failures(rig);
     void *block = h->alloc(rig, BLOCK, NULL);
-    b->fails = true;
-    b->answer = 719; /* the answer of a foreign allocator, which is no mend_result */
+    w->fails = true;
+    w->answer = 719; /* the answer of a foreign allocator, which is no mend_result */
     EXPECT_PTR_EQ(NULL, h->alloc(rig, BLOCK, NULL));
     EXPECT_U64_EQ(failures, hooks_failures(rig));
     h->free(rig, block, BLOCK, NULL);
-    EXPECT_INT_EQ(1, b->frees);
+    EXPECT_INT_EQ(1, w->frees);
     EXPECT_U64_EQ(1, hooks_stats(rig).live_blocks);
     bool is_told =
         strcmp(h->name, "foreign functions") == 0 || strcmp(h->name, "cuStateVec's handler") == 0;
     EXPECT_U64_EQ(failures + !is_told, hooks_failures(rig));
-    b->fails = false;
+    w->fails = false;
     h->free(rig, block, BLOCK, NULL);
     EXPECT_U64_EQ(failures + !is_told, hooks_failures(rig));
 }
 
-MEND_TEST(beneath, one_that_fails_makes_each_hook_say_so)
+MEND_TEST(wrapper, one_that_fails_makes_each_hook_say_so)
 {
     for_each_hook(fail);
 }
 
 /* Replaced while blocks of the hook live: each is freed where it came from. */
-static void replace(hooks_rig *rig, const hook *h, beneath *b)
+static void replace(hooks_rig *rig, const hook *h, wrapper *w)
 {
     void *block = h->alloc(rig, BLOCK, NULL);
     EXPECT_RESULT(MEND_OK, rig->f->mend_set_allocator(0, NULL));
     void *own = h->alloc(rig, BLOCK, NULL);
     h->free(rig, own, BLOCK, NULL);
-    EXPECT_INT_EQ(0, b->frees);
-    EXPECT_INT_EQ(0, b->retired);
+    EXPECT_INT_EQ(0, w->frees);
+    EXPECT_INT_EQ(0, w->retired);
     h->free(rig, block, BLOCK, NULL);
-    EXPECT_INT_EQ(1, b->frees);
-    EXPECT_INT_EQ(1, b->retired);
+    EXPECT_INT_EQ(1, w->frees);
+    EXPECT_INT_EQ(1, w->retired);
 }
 
-MEND_TEST(beneath, a_hook_outlives_what_was_below_it)
+MEND_TEST(wrapper, a_hook_outlives_what_was_below_it)
 {
     for_each_hook(replace);
 }

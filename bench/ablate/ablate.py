@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""What each mechanism of the policy is worth: replays with it switched off.
+
+    bench/ablate/ablate.py --mend build/ablate/bench/ablate/mend-ablated [--half tune|judge]
+        [--only MECHANISM ...] [--together A,B] [--results FILE.jsonl] [--document docs/ablation.md]
+
+Every workload of bench/workloads.txt is replayed at five capacities, under both price lists, once
+with all mechanisms and once without each. The results are kept in FILE.jsonl and used again by the
+same program, so that a run that was stopped goes on. docs/ablation.md explains the columns.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import effects
+import mechanisms
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BENCH = os.path.dirname(HERE)
+CAPACITIES = ("unlimited", "80GiB", "1.05x", "1.02x")
+FIT_STEP = 0.002  # of the peak of live bytes: that of `mend replay --capacity fit`
+LIMIT_S = 900
+KEPT = ("completed", "peak_live_bytes", "peak_reserved_bytes", "fit_capacity_bytes", "fit_factor",
+        "host_syncs", "driver_time_us", "compared_time_us", "driver_calls_second_half")
+
+
+class Program:
+    """mend-ablated: it replays one workload without some mechanisms."""
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, "rb") as file:
+            self.version = hashlib.sha256(file.read()).hexdigest()[:16]
+
+    def replay(self, workload, without, capacities):
+        environment = {**os.environ, "MEND_MUTANT": without} if without else dict(os.environ)
+        if not without:
+            environment.pop("MEND_MUTANT", None)
+        done = subprocess.run(
+            [self.path, "replay", "--json", "--capacity", ",".join(capacities), workload],
+            capture_output=True, text=True, env=environment, timeout=LIMIT_S)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        if done.returncode not in (0, 1) or len(rows) != len(capacities):
+            raise SystemExit(f"{workload} without {without or 'nothing'}: {done.stderr}")
+        return [{name: row[name] for name in KEPT} for row in rows]
+
+
+class Results:
+    """What is known, in memory and in a file of one JSON object a line."""
+
+    def __init__(self, path, version):
+        self.path = path
+        self.version = version
+        self.known = {}
+        self.lock = threading.Lock()
+        if path and os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                for line in map(json.loads, file):
+                    if line["version"] == version:
+                        self.known[line["workload"], line["without"]] = line["rows"]
+
+    def keep(self, workload, without, rows):
+        with self.lock:
+            self.known[workload, without] = rows
+            if self.path:
+                with open(self.path, "a", encoding="utf-8") as file:
+                    file.write(json.dumps({"version": self.version, "workload": workload,
+                                           "without": without, "rows": rows}) + "\n")
+
+
+def read_workloads(path, half):
+    """[(name, what `mend replay` takes)] of one half, or of both."""
+    workloads = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.split("#")[0].split()
+            if not words or (half and words[1] != half):
+                continue
+            name = words[0]
+            is_recording = not name.startswith("stress:")
+            where = os.path.join(BENCH, "traces", name + ".csv.gz") if is_recording else name
+            workloads.append((name, where))
+    return workloads
+
+
+def has_this_fit(program, where, without, usual):
+    """Two replays instead of a search: it completes where all mechanisms just do, and no lower."""
+    least = usual["fit_capacity_bytes"]
+    below = least - int(FIT_STEP * usual["peak_live_bytes"])
+    at, under = program.replay(where, without, (f"{least}B", f"{below}B"))
+    return at["completed"] and not under["completed"]
+
+
+def measure(program, results, workload, without):
+    """The rows by capacity, the last one that of the least capacity that is enough."""
+    name, where = workload
+    rows = results.known.get((name, without))
+    if rows is not None:
+        return
+    if not without:
+        rows = program.replay(where, without, CAPACITIES + ("fit",))
+    else:
+        usual = results.known[name, ""][-1]
+        rows = program.replay(where, without, CAPACITIES)
+        if has_this_fit(program, where, without, usual):
+            rows.append({"fit_factor": usual["fit_factor"], "completed": True})
+        else:
+            rows += program.replay(where, without, ("fit",))
+    results.keep(name, without, rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mend", required=True, help="the program mend-ablated")
+    parser.add_argument("--workloads", default=os.path.join(BENCH, "workloads.txt"))
+    parser.add_argument("--half", choices=("tune", "judge"))
+    parser.add_argument("--only", nargs="+", metavar="MECHANISM", default=[])
+    parser.add_argument("--together", action="append", default=[], metavar="A,B",
+                        help="these switched off at once, as one more row")
+    parser.add_argument("--results", metavar="FILE.jsonl")
+    parser.add_argument("--document", metavar="FILE.md", help="keeps the table there")
+    options = parser.parse_args()
+    program = Program(options.mend)
+    results = Results(options.results, program.version)
+    workloads = read_workloads(options.workloads, options.half)
+    entries = mechanisms.read_all()
+    known = list(dict.fromkeys(entry.name for entry in entries))
+    rows = [f"policy.{name}" for name in options.only] or known
+    rows += [",".join(f"policy.{part}" for part in group.split(",")) for group in options.together]
+    unknown = {part for row in rows for part in row.split(",")} - set(known)
+    if unknown or not workloads:
+        raise SystemExit(f"no such mechanisms: {sorted(unknown)}" if unknown else "no workloads")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for withouts in ([""], rows):
+            tasks = [pool.submit(measure, program, results, workload, without)
+                     for without in withouts for workload in workloads]
+            for task in tasks:
+                task.result()
+    table = effects.table(results.known, [name for name, _ in workloads], rows)
+    print(table)
+    if options.document:
+        does = {entry.name: entry.breaks for entry in entries}
+        effects.keep(options.document, options.half, table, len(workloads), does)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The table of bench/ablate/ablate.py, and its place in a document."""
+import math
+import re
+
+UNLIMITED, ROOMY, NEAR, TIGHT, FIT = range(5)  # of the capacities of ablate.py
+
+
+def mean_of_logs(ratios):
+    ratios = [ratio for ratio in ratios if ratio > 0]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 1.0
+
+
+def later_calls(row):
+    return sum(row["driver_calls_second_half"].values())
+
+
+class Effect:
+    """What is lost without a mechanism, over all workloads."""
+
+    def __init__(self, known, names, without):
+        pairs = [(name, known[name, ""], known[name, without]) for name in names]
+        self.fits = {name: off[FIT]["fit_factor"] - on[FIT]["fit_factor"] for name, on, off in pairs
+                     if on[FIT]["fit_factor"] and off[FIT]["fit_factor"]}
+        self.failures = sum(on[at]["completed"] - off[at]["completed"]
+                            for _, on, off in pairs for at in range(FIT))
+        self.times = {}
+        for at in range(FIT):
+            for price in ("driver_time_us", "compared_time_us"):
+                self.times[at, price] = mean_of_logs(
+                    [off[at][price] / on[at][price] for _, on, off in pairs
+                     if on[at]["completed"] and off[at]["completed"] and on[at][price] > 0])
+        self.reserved = mean_of_logs([off[UNLIMITED]["peak_reserved_bytes"] /
+                                      on[UNLIMITED]["peak_reserved_bytes"] for _, on, off in pairs])
+        self.calls = sum(later_calls(off[UNLIMITED]) - later_calls(on[UNLIMITED])
+                         for _, on, off in pairs)
+        self.syncs = sum(off[at]["host_syncs"] - on[at]["host_syncs"]
+                         for _, on, off in pairs for at in range(FIT)
+                         if on[at]["completed"] and off[at]["completed"])
+
+    def worst(self):
+        if not self.fits:
+            return "-"
+        name = max(self.fits, key=self.fits.get)
+        return f"{self.fits[name]:+.3f} {short(name)}" if self.fits[name] > 0 else "0"
+
+    def best(self):
+        if not self.fits:
+            return "-"
+        name = min(self.fits, key=self.fits.get)
+        return f"{self.fits[name]:+.3f} {short(name)}" if self.fits[name] < 0 else "0"
+
+
+def short(name):
+    return re.sub(r"^stress:", "", name)
+
+
+def percent(ratio):
+    return f"{100 * (ratio - 1):+.0f} %" if abs(ratio - 1) >= 0.005 else "0"
+
+
+def times(effect, at):
+    first, second = (percent(effect.times[at, price])
+                     for price in ("driver_time_us", "compared_time_us"))
+    return first if first == second else f"{first}, {second}"
+
+
+def table(known, names, rows):
+    """In Markdown, what costs most first."""
+    effects = {without: Effect(known, names, without) for without in rows}
+    lines = ["| without | fit, mean | most lost | most gained | out of memory | reserved | "
+             "unlimited | 80 GiB | 1.05x | 1.02x | later calls | host waits |",
+             "|" + "---|" * 12]
+    for without in sorted(rows, key=lambda row: -sum(effects[row].fits.values())):
+        effect = effects[without]
+        count = max(len(effect.fits), 1)
+        lines.append(
+            f"| {without.replace('policy.', '').replace(',', ', ')} "
+            f"| {sum(effect.fits.values()) / count:+.4f} | {effect.worst()} | {effect.best()} "
+            f"| {effect.failures:+d} | {percent(effect.reserved)} | {times(effect, UNLIMITED)} "
+            f"| {times(effect, ROOMY)} | {times(effect, NEAR)} | {times(effect, TIGHT)} "
+            f"| {effect.calls:+d} | {effect.syncs:+d} |")
+    return "\n".join(lines)
+
+
+def keep(path, half, text, workload_count, does):
+    """Puts the table and what the mechanisms do between the marks of the half in the document."""
+    name = half or "all"
+    begin, end = f"<!-- {name}: made by ./run ablate -->", f"<!-- end of {name} -->"
+    with open(path, encoding="utf-8") as file:
+        document = file.read()
+    if begin not in document or end not in document:
+        raise SystemExit(f"{path}: without the marks of {name}")
+    head, rest = document.split(begin, 1)
+    tail = rest.split(end, 1)[1]
+    lines = [f"- `{mechanism.split('.', 1)[1]}`: {what}." for mechanism, what in does.items()]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{head}{begin}\n{workload_count} workloads.\n\n{text}\n\n" +
+                   "\n".join(lines) + f"\n{end}{tail}")

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""bench/ablate: which replays it asks for, what it keeps, and the table that it makes of them.
+
+Usage: ablation_test.py FOLDER_OF_BENCH
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH = sys.argv.pop()
+ABLATE = os.path.join(BENCH, "ablate")
+sys.path.insert(0, ABLATE)
+import ablate  # noqa: E402
+import effects  # noqa: E402
+import mechanisms  # noqa: E402
+
+# In place of mend-ablated: the least capacity is 1.01 of the peak, 1.05 without half-chunks, 1.00
+# without front-cache; each replay leaves a line in a log.
+PROGRAM = '''#!/usr/bin/env python3
+import json, os, sys
+off = os.environ.get("MEND_MUTANT", "")
+peak = 1000
+least = 1050 if "half-chunks" in off else 1000 if "front-cache" in off else 1010
+asked = sys.argv[sys.argv.index("--capacity") + 1].split(",")
+with open(os.environ["LOG"], "a") as log:
+    log.write(off + " " + ",".join(asked) + "\\n")
+done = True
+for text in asked:
+    bytes_ = {"unlimited": 10**9, "80GiB": 10**9, "fit": least}.get(text)
+    if bytes_ is None:
+        bytes_ = float(text[:-1]) * peak if text.endswith("x") else int(text[:-1])
+    completed = bytes_ >= least
+    done = done and completed
+    print(json.dumps({
+        "completed": completed, "peak_live_bytes": peak, "peak_reserved_bytes": least,
+        "fit_capacity_bytes": least if text == "fit" else None,
+        "fit_factor": least / peak if text == "fit" else None, "host_syncs": 0,
+        "driver_time_us": 200.0 if "half-chunks" in off else 100.0,
+        "compared_time_us": 100.0, "driver_calls_second_half": {"map": len(off)}}))
+sys.exit(not done)
+'''
+WORKLOADS = "# a comment\nstress:one tune\nstress:two judge\nstress:three tune\n"
+
+
+class Ablation(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.program = self.write("program", PROGRAM)
+        os.chmod(self.program, 0o755)
+        self.workloads = self.write("workloads.txt", WORKLOADS)
+        self.log = self.write("log", "")
+        self.results = os.path.join(self.folder.name, "results.jsonl")
+
+    def write(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def run_it(self, *arguments):
+        return subprocess.run(
+            [sys.executable, "-B", os.path.join(ABLATE, "ablate.py"), "--mend", self.program,
+             "--workloads", self.workloads, "--results", self.results, *arguments],
+            capture_output=True, text=True, env={**os.environ, "LOG": self.log})
+
+    def asked(self):
+        with open(self.log, encoding="utf-8") as file:
+            return file.read().splitlines()
+
+    def test_a_fit_is_searched_only_where_it_changes(self):
+        done = self.run_it("--half", "tune", "--only", "half-chunks", "tail-chunks", "front-cache")
+        self.assertEqual(0, done.returncode, done.stderr)
+        searched = [line.split()[0] for line in self.asked() if line.endswith(" fit")]
+        self.assertEqual(["policy.front-cache"] * 2 + ["policy.half-chunks"] * 2, sorted(searched))
+        self.assertIn("| half-chunks | +0.0400 | +0.040 one | 0 | +2 |", done.stdout)
+        self.assertIn("| tail-chunks | +0.0000 | 0 | 0 | +0 |", done.stdout)
+        self.assertIn("| front-cache | -0.0100 | 0 | -0.010 one | +0 |", done.stdout)
+        self.assertIn("| +100 %, 0 |", done.stdout)  # the two price lists differ
+
+    def test_only_the_half_that_is_asked_for_is_replayed(self):
+        self.run_it("--half", "judge", "--only", "tail-chunks")
+        with open(self.results, encoding="utf-8") as file:
+            names = {json.loads(line)["workload"] for line in file}
+        self.assertEqual({"stress:two"}, names)
+
+    def test_a_second_run_replays_nothing(self):
+        first = self.run_it("--only", "tail-chunks")
+        count = len(self.asked())
+        second = self.run_it("--only", "tail-chunks")
+        self.assertEqual(first.stdout, second.stdout)
+        self.assertEqual(count, len(self.asked()))
+
+    def test_another_program_begins_again(self):
+        self.run_it("--only", "tail-chunks")
+        count = len(self.asked())
+        with open(self.program, "a", encoding="utf-8") as file:
+            file.write("# changed\n")
+        self.run_it("--only", "tail-chunks")
+        self.assertEqual(2 * count, len(self.asked()))
+
+    def test_several_are_switched_off_at_once(self):
+        done = self.run_it("--only", "tail-chunks", "--together", "half-chunks,lent-runs")
+        self.assertIn("| half-chunks, lent-runs | +0.0400 |", done.stdout)
+        self.assertTrue(any(line.startswith("policy.half-chunks,policy.lent-runs ")
+                            for line in self.asked()))
+
+    def test_the_document_keeps_the_table_of_the_half(self):
+        marks = "<!-- tune: made by ./run ablate -->\nold\n<!-- end of tune -->\n"
+        document = self.write("page.md", f"before\n{marks}after\n")
+        self.run_it("--half", "tune", "--only", "tail-chunks", "--document", document)
+        with open(document, encoding="utf-8") as file:
+            text = file.read()
+        self.assertTrue(text.startswith("before\n<!-- tune") and text.endswith("-->\nafter\n"))
+        self.assertIn("2 workloads.\n", text)
+        self.assertIn("- `tail-chunks`: the last page", text)
+        self.assertNotIn("old", text)
+
+    def test_bad_input_is_told(self):
+        for arguments in (("--only", "no-such"), ("--together", "tail-chunks,no-such")):
+            done = self.run_it(*arguments)
+            self.assertNotEqual(0, done.returncode)
+            self.assertIn("no-such", done.stderr)
+        document = self.write("bare.md", "no marks\n")
+        done = self.run_it("--only", "tail-chunks", "--document", document)
+        self.assertIn("without the marks", done.stderr)
+
+    def test_each_mechanism_of_the_table_has_a_name_of_its_own_place(self):
+        entries = mechanisms.read_all()
+        self.assertGreater(len(entries), 20)
+        numbers = {entry.name: entry.number for entry in entries}
+        self.assertEqual(len(numbers), len(set(numbers.values())))
+
+    def test_ratios_are_averaged_as_ratios(self):
+        self.assertAlmostEqual(1.0, effects.mean_of_logs([2.0, 0.5]))
+        self.assertEqual(5, len(ablate.CAPACITIES) + 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

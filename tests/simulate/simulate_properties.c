@@ -1,0 +1,65 @@
+/* What the stand-in says of a device in the structure of its properties, as a program of CUDA 12 or
+ * 13 reads it, is what it says by attributes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/simulate/properties_of_attributes.h"
+#include "tests/simulate/runtime.h"
+
+typedef struct member {
+    const char *name;
+    int attribute;
+    size_t at;
+    size_t bytes;
+} member;
+
+static const member members_in_12[] = {
+#define X(name, number, member, in_12, in_13, bytes) {#name, number, in_12, bytes},
+    PROPERTIES_OF_ATTRIBUTES(X)
+#undef X
+#define X(name, number, member, in_12, bytes) {#name, number, in_12, bytes},
+        PROPERTIES_OF_ATTRIBUTES_IN_12(X)
+#undef X
+};
+
+static const member members_in_13[] = {
+#define X(name, number, member, in_12, in_13, bytes) {#name, number, in_13, bytes},
+    PROPERTIES_OF_ATTRIBUTES(X)
+#undef X
+#define X(name, number, member, in_13, bytes) {#name, number, in_13, bytes},
+        PROPERTIES_OF_ATTRIBUTES_IN_13(X)
+#undef X
+};
+
+/* Returns how many of the members are not 0. */
+static int compare(const runtime *r, const char *properties, const member *members, size_t count,
+                   int device)
+{
+    int filled = 0;
+    for (size_t i = 0; i < count; i++) {
+        int answer = -1;
+        uint64_t value = 0;
+        memcpy(&value, properties + members[i].at, members[i].bytes); /* low bytes come first */
+        EXPECT_OK(r->cudaDeviceGetAttribute(&answer, members[i].attribute, device));
+        char by_structure[96];
+        char by_attribute[96];
+        snprintf(by_structure, sizeof(by_structure), "%s %lld", members[i].name, (long long)value);
+        snprintf(by_attribute, sizeof(by_attribute), "%s %d", members[i].name, answer);
+        EXPECT_STR_EQ(by_structure, by_attribute);
+        filled += value != 0;
+    }
+    return filled;
+}
+
+#define COUNT_OF(members) (sizeof(members) / sizeof(*(members)))
+
+RUNTIME_TEST(simulate_properties, an_attribute_says_what_the_structure_of_properties_says)
+{
+    char properties[1040];
+    for (int device = 0; device < 2; device++) {
+        EXPECT_OK(r->cudaGetDeviceProperties_v2(properties, device));
+        EXPECT_TRUE(compare(r, properties, members_in_12, COUNT_OF(members_in_12), device) > 25);
+        EXPECT_OK(r->cudaGetDeviceProperties(properties, device));
+        EXPECT_TRUE(compare(r, properties, members_in_13, COUNT_OF(members_in_13), device) > 25);
+    }
+}
