@@ -212,6 +212,33 @@ mend_result mend_peer_create_caching_collect(const mend_peer_config *config, men
     return result;
 }
 
+/* ---- since PyTorch 2.13 -----------------------------------------------------------------------
+ */
+
+/* Of free blocks of one size, the one in the older segment is taken; within a segment the lower. */
+static mend_result since_2_13(mend_result result, mend_peer **peer)
+{
+    if (result == MEND_OK) {
+        MEND_CONTAINER_OF(*peer, torch_model, peer)->prefers_older = true;
+    }
+    return result;
+}
+
+mend_result mend_peer_create_caching_2_13(const mend_peer_config *config, mend_peer **peer)
+{
+    return since_2_13(mend_peer_create_caching(config, peer), peer);
+}
+
+mend_result mend_peer_create_caching_2_13_split(const mend_peer_config *config, mend_peer **peer)
+{
+    return since_2_13(mend_peer_create_caching_split(config, peer), peer);
+}
+
+mend_result mend_peer_create_caching_2_13_collect(const mend_peer_config *config, mend_peer **peer)
+{
+    return since_2_13(mend_peer_create_caching_collect(config, peer), peer);
+}
+
 /* ---- without settings ------------------------------------------------------------------------ */
 
 mend_result mend_peer_create_caching(const mend_peer_config *config, mend_peer **peer)

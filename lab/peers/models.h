@@ -15,6 +15,10 @@ mend_result mend_peer_create_caching(const mend_peer_config *config, mend_peer *
 /* With PyTorch's settings max_split_size_mb and garbage_collection_threshold. */
 mend_result mend_peer_create_caching_split(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_caching_collect(const mend_peer_config *config, mend_peer **peer);
+/* The same three as PyTorch is since 2.13. */
+mend_result mend_peer_create_caching_2_13(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_caching_2_13_split(const mend_peer_config *config, mend_peer **peer);
+mend_result mend_peer_create_caching_2_13_collect(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_expandable(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_bfc(const mend_peer_config *config, mend_peer **peer);
 mend_result mend_peer_create_rmm_pool(const mend_peer_config *config, mend_peer **peer);

@@ -25,6 +25,8 @@ static int by_stream_and_size(const mend_tree_node *a, const mend_tree_node *b)
 {
     int order = compare_numbers((uintptr_t)block_of(a)->stream, (uintptr_t)block_of(b)->stream);
     order = order != 0 ? order : compare_numbers(block_of(a)->size_bytes, block_of(b)->size_bytes);
+    order = order != 0 ? order
+                       : compare_numbers(block_of(a)->segment_number, block_of(b)->segment_number);
     return order != 0 ? order : compare_numbers(block_of(a)->address, block_of(b)->address);
 }
 
@@ -50,11 +52,13 @@ torch_block *torch_segment_block(torch_model *model, torch_pool *pool, torch_seg
                                  mend_stream stream, bool is_mapped)
 {
     torch_block *block = mend_slab_take(&model->blocks);
+    model->segments_made++;
     *block = (torch_block){.address = segment->address,
                            .size_bytes = segment->size_bytes,
                            .stream = stream,
                            .pool = pool,
                            .segment = segment,
+                           .segment_number = model->prefers_older ? model->segments_made : 0,
                            .is_free = true,
                            .is_mapped = is_mapped};
     mend_list_append(&model->segments, &segment->in_segments);

@@ -1,8 +1,9 @@
 /*
  * What both modes of PyTorch's CUDA allocator share, as a model: free blocks ordered by (stream,
- * size, address), a pool for small and one for large requests, best fit, splitting, joining with
- * free neighbours of the same segment, and blocks that wait for an event because another stream
- * used them. The modes differ in how they get and release segments.
+ * size, address), since PyTorch 2.13 by (stream, size, age of the segment, address), a pool for
+ * small and one for large requests, best fit, splitting, joining with free neighbours of the same
+ * segment, and blocks that wait for an event because another stream used them. The modes differ in
+ * how they get and release segments.
  */
 #ifndef MEND_LAB_PEERS_TORCH_H
 #define MEND_LAB_PEERS_TORCH_H
@@ -15,7 +16,7 @@
 #include "lab/peers/peer.h"
 
 typedef struct torch_pool {
-    mend_tree free_blocks;     /* mapped and free: by stream, size, address */
+    mend_tree free_blocks;     /* mapped and free: by stream, size, segment, address */
     mend_tree unmapped_blocks; /* by stream, address */
     bool is_small;
     uint64_t searches; /* how often a free block was looked for */
@@ -42,7 +43,8 @@ typedef struct torch_block {
     struct torch_block *next;
     bool is_free;
     bool is_mapped;
-    uint64_t free_since; /* the searches of its pool when it became free */
+    uint64_t free_since;     /* the searches of its pool when it became free */
+    uint64_t segment_number; /* 0: the model does not prefer older segments */
 } torch_block;
 
 /* A freed block that another stream than its own used last. */
@@ -81,6 +83,8 @@ struct torch_model {
     mend_slab blocks;
     mend_peer_usage usage;
     bool is_expandable;
+    bool prefers_older; /* among free blocks of one size: the one in the older segment */
+    uint64_t segments_made;
     uint64_t oversize_bytes; /* requests and blocks of this size are oversize; UINT64_MAX: none */
     torch_grow grow;
     torch_release release;

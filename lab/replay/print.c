@@ -120,7 +120,7 @@ void mend_replay_print_table_head(FILE *out, const mend_trace *trace,
         fprintf(out, "driver ms by the price lists %s (with the second half) and %s\n",
                 costs_name(options), mend_replay_compared_costs(options));
     }
-    fprintf(out, "%-18s %11s %9s %14s %12s %7s %9s %10s %11s %8s %9s %9s\n", "policy", "capacity",
+    fprintf(out, "%-21s %11s %9s %14s %12s %7s %9s %10s %11s %8s %9s %9s\n", "policy", "capacity",
             "factor", "outcome", "reserved", "x live", "driver ms", "2nd half",
             simulated ? mend_replay_compared_costs(options) : "-", "calls", "host wait",
             "alloc p50");
@@ -181,7 +181,7 @@ void mend_replay_print_table_row(FILE *out, const mend_replay_row *row)
     if (row->options->device == MEND_REPLAY_SIM) {
         snprintf(compared, sizeof(compared), "%.1f", result->compared_time_us / 1000);
     }
-    fprintf(out, "%-18s %11s %9s %14s %12s %7.3f %9.1f %10.1f %11s %8llu %9llu %6llu ns\n",
+    fprintf(out, "%-21s %11s %9s %14s %12s %7.3f %9.1f %10.1f %11s %8llu %9llu %6llu ns\n",
             row->policy, capacity, factor, outcome, reserved,
             (double)result->peak_reserved_bytes / peak_bytes, result->driver_time_us / 1000,
             result->driver_time_second_half_us / 1000, compared,

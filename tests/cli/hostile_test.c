@@ -115,9 +115,9 @@ MEND_TEST(hostile, what_a_file_holds_does_nothing_to_the_terminal)
 /* Models keep tables of the device's pages. */
 MEND_TEST(hostile, absurd_sizes_are_not_replayed)
 {
-    static const char *const policies[] = {"mend",         "caching",    "caching:split128",
-                                           "caching:gc80", "expandable", "bfc",
-                                           "rmm-pool",     "rmm-arena",  "gmlake"};
+    static const char *const policies[] = {
+        "mend",       "caching", "caching:split128", "caching:gc80", "caching:2.13:split128",
+        "expandable", "bfc",     "rmm-pool",         "rmm-arena",    "gmlake"};
     mend_trace *huge = fixture_trace(TRACE_HEAD "0,0,allocate,1,0x1000000000000000,0\n");
     mend_trace *small = fixture_trace(TRACE_HEAD "0,0,allocate,1,1,0\n");
     ASSERT_TRUE(huge != NULL && small != NULL);

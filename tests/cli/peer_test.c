@@ -261,6 +261,38 @@ MEND_TEST(peer_caching, best_fit_is_the_smallest_that_is_enough)
     scene_close(&scene);
 }
 
+/* Two free blocks of one size: the one in the younger segment, which lies where a segment was given
+ * back, has the lower address. */
+static void choose_between_equal_blocks(const char *policy, bool takes_older)
+{
+    peer_scene scene;
+    ASSERT_TRUE(scene_open(&scene, policy, 400 * MEND_MIB));
+    uint64_t lowest = take(&scene, 100 * MEND_MIB, NULL);
+    uint64_t older = take(&scene, 100 * MEND_MIB, NULL);
+    give(&scene, lowest, NULL);
+    give(&scene, take(&scene, 220 * MEND_MIB, scene.other_stream), scene.other_stream);
+    uint64_t younger = take(&scene, 100 * MEND_MIB, NULL);
+    EXPECT_U64_EQ(lowest, younger);
+    EXPECT_TRUE(younger < older);
+    EXPECT_U64_EQ(2, calls_of(&scene, MEND_CALL_plain_free));
+    give(&scene, younger, NULL);
+    give(&scene, older, NULL);
+    EXPECT_U64_EQ(takes_older ? older : younger, take(&scene, 40 * MEND_MIB, NULL));
+    /* The rest of its segment is smaller than the other, and a better fit. */
+    EXPECT_U64_EQ((takes_older ? older : younger) + 40 * MEND_MIB,
+                  take(&scene, 30 * MEND_MIB, NULL));
+    scene_close(&scene);
+}
+
+MEND_TEST(peer_caching, of_equal_blocks_the_lower_is_taken_since_2_13_the_older_segments)
+{
+    choose_between_equal_blocks("caching", false);
+    choose_between_equal_blocks("caching:split128", false);
+    choose_between_equal_blocks("caching:2.13", true);
+    choose_between_equal_blocks("caching:2.13:split128", true);
+    choose_between_equal_blocks("caching:2.13:gc80", true);
+}
+
 /* ---- PyTorch's settings -----------------------------------------------------------------------
  */
 
