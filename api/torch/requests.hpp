@@ -119,7 +119,7 @@ class Requests
         }
     }
 
-    // Told before the memory may belong to another.
+    // Called before the memory may belong to another.
     C10_NOINLINE mend_result note_and_free(void *pointer, mend_torch_block *block)
     {
         const mend_result result = mend_torch_block_find(pointer, block);

@@ -255,7 +255,7 @@ typedef struct trial_call {
     mend_stream_info info;
     int mode;
     bool waits;          /* of a trim */
-    bool by_pointer;     /* of a free: the pool is told the pointer alone, and says what it freed */
+    bool by_pointer;     /* of a free: the pool gets the pointer alone, and says what it freed */
     bool faulty;         /* something was planted that may make it fail */
     mend_room room;      /* CALL_ROOM's answer */
     uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */

@@ -111,12 +111,12 @@ static void release_everything(mend_heap *heap, refusal *first)
 static mend_result wait_for_work(mend_heap *heap, refusal *waited)
 {
     bool is_captured = false;
-    mend_result told = MEND_ERROR_DRIVER;
-    for (int tries = 0; tries < TRIES && told == MEND_ERROR_DRIVER; tries++) {
-        told = mend_streams_find_capture_at_end(&heap->streams, &is_captured);
+    mend_result asked = MEND_ERROR_DRIVER;
+    for (int tries = 0; tries < TRIES && asked == MEND_ERROR_DRIVER; tries++) {
+        asked = mend_streams_find_capture_at_end(&heap->streams, &is_captured);
     }
-    bool is_told = told != MEND_ERROR_DRIVER;
-    if (!is_told) {
+    bool is_known = asked != MEND_ERROR_DRIVER;
+    if (!is_known) {
         *waited = (refusal){MEND_CALL_stream_get_info, mend_process_failure()->driver_status};
         return MEND_OK;
     }

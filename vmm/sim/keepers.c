@@ -1,5 +1,5 @@
 /*
- * Callers that must be told when a captured graph has ended. Here a graph and everything
+ * Callers that are notified when a captured graph has ended. Here a graph and everything
  * instantiated from it are one object. Its keepers are called once it is destroyed and its launches
  * are done, or once its capture has failed.
  */

@@ -182,7 +182,7 @@ typedef struct mend_sim_device {
     uint64_t file_bytes;
 } mend_sim_device;
 
-/* Who is told of calls. */
+/* Who is notified of calls. */
 typedef struct mend_sim_watch {
     mend_sim_call_observer observer; /* NULL: nobody */
     void *context;

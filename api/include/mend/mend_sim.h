@@ -143,7 +143,7 @@ MEND_API const mend_driver *mend_sim_driver(mend_sim *sim);
 typedef void (*mend_sim_call_observer)(void *context, const char *call, int is_after);
 
 /* Replaces the observer; NULL removes it. The end of a call in progress is reported to the observer
- * that was told of its beginning, so the context must be valid until then. */
+ * that was notified of its beginning, so the context must be valid until then. */
 MEND_API void mend_sim_set_call_observer(mend_sim *sim, mend_sim_call_observer observer,
                                          void *context);
 
