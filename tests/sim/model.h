@@ -73,7 +73,7 @@ typedef struct trial_block {
     bool frozen;         /* a reader is gone that nobody can wait for: not written again */
     uint32_t readers;    /* a bit for each stream */
     uint32_t declared;   /* of the readers, those the pool was given */
-    uint32_t declared;   /* streams that were declared for it and not forgotten since */
+    uint32_t noted;      /* streams that were declared for it and not forgotten since */
     int group;           /* NOBODY: none */
     int zone;            /* where it lies */
     uint64_t written_in; /* capture of the last write, or 0 */

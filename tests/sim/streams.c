@@ -155,7 +155,7 @@ static bool forget(trial *t, int stream, int thread)
     t->streams[stream].is_owed = !all;
     t->streams[stream].is_new = true;
     for (int i = 0; i < TRIAL_BLOCKS && all; i++) {
-        t->blocks[i].declared &= ~trial_bit(stream);
+        t->blocks[i].noted &= ~trial_bit(stream);
     }
     return all;
 }
@@ -164,15 +164,15 @@ static bool forget(trial *t, int stream, int thread)
  * they end; so are those for which that failed before. */
 static bool may_vanish(const trial *t, int stream)
 {
-    bool is_declared = t->streams[stream].capture != 0 || t->streams[stream].is_owed;
+    bool is_noted = t->streams[stream].capture != 0 || t->streams[stream].is_owed;
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
-        is_declared |= t->blocks[i].live && (t->blocks[i].declared & trial_bit(stream)) != 0;
+        is_noted |= t->blocks[i].live && (t->blocks[i].noted & trial_bit(stream)) != 0;
     }
     for (int i = 0; i < TRIAL_GROUPS; i++) {
         const trial_group *group = &t->groups[i];
-        is_declared |= group->group != NULL && group->takes == t->streams[stream].handle;
+        is_noted |= group->group != NULL && group->takes == t->streams[stream].handle;
     }
-    return t->config.vanish && !is_declared;
+    return t->config.vanish && !is_noted;
 }
 
 bool trial_forget(trial *t, const operation *op)

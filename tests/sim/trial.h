@@ -254,11 +254,11 @@ typedef struct trial_call {
     mend_event event;
     mend_stream_info info;
     int mode;
-    bool waits;          /* of a trim */
-    bool by_pointer;     /* of a free: the pool gets the pointer alone, and says what it freed */
-    bool faulty;         /* something was planted that may make it fail */
-    mend_room room;      /* CALL_ROOM's answer */
-    uint64_t room_bytes; /* of an allocation: trial_room before it, as far as that was asked */
+    bool waits;             /* of a trim */
+    bool by_pointer;        /* of a free: the pool gets the pointer alone, and says what it freed */
+    bool faulty;            /* something was planted that may make it fail */
+    mend_room room;         /* CALL_ROOM's answer */
+    uint64_t room_bytes;    /* of an allocation: trial_room before it, as far as that was asked */
     uint64_t fitting_bytes; /* of one that was refused: what the report says would fit */
     char message[160];      /* why the pool's call failed */
     const char *remains;    /* what it left behind that it must not; NULL: nothing */

@@ -46,9 +46,9 @@ static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
                        .pool = block->pool,
                        .stream = trial_handle(t, stream, false),
                        .pointer = (void *)(uintptr_t)block->address};
-    bool is_declared = trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
-    block->declared |= is_declared ? trial_bit(stream) : 0;
-    return is_declared;
+    bool is_noted = trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
+    block->noted |= is_noted ? trial_bit(stream) : 0;
+    return is_noted;
 }
 
 bool trial_join_readers(trial *t, trial_block *block, bool declared_too)

@@ -189,8 +189,9 @@ const char *hand_spans(hand_heap *h)
 const char *hand_runs(hand_heap *h)
 {
     h->text[0] = '\0';
-    const mend_run *run = mend_layout_run_at_least(&h->heap.zones[MEND_ZONE_LARGE], 0);
-    for (; run != NULL; run = mend_layout_run_larger(run)) {
+    const mend_sizes *runs = &h->heap.zones[MEND_ZONE_LARGE].runs_by_size;
+    const mend_run *run = mend_sizes_at_least(runs, MEND_GRANULE_BYTES);
+    for (; run != NULL; run = mend_sizes_next(runs, run)) {
         add(h, "%s%llu%s", h->text[0] != '\0' ? " " : "",
             (unsigned long long)(run->size_bytes / HAND_PAGE), run->extensible ? "+" : "");
     }

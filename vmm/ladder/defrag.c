@@ -36,8 +36,8 @@ void mend_compact_end(mend_compact_pass *pass)
 
 static uint64_t largest_run(const mend_heap *heap)
 {
-    mend_tree_node *last = mend_tree_last(&heap->zones[MEND_ZONE_LARGE].runs_by_size);
-    return last != NULL ? MEND_CONTAINER_OF(last, mend_run, by_size)->size_bytes : 0;
+    const mend_run *last = mend_sizes_last(&heap->zones[MEND_ZONE_LARGE].runs_by_size);
+    return last != NULL ? last->size_bytes : 0;
 }
 
 /* The largest run, plus all that is empty, could be created or would be gained. */

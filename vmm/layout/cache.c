@@ -117,13 +117,13 @@ bool mend_cache_comes_first(mend_heap *heap, const mend_zone *zone, mend_span *s
     assert(span->cached);
     assert(zone == &heap->zones[span->zone]);
     uint64_t bytes = mend_cache_run_bytes(span);
-    mend_run *run = mend_layout_run_at_least(zone, span->size_bytes);
+    mend_run *run = mend_sizes_at_least(&zone->runs_by_size, span->size_bytes);
     for (int looks = 0; run != NULL && comes_before(run, bytes, span->address); looks++) {
         if (run != mend_cache_run_behind(span) &&
             (looks == LOOKS || is_usable(heap, run, span->size_bytes, stream))) {
             return false;
         }
-        run = mend_layout_run_larger(run);
+        run = mend_sizes_next(&zone->runs_by_size, run);
     }
     span->first_at = zone->changes;
     return true;

@@ -22,12 +22,6 @@ static int compare_by_address(const mend_tree_node *a, const mend_tree_node *b)
                        MEND_CONTAINER_OF(b, mend_run, by_address)->address);
 }
 
-static int compare_by_size(const mend_tree_node *a, const mend_tree_node *b)
-{
-    return compare_sizes(MEND_CONTAINER_OF(a, mend_run, by_size),
-                         MEND_CONTAINER_OF(b, mend_run, by_size));
-}
-
 static int compare_by_growth(const mend_tree_node *a, const mend_tree_node *b)
 {
     return compare_sizes(MEND_CONTAINER_OF(a, mend_run, by_growth),
@@ -43,7 +37,7 @@ static int compare_by_end(const mend_tree_node *a, const mend_tree_node *b)
 void mend_layout_init_zone(mend_zone *zone)
 {
     mend_tree_init(&zone->runs_by_address, compare_by_address);
-    mend_tree_init(&zone->runs_by_size, compare_by_size);
+    mend_sizes_init(&zone->runs_by_size);
     mend_tree_init(&zone->runs_by_growth, compare_by_growth);
     mend_tree_init(&zone->segment_ends, compare_by_end);
 }
@@ -52,7 +46,7 @@ void mend_layout_init_zone(mend_zone *zone)
 
 static void leave_sizes(mend_zone *zone, mend_run *run)
 {
-    mend_tree_remove(&zone->runs_by_size, &run->by_size);
+    mend_sizes_remove(&zone->runs_by_size, run);
     zone->changes++;
     if (run->extensible) {
         mend_tree_remove(&zone->runs_by_growth, &run->by_growth);
@@ -68,7 +62,7 @@ static void enter_sizes(mend_zone *zone, mend_run *run)
     run->first->run = run;
     run->last->run = run;
     run->extensible = run->last->next == NULL;
-    mend_tree_insert_by(&zone->runs_by_size, &run->by_size, compare_by_size);
+    mend_sizes_insert(&zone->runs_by_size, run);
     zone->changes++;
     if (run->extensible) {
         mend_tree_insert_by(&zone->runs_by_growth, &run->by_growth, compare_by_growth);

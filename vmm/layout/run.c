@@ -3,22 +3,6 @@
 #include <assert.h>
 #define RUN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
 
-static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
-{
-    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes < *(const uint64_t *)size_bytes;
-}
-
-/* Every search begins with this one. */
-mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes)
-{
-    return RUN_OF(mend_tree_first_from(&zone->runs_by_size, &size_bytes, is_smaller), by_size);
-}
-
-mend_run *mend_layout_run_larger(const mend_run *run)
-{
-    return RUN_OF(mend_tree_next(&run->by_size), by_size);
-}
-
 mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
 {
     mend_run key = {.size_bytes = size_bytes};

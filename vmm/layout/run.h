@@ -1,4 +1,5 @@
-/* Searches among the runs of a zone: by size, by growth, by address. Read-only. */
+/* Searches among the runs of a zone by growth and by address; layout/sizes.h has those by size.
+ * Read-only. */
 #ifndef MEND_LAYOUT_RUN_H
 #define MEND_LAYOUT_RUN_H
 
@@ -13,11 +14,6 @@ static inline uint64_t mend_run_end(const mend_run *run)
 {
     return run->address + run->size_bytes;
 }
-
-/* Runs of a zone in order of (size, address): the first one not smaller than `size_bytes`, and the
- * next larger one. */
-mend_run *mend_layout_run_at_least(const mend_zone *zone, uint64_t size_bytes);
-mend_run *mend_layout_run_larger(const mend_run *run);
 
 /* Runs with unmapped addresses behind them: the largest one below a size, and the next smaller
  * one. */

@@ -40,13 +40,12 @@
 #include "base/pointer_map.h"
 #include "base/process.h"
 #include "driver/unlocking.h"
+#include "layout/sizes.h"
 #include "physical/chunk.h"
 #include "physical/waits.h"
 
 enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
 static_assert(MEND_ZONE_COUNT == 2, "a figure of all zones is that of the small and the large one");
-
-struct mend_run;
 
 /* A stretch of mapped addresses in one state. All but its last member fill two cache lines: a call
  * reads both of its own span, and the first one of the neighbours. */
@@ -76,26 +75,9 @@ typedef struct mend_span {
     mend_tree_node by_end;    /* in the zone's segment_ends, while `next` is NULL */
 } mend_span;
 
-/* A maximal contiguous stretch of free spans. A search of the trees reads one cache line of it. */
-typedef struct mend_run {
-    mend_tree_node by_size; /* by (size, address) */
-    mend_tree_node by_address;
-    uint64_t address;
-    uint64_t size_bytes;
-
-    mend_tree_node by_growth; /* by (size, address); only if unmapped addresses follow */
-    mend_span *first;
-    mend_span *last;
-    bool extensible;
-} mend_run;
-
-/* Of the processor. Structures are laid out so that a search, or a call, reads few cache lines. */
-enum { MEND_CACHE_LINE_BYTES = 64 };
 static_assert(sizeof(void *) != 8 ||
                   offsetof(mend_span, by_end) <= (size_t)2 * MEND_CACHE_LINE_BYTES,
               "what a call looks at of a span is in two cache lines");
-static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_growth) <= MEND_CACHE_LINE_BYTES,
-              "a search by size or address looks at one cache line of a run");
 
 /* A request looks at all cached spans of its zone, and flushes them if none fits: so there are
  * few. */
@@ -111,7 +93,7 @@ typedef struct mend_cache {
 
 typedef struct mend_zone {
     mend_tree runs_by_address;
-    mend_tree runs_by_size;
+    mend_sizes runs_by_size;
     mend_tree runs_by_growth;
     mend_tree segment_ends; /* the last span of each segment, by address */
     uint64_t free_bytes;    /* bytes of free spans, cached ones included */

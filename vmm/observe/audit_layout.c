@@ -25,8 +25,7 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     bool in_growth =
         mend_tree_at_or_after(&zone->runs_by_growth, &key.by_growth) == &run->by_growth;
     if (mend_tree_at_or_after(&zone->runs_by_address, &key.by_address) != &run->by_address ||
-        mend_tree_at_or_after(&zone->runs_by_size, &key.by_size) != &run->by_size ||
-        in_growth != run->extensible) {
+        !mend_sizes_has(&zone->runs_by_size, run) || in_growth != run->extensible) {
         return mend_audit_broken(a, "run 0x%llx is not in its indices",
                                  MEND_AUDIT_HEX(run->address));
     }
@@ -174,7 +173,7 @@ bool mend_audit_zone(mend_audit_walk *a, int zone_number)
     const mend_zone *zone = &a->heap->zones[zone_number];
     size_t runs = 0;
     uint64_t free_bytes = 0;
-    if (!mend_tree_is_valid(&zone->runs_by_address) || !mend_tree_is_valid(&zone->runs_by_size) ||
+    if (!mend_tree_is_valid(&zone->runs_by_address) || !mend_sizes_are_valid(&zone->runs_by_size) ||
         !mend_tree_is_valid(&zone->runs_by_growth) || !mend_tree_is_valid(&zone->segment_ends)) {
         return mend_audit_broken(a, "a tree of zone %d is out of order", zone_number);
     }

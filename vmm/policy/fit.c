@@ -18,7 +18,7 @@ static bool is_ready(mend_heap *heap, const mend_request *request, mend_run *run
 static mend_fit best_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
                          uint64_t largest_bytes)
 {
-    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
+    mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES && run->size_bytes <= largest_bytes;
          tries++) {
         uint64_t start = mend_align_up(run->address, request->alignment_bytes);
@@ -30,7 +30,7 @@ static mend_fit best_fit(mend_heap *heap, const mend_request *request, const men
         if (run->first != run->last && is_ready(heap, request, run, end)) {
             return (mend_fit){run, end};
         }
-        run = mend_layout_run_larger(run);
+        run = mend_sizes_next(&zone->runs_by_size, run);
     }
     return (mend_fit){0};
 }
@@ -70,7 +70,7 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
 {
     mend_fit best = {0};
     uint64_t least_bytes = UINT64_MAX;
-    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
+    mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES && least_bytes > 0; tries++) {
         uint64_t ends[] = {
             mend_align_up(run->address, request->alignment_bytes),
@@ -84,7 +84,7 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
                 }
             }
         }
-        run = mend_layout_run_larger(run);
+        run = mend_sizes_next(&zone->runs_by_size, run);
     }
     return best;
 }
@@ -131,8 +131,8 @@ static bool find_stretch(mend_heap *heap, const mend_request *request, mend_run 
 mend_fit mend_fit_find_anywhere(mend_heap *heap, const mend_request *request, int zone_number)
 {
     const mend_zone *zone = &heap->zones[zone_number];
-    mend_run *run = mend_layout_run_at_least(zone, request->size_bytes);
-    for (; run != NULL; run = mend_layout_run_larger(run)) {
+    mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
+    for (; run != NULL; run = mend_sizes_next(&zone->runs_by_size, run)) {
         uint64_t address;
         if (find_stretch(heap, request, run, &address)) {
             return (mend_fit){run, address};

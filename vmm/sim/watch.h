@@ -4,8 +4,8 @@
 
 #include "sim/state.h"
 
-/* Notifies the observer that a call begins; returns who is to be notified of its end. The caller does not
- * hold the lock. */
+/* Notifies the observer that a call begins; returns who is to be notified of its end. The caller
+ * does not hold the lock. */
 mend_sim_watch mend_sim_watch_begin(mend_sim *sim, mend_driver_call call);
 void mend_sim_watch_end(const mend_sim_watch *watch, mend_driver_call call);
 

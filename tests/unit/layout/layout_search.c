@@ -25,14 +25,11 @@ MEND_TEST(layout_search, runs_come_in_the_order_of_size_and_address)
     static const struct {
         uint64_t bytes;
         long long page;
-    } rows[] = {{1, 7},
-                {HAND_PAGE + 1, 0},
-                {2 * HAND_PAGE, 0},
-                {2 * HAND_PAGE + 1, 3},
-                {4 * HAND_PAGE, 20},
-                {4 * HAND_PAGE + 1, -1}};
+    } rows[] = {{MEND_GRANULE_BYTES, 7}, {HAND_PAGE + 1, 0},  {2 * HAND_PAGE, 0},
+                {2 * HAND_PAGE + 1, 3},  {4 * HAND_PAGE, 20}, {4 * HAND_PAGE + 1, -1}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        EXPECT_INT_EQ(rows[i].page, page_of(mend_layout_run_at_least(zone, rows[i].bytes)));
+        EXPECT_INT_EQ(rows[i].page,
+                      page_of(mend_sizes_at_least(&zone->runs_by_size, rows[i].bytes)));
     }
     hand_close(&h);
 }

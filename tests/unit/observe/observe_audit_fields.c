@@ -114,15 +114,15 @@ MEND_TEST(observe_audit_fields, of_runs)
     EXPECT_FOUND(lone->first, span_of(&r, 2), "form no run");
     EXPECT_FOUND(lone->address, lone->address + 512, "form no run");
     mend_zone *zone = &r.heap->zones[MEND_ZONE_LARGE];
-    mend_run *largest = MEND_CONTAINER_OF(mend_tree_last(&zone->runs_by_size), mend_run, by_size);
+    mend_run *largest = mend_sizes_last(&zone->runs_by_size);
     EXPECT_FOUND(largest->size_bytes, largest->size_bytes + 512, "form no run");
 
     mend_tree_remove(&zone->runs_by_address, &lone->by_address);
     expect_finding(&r, __LINE__, "not in its indices");
     mend_tree_insert(&zone->runs_by_address, &lone->by_address);
-    mend_tree_remove(&zone->runs_by_size, &lone->by_size);
+    mend_sizes_remove(&zone->runs_by_size, lone);
     expect_finding(&r, __LINE__, "not in its indices");
-    mend_tree_insert(&zone->runs_by_size, &lone->by_size);
+    mend_sizes_insert(&zone->runs_by_size, lone);
     mend_tree_insert(&zone->runs_by_growth, &lone->by_growth);
     expect_finding(&r, __LINE__, "not in its indices");
     mend_tree_remove(&zone->runs_by_growth, &lone->by_growth);
@@ -131,9 +131,9 @@ MEND_TEST(observe_audit_fields, of_runs)
     mend_tree_insert(&zone->runs_by_address, &stray.by_address);
     expect_finding(&r, __LINE__, "runs, its indices");
     mend_tree_remove(&zone->runs_by_address, &stray.by_address);
-    mend_tree_insert(&zone->runs_by_size, &stray.by_size);
+    mend_sizes_insert(&zone->runs_by_size, &stray);
     expect_finding(&r, __LINE__, "runs, its indices");
-    mend_tree_remove(&zone->runs_by_size, &stray.by_size);
+    mend_sizes_remove(&zone->runs_by_size, &stray);
     kit_close(&r.w);
 }
 
@@ -143,11 +143,12 @@ MEND_TEST(observe_audit_fields, of_trees)
     ASSERT_TRUE(open_rig(&r));
     mend_heap *heap = r.heap;
     mend_zone *zone = &heap->zones[MEND_ZONE_LARGE];
-    mend_tree *of_zone[] = {&zone->runs_by_address, &zone->runs_by_size, &zone->runs_by_growth,
-                            &zone->segment_ends};
+    mend_tree *of_zone[] = {&zone->runs_by_address, &zone->runs_by_growth, &zone->segment_ends};
     for (size_t i = 0; i < sizeof(of_zone) / sizeof(of_zone[0]); i++) {
         EXPECT_FOUND(of_zone[i]->count, 1000, "a tree of zone 1 is out of order");
     }
+    EXPECT_FOUND(zone->runs_by_size.count, 1000, "a tree of zone 1 is out of order");
+    EXPECT_FOUND(zone->runs_by_size.words[0], 1, "a tree of zone 1 is out of order");
     mend_tree *of_chunks[] = {&heap->chunks.mapped, &heap->chunks.empty, &heap->chunks.all};
     for (size_t i = 0; i < sizeof(of_chunks) / sizeof(of_chunks[0]); i++) {
         EXPECT_FOUND(of_chunks[i]->count, 1000, "a tree of chunks is out of order");

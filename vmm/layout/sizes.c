@@ -1,0 +1,129 @@
+#include "layout/sizes.h"
+
+#include <assert.h>
+
+#include "base/align.h"
+
+#define RUN_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_run, by_size) : NULL)
+
+static int compare(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const mend_run *first = MEND_CONTAINER_OF(a, mend_run, by_size);
+    const mend_run *second = MEND_CONTAINER_OF(b, mend_run, by_size);
+    if (first->size_bytes != second->size_bytes) {
+        return first->size_bytes < second->size_bytes ? -1 : 1;
+    }
+    return (first->address > second->address) - (first->address < second->address);
+}
+
+static bool is_smaller(const mend_tree_node *run, const void *size_bytes)
+{
+    return MEND_CONTAINER_OF(run, mend_run, by_size)->size_bytes < *(const uint64_t *)size_bytes;
+}
+
+/* The exponent of the size, and the bits behind its first one. */
+static unsigned class_of(uint64_t size_bytes)
+{
+    assert(size_bytes >= MEND_GRANULE_BYTES);
+    unsigned exponent = 63 - (unsigned)__builtin_clzll(size_bytes);
+    unsigned step = (unsigned)(size_bytes >> (exponent - MEND_SIZE_STEP_BITS)) &
+                    ((1U << MEND_SIZE_STEP_BITS) - 1);
+    return (exponent - 9) << MEND_SIZE_STEP_BITS | step;
+}
+static_assert(MEND_GRANULE_BYTES == 1 << 9, "the smallest class is that of the granule");
+
+/* The first class from this one on that has a run, or MEND_SIZE_CLASSES. */
+static unsigned class_from(const mend_sizes *sizes, unsigned first)
+{
+    if (first >= MEND_SIZE_CLASSES) {
+        return MEND_SIZE_CLASSES;
+    }
+    unsigned word = first / 64;
+    uint64_t bits = sizes->words[word] & (UINT64_MAX << first % 64);
+    while (bits == 0 && ++word < MEND_SIZE_WORDS) {
+        bits = sizes->words[word];
+    }
+    return bits != 0 ? word * 64 + (unsigned)__builtin_ctzll(bits) : MEND_SIZE_CLASSES;
+}
+
+static mend_run *first_from(const mend_sizes *sizes, unsigned first)
+{
+    unsigned at = class_from(sizes, first);
+    return at < MEND_SIZE_CLASSES ? RUN_OF(mend_tree_first(&sizes->classes[at])) : NULL;
+}
+
+void mend_sizes_init(mend_sizes *sizes)
+{
+    *sizes = (mend_sizes){0};
+    for (int i = 0; i < MEND_SIZE_CLASSES; i++) {
+        mend_tree_init(&sizes->classes[i], compare);
+    }
+}
+
+void mend_sizes_insert(mend_sizes *sizes, mend_run *run)
+{
+    unsigned at = class_of(run->size_bytes);
+    mend_tree_insert_by(&sizes->classes[at], &run->by_size, compare);
+    sizes->words[at / 64] |= UINT64_C(1) << at % 64;
+    sizes->count++;
+}
+
+void mend_sizes_remove(mend_sizes *sizes, mend_run *run)
+{
+    unsigned at = class_of(run->size_bytes);
+    assert(sizes->count > 0);
+    mend_tree_remove(&sizes->classes[at], &run->by_size);
+    if (sizes->classes[at].root == NULL) {
+        sizes->words[at / 64] &= ~(UINT64_C(1) << at % 64);
+    }
+    sizes->count--;
+}
+
+mend_run *mend_sizes_at_least(const mend_sizes *sizes, uint64_t size_bytes)
+{
+    unsigned at = class_of(size_bytes);
+    mend_tree_node *found = mend_tree_first_from(&sizes->classes[at], &size_bytes, is_smaller);
+    return found != NULL ? RUN_OF(found) : first_from(sizes, at + 1);
+}
+
+mend_run *mend_sizes_next(const mend_sizes *sizes, const mend_run *run)
+{
+    mend_tree_node *next = mend_tree_next(&run->by_size);
+    return next != NULL ? RUN_OF(next) : first_from(sizes, class_of(run->size_bytes) + 1);
+}
+
+mend_run *mend_sizes_last(const mend_sizes *sizes)
+{
+    for (int word = MEND_SIZE_WORDS - 1; word >= 0; word--) {
+        if (sizes->words[word] != 0) {
+            int bit = 63 - __builtin_clzll(sizes->words[word]);
+            return RUN_OF(mend_tree_last(&sizes->classes[word * 64 + bit]));
+        }
+    }
+    return NULL;
+}
+
+bool mend_sizes_has(const mend_sizes *sizes, const mend_run *run)
+{
+    const mend_tree *class = &sizes->classes[class_of(run->size_bytes)];
+    mend_run key = {.address = run->address, .size_bytes = run->size_bytes};
+    return mend_tree_at_or_after(class, &key.by_size) == &run->by_size;
+}
+
+bool mend_sizes_are_valid(const mend_sizes *sizes)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < MEND_SIZE_CLASSES; i++) {
+        const mend_tree *class = &sizes->classes[i];
+        bool has_bit = (sizes->words[i / 64] >> i % 64 & 1) != 0;
+        const mend_run *first = RUN_OF(mend_tree_first(class));
+        const mend_run *last = RUN_OF(mend_tree_last(class));
+        if (has_bit != (class->count > 0) || !mend_tree_is_valid(class) ||
+            (first != NULL &&
+             (class_of(first->size_bytes) != i || class_of(last->size_bytes) != i))) {
+            return false;
+        }
+        count += class->count;
+    }
+    return count == sizes->count;
+}

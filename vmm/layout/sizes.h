@@ -1,0 +1,63 @@
+/*
+ * Runs, and those of a zone by (size, address): an ordered set that every search begins in. It is
+ * cut into classes of size, a tree for each: a call walks a small tree instead of one that holds
+ * all runs, and finds the next class with a run by its bit.
+ */
+#ifndef MEND_LAYOUT_SIZES_H
+#define MEND_LAYOUT_SIZES_H
+
+#include <stddef.h>
+
+#include "base/tree.h"
+
+struct mend_span;
+
+/* Of the processor. Structures are laid out so that a search, or a call, reads few cache lines. */
+enum { MEND_CACHE_LINE_BYTES = 64 };
+
+/* A maximal contiguous stretch of free spans. A search of the trees reads one cache line of it. */
+typedef struct mend_run {
+    mend_tree_node by_size; /* by (size, address) */
+    mend_tree_node by_address;
+    uint64_t address;
+    uint64_t size_bytes;
+
+    mend_tree_node by_growth; /* by (size, address); only if unmapped addresses follow */
+    struct mend_span *first;
+    struct mend_span *last;
+    bool extensible;
+} mend_run;
+static_assert(sizeof(void *) != 8 || offsetof(mend_run, by_growth) <= MEND_CACHE_LINE_BYTES,
+              "a search by size or address looks at one cache line of a run");
+
+/* Classes for each power of two from the granule on, and words of 64 bits for all classes. */
+enum {
+    MEND_SIZE_STEP_BITS = 4,
+    MEND_SIZE_CLASSES = (64 - 9) << MEND_SIZE_STEP_BITS,
+    MEND_SIZE_WORDS = (MEND_SIZE_CLASSES + 63) / 64,
+};
+
+typedef struct mend_sizes {
+    uint64_t words[MEND_SIZE_WORDS]; /* bit n: class n has a run */
+    size_t count;                    /* runs of all classes */
+    mend_tree classes[MEND_SIZE_CLASSES];
+} mend_sizes;
+
+void mend_sizes_init(mend_sizes *sizes);
+
+/* The run is in no index of sizes, or in this one; its size does not change while it is. */
+void mend_sizes_insert(mend_sizes *sizes, mend_run *run);
+void mend_sizes_remove(mend_sizes *sizes, mend_run *run);
+
+/* The first run not smaller than `size_bytes`, the next one in order, the last of all; or NULL. */
+mend_run *mend_sizes_at_least(const mend_sizes *sizes, uint64_t size_bytes);
+mend_run *mend_sizes_next(const mend_sizes *sizes, const mend_run *run);
+mend_run *mend_sizes_last(const mend_sizes *sizes);
+
+/* Whether the run is in the index at its place. */
+bool mend_sizes_has(const mend_sizes *sizes, const mend_run *run);
+
+/* Whether order, classes, bits and count are right. O(n). */
+bool mend_sizes_are_valid(const mend_sizes *sizes);
+
+#endif
