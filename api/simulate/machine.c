@@ -19,7 +19,8 @@ static simulate_machine the_machine;
 static int machine_error; /* of making it */
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 static bool is_initialized;
-static bool is_child; /* this process is a child of fork, and the machine is its parent's */
+static bool is_used;  /* the machine was, before the last fork */
+static bool is_child; /* this process is a child of fork, and its parent has used the machine */
 
 static _Thread_local int current_device;
 static _Thread_local int pushed_device; /* + 1; 0: none yet */
@@ -90,9 +91,20 @@ bool simulate_is_initialized(void)
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-static void note_fork(void)
+/* Until CUDA is initialized, or one of Mend's pools has memory, the machine is as it was made, and
+ * a child's copy is the child's own. */
+static void before_fork(void)
 {
-    is_child = true;
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    if (the_machine.sim != NULL) {
+        mend_sim_get_ledger(the_machine.sim, &ledger);
+    }
+    is_used = simulate_is_initialized() || ledger.peak_chunk_bytes > 0;
+}
+
+static void after_fork_in_child(void)
+{
+    is_child = is_child || is_used;
 }
 
 static int open_devices(simulate_machine *machine)
@@ -138,7 +150,7 @@ static int make_machine(simulate_machine *machine)
 static void make_once(void)
 {
     machine_error = make_machine(&the_machine);
-    pthread_atfork(NULL, NULL, note_fork);
+    pthread_atfork(before_fork, NULL, after_fork_in_child);
     if (machine_error == CUDA_SUCCESS) {
         simulate_say("%d simulated GPU%s of %.1f GiB. Memory, streams, events and copies work; "
                      "kernels do nothing, so no result is computed",

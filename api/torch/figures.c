@@ -178,6 +178,13 @@ void mend_torch_note_retry(int device)
 
 /* ---- memory in total ------------------------------------------------------------------------- */
 
+/* The limit in bytes of a fraction below 1. A limit of 0 would mean no limit. */
+static uint64_t limit_of(double fraction, uint64_t device_bytes)
+{
+    double bytes = fraction * (double)device_bytes;
+    return (uint64_t)bytes + (bytes < 1);
+}
+
 mend_result mend_torch_set_fraction(int device, double fraction)
 {
     mend_pool *heap;
@@ -189,9 +196,7 @@ mend_result mend_torch_set_fraction(int device, double fraction)
     if (result != MEND_OK) {
         return result;
     }
-    /* A limit of 0 would mean no limit. */
-    double bytes = fraction * (double)stats.device_bytes;
-    return mend_set_limit(heap, fraction < 1 ? (uint64_t)bytes + (bytes < 1) : 0);
+    return mend_set_limit(heap, fraction < 1 ? limit_of(fraction, stats.device_bytes) : 0);
 }
 
 mend_result mend_torch_get_fraction(int device, double *fraction)
@@ -203,7 +208,7 @@ mend_result mend_torch_get_fraction(int device, double *fraction)
         /* The limit is in bytes; the fraction that was set is the nearest with few digits. */
         double exact = (double)stats.limit_bytes / (double)stats.device_bytes;
         double near = (double)(uint64_t)(exact * 1e6 + 0.5) / 1e6;
-        bool is_near = (uint64_t)(near * (double)stats.device_bytes) == stats.limit_bytes;
+        bool is_near = limit_of(near, stats.device_bytes) == stats.limit_bytes;
         *fraction = is_near ? near : exact;
     }
     return result;

@@ -29,6 +29,7 @@ MEND_TEST(torch_figures, a_fraction_is_a_limit_in_bytes)
     }
     EXPECT_TRUE(fraction_of(&rig) == 0.1);
     EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 0));
+    EXPECT_TRUE(fraction_of(&rig) == 0);
     EXPECT_U64_EQ(1, hooks_stats(&rig).limit_bytes);
     EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(KIB, 0, rig.streams[0]));
     EXPECT_RESULT(MEND_OK, rig.f->mend_torch_set_fraction(0, 1));

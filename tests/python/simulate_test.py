@@ -187,6 +187,30 @@ class Simulate(unittest.TestCase):
             """
         )
 
+    def test_a_child_has_a_device_of_its_own_where_the_parent_used_none(self):
+        """Mend was loaded before the fork, and both use memory after it."""
+        self.succeeds(
+            """
+            import mend
+            from mend import _devices, _library
+            _library.load("mend")
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.read(reading, 1)  # the parent has written
+            block = ctypes.c_void_p(_devices.alloc(0, 1 << 20, 0))
+            back = ctypes.create_string_buffer(4)
+            text = ctypes.create_string_buffer(b"his." if child == 0 else b"mine", 4)
+            call("cudaMemcpy", block, text, ctypes.c_size_t(4), 1)
+            if child == 0:
+                os._exit(0)
+            os.write(writing, b".")
+            assert os.waitpid(child, 0)[1] == 0
+            call("cudaMemcpy", back, block, ctypes.c_size_t(4), 2)
+            assert back.raw == b"mine", back.raw
+            """
+        )
+
     def test_mends_pools_are_on_the_same_device(self):
         self.succeeds(
             """

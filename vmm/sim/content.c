@@ -80,16 +80,7 @@ mend_status mend_sim_content_open(mend_sim *sim)
         sim->space_bytes = mend_align_down(sim->config.address_bytes, sim->config.page_bytes);
         return MEND_DRIVER_OK;
     }
-    if (!open_space(sim)) {
-        return MEND_DRIVER_OUT_OF_MEMORY;
-    }
-    for (int i = 0; i < sim->config.device_count; i++) {
-        sim->devices[i].memory_file = memfd_create("mend-sim-memory", MFD_CLOEXEC);
-        if (sim->devices[i].memory_file < 0) {
-            return MEND_DRIVER_OUT_OF_MEMORY;
-        }
-    }
-    return MEND_DRIVER_OK;
+    return open_space(sim) ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
 void mend_sim_content_close(mend_sim *sim)
@@ -107,6 +98,16 @@ void mend_sim_content_close(mend_sim *sim)
     }
 }
 
+/* The file is made for the first chunk: until then a child of fork may use its copy of the device.
+ */
+static bool has_file(mend_sim_device *device)
+{
+    if (device->memory_file < 0) {
+        device->memory_file = memfd_create("mend-sim-memory", MFD_CLOEXEC);
+    }
+    return device->memory_file >= 0;
+}
+
 /* Each chunk gets its own part of the file, which is never reused: the file is sparse. */
 bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk)
 {
@@ -116,7 +117,7 @@ bool mend_sim_content_take(mend_sim *sim, mend_sim_chunk *chunk)
     assert(!chunk->plain);
     mend_sim_device *device = &sim->devices[chunk->device];
     uint64_t end = device->file_bytes + chunk->size_bytes;
-    if (end > INT64_MAX || ftruncate(device->memory_file, (off_t)end) != 0) {
+    if (end > INT64_MAX || !has_file(device) || ftruncate(device->memory_file, (off_t)end) != 0) {
         return false;
     }
     chunk->file_offset = device->file_bytes;
