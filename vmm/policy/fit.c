@@ -63,6 +63,14 @@ static breakage breakage_at(const mend_heap *heap, const mend_run *run, uint64_t
     }
 }
 
+/* Whether a block may go into a run of this size to spare a chunk. Before pressure is critical, a
+ * run that is larger than two such blocks stays whole for larger requests, which would move chunks.
+ */
+static bool may_spare_in(const mend_request *request, const mend_run *run, bool is_critical)
+{
+    return is_critical || run->size_bytes / 2 <= request->size_bytes;
+}
+
 /* Compares both ends of the smallest runs that fit, by the bytes of empty chunks that they would
  * break. Skips places that waste more than allowed. */
 static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, const mend_zone *zone,
@@ -70,8 +78,11 @@ static mend_fit keep_empty_fit(mend_heap *heap, const mend_request *request, con
 {
     mend_fit best = {0};
     uint64_t least_bytes = UINT64_MAX;
+    bool is_critical = allowed_bytes < UINT64_MAX;
     mend_run *run = mend_sizes_at_least(&zone->runs_by_size, request->size_bytes);
-    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && least_bytes > 0; tries++) {
+    for (int tries = 0; run != NULL && tries < SEARCH_TRIES && least_bytes > 0 &&
+                        may_spare_in(request, run, is_critical);
+         tries++) {
         uint64_t ends[] = {
             mend_align_up(run->address, request->alignment_bytes),
             mend_align_down(mend_run_end(run) - request->size_bytes, request->alignment_bytes)};

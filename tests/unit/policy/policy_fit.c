@@ -119,6 +119,23 @@ MEND_TEST(policy_fit, an_empty_chunk_is_kept_when_memory_is_short)
     hand_close(&h);
 }
 
+/* A larger run serves larger requests, which would move chunks; near the limit only the chunk
+ * counts. */
+MEND_TEST(policy_fit, a_run_above_two_such_blocks_is_not_broken_to_spare_a_chunk)
+{
+    hand_heap h;
+    hand_open_as(&h, "2. | 10: 2# 5.");
+    be_short_of_memory(&h);
+    EXPECT_INT_EQ(0, fit_pages(&h, 2));
+    have_been_full(&h);
+    EXPECT_INT_EQ(12, fit_pages(&h, 2));
+    hand_close(&h);
+    hand_open_as(&h, "2. | 10: 2# 4.");
+    be_short_of_memory(&h);
+    EXPECT_INT_EQ(12, fit_pages(&h, 2));
+    hand_close(&h);
+}
+
 /* Once all was in use, one page of an empty chunk may be left beside a block, and no more. */
 MEND_TEST(policy_fit, an_empty_chunk_is_not_broken_where_all_was_in_use)
 {
