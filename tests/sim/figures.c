@@ -9,6 +9,7 @@
 
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
+#include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -179,13 +180,15 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
     (l->is->mappings <=                                                                            \
-     l->is->chunks + l->why->retired_mappings + l->pool->pool->heap.imports.mappings)
+     l->is->chunks + l->is->aliases + l->why->retired_mappings +                                   \
+         l->pool->pool->heap.imports.mappings)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
      is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes == l->is->imported_bytes + l->is->reserved_bytes -        \
-                                                l->why->unmapped_bytes + l->is->retired_bytes)
+    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
+     l->is->imported_bytes + l->is->reserved_bytes - l->why->unmapped_bytes +                      \
+         l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
@@ -239,10 +242,18 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 /* Each request that was served was placed in one way. */
 #define RULE_placed_in_run                                                                         \
-    (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_at_new_address ==           \
+    (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_at_new_address +            \
+         l->is->placed_by_alias ==                                                                 \
      l->is->allocations)
 #define RULE_placed_by_extension   GROWS(placed_by_extension, REQUESTS)
 #define RULE_placed_at_new_address GROWS(placed_at_new_address, REQUESTS)
+#define RULE_placed_by_alias       GROWS(placed_by_alias, REQUESTS)
+
+/* Each maps a chunk once more; its part is a granule at least. */
+#define RULE_aliases (IS(aliases) <= IS(mappings))
+#define RULE_lent_bytes                                                                            \
+    (IS(lent_bytes) >= IS(aliases) * MEND_GRANULE_BYTES && IS(lent_bytes) <= IS(reserved_bytes) && \
+     (IS(lent_bytes) > 0) == (IS(aliases) > 0))
 
 #define RULE_cache_hits            (IS(cache_hits) <= IS(placed_in_run))
 #define MOST_CACHED_BLOCKS         ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
@@ -346,6 +357,9 @@ static void judge_sum(trial *t, const char *what, uint64_t least, uint64_t value
                 LLU(value), LLU(least), LLU(most));
 }
 
+/* The start and the end of a block. */
+enum { MOST_ALIASES_OF_PLAN = 2 };
+
 static void judge_sums(trial *t)
 {
     const trial_seen *seen = &t->seen;
@@ -363,11 +377,14 @@ static void judge_sums(trial *t)
     judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions), seen->copies);
     judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
               seen->copied_bytes);
-    judge_sum(t, "placed_by_extension and placed_at_new_address", 0,
-              SUM(placed_by_extension) + SUM(placed_at_new_address), seen->mapped);
-    bool maps_moves = is_plain && seen->copies == 0 && !t->had_unmapped;
-    judge_sum(t, "chunks_moved", maps_moves ? seen->mapped - seen->created : 0, SUM(chunks_moved),
+    judge_sum(t, "the requests that map", 0,
+              SUM(placed_by_extension) + SUM(placed_at_new_address) + SUM(placed_by_alias),
               seen->mapped);
+    bool maps_moves = is_plain && seen->copies == 0 && !t->had_unmapped;
+    uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
+    uint64_t most_aliases = MOST_ALIASES_OF_PLAN * SUM(placed_by_alias);
+    judge_sum(t, "chunks_moved", least_moves - mend_min_u64(least_moves, most_aliases),
+              SUM(chunks_moved), seen->mapped);
 }
 
 /* ---- a step -----------------------------------------------------------------------------------

@@ -106,6 +106,7 @@ static bool recall_probe(mend_cuda *cuda, int device, mend_device_info *info)
         info->recommended_bytes = probed.found.recommended_bytes;
         info->virtual_memory = probed.found.virtual_memory;
         info->aliasing = probed.found.aliasing;
+        info->aliases_at_once = probed.found.aliases_at_once;
         info->share_file_descriptor = probed.found.share_file_descriptor;
         info->share_fabric = probed.found.share_fabric;
         info->rdma = probed.found.rdma;

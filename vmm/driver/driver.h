@@ -99,6 +99,7 @@ typedef struct mend_device_info {
     bool multicast;
     bool integrated; /* the device uses the host's memory */
     bool aliasing;   /* one chunk may be mapped at several addresses (probed) */
+    bool aliases_at_once; /* ... and used at these at once, by granules of 512 B (probed) */
     uint64_t peers;  /* bit n: device n (another one) can be given access to the memory */
 } mend_device_info;
 

@@ -46,16 +46,16 @@ static void unmap_everything(mend_heap *heap, refusal *first)
 {
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        uint64_t address = chunk->address;
+        uint64_t address = mend_chunk_mapping_address(chunk);
         uint64_t size_bytes = 0;
         if (chunk->missing == MEND_MISSING_MAPPING) {
             at = mend_tree_next(at);
             continue;
         }
-        while (chunk != NULL && chunk->address == address + size_bytes &&
+        while (chunk != NULL && mend_chunk_mapping_address(chunk) == address + size_bytes &&
                chunk->missing != MEND_MISSING_MAPPING) {
             assert(chunk->size_bytes > 0);
-            size_bytes += chunk->size_bytes;
+            size_bytes += mend_chunk_mapping_bytes(chunk);
             at = mend_tree_next(at);
             chunk = at != NULL ? MEND_CONTAINER_OF(at, mend_chunk, by_address) : NULL;
         }

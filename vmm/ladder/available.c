@@ -4,6 +4,7 @@
 #include "ladder/ladder.h"
 #include "ladder/largest.h"
 #include "move/attainable.h"
+#include "move/dissolve.h"
 #include "move/remap.h"
 #include "move/scope.h"
 #include "physical/capture.h"
@@ -93,6 +94,7 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
     if (result == MEND_OK) {
         mend_capture_groups_collect(heap);
         mend_remap_try(heap); /* as a request does before it makes room */
+        mend_dissolve_aliases(heap);
         result = look(heap, &asking, room);
         mend_scope_close(heap, &scope);
     }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "move/attainable.h"
 #include "move/compact.h"
+#include "move/dissolve.h"
 #include "move/remap.h"
 #include "move/scope.h"
 #include "move/trim.h"
@@ -22,6 +23,7 @@ mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_comp
     if (result == MEND_OK) {
         result = mend_remap(heap);
     }
+    mend_dissolve_aliases(heap);
     if (result == MEND_OK && !mend_victims_find(pass)) {
         result =
             mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pass of compactions");

@@ -4,12 +4,14 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "ladder/continue.h"
 #include "ladder/defrag.h"
 #include "ladder/largest.h"
 #include "ladder/place.h"
 #include "ladder/report.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
+#include "move/dissolve.h"
 #include "move/locks.h"
 #include "move/remap.h"
 #include "move/retire.h"
@@ -86,7 +88,9 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
 }
 
 /* Tries memory of other streams: the request's stream waits for its last use there. */
-static mend_outcome place_behind_device_waits(climb *c)
+static mend_outcome behind_device_waits(climb *c,
+                                        mend_outcome (*try_place)(mend_heap *, const mend_request *,
+                                                                  mend_span **))
 {
     bool may_wait;
     mend_result result = mend_ladder_may_wait_behind(c->heap, c->request, &may_wait);
@@ -99,7 +103,7 @@ static mend_outcome place_behind_device_waits(climb *c)
      * twice. */
     mend_outcome outcome;
     do {
-        outcome = mend_place(c->heap, &behind, &c->span);
+        outcome = try_place(c->heap, &behind, &c->span);
     } while (outcome == MEND_AGAIN);
     return outcome;
 }
@@ -119,7 +123,7 @@ static mend_outcome place(climb *c, bool asks_streams)
         heap->shortage.no_addresses = MEND_DRIVER_OK;
         outcome = mend_place(heap, c->request, &c->span);
         if (outcome == MEND_NOTHING && asks_streams) {
-            outcome = place_behind_device_waits(c);
+            outcome = behind_device_waits(c, mend_place);
         }
         if (outcome == MEND_NOTHING) {
             outcome = mend_place_in_stretch(heap, c->request, &c->span);
@@ -129,6 +133,21 @@ static mend_outcome place(climb *c, bool asks_streams)
                          mend_trim_addresses(heap, c->request->stream);
     }
     return outcome;
+}
+
+/* The last rung without a copy: free ends of partly used chunks continue other memory. What nothing
+ * uses of such continuations ends first. */
+static mend_outcome continue_ends(climb *c, bool asks_streams)
+{
+    mend_outcome outcome = MEND_NOTHING;
+    if (mend_dissolve_aliases(c->heap)) {
+        outcome = place(c, asks_streams);
+    }
+    if (outcome == MEND_NOTHING) {
+        outcome = mend_continue_ends(c->heap, c->request, &c->span);
+    }
+    return outcome == MEND_NOTHING && asks_streams ? behind_device_waits(c, mend_continue_ends)
+                                                   : outcome;
 }
 
 /* The host waits for the oldest work, again and again, until there is room or nothing to wait for.
@@ -192,6 +211,9 @@ static mend_outcome behind_compactions(climb *c)
     assert(!heap->budget.spends_last_room);
     heap->budget.spends_last_room = true;
     outcome = place(c, false);
+    if (outcome == MEND_NOTHING) {
+        outcome = continue_ends(c, false);
+    }
     heap->budget.spends_last_room = false;
     if (outcome == MEND_NOTHING && has_failed) {
         *mend_process_failure() = why;
@@ -212,8 +234,12 @@ static mend_outcome search_once(climb *c)
     if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
         outcome = place(c, true); /* others have freed device memory since the driver was asked */
     }
+    if (outcome == MEND_NOTHING) {
+        outcome = continue_ends(c, true);
+    }
     if (outcome == MEND_NOTHING && c->waits_on_host) {
         outcome = behind_host_waits(c);
+        outcome = outcome == MEND_NOTHING ? continue_ends(c, false) : outcome;
     }
     if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
         outcome = behind_compactions(c);

@@ -4,6 +4,7 @@
 
 #include "move/trim.h"
 #include "policy/budget.h"
+#include "policy/ends.h"
 #include "policy/fit.h"
 #include "policy/planner.h"
 
@@ -43,6 +44,19 @@ static bool finds_remade(mend_question *q, const mend_request *request)
     return could_be;
 }
 
+/* Whether free ends of partly used chunks would make a place, as after all other ways. */
+static bool finds_ends(mend_question *q, const mend_request *request)
+{
+    if (!mend_ends_are_open(q->heap, request)) {
+        return false;
+    }
+    mend_plan plan;
+    bool is_found = mend_ends_find(q->heap, request, &plan);
+    q->lacks_host_memory = q->lacks_host_memory || plan.lacks_host_memory;
+    mend_plan_clear(&plan);
+    return is_found;
+}
+
 /* Asks the planner, but carries nothing out. Behind device waits it looks only at the runs that fit
  * best, as a request does. */
 static bool finds_place(mend_question *q, const mend_request *request)
@@ -63,7 +77,7 @@ static bool finds_place(mend_question *q, const mend_request *request)
             return true;
         }
     }
-    return finds_remade(q, request);
+    return finds_remade(q, request) || finds_ends(q, request);
 }
 
 static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t size_bytes)

@@ -114,7 +114,7 @@ static usable look_past(const mend_heap *heap, const mend_request *request, unsi
     return found;
 }
 
-/* The partly used chunk with most free bytes, and a block in it. */
+/* The partly used chunk with most free bytes, and a block in it. Not one that lends a part. */
 static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_most_bytes)
 {
     const mend_chunk *emptiest = NULL;
@@ -123,7 +123,7 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
-        if (chunk->live_bytes != 0 && bytes > *free_most_bytes) {
+        if (chunk->live_bytes != 0 && chunk->aliases == 0 && bytes > *free_most_bytes) {
             *free_most_bytes = bytes;
             emptiest = chunk;
         }

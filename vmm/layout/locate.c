@@ -125,7 +125,7 @@ mend_span *mend_heap_block_at(const mend_heap *heap, uint64_t address)
     if (chunk != NULL && mend_layout_run_at(&heap->zones[chunk->zone], address) == NULL) {
         span = find_beside_runs(heap, chunk, address);
     }
-    return span != NULL && span->live ? span : NULL;
+    return span != NULL && span->live && !span->lent ? span : NULL;
 }
 
 mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address)

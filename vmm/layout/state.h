@@ -12,7 +12,10 @@
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk;
- *  - the pointer map has exactly the live and the cached spans;
+ *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
+ *    not what is lent;
+ *  - a lent span is the part of exactly one alias of its chunk (physical/alias.h), with the same
+ *    distance from the start of the chunk in both mappings; so no granule is free or live twice;
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
  *    counts the nodes that name it, and is not reused before the count is 0. So forgetting a stream
  *    or releasing a group reads no blocks: the slot has the last epoch.
@@ -64,6 +67,7 @@ typedef struct mend_span {
     bool of_group;        /* live: the block belongs to a group; the oldest node of `waits` is its
                            * mark */
     bool is_exported;     /* live: other processes can import the block */
+    bool lent;            /* live: no block, but memory in use at an alias of its chunk */
     uint16_t cache_index; /* cached: index in the cache's list */
 
     mend_waits waits;         /* free: what must pass before it is idle. Live: what its memory still
@@ -138,6 +142,7 @@ typedef struct mend_zone_counters {
     X(placed_in_run)                                                                               \
     X(placed_by_extension)                                                                         \
     X(placed_at_new_address)                                                                       \
+    X(placed_by_alias)                                                                             \
     X(chunks_moved)                                                                                \
     X(compactions)                                                                                 \
     X(copied_bytes)                                                                                \

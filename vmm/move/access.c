@@ -44,14 +44,14 @@ static bool is_accessible(const mend_chunk *chunk)
 static uint64_t stretch_from(const mend_chunk **chunk)
 {
     const mend_chunk *at = *chunk;
-    uint64_t end = at->address;
-    while (at != NULL && at->address == end && is_accessible(at)) {
-        end += at->size_bytes;
+    const uint64_t address = mend_chunk_mapping_address(at);
+    uint64_t end = address;
+    while (at != NULL && mend_chunk_mapping_address(at) == end && is_accessible(at)) {
+        end += mend_chunk_mapping_bytes(at);
         at = mend_chunk_next(at);
     }
-    uint64_t bytes = end - (*chunk)->address;
-    *chunk = bytes > 0 ? at : mend_chunk_next(*chunk);
-    return bytes;
+    *chunk = end > address ? at : mend_chunk_next(*chunk);
+    return end - address;
 }
 
 /* The caller holds `grow`, so nothing is mapped or unmapped meanwhile. */
@@ -60,7 +60,7 @@ static mend_result allow_all(mend_heap *heap, int device)
     const mend_tree_node *first = mend_tree_first(&heap->chunks.mapped);
     const mend_chunk *at = first != NULL ? MEND_CONTAINER_OF(first, mend_chunk, by_address) : NULL;
     while (at != NULL) {
-        uint64_t address = at->address;
+        uint64_t address = mend_chunk_mapping_address(at);
         uint64_t bytes = stretch_from(&at);
         mend_status status =
             bytes == 0 ? MEND_DRIVER_OK : mend_step_allow_to(heap, address, bytes, &device, 1);

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "layout/lend.h"
 #include "layout/ready.h"
 #include "move/attainable.h"
 #include "move/outcome.h"
@@ -18,6 +19,8 @@ typedef struct transaction {
     mend_layout_promise nodes; /* of the layout, promised until the end */
     bool has_nodes;
     mend_span *base; /* the claimed part of the run, as one span; NULL: none, or not claimed yet */
+    mend_span *tail_part; /* claimed parts of the plan's ends; NULL: none, or not claimed yet */
+    mend_span *head_part;
     mend_zone *zone;
     int zone_number;
     mend_chunk *chunks;  /* claimed ones, then created ones, linked by next_claimed */
@@ -39,12 +42,22 @@ static mend_result no_host_memory(void)
 static bool reserve_nodes(transaction *t)
 {
     mend_heap *heap = t->heap;
+    size_t ends = mend_plan_end_count(t->plan);
     size_t created = mend_plan_create_count(t->plan);
-    size_t chunks = t->plan->picks.count + created;
+    size_t chunks = t->plan->picks.count + created + 2 * ends; /* an end leaves a run, and enters */
     t->has_nodes = mend_layout_promise_nodes(heap, chunks, &t->nodes);
     return t->has_nodes && mend_retire_reserve(heap, chunks) &&
-           mend_slab_reserve(&heap->chunks.slab, created) &&
+           mend_slab_reserve(&heap->chunks.slab, created + ends) &&
            mend_space_reserve_nodes(&t->heap->space, 1);
+}
+
+static mend_result order_behind_end(mend_heap *heap, const mend_end *end, uint32_t stream)
+{
+    if (end->chunk == NULL) {
+        return MEND_OK;
+    }
+    mend_run *run = mend_layout_run_at(&heap->zones[end->chunk->zone], end->address);
+    return mend_layout_make_ready(heap, run, end->address, end->size_bytes, stream);
 }
 
 /* Makes the stream wait for the last use, by other streams, of the memory that the plan takes. */
@@ -67,7 +80,10 @@ static mend_result order_streams(const transaction *t, const mend_request *reque
                 mend_layout_make_ready(heap, run, at->address, at->size_bytes, request->stream);
         }
     }
-    return result;
+    if (result == MEND_OK) {
+        result = order_behind_end(heap, &t->plan->tail, request->stream);
+    }
+    return result == MEND_OK ? order_behind_end(heap, &t->plan->head, request->stream) : result;
 }
 
 static void enter(transaction *t, mend_chunk *chunk)
@@ -76,6 +92,20 @@ static void enter(transaction *t, mend_chunk *chunk)
     chunk->next_claimed = NULL;
     *t->tail = chunk;
     t->tail = &chunk->next_claimed;
+}
+
+static mend_span *claim_end(mend_heap *heap, const mend_end *end)
+{
+    return end->chunk != NULL
+               ? mend_layout_claim_end(heap, end->chunk, end->address, end->size_bytes)
+               : NULL;
+}
+
+static void end_claim_of_end(mend_heap *heap, const mend_end *end, mend_span *part)
+{
+    if (part != NULL) {
+        mend_layout_end_claim_of_end(heap, end->chunk, part);
+    }
 }
 
 /* Takes everything that the plan uses out of reach of other threads, before driver calls. */
@@ -92,6 +122,8 @@ static void claim(transaction *t)
             t->base = mend_layout_claim_part(heap, base, start, t->address - start);
         }
     }
+    t->tail_part = claim_end(heap, &t->plan->tail);
+    t->head_part = claim_end(heap, &t->plan->head);
     for (size_t i = 0; i < t->plan->picks.count; i++) {
         mend_chunk *at = t->plan->picks.chunks[i];
         uint64_t address = at->address;
@@ -118,6 +150,8 @@ static void end_claim_of_base(transaction *t)
 static void end_claim(transaction *t)
 {
     end_claim_of_base(t);
+    end_claim_of_end(t->heap, &t->plan->tail, t->tail_part);
+    end_claim_of_end(t->heap, &t->plan->head, t->head_part);
     for (mend_chunk *at = t->chunks; at != NULL && at != t->created; at = at->next_claimed) {
         uint64_t address = at->claimed_address;
         assert(at->address == 0);
@@ -206,36 +240,60 @@ static mend_result choose_address(transaction *t, const mend_request *request)
                                     : mend_driver_refused(heap, MEND_CALL_reserve, status);
 }
 
+/* Maps one chunk behind those mapped so far. NULL: none. */
+static mend_status map_next(transaction *t, const mend_chunk *chunk)
+{
+    if (chunk == NULL) {
+        return MEND_DRIVER_OK;
+    }
+    mend_status status = mend_step_map(t->heap, t->address + t->mapped_bytes, chunk);
+    t->mapped_bytes += status == MEND_DRIVER_OK ? chunk->size_bytes : 0;
+    return status;
+}
+
 static mend_result map_chunks(transaction *t)
 {
     mend_heap *heap = t->heap;
     assert(t->address != 0);
     assert(t->mapped_bytes == 0);
-    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
-        mend_status status = mend_step_map(heap, t->address + t->mapped_bytes, at);
-        if (status != MEND_DRIVER_OK) {
-            return mend_driver_refused(heap, MEND_CALL_map, status);
-        }
-        t->mapped_bytes += at->size_bytes;
+    mend_status status = map_next(t, t->plan->tail.chunk);
+    for (mend_chunk *at = t->chunks; at != NULL && status == MEND_DRIVER_OK;
+         at = at->next_claimed) {
+        status = map_next(t, at);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = map_next(t, t->plan->head.chunk);
+    }
+    if (status != MEND_DRIVER_OK) {
+        return mend_driver_refused(heap, MEND_CALL_map, status);
     }
     assert(t->mapped_bytes == t->total_bytes);
-    mend_status status = mend_step_allow(heap, t->address, t->mapped_bytes);
+    status = mend_step_allow(heap, t->address, t->mapped_bytes);
     return status == MEND_DRIVER_OK ? MEND_OK
                                     : mend_driver_refused(heap, MEND_CALL_set_access, status);
+}
+
+/* Retires the mapping of one chunk, if it was made; moves *address behind it. NULL: none. */
+static void retire_next(const transaction *t, const mend_chunk *chunk, uint64_t *address)
+{
+    mend_waits idle = {0};
+    if (chunk != NULL && *address < t->address + t->mapped_bytes) {
+        mend_retire_mapping(t->heap, chunk, *address, &idle);
+        *address += chunk->size_bytes;
+    }
 }
 
 /* Retires the mappings that could not be undone. */
 static void retire_mapped(transaction *t)
 {
     uint64_t address = t->address;
-    uint64_t end = t->address + t->mapped_bytes;
     mend_space_take(&t->heap->space, t->address, t->mapped_bytes);
-    for (mend_chunk *at = t->chunks; address < end; at = at->next_claimed) {
-        mend_waits idle = {0};
-        assert(at != NULL);
-        mend_retire_mapping(t->heap, at, address, &idle);
-        address += at->size_bytes;
+    retire_next(t, t->plan->tail.chunk, &address);
+    for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
+        retire_next(t, at, &address);
     }
+    retire_next(t, t->plan->head.chunk, &address);
+    assert(address == t->address + t->mapped_bytes);
 }
 
 static void release_created(transaction *t)
@@ -273,6 +331,15 @@ static void undo(transaction *t)
     mend_step_note_peaks(heap);
 }
 
+/* The part of the block that lies in an end: free memory at the alias, for a moment. */
+static void lend(const transaction *t, const mend_end *end, mend_span *part, uint64_t *address)
+{
+    if (part != NULL) {
+        mend_layout_lend(t->heap, end->chunk, part, *address);
+        *address += end->chunk->size_bytes;
+    }
+}
+
 /* From here on nothing fails: the chunks change places, and their old mappings retire. */
 static void commit(transaction *t)
 {
@@ -282,6 +349,7 @@ static void commit(transaction *t)
     assert(t->mapped_bytes == t->total_bytes);
     mend_space_take(&t->heap->space, address, t->total_bytes);
     end_claim_of_base(t);
+    lend(t, &t->plan->tail, t->tail_part, &address);
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
         mend_waits waits = {0};
         if (at->claimed_address != 0) {
@@ -294,6 +362,7 @@ static void commit(transaction *t)
         mend_layout_attach(heap, at, t->zone_number, address, &waits);
         address += at->size_bytes;
     }
+    lend(t, &t->plan->head, t->head_part, &address);
     assert(address == t->address + t->total_bytes);
     mend_step_note_peaks(heap);
 }
@@ -321,12 +390,22 @@ static mend_span *take_block(const transaction *t, const mend_request *request, 
     mend_run *run = mend_layout_run_at(t->zone, address);
     assert(run != NULL);
     assert(mend_run_end(run) - address >= request->size_bytes);
-    if (t->plan->base != NULL) {
+    if (mend_plan_end_count(t->plan) > 0) {
+        heap->counters.placed_by_alias++;
+    } else if (t->plan->base != NULL) {
         heap->counters.placed_by_extension++;
     } else {
         heap->counters.placed_at_new_address++;
     }
     return mend_layout_take(heap, run, address, request->size_bytes);
+}
+
+/* Where the block may begin: in the base, in the tail, or where the first chunk is mapped. */
+static uint64_t start_of(const transaction *t)
+{
+    const mend_end *tail = &t->plan->tail;
+    uint64_t offset_bytes = tail->chunk != NULL ? tail->address - tail->chunk->address : 0;
+    return t->plan->base != NULL ? t->plan->start : t->address + offset_bytes;
 }
 
 mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_plan *plan,
@@ -336,7 +415,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
                      .plan = plan,
                      .zone = &heap->zones[request->zone],
                      .zone_number = request->zone,
-                     .total_bytes = plan->picked_bytes + plan->create_bytes};
+                     .total_bytes = mend_plan_mapped_bytes(plan)};
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
     assert(t.total_bytes % heap->device.granularity_bytes == 0);
@@ -345,7 +424,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     mend_outcome outcome = mend_outcome_of(perform(&t, request));
     if (outcome == MEND_PLACED) {
         commit(&t);
-        *span = take_block(&t, request, plan->base != NULL ? plan->start : t.address);
+        *span = take_block(&t, request, start_of(&t));
     } else {
         undo(&t);
     }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "layout/ready.h"
 #include "move/attainable.h"
+#include "move/dissolve.h"
 #include "move/remap.h"
 #include "move/retire.h"
 #include "move/scope.h"
@@ -172,6 +173,7 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     uint64_t address_bytes = heap->space.address_bytes;
     bool is_captured = false;
     mend_chunk *withdrawn;
+    mend_dissolve_aliases(heap);
     if (refresh_fences(heap) == MEND_OK &&
         mend_streams_find_capture(&heap->streams, asking, &is_captured) == MEND_OK) {
         withdraw_chunks(heap, 0, !is_captured, false, &withdrawn);
@@ -185,6 +187,7 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
                          uint64_t *released_bytes)
 {
     mend_remap_try(heap); /* the missing memory may be free now */
+    mend_dissolve_aliases(heap);
     mend_result result = refresh_fences(heap);
     if (result != MEND_OK) {
         return result;

@@ -96,7 +96,7 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
                                  MEND_AUDIT_HEX(span->address));
     }
     bool in_map = mend_pointer_map_find(&heap->blocks, span->address) == span;
-    if (in_map != (span->live || span->cached)) {
+    if (in_map != ((span->live && !span->lent) || span->cached)) {
         return mend_audit_broken(a, "span 0x%llx: live and the pointer map disagree",
                                  MEND_AUDIT_HEX(span->address));
     }
@@ -118,7 +118,14 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
     if (!mend_audit_waits(a, &span->waits, span->address)) {
         return false;
     }
-    if (span->live) {
+    if (span->lent && (!span->live || span->is_exported || span->waits.first.epoch != 0 ||
+                       span->waits.others != NULL)) {
+        return mend_audit_broken(a, "span 0x%llx is lent, and free or waited for",
+                                 MEND_AUDIT_HEX(span->address));
+    }
+    if (span->lent) {
+        a->lent_bytes += span->size_bytes;
+    } else if (span->live) {
         a->live[span->zone].blocks++;
         a->live[span->zone].bytes += span->size_bytes;
         a->live[span->zone].requested_bytes += span->requested_bytes;

@@ -96,7 +96,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         if (chunk->pins != mend_pins_of(a->heap, chunk)) {
             return mend_audit_broken(a, "a chunk has not the pins that cover it");
         }
-        if (chunk->holds != chunk->pins + chunk->is_frozen) {
+        if (chunk->holds != mend_chunk_holds(chunk)) {
             return mend_audit_broken(a, "the holds of a chunk are wrong");
         }
         exported_bytes += mend_chunk_is_exported(chunk) ? chunk->size_bytes : 0;
@@ -111,7 +111,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     }
     if (reserved_bytes != chunks->reserved_bytes || empty_bytes != chunks->empty_bytes ||
         unmapped_bytes != chunks->unmapped_bytes || whole != chunks->empty.count + newly ||
-        mapped != chunks->mapped.count || held != chunks->frozen_count ||
+        mapped + chunks->alias_count != chunks->mapped.count || held != chunks->frozen_count ||
         pinned_bytes != chunks->pinned_bytes || exported_bytes != chunks->exported_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
@@ -140,8 +140,8 @@ static uint64_t piece_at(const mend_heap *heap, uint64_t address)
     uint64_t size_bytes = mend_space_room_at(&heap->space, address);
     mend_chunk chunk_key = {.address = address};
     mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &chunk_key.by_address);
-    if (at != NULL && CHUNK_OF(at)->address == address) {
-        size_bytes = size_bytes == 0 ? CHUNK_OF(at)->size_bytes : 0;
+    if (at != NULL && mend_chunk_mapping_address(CHUNK_OF(at)) == address) {
+        size_bytes = size_bytes == 0 ? mend_chunk_mapping_bytes(CHUNK_OF(at)) : 0;
     }
     mend_retired retired_key = {.address = address};
     at = mend_tree_at_or_after(&heap->retire.mappings, &retired_key.by_address);

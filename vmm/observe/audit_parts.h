@@ -19,6 +19,7 @@ typedef struct mend_audit_walk {
         uint64_t requested_bytes;
     } live[MEND_ZONE_COUNT];
     uint32_t cached[MEND_ZONE_COUNT]; /* number of spans marked as cached */
+    uint64_t lent_bytes; /* of lent spans */
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;
@@ -44,6 +45,9 @@ bool mend_audit_zone(mend_audit_walk *a, int zone);
 bool mend_audit_chunks(const mend_audit_walk *a);
 bool mend_audit_space(const mend_audit_walk *a);
 bool mend_audit_retired(mend_audit_walk *a);
+
+/* Checks aliases, and what is lent to them; after the zones (audit_aliases.c). */
+bool mend_audit_aliases(const mend_audit_walk *a);
 
 /* Checks imports; their addresses are checked with all others. */
 bool mend_audit_imports(const mend_audit_walk *a);

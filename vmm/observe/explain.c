@@ -111,6 +111,10 @@ static void walk_chunk(const mend_heap *heap, const mend_chunk *chunk, uint32_t 
         walk->lowest = span;
     }
     end_pending(walk, MEND_FREE_EDGE);
+    if (mend_chunk_is_alias(chunk) && walk->holder == NULL) { /* nothing but the loan */
+        walk->holder = chunk->lent;
+        walk->holders = 1;
+    }
     assert(walk->lowest != NULL);
     assert(walk->lowest->address < end);
 }
@@ -200,7 +204,7 @@ static uint64_t lent_bytes(const mend_heap *heap)
         const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
         for (; span != NULL; span = span->previous) {
             bool is_small = span->size_bytes <= heap->config.small_request_bytes;
-            bytes += span->live && is_small ? span->size_bytes : 0;
+            bytes += span->live && !span->lent && is_small ? span->size_bytes : 0;
         }
     }
     return bytes;

@@ -127,7 +127,7 @@ static void walk_block(region_walk *walk, const mend_span *span)
     set_group(walk->heap, mend_group_number_of(walk->heap, span), &region);
     const mend_chunk *chunk = span->chunk;
     for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
-        region.is_pinned |= chunk->pins > 0;
+        region.is_pinned |= mend_chunk_memory(chunk)->pins > 0;
         region.is_unmapped |= chunk->missing != MEND_MISSING_NOTHING;
     }
     end_open(walk);
@@ -146,7 +146,7 @@ static void walk_free(region_walk *walk, const mend_span *span)
         uint64_t end = mend_min_u64(mend_span_end(span), chunk->address + chunk->size_bytes);
         region.address = pointer_of(at);
         region.size_bytes = end - at;
-        region.is_pinned = chunk->pins > 0;
+        region.is_pinned = mend_chunk_memory(chunk)->pins > 0;
         region.is_unmapped = chunk->missing != MEND_MISSING_NOTHING;
         put_free(walk, &region);
         at = end;
@@ -161,7 +161,11 @@ static void walk_segment(region_walk *walk, const mend_tree_node *end)
     }
     walk->segment = pointer_of(span->address);
     for (; span != NULL; span = span->next) {
-        if (span->live) {
+        if (span->lent) { /* a hole: the memory is at its alias, and behind the hole is another
+                           * segment */
+            end_open(walk);
+            walk->segment = pointer_of(mend_span_end(span));
+        } else if (span->live) {
             walk_block(walk, span);
         } else {
             walk_free(walk, span);

@@ -44,6 +44,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_small_bytes = small->free_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
+    stats->lent_bytes = chunks->lent_bytes;
     stats->exported_blocks = heap->exports.by_address.count;
     stats->exported_bytes = chunks->exported_bytes;
     stats->imports = heap->imports.by_address.count;
@@ -79,6 +80,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = mend_heap_live_blocks(heap);
     stats->chunks = heap->chunks.all.count;
+    stats->aliases = heap->chunks.alias_count;
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
     for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < heap->streams.count; i++) {
@@ -108,7 +110,8 @@ static uint64_t chunks_in(const mend_heap *heap, int zone)
     uint64_t count = 0;
     for (const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
          at = mend_tree_next(at)) {
-        count += MEND_CONTAINER_OF(at, const mend_chunk, by_address)->zone == zone;
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        count += chunk->zone == zone && !mend_chunk_is_alias(chunk);
     }
     return count;
 }

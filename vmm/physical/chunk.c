@@ -45,7 +45,7 @@ void mend_chunks_init(mend_chunks *chunks, const mend_driver *driver,
 
 void mend_chunks_clear(mend_chunks *chunks)
 {
-    assert(chunks->mapped.count <= chunks->all.count);
+    assert(chunks->mapped.count <= chunks->all.count + chunks->alias_count);
     assert(chunks->empty.count <= chunks->all.count);
     mend_slab_clear(&chunks->slab);
 }
@@ -169,11 +169,13 @@ static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
     chunk->next = CHUNK_OF(mend_tree_next(&chunk->by_address), by_address);
     assert(before == NULL || before->address + before->size_bytes <= chunk->address);
     assert(chunk->next == NULL || chunk->address + chunk->size_bytes <= chunk->next->address);
-    assert(chunks->unmapped_bytes >= chunk->size_bytes);
     if (before != NULL) {
         before->next = chunk;
     }
-    chunks->unmapped_bytes -= chunk->size_bytes;
+    if (!mend_chunk_is_alias(chunk)) {
+        assert(chunks->unmapped_bytes >= chunk->size_bytes);
+        chunks->unmapped_bytes -= chunk->size_bytes;
+    }
 }
 
 static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
@@ -184,7 +186,7 @@ static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
         before->next = chunk->next;
     }
     mend_tree_remove(&chunks->mapped, &chunk->by_address);
-    chunks->unmapped_bytes += chunk->size_bytes;
+    chunks->unmapped_bytes += mend_chunk_is_alias(chunk) ? 0 : chunk->size_bytes;
 }
 
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
@@ -192,6 +194,7 @@ void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, ui
     assert((chunk->address == 0) != (address == 0));
     assert(chunk->live_bytes == 0 || chunk->is_frozen);
     assert(chunk->pins == 0);
+    assert(chunk->aliases == 0);
     assert(address % MEND_GRANULE_BYTES == 0);
     if (chunk->address != 0) {
         leave_mapped(chunks, chunk);
@@ -207,6 +210,7 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(!chunk->is_frozen);
     assert(chunk->pins == 0);
+    assert(chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
     assert(chunk->address != 0);
     assert(chunk->claimed_address == 0);
     if (mend_chunk_is_empty(chunk)) {
@@ -224,35 +228,53 @@ void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk)
     assert(chunks->frozen_count > chunks->missing_count);
     chunk->is_frozen = false;
     chunk->holds--;
-    assert(chunk->holds == chunk->pins);
+    assert(chunk->holds == mend_chunk_holds(chunk));
     chunks->frozen_count--;
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
     }
 }
 
-void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
+static void pin(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address != 0);
     assert(chunk->claimed_address == 0);
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_leave_empty(chunks, chunk);
     }
-    chunks->pinned_bytes += chunk->pins == 0 ? chunk->size_bytes : 0;
+    bool is_first = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
+    chunks->pinned_bytes += is_first ? chunk->size_bytes : 0;
     chunk->pins++;
     chunk->holds++;
 }
 
-void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
+void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk)
+{
+    pin(chunks, chunk);
+    if (mend_chunk_is_alias(chunk)) {
+        pin(chunks, chunk->alias_of);
+    }
+}
+
+static void unpin(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->pins > 0);
-    assert(chunks->pinned_bytes >= chunk->size_bytes);
     chunk->pins--;
     chunk->holds--;
-    assert(chunk->holds == chunk->pins + chunk->is_frozen);
-    chunks->pinned_bytes -= chunk->pins == 0 ? chunk->size_bytes : 0;
+    assert(chunk->holds == mend_chunk_holds(chunk));
+    bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
+    assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
+    chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
+    }
+}
+
+void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk)
+{
+    unpin(chunks, chunk);
+    if (mend_chunk_is_alias(chunk)) {
+        unpin(chunks, chunk->alias_of);
     }
 }
 

@@ -3,6 +3,10 @@
  * at all. Empty chunks are in a set by size, and may be moved from there to any address. A
  * transaction that moves a chunk claims it first: then no other room knows its address.
  *
+ * A chunk may have aliases (physical/alias.h): further mappings, through which a part of it serves
+ * at another address. An alias is a mend_chunk too, in `mapped` alone; its address and size are
+ * those of that part.
+ *
  * Guarded by the heap's `state` lock.
  */
 #ifndef MEND_PHYSICAL_CHUNK_H
@@ -42,9 +46,13 @@ typedef struct mend_chunk {
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
-    uint64_t holds; /* what keeps it out of `empty` beside live bytes: its pins, and 1 while it is
-                     * frozen */
-    uint64_t pins;  /* number of pins on its mapping: while there is one, the mapping stays */
+    uint64_t holds; /* what keeps it out of `empty` beside live bytes: see mend_chunk_holds */
+    uint64_t pins;  /* number of pins on its mapping: while there is one, the mapping stays. Those
+                     * of its aliases count, too */
+    uint64_t aliases;               /* and claims of a transaction that makes one */
+    struct mend_chunk *alias_of;    /* an alias: the chunk that it maps; else NULL */
+    uint64_t mapping_address;       /* an alias: where its mapping of the whole chunk begins */
+    struct mend_span *lent;         /* an alias: its part, at the chunk's own address */
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
     int share_types;                    /* of its creation */
     int file;        /* the chunk for other processes; only while there are exports by file */
@@ -80,6 +88,8 @@ typedef struct mend_chunks {
     uint64_t reserved_bytes;
     uint64_t empty_bytes;
     uint64_t unmapped_bytes; /* bytes of chunks that are not mapped; part of empty_bytes */
+    uint64_t alias_count;
+    uint64_t lent_bytes;     /* bytes of all aliases: live or free there, and counted there */
     uint64_t pinned_bytes;   /* bytes of chunks with pins */
     uint64_t exported_bytes; /* bytes of chunks with exports */
     uint32_t frozen_count;   /* frozen chunks */
@@ -121,7 +131,7 @@ void mend_chunk_freeze(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_thaw(mend_chunks *chunks, mend_chunk *chunk);
 
 /* Adds a pin to a mapped chunk, and removes one. A pinned chunk is never in `empty`, so nothing
- * moves or releases it. */
+ * moves or releases it. A pin of an alias is one of its chunk, too. */
 void mend_chunk_pin(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_unpin(mend_chunks *chunks, mend_chunk *chunk);
 
@@ -155,6 +165,34 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
 {
     return chunk->next;
+}
+
+/* Whether it is a chunk of its own, and the chunk whose memory it is. */
+static inline bool mend_chunk_is_alias(const mend_chunk *chunk)
+{
+    return chunk->alias_of != NULL;
+}
+
+static inline mend_chunk *mend_chunk_memory(const mend_chunk *chunk)
+{
+    return mend_chunk_is_alias(chunk) ? chunk->alias_of : (mend_chunk *)chunk;
+}
+
+/* The mapping of a mapped chunk or alias: more than the part of an alias. */
+static inline uint64_t mend_chunk_mapping_address(const mend_chunk *chunk)
+{
+    return mend_chunk_is_alias(chunk) ? chunk->mapping_address : chunk->address;
+}
+
+static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)
+{
+    return mend_chunk_memory(chunk)->size_bytes;
+}
+
+/* What `holds` must be: the pins, and 1 while the chunk is frozen; the aliases; 1 for an alias. */
+static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
+{
+    return chunk->pins + chunk->is_frozen + chunk->aliases + mend_chunk_is_alias(chunk);
 }
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)

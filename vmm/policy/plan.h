@@ -16,7 +16,16 @@ typedef struct mend_picks {
     size_t sorted_count; /* length of the sorted copy for mend_plan_uses; 0: none */
 } mend_picks;
 
+/* A free part of a partly used chunk, which an alias of the chunk continues elsewhere. */
+typedef struct mend_end {
+    mend_chunk *chunk; /* NULL: none */
+    uint64_t address;
+    uint64_t size_bytes;
+} mend_end;
+
 typedef struct mend_plan {
+    mend_end tail;  /* the end of a chunk, before all others; only without a base */
+    mend_end head;  /* the start of a chunk, behind all others */
     mend_run *base; /* the run to extend; NULL: use a new address */
     uint64_t base_address;
     uint64_t base_bytes;
@@ -45,6 +54,19 @@ static inline bool mend_plan_is_in_base(const mend_plan *plan, const mend_chunk 
 
 /* Whether the plan uses the chunk: it picked it, or extends the run that the chunk is in. */
 bool mend_plan_uses(mend_plan *plan, const mend_chunk *chunk);
+
+/* Bytes of the addresses that the plan maps; those of a chunk with an end, without one 0. */
+uint64_t mend_plan_mapped_bytes(const mend_plan *plan);
+static inline uint64_t mend_end_mapped_bytes(const mend_end *end)
+{
+    return end->chunk != NULL ? end->chunk->size_bytes : 0;
+}
+
+/* The number of ends. */
+static inline size_t mend_plan_end_count(const mend_plan *plan)
+{
+    return (size_t)(plan->tail.chunk != NULL) + (plan->head.chunk != NULL);
+}
 
 /* The size of the next chunk to create if `left_bytes` of create_bytes are left; and the number of
  * chunks to create. */

@@ -128,6 +128,7 @@ mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *in
         .rdma = sim->config.has_rdma != 0,
         .integrated = sim->config.is_integrated != 0,
         .aliasing = true,
+        .aliases_at_once = true,
         .peers = peers_of(sim, device),
     };
     snprintf(info->name, sizeof(info->name), "simulated device %d", device);

@@ -77,7 +77,7 @@ static void end_in_chunks(mend_heap *heap, const exported *export, mend_export_w
     for (size_t i = 0; i < count; i++) {
         assert(at != NULL);
         mend_chunk *next = mend_chunk_next(at);
-        mend_chunk_end_export(&heap->chunks, at, way);
+        mend_chunk_end_export(&heap->chunks, mend_chunk_memory(at), way);
         at = next;
     }
 }
@@ -87,7 +87,7 @@ static mend_result export_chunks(mend_heap *heap, const exported *export, mend_e
 {
     mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
     for (size_t i = 0; i < export->count; i++) {
-        mend_status status = mend_chunk_export(&heap->chunks, at, way);
+        mend_status status = mend_chunk_export(&heap->chunks, mend_chunk_memory(at), way);
         if (status != MEND_DRIVER_OK) {
             end_in_chunks(heap, export, way, i);
             return mend_driver_refused(heap, MEND_CALL_export_handle, status);
@@ -145,7 +145,7 @@ static bool can_export(const mend_heap *heap, const mend_span *span, mend_export
 {
     const mend_chunk *at = mend_chunk_at(&heap->chunks, span->address);
     for (; at != NULL && at->address < mend_span_end(span); at = mend_chunk_next(at)) {
-        if (!mend_chunk_can_export(at, way)) {
+        if (!mend_chunk_can_export(mend_chunk_memory(at), way)) {
             return false;
         }
     }
@@ -163,12 +163,14 @@ static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_
 static void publish(const mend_heap *heap, exported *export)
 {
     const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
-    export->published = (mend_published){.offset_bytes = export->address - at->address,
+    export->published = (mend_published){.offset_bytes =
+                                             export->address - mend_chunk_mapping_address(at),
                                          .size_bytes = export->size_bytes,
                                          .chunks = export->by_file,
                                          .count = export->count};
     for (size_t i = 0; i < export->count; i++) {
-        export->by_file[i] = (mend_shared_chunk){at->file, at->size_bytes};
+        const mend_chunk *memory = mend_chunk_memory(at);
+        export->by_file[i] = (mend_shared_chunk){memory->file, memory->size_bytes};
         at = mend_chunk_next(at);
     }
     mend_share_publish(&export->published);
@@ -239,14 +241,15 @@ static void describe(const mend_heap *heap, const exported *export, void *descri
     const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
     mend_description head = {.number = export->fabric_number,
                              .count = export->count,
-                             .offset_bytes = export->address - at->address,
+                             .offset_bytes = export->address - mend_chunk_mapping_address(at),
                              .size_bytes = export->size_bytes};
     for (size_t i = 0; i < export->count; i++) {
-        mend_described_chunk chunk = {.size_bytes = at->size_bytes};
-        assert(at->has_fabric);
-        memcpy(chunk.handle, at->fabric, sizeof(chunk.handle));
+        const mend_chunk *memory = mend_chunk_memory(at);
+        mend_described_chunk chunk = {.size_bytes = memory->size_bytes};
+        assert(memory->has_fabric);
+        memcpy(chunk.handle, memory->fabric, sizeof(chunk.handle));
         mend_description_write_chunk(description, i, &chunk);
-        head.all_bytes += at->size_bytes;
+        head.all_bytes += memory->size_bytes;
         at = mend_chunk_next(at);
     }
     mend_description_write_head(description, &head);
@@ -298,7 +301,7 @@ void mend_exports_clear(mend_heap *heap)
 
 /* ---- for the audit --------------------------------------------------------------------------- */
 
-uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
+static uint64_t exports_at(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
 {
     uint64_t count = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
@@ -311,6 +314,17 @@ uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_ex
     return count;
 }
 
+uint64_t mend_exports_in(const mend_heap *heap, const mend_chunk *chunk, mend_export_way way)
+{
+    uint64_t count = exports_at(heap, chunk, way);
+    const mend_tree_node *at = chunk->aliases > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *alias = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        count += alias->alias_of == chunk ? exports_at(heap, alias, way) : 0;
+    }
+    return count;
+}
+
 /* The chunks of an export are those that hold the block, with what other processes need. */
 static bool names_its_chunks(const mend_heap *heap, const exported *export)
 {
@@ -319,8 +333,10 @@ static bool names_its_chunks(const mend_heap *heap, const exported *export)
     const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
     for (size_t i = 0; i < export->count; i++) {
         const mend_shared_chunk *file = &export->by_file[i];
-        if (at == NULL || at->pins == 0 || (is_by_fabric && !at->has_fabric) ||
-            (is_by_file && (at->file != file->file || at->size_bytes != file->size_bytes))) {
+        const mend_chunk *memory = at != NULL ? mend_chunk_memory(at) : NULL;
+        if (at == NULL || at->pins == 0 || (is_by_fabric && !memory->has_fabric) ||
+            (is_by_file &&
+             (memory->file != file->file || memory->size_bytes != file->size_bytes))) {
             return false;
         }
         at = mend_chunk_next(at);

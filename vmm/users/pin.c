@@ -116,7 +116,7 @@ mend_result mend_pins_remove(mend_heap *heap, uint64_t address, uint64_t size_by
     return MEND_OK;
 }
 
-uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
+static uint64_t pins_at(const mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t pins = 0;
     const uint64_t end = chunk->address + chunk->size_bytes;
@@ -126,6 +126,17 @@ uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
         bool covers = chunk->address != 0 && range->address < end &&
                       chunk->address < range->address + range->size_bytes;
         pins += covers ? range->count : 0;
+    }
+    return pins;
+}
+
+uint64_t mend_pins_of(const mend_heap *heap, const mend_chunk *chunk)
+{
+    uint64_t pins = pins_at(heap, chunk);
+    const mend_tree_node *at = chunk->aliases > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *alias = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        pins += alias->alias_of == chunk ? pins_at(heap, alias) : 0;
     }
     return pins;
 }

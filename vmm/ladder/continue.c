@@ -1,0 +1,44 @@
+#include "ladder/continue.h"
+
+#include "base/error.h"
+#include "move/grow.h"
+#include "move/trim.h"
+#include "policy/budget.h"
+#include "policy/ends.h"
+
+static mend_outcome try_once(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    mend_plan plan;
+    mend_outcome outcome = MEND_NOTHING;
+    heap->shortage.no_addresses = MEND_DRIVER_OK;
+    bool is_found = mend_ends_find(heap, request, &plan);
+    if (is_found) {
+        outcome = mend_grow(heap, request, &plan, span);
+    } else if (plan.lacks_host_memory) {
+        mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
+        outcome = MEND_FAILED;
+    }
+    mend_plan_clear(&plan);
+    return outcome;
+}
+
+/* If the driver has less memory than was known, a plan that creates less may be found; and idle
+ * chunks give addresses. */
+mend_outcome mend_continue_ends(mend_heap *heap, const mend_request *request, mend_span **span)
+{
+    if (!mend_ends_are_open(heap, request)) {
+        return MEND_NOTHING;
+    }
+    const uint64_t limit_bytes = mend_budget_limit(heap);
+    const mend_status had_addresses = heap->shortage.no_addresses;
+    mend_outcome outcome = try_once(heap, request, span);
+    bool lacks_addresses = outcome == MEND_NOTHING && heap->shortage.no_addresses != MEND_DRIVER_OK;
+    bool goes_on = outcome == MEND_NOTHING && mend_budget_limit(heap) < limit_bytes;
+    if (goes_on || (lacks_addresses && mend_trim_addresses(heap, request->stream))) {
+        outcome = try_once(heap, request, span);
+    }
+    if (outcome == MEND_NOTHING && heap->shortage.no_addresses == MEND_DRIVER_OK) {
+        heap->shortage.no_addresses = had_addresses;
+    }
+    return outcome;
+}

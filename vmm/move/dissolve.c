@@ -1,0 +1,37 @@
+#include "move/dissolve.h"
+
+#include <assert.h>
+
+#include "layout/lend.h"
+#include "move/retire.h"
+
+static void dissolve(mend_heap *heap, mend_chunk *alias)
+{
+    const mend_chunk *chunk = alias->alias_of;
+    const uint64_t mapping_address = alias->mapping_address;
+    mend_waits waits = {0};
+    mend_layout_take_back(heap, alias, &waits);
+    mend_retire_mapping(heap, chunk, mapping_address, &waits);
+}
+
+bool mend_dissolve_aliases(mend_heap *heap)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    bool any = false;
+    mend_tree_node *at =
+        heap->chunks.alias_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
+    while (at != NULL) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        at = mend_tree_next(at);
+        if (!mend_chunk_is_alias(chunk) || !mend_layout_is_alias_unused(heap, chunk)) {
+            continue;
+        }
+        if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+            break;
+        }
+        dissolve(heap, chunk);
+        any = true;
+    }
+    return any;
+}

@@ -1,0 +1,58 @@
+#include "physical/alias.h"
+
+#include <assert.h>
+
+void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->address != 0);
+    assert(!chunk->is_frozen);
+    assert(!mend_chunk_is_alias(chunk));
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_leave_empty(chunks, chunk);
+    }
+    chunk->aliases++;
+    chunk->holds++;
+}
+
+void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->aliases > 0);
+    chunk->aliases--;
+    chunk->holds--;
+    assert(chunk->holds == mend_chunk_holds(chunk));
+    if (mend_chunk_is_empty(chunk)) {
+        mend_chunk_enter_empty(chunks, chunk);
+    }
+}
+
+mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64_t mapping_address,
+                                  uint64_t offset_bytes, uint64_t size_bytes)
+{
+    assert(chunk->aliases > 0);
+    assert(size_bytes < chunk->size_bytes);
+    assert(offset_bytes <= chunk->size_bytes - size_bytes);
+    mend_chunk *alias = mend_slab_take(&chunks->slab);
+    alias->handle = chunk->handle;
+    alias->alias_of = chunk;
+    alias->mapping_address = mapping_address;
+    alias->size_bytes = size_bytes;
+    alias->holds = 1;
+    alias->share_types = chunk->share_types;
+    mend_list_init(&alias->newly);
+    chunks->alias_count++;
+    chunks->lent_bytes += size_bytes;
+    return alias;
+}
+
+void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias)
+{
+    assert(mend_chunk_is_alias(alias));
+    assert(alias->address == 0);
+    assert(alias->live_bytes == 0);
+    assert(alias->holds == 1);
+    assert(chunks->alias_count > 0);
+    assert(chunks->lent_bytes >= alias->size_bytes);
+    chunks->alias_count--;
+    chunks->lent_bytes -= alias->size_bytes;
+    mend_slab_give(&chunks->slab, alias);
+}

@@ -1,0 +1,22 @@
+/*
+ * Continued ends: the last plans without a copy. What is lost when memory runs out are mostly the
+ * free ends of partly used chunks. A plan here continues them: the block begins in the end of one
+ * chunk, or in a run that can grow; then come empty and created chunks; it ends in the start of
+ * another chunk. Both chunks get an alias (physical/alias.h).
+ *
+ * As the planner it changes nothing, but joins idle spans; does not call the driver.
+ */
+#ifndef MEND_POLICY_ENDS_H
+#define MEND_POLICY_ENDS_H
+
+#include "policy/plan.h"
+
+/* Whether the device may use one chunk at two addresses, and the request may lie so. */
+bool mend_ends_are_open(const mend_heap *heap, const mend_request *request);
+
+/* Finds a plan with ends for a large request that no other plan serves: with as few bytes of them
+ * as it lacks. False if there is none, or if malloc fails. The caller ends it with mend_plan_clear
+ * in every case. */
+bool mend_ends_find(mend_heap *heap, const mend_request *request, mend_plan *plan);
+
+#endif
