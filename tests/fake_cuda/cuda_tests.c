@@ -29,6 +29,7 @@ MEND_TEST(fake_cuda, a_device_is_described_and_probed)
     EXPECT_U64_EQ(UINT64_C(4) << 20, info.recommended_bytes);
     EXPECT_TRUE(info.virtual_memory);
     EXPECT_TRUE(info.aliasing);
+    EXPECT_TRUE(info.aliases_at_once);
     EXPECT_TRUE(info.multicast);
     EXPECT_FALSE(info.integrated);
     EXPECT_U64_EQ(0, info.peers);
@@ -242,6 +243,27 @@ MEND_TEST(fake_cuda, a_probe_that_runs_out_of_memory_fails_and_undoes_all)
             EXPECT_INT_EQ(0x5a, info.name[0]); /* untouched */
         }
     }
+}
+
+/* A pool can do without: what was not found to work is not used. */
+MEND_TEST(fake_cuda, aliases_are_used_at_once_only_where_that_was_tried)
+{
+    static const struct {
+        const char *call;
+        unsigned position; /* the first call of this kind that tries it */
+    } steps[] = {{"stream_create", 1}, {"fill", 3}, {"copy", 3}, {"stream_synchronize", 3}};
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        EXPECT_INT_EQ(MEND_DRIVER_OK,
+                      probe_with_fault(fake, driver, steps[i].call, steps[i].position, &info));
+        EXPECT_TRUE(info.aliasing);
+        EXPECT_FALSE(info.aliases_at_once);
+    }
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_TRUE(info.aliases_at_once);
 }
 
 MEND_TEST(fake_cuda, what_is_not_needed_is_dropped_when_memory_is_short)

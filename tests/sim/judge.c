@@ -142,6 +142,7 @@ void trial_judge(trial *t)
     if (!t->stopped) {
         judge_ledger(t, &sum);
     }
+    trial_judge_granules(t);
     trial_judge_figures(t);
 }
 

@@ -50,9 +50,9 @@ static void print_ways(FILE *out, const mend_stats *stats)
     fprintf(out,
             "\nthe first pools placed %llu requests in runs (%llu of them from the front cache), "
             "%llu by\n"
-            "extension, %llu at a new address;\n",
+            "extension, %llu at a new address, %llu by an alias;\n",
             LLU(stats->placed_in_run), LLU(stats->cache_hits), LLU(stats->placed_by_extension),
-            LLU(stats->placed_at_new_address));
+            LLU(stats->placed_at_new_address), LLU(stats->placed_by_alias));
     fprintf(out, "moved %llu chunks, created %llu, released %llu; made %llu stream waits and\n",
             LLU(stats->chunks_moved), LLU(stats->chunks_created), LLU(stats->chunks_released),
             LLU(stats->stream_waits));

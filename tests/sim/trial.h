@@ -43,8 +43,16 @@ typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
 
 enum {
     WITNESS_BORN = 256,
-    WITNESS_FETCHED = 1024
-}; /* the second: more than the pages of a device */
+    WITNESS_FETCHED = 1024,
+    WITNESS_MAPS = 2048
+}; /* the last two: more than the pages of a device */
+
+/* A mapping that the driver made for a pool. */
+typedef struct trial_mapping {
+    uint64_t address;
+    uint64_t size_bytes;
+    mend_chunk_handle handle;
+} trial_mapping;
 
 typedef struct trial_born {
     mend_chunk_handle handle;
@@ -70,6 +78,10 @@ typedef struct trial_witness {
     size_t fetched_count;
     uint64_t fetched_maps;     /* of such handles, since the last look */
     uint64_t fetched_releases; /* the same */
+    trial_mapping maps[WITNESS_MAPS]; /* that there are, in no order */
+    size_t map_count;
+    size_t doubles;            /* of these, mappings of a chunk that has another one */
+    bool lost_maps;            /* there were more: nothing is known of granules */
     uint64_t undone_chunks;    /* since the last look */
     uint64_t undone_bytes;
     trial_most most; /* that the device held since then */
@@ -219,6 +231,12 @@ void trial_judge(trial *t);
 void trial_judge_figures(trial *t);
 
 void trial_witness_init(trial *t);
+
+/* granules.c: which memory lies at which addresses, by the driver's calls alone; and no granule of
+ * it is in two blocks. */
+void trial_note_map(trial *t, uint64_t address, uint64_t size_bytes, mend_chunk_handle handle);
+void trial_note_unmap(trial *t, uint64_t address, uint64_t size_bytes);
+void trial_judge_granules(trial *t);
 void trial_witness_call(trial *t);   /* a call of a pool begins */
 void trial_witness_forget(trial *t); /* what it has seen up to now */
 

@@ -85,6 +85,7 @@ static mend_status witness_map(const mend_driver *driver, uint64_t address, uint
     mend_status status = inner->map(inner, address, size_bytes, offset_bytes, handle);
     if (status == MEND_DRIVER_OK) {
         t->witness.fetched_maps += is_fetched(&t->witness, handle);
+        trial_note_map(t, address, size_bytes, handle);
         note_most(t);
     }
     return status;
@@ -114,7 +115,11 @@ static mend_status witness_unmap(const mend_driver *driver, uint64_t address, ui
                      (t->imports[i].uses > 1 || t->calling_kind != CALL_CLOSE);
         trial_claim(t, TRIAL_RULE, !meets, "an import is unmapped");
     }
-    return inner->unmap(inner, address, size_bytes);
+    mend_status status = inner->unmap(inner, address, size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        trial_note_unmap(t, address, size_bytes);
+    }
+    return status;
 }
 
 static mend_status witness_stream_get_info(const mend_driver *driver, mend_stream stream,

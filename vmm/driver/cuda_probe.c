@@ -3,9 +3,11 @@
  * and the calls fail. A probe uses two pages of addresses, and creates one page of memory at a
  * time.
  */
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/align.h"
 #include "base/log.h"
 #include "driver/cuda_state.h"
 
@@ -18,6 +20,7 @@ typedef struct memory_probe {
     uint64_t address; /* two pages */
     mend_chunk_handle chunk;
     mend_stream stream;
+    mend_stream other; /* for try_at_once */
     bool mapped[2]; /* the first page, the second */
     bool was_short; /* of memory that a pool can do without */
 } memory_probe;
@@ -99,6 +102,9 @@ static void clean_up(memory_probe *probe)
     if (probe->stream != NULL) {
         driver->stream_destroy(driver, probe->stream);
     }
+    if (probe->other != NULL) {
+        driver->stream_destroy(driver, probe->other);
+    }
 }
 
 /* Writes through the page `written` and reads the same bytes through the page `read`. */
@@ -155,6 +161,66 @@ static mend_status try_alias(memory_probe *probe)
     return status == MEND_DRIVER_OK ? pass_bytes(probe, 1, 0, 0x3c) : status;
 }
 
+enum { GRANULES_AT_ONCE = 128, ROUNDS_AT_ONCE = 4 };
+
+static uint8_t value_of(int granule)
+{
+    return (uint8_t)(granule % 2 == 0 ? 0x69 : 0x96);
+}
+
+/* Every second granule of the page through its first mapping on one stream, the others through the
+ * second mapping on another stream. */
+static mend_status write_at_once(const memory_probe *probe)
+{
+    const mend_driver *driver = probe->driver;
+    mend_status status = MEND_DRIVER_OK;
+    for (int round = 0; round < ROUNDS_AT_ONCE; round++) {
+        for (int i = 0; i < GRANULES_AT_ONCE && status == MEND_DRIVER_OK; i++) {
+            uint64_t page = probe->address + (i % 2 == 0 ? 0 : probe->page_bytes);
+            status = driver->fill(driver, page + (uint64_t)i * MEND_GRANULE_BYTES, value_of(i),
+                                  MEND_GRANULE_BYTES, i % 2 == 0 ? probe->stream : probe->other);
+        }
+    }
+    mend_status waited = driver->stream_synchronize(driver, probe->other);
+    return status != MEND_DRIVER_OK ? status : waited;
+}
+
+/* Whether the granules are read right through one of the mappings. */
+static mend_status read_granules(const memory_probe *probe, int page)
+{
+    enum { BYTES = GRANULES_AT_ONCE * MEND_GRANULE_BYTES };
+    static_assert(BYTES <= 1 << 16, "they lie on the stack, and in the smallest page");
+    const mend_driver *driver = probe->driver;
+    uint8_t seen[BYTES] = {0};
+    mend_status status =
+        driver->copy(driver, (uint64_t)(uintptr_t)seen,
+                     probe->address + (uint64_t)page * probe->page_bytes, BYTES, probe->stream);
+    mend_status waited = driver->stream_synchronize(driver, probe->stream);
+    status = status != MEND_DRIVER_OK ? status : waited;
+    for (int i = 0; i < BYTES && status == MEND_DRIVER_OK; i++) {
+        if (seen[i] != value_of(i / (int)MEND_GRANULE_BYTES)) {
+            status = MEND_DRIVER_NOT_SUPPORTED;
+        }
+    }
+    return status;
+}
+
+/* The page is mapped twice. */
+static mend_status try_at_once(memory_probe *probe)
+{
+    const mend_driver *driver = probe->driver;
+    if (probe->page_bytes < (uint64_t)GRANULES_AT_ONCE * MEND_GRANULE_BYTES) {
+        return MEND_DRIVER_NOT_SUPPORTED;
+    }
+    mend_status status = driver->stream_create(driver, &probe->other);
+    if (status == MEND_DRIVER_OK) {
+        status = write_at_once(probe);
+        mend_status read = read_granules(probe, 0); /* waits for the first stream in any case */
+        status = status != MEND_DRIVER_OK ? status : read;
+    }
+    return status == MEND_DRIVER_OK ? read_granules(probe, 1) : status;
+}
+
 /* Creates a page with special properties; exports it as `share_type`, if that is not NONE. */
 static mend_status try_properties(memory_probe *probe, const mend_chunk_properties *properties,
                                   int share_type)
@@ -204,6 +270,9 @@ static mend_status probe_all(memory_probe *probe, mend_device_info *info)
         conclude_needed(probe, "virtual memory", try_mapping(probe), &info->virtual_memory);
     if (status == MEND_DRIVER_OK && info->virtual_memory) {
         status = conclude_needed(probe, "aliasing", try_alias(probe), &info->aliasing);
+    }
+    if (status == MEND_DRIVER_OK && info->aliasing) {
+        status = conclude(probe, "aliases at once", try_at_once(probe), &info->aliases_at_once);
     }
     unmap_pages(probe);
     release_chunk(probe);

@@ -29,8 +29,8 @@ void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span,
     mend_layout_take_again(heap, span);
     span->lent = true;
     mend_history_note(&heap->history, MEND_EVENT_UNMAP, span->address, span->size_bytes);
-    mend_chunk *alias = mend_chunk_make_alias(&heap->chunks, chunk, mapping_address, offset_bytes,
-                                              span->size_bytes);
+    mend_chunk *alias =
+        mend_chunk_make_alias(&heap->chunks, chunk, mapping_address, span->size_bytes);
     alias->lent = span;
     mend_layout_attach(heap, alias, chunk->zone, mapping_address + offset_bytes, &waits);
 }

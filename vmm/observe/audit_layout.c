@@ -115,13 +115,13 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
     if (span->cached && !cached_is_right(a, span)) {
         return false;
     }
-    if (!mend_audit_waits(a, &span->waits, span->address)) {
-        return false;
-    }
     if (span->lent && (!span->live || span->is_exported || span->waits.first.epoch != 0 ||
                        span->waits.others != NULL)) {
         return mend_audit_broken(a, "span 0x%llx is lent, and free or waited for",
                                  MEND_AUDIT_HEX(span->address));
+    }
+    if (!mend_audit_waits(a, &span->waits, span->address)) {
+        return false;
     }
     if (span->lent) {
         a->lent_bytes += span->size_bytes;

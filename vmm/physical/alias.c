@@ -26,11 +26,10 @@ void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk)
 }
 
 mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64_t mapping_address,
-                                  uint64_t offset_bytes, uint64_t size_bytes)
+                                  uint64_t size_bytes)
 {
     assert(chunk->aliases > 0);
     assert(size_bytes < chunk->size_bytes);
-    assert(offset_bytes <= chunk->size_bytes - size_bytes);
     mend_chunk *alias = mend_slab_take(&chunks->slab);
     alias->handle = chunk->handle;
     alias->alias_of = chunk;

@@ -19,10 +19,10 @@
 void mend_chunk_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_end_hold_for_alias(mend_chunks *chunks, mend_chunk *chunk);
 
-/* An alias, not mapped yet, of [offset, offset + size) of a held chunk that is mapped once more at
+/* An alias, not mapped yet, for a part of a held chunk that is mapped once more at
  * `mapping_address`. The caller reserved a node of the slab. */
 mend_chunk *mend_chunk_make_alias(mend_chunks *chunks, mend_chunk *chunk, uint64_t mapping_address,
-                                  uint64_t offset_bytes, uint64_t size_bytes);
+                                  uint64_t size_bytes);
 
 /* The end of an alias that is not mapped any more. The chunk stays held. */
 void mend_chunk_drop_alias(mend_chunks *chunks, mend_chunk *alias);
