@@ -183,6 +183,12 @@ static const scenario *find(const char *name)
     X(extension_with_moved_chunks)                                                                 \
     X(extension_with_creation)                                                                     \
     X(extension_with_moved_and_created_chunks)                                                     \
+    X(ends_of_two_chunks)                                                                          \
+    X(ends_around_moved_and_created_chunks)                                                        \
+    X(an_end_behind_a_run_that_grows)                                                              \
+    X(ends_behind_stream_waits)                                                                    \
+    X(aliases_that_end_for_a_request)                                                              \
+    X(trim_with_aliases)                                                                           \
     X(small_in_a_lent_fragment)                                                                    \
     X(small_in_a_new_chunk)                                                                        \
     X(small_in_a_moved_chunk)                                                                      \
@@ -263,6 +269,7 @@ static const scenario *find(const char *name)
     X(create_a_second_pool)                                                                        \
     X(destroy_a_pool_with_an_import)                                                               \
     X(destroy_a_pool_never_used)                                                                   \
+    X(destroy_with_aliases)                                                                        \
     X(destroy_a_pool_with_work_in_flight)                                                          \
     X(destroy_a_pool_in_use)
 

@@ -1,37 +1,7 @@
 /* The scenarios: every way of making room, and every other call that reaches the driver. */
-#include "tests/fault/scenario.h"
-
-#define KIB(n)    ((n)*MEND_KIB)
-#define CHUNKS(n) KIB(64 * (n)) /* of the large zone; a small chunk has 16 KiB, a page 4 KiB */
-
-#define STEPS(...)                                                                                 \
-    .setup = (const operation[]){__VA_ARGS__},                                                     \
-    .setup_count = sizeof((const operation[]){__VA_ARGS__}) / sizeof(operation)
+#include "tests/fault/scenario_steps.h"
 
 /* clang-format off */
-
-/* Blocks of three chunks and of one in one segment: nothing can be mapped behind the first. */
-#define RUN_WITHOUT_GROWTH(large, small)                                                           \
-    {ALLOC, large, 0, CHUNKS(4)}, {FREE, large, 0, 0}, {ALLOC, large, 0, CHUNKS(3)},               \
-    {ALLOC, small, 0, CHUNKS(1)}
-
-/* The same with one chunk. */
-#define CHUNK_WITHOUT_GROWTH(first, second)                                                        \
-    {ALLOC, first, 0, CHUNKS(2)}, {FREE, first, 0, 0}, {ALLOC, first, 0, CHUNKS(1)},               \
-    {ALLOC, second, 0, CHUNKS(1)}
-
-/* Eight blocks in two chunks, of which three stay: one in the first, two apart in the second. */
-#define TWO_CHUNKS_OF_HOLES                                                                        \
-    {ALLOC, 0, 0, CHUNKS(2)}, {FREE, 0, 0, 0}, {ALLOC, 0, 0, KIB(16)}, {ALLOC, 1, 0, KIB(16)},     \
-    {ALLOC, 2, 0, KIB(16)}, {ALLOC, 3, 0, KIB(16)}, {ALLOC, 4, 0, KIB(16)},                        \
-    {ALLOC, 5, 0, KIB(16)}, {ALLOC, 6, 0, KIB(16)}, {ALLOC, 7, 0, KIB(16)}, {FREE, 0, 0, 0},       \
-    {FREE, 1, 0, 0}, {FREE, 3, 0, 0}, {FREE, 5, 0, 0}, {FREE, 7, 0, 0}
-
-/* A chunk that is too large for what comes, and a limit that the rest nearly fills: the
- * pressure is critical, and less than a chunk is left. */
-#define ONE_CHUNK_AT_THE_LIMIT(stream)                                                             \
-    {ALLOC, 0, stream, CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(4)}, {ALLOC, 2, 0, KIB(32)},               \
-    {LIMIT, 0, 0, KIB(325)}, {USE, 0, stream, 0}, {FREE, 0, stream, 0}
 
 const scenario scenarios[] = {
     /* Fresh addresses and new chunks. */
@@ -95,6 +65,37 @@ const scenario scenarios[] = {
            {FREE, 0, 0, 0}, {FREE, 2, 0, 0}),
      .call = {ALLOC, 3, 0, CHUNKS(8)},
      .way = {.placed_by_extension = 1, .chunks_moved = 3, .chunks_created = 2}},
+
+    /* Free ends of chunks, continued elsewhere. */
+    {.name = "ends_of_two_chunks",
+     STEPS(ENDS_OF_CHUNKS, {LIMIT, 0, 0, CHUNKS(3)}),
+     .call = {ALLOC, 0, 0, KIB(32)},
+     .way = {.placed_by_alias = 1}},
+    {.name = "ends_around_moved_and_created_chunks",
+     .device_bytes = CHUNKS(4) + KIB(8),
+     STEPS(ENDS_OF_CHUNKS, {ALLOC, 1, 0, CHUNKS(1)}, {FREE, 1, 0, 0}),
+     .call = {ALLOC, 0, 0, CHUNKS(1) + KIB(38)},
+     .way = {.placed_by_alias = 1, .chunks_moved = 1, .chunks_created = 1}},
+    {.name = "an_end_behind_a_run_that_grows",
+     .device_bytes = CHUNKS(4) + KIB(8),
+     STEPS(ENDS_OF_CHUNKS, {ALLOC, 1, 0, CHUNKS(1)}, {FREE, 1, 0, 0}),
+     .call = {ALLOC, 0, 0, CHUNKS(1) + KIB(20)},
+     .way = {.placed_by_alias = 1, .chunks_created = 1}},
+    {.name = "ends_behind_stream_waits",
+     STEPS(BLOCKS_AT_ENDS(1), {USE, 21, 1, 0}, {USE, 23, 1, 0}, {FREE, 21, 1, 0}, {FREE, 23, 1, 0},
+           {LIMIT, 0, 0, CHUNKS(3)}),
+     .call = {ALLOC, 0, 0, KIB(32)},
+     .way = {.placed_by_alias = 1, .stream_waits = 1}},
+    {.name = "aliases_that_end_for_a_request",
+     STEPS(ENDS_OF_CHUNKS, {LIMIT, 0, 0, CHUNKS(3)}, {ALLOC, 0, 0, KIB(32)}, {FREE, 0, 0, 0},
+           {FREE, 20, 0, 0}),
+     .call = {ALLOC, 1, 0, CHUNKS(1)},
+     .way = {.placed_in_run = 1}},
+    {.name = "trim_with_aliases",
+     STEPS(ENDS_OF_CHUNKS, {LIMIT, 0, 0, CHUNKS(3)}, {ALLOC, 0, 0, KIB(32)}, {FREE, 0, 0, 0},
+           {FREE, 20, 0, 0}, {WAIT, 0, 0, 0}),
+     .call = {TRIM, 0, 0, 0},
+     .way = {.chunks_released = 1}},
 
     /* The small zone. */
     {.name = "small_in_a_lent_fragment",
@@ -467,6 +468,8 @@ const scenario scenarios[] = {
      .kind = SCENARIO_CREATE,
      STEPS({ALLOC, 0, 0, CHUNKS(3)}, {ALLOC, 1, 1, 700}, {FREE, 1, 1, 0})},
     {.name = "destroy_a_pool_never_used", .kind = SCENARIO_DESTROY},
+    {.name = "destroy_with_aliases", .kind = SCENARIO_DESTROY,
+     STEPS(ENDS_OF_CHUNKS, {LIMIT, 0, 0, CHUNKS(3)}, {ALLOC, 0, 0, KIB(32)})},
     {.name = "destroy_a_pool_with_an_import",
      .kind = SCENARIO_DESTROY,
      STEPS({ALLOC, 0, 0, CHUNKS(2)}, {EXPORT, 0, 0, 0}, {IMPORT, 0, 0, 0})},

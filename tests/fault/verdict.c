@@ -102,6 +102,7 @@ void scene_judge_way(const scene *s)
     EXPECT_WAY(placed_in_run);
     EXPECT_WAY(placed_by_extension);
     EXPECT_WAY(placed_at_new_address);
+    EXPECT_WAY(placed_by_alias);
     EXPECT_WAY(chunks_moved);
     EXPECT_WAY(chunks_created);
     EXPECT_WAY(chunks_released);
@@ -239,6 +240,9 @@ static void expect_blocks_unchanged(const scene *s)
     EXPECT_SAME(placed_in_run);
     EXPECT_SAME(placed_by_extension);
     EXPECT_SAME(placed_at_new_address);
+    EXPECT_SAME(placed_by_alias);
+    EXPECT_TRUE(after->aliases <= before->aliases); /* those without blocks may have ended */
+    EXPECT_TRUE(after->lent_bytes <= before->lent_bytes);
     EXPECT_SAME(groups);
     EXPECT_SAME(exported_blocks);
     EXPECT_SAME(exported_bytes);
@@ -275,6 +279,10 @@ static void expect_memory_unchanged(const scene *s)
     EXPECT_TRUE(after->mappings <= before->mappings);
     if (s->given->way.chunks_released > 0 && after->retired_bytes > before->retired_bytes) {
         EXPECT_SAME(mapped_bytes); /* a free chunk that was to make room: unmapped later */
+        return;
+    }
+    if (after->aliases < before->aliases) {
+        EXPECT_TRUE(after->mapped_bytes <= before->mapped_bytes); /* their mappings retire */
         return;
     }
     EXPECT_TRUE(after->retired_bytes <= before->retired_bytes);
