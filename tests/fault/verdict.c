@@ -296,9 +296,11 @@ static void expect_memory_not_grown(const scene *s)
     const mend_stats *before = &s->before.stats;
     const mend_stats *after = &s->after.stats;
     EXPECT_TRUE(after->reserved_bytes <= before->reserved_bytes);
-    EXPECT_U64_EQ(before->reserved_bytes - after->reserved_bytes,
-                  before->free_empty_bytes - after->free_empty_bytes);
-    EXPECT_SAME(free_partial_bytes);
+    if (after->aliases == before->aliases) { /* their ends may make chunks empty */
+        EXPECT_U64_EQ(before->reserved_bytes - after->reserved_bytes,
+                      before->free_empty_bytes - after->free_empty_bytes);
+        EXPECT_SAME(free_partial_bytes);
+    }
     EXPECT_SAME(free_small_bytes);
     EXPECT_SAME(peak_reserved_bytes);
     EXPECT_TRUE(after->address_bytes <= before->address_bytes);

@@ -179,16 +179,15 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes)
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
-    (l->is->mappings <=                                                                            \
-     l->is->chunks + l->is->aliases + l->why->retired_mappings +                                   \
-         l->pool->pool->heap.imports.mappings)
+    (l->is->mappings <= l->is->chunks + l->is->aliases + l->why->retired_mappings +                \
+                            l->pool->pool->heap.imports.mappings)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
      is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
-     l->is->imported_bytes + l->is->reserved_bytes - l->why->unmapped_bytes +                      \
-         l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
+    (l->is->mapped_bytes + l->lost_bytes == l->is->imported_bytes + l->is->reserved_bytes -        \
+                                                l->why->unmapped_bytes + l->is->retired_bytes +    \
+                                                mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
@@ -255,9 +254,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (IS(lent_bytes) >= IS(aliases) * MEND_GRANULE_BYTES && IS(lent_bytes) <= IS(reserved_bytes) && \
      (IS(lent_bytes) > 0) == (IS(aliases) > 0))
 
-#define RULE_cache_hits            (IS(cache_hits) <= IS(placed_in_run))
-#define MOST_CACHED_BLOCKS         ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
-#define RULE_cached_blocks         (IS(cached_blocks) <= MOST_CACHED_BLOCKS)
+#define RULE_cache_hits    (IS(cache_hits) <= IS(placed_in_run))
+#define MOST_CACHED_BLOCKS ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
+#define RULE_cached_blocks (IS(cached_blocks) <= MOST_CACHED_BLOCKS)
 #define RULE_cached_bytes                                                                          \
     is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                      \
                l->is->cached_blocks > 0 ? l->is->free_bytes : 0)

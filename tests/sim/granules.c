@@ -1,6 +1,6 @@
 /*
- * Granules: a chunk may be mapped at two addresses, and each of its granules belongs to one block at
- * most, whatever its mappings. What lies where is known from the driver's calls alone.
+ * Granules: a chunk may be mapped at two addresses, and each of its granules belongs to one block
+ * at most, whatever its mappings. What lies where is known from the driver's calls alone.
  */
 #include <stdlib.h>
 

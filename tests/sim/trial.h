@@ -76,13 +76,13 @@ typedef struct trial_witness {
     mend_stream captured;          /* in that call the driver said so of it, last; or none */
     mend_chunk_handle fetched[WITNESS_FETCHED]; /* of imports, the newest ones */
     size_t fetched_count;
-    uint64_t fetched_maps;     /* of such handles, since the last look */
-    uint64_t fetched_releases; /* the same */
+    uint64_t fetched_maps;            /* of such handles, since the last look */
+    uint64_t fetched_releases;        /* the same */
     trial_mapping maps[WITNESS_MAPS]; /* that there are, in no order */
     size_t map_count;
-    size_t doubles;            /* of these, mappings of a chunk that has another one */
-    bool lost_maps;            /* there were more: nothing is known of granules */
-    uint64_t undone_chunks;    /* since the last look */
+    size_t doubles;         /* of these, mappings of a chunk that has another one */
+    bool lost_maps;         /* there were more: nothing is known of granules */
+    uint64_t undone_chunks; /* since the last look */
     uint64_t undone_bytes;
     trial_most most; /* that the device held since then */
 } trial_witness;

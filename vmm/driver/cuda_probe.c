@@ -21,8 +21,8 @@ typedef struct memory_probe {
     mend_chunk_handle chunk;
     mend_stream stream;
     mend_stream other; /* for try_at_once */
-    bool mapped[2]; /* the first page, the second */
-    bool was_short; /* of memory that a pool can do without */
+    bool mapped[2];    /* the first page, the second */
+    bool was_short;    /* of memory that a pool can do without */
 } memory_probe;
 
 /* Whether the context is lost. */

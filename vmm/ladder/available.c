@@ -94,8 +94,9 @@ mend_result mend_ladder_get_room(mend_heap *heap, mend_order order, mend_room *r
     if (result == MEND_OK) {
         mend_capture_groups_collect(heap);
         mend_remap_try(heap); /* as a request does before it makes room */
-        mend_dissolve_aliases(heap);
-        result = look(heap, &asking, room);
+        bool any;
+        result = mend_dissolve_aliases(heap, &any);
+        result = result == MEND_OK ? look(heap, &asking, room) : result;
         mend_scope_close(heap, &scope);
     }
     return result;

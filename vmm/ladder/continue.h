@@ -1,6 +1,6 @@
 /*
- * The rung of continued ends: what no other plan serves begins or ends in free memory of partly used
- * chunks (policy/ends.h).
+ * The rung of continued ends: what no other plan serves begins or ends in free memory of partly
+ * used chunks (policy/ends.h).
  *
  * The caller holds both locks, a driver scope is open, and `state` is released in between.
  */

@@ -23,7 +23,10 @@ mend_result mend_compact_begin(mend_heap *heap, uint32_t asking, const mend_comp
     if (result == MEND_OK) {
         result = mend_remap(heap);
     }
-    mend_dissolve_aliases(heap);
+    bool any;
+    if (result == MEND_OK) {
+        result = mend_dissolve_aliases(heap, &any);
+    }
     if (result == MEND_OK && !mend_victims_find(pass)) {
         result =
             mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a pass of compactions");

@@ -87,10 +87,10 @@ mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *req
     return result;
 }
 
+typedef mend_outcome (*a_try)(mend_heap *, const mend_request *, mend_span **);
+
 /* Tries memory of other streams: the request's stream waits for its last use there. */
-static mend_outcome behind_device_waits(climb *c,
-                                        mend_outcome (*try_place)(mend_heap *, const mend_request *,
-                                                                  mend_span **))
+static mend_outcome behind_device_waits(climb *c, a_try try_place)
 {
     bool may_wait;
     mend_result result = mend_ladder_may_wait_behind(c->heap, c->request, &may_wait);
@@ -135,14 +135,14 @@ static mend_outcome place(climb *c, bool asks_streams)
     return outcome;
 }
 
-/* The last rung without a copy: free ends of partly used chunks continue other memory. What nothing
- * uses of such continuations ends first. */
+/* Free ends of partly used chunks continue other memory; what nothing uses of that ends first. */
 static mend_outcome continue_ends(climb *c, bool asks_streams)
 {
-    mend_outcome outcome = MEND_NOTHING;
-    if (mend_dissolve_aliases(c->heap)) {
-        outcome = place(c, asks_streams);
+    bool any = false;
+    if (mend_dissolve_aliases(c->heap, &any) != MEND_OK) {
+        return MEND_FAILED;
     }
+    mend_outcome outcome = any ? place(c, asks_streams) : MEND_NOTHING;
     if (outcome == MEND_NOTHING) {
         outcome = mend_continue_ends(c->heap, c->request, &c->span);
     }

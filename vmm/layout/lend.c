@@ -20,8 +20,7 @@ void mend_layout_end_claim_of_end(mend_heap *heap, mend_chunk *chunk, mend_span 
     mend_chunk_end_hold_for_alias(&heap->chunks, chunk);
 }
 
-void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span,
-                      uint64_t mapping_address)
+void mend_layout_lend(mend_heap *heap, mend_chunk *chunk, mend_span *span, uint64_t mapping_address)
 {
     mend_waits waits = span->waits;
     const uint64_t offset_bytes = span->address - chunk->address;

@@ -1,7 +1,7 @@
 /*
  * A part of a chunk is lent to an alias of it (physical/alias.h): a span at the chunk's own address
- * that counts as live, but is no block, and the same bytes as free memory at the alias. Nothing here
- * fails or calls the driver; callers reserve the nodes.
+ * that counts as live, but is no block, and the same bytes as free memory at the alias. Nothing
+ * here fails or calls the driver; callers reserve the nodes.
  */
 #ifndef MEND_LAYOUT_LEND_H
 #define MEND_LAYOUT_LEND_H

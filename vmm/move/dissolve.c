@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/error.h"
 #include "layout/lend.h"
 #include "move/retire.h"
 
@@ -14,11 +15,11 @@ static void dissolve(mend_heap *heap, mend_chunk *alias)
     mend_retire_mapping(heap, chunk, mapping_address, &waits);
 }
 
-bool mend_dissolve_aliases(mend_heap *heap)
+mend_result mend_dissolve_aliases(mend_heap *heap, bool *any)
 {
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
-    bool any = false;
+    *any = false;
     mend_tree_node *at =
         heap->chunks.alias_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
     while (at != NULL) {
@@ -28,10 +29,11 @@ bool mend_dissolve_aliases(mend_heap *heap)
             continue;
         }
         if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
-            break;
+            return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                                "malloc failed for the end of an alias");
         }
         dissolve(heap, chunk);
-        any = true;
+        *any = true;
     }
-    return any;
+    return MEND_OK;
 }

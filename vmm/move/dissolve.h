@@ -8,8 +8,8 @@
 #include "layout/state.h"
 
 /* Ends all aliases without blocks and pins; not those whose memory waits for captured graphs, which
- * may know the address. True if there was one. Without host memory the others stay. The caller
- * holds both locks. */
-bool mend_dissolve_aliases(mend_heap *heap);
+ * may know the address. *any: there was one. MEND_OK; MEND_ERROR_OUT_OF_HOST_MEMORY: the others
+ * stay. The caller holds both locks. */
+mend_result mend_dissolve_aliases(mend_heap *heap, bool *any);
 
 #endif

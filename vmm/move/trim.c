@@ -172,8 +172,9 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     uint64_t taken_bytes = heap->space.taken_bytes;
     uint64_t address_bytes = heap->space.address_bytes;
     bool is_captured = false;
+    bool any;
     mend_chunk *withdrawn;
-    mend_dissolve_aliases(heap);
+    mend_dissolve_aliases(heap, &any); /* as many as can */
     if (refresh_fences(heap) == MEND_OK &&
         mend_streams_find_capture(&heap->streams, asking, &is_captured) == MEND_OK) {
         withdraw_chunks(heap, 0, !is_captured, false, &withdrawn);
@@ -187,8 +188,11 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
                          uint64_t *released_bytes)
 {
     mend_remap_try(heap); /* the missing memory may be free now */
-    mend_dissolve_aliases(heap);
-    mend_result result = refresh_fences(heap);
+    bool any;
+    mend_result result = mend_dissolve_aliases(heap, &any);
+    if (result == MEND_OK) {
+        result = refresh_fences(heap);
+    }
     if (result != MEND_OK) {
         return result;
     }

@@ -15,8 +15,7 @@ static bool nodes_are_right(const mend_audit_walk *a)
     return (a->spans == heap->nodes.spans.used_count && a->runs == heap->nodes.runs.used_count &&
             a->wait_nodes == heap->nodes.waits.used_count &&
             heap->retire.mappings.count == heap->retire.nodes.used_count &&
-            heap->chunks.all.count + heap->chunks.alias_count ==
-                heap->chunks.slab.used_count) ||
+            heap->chunks.all.count + heap->chunks.alias_count == heap->chunks.slab.used_count) ||
            mend_audit_broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }
 
@@ -110,10 +109,10 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
             return false;
         }
     }
-    if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_aliases(&a) || !mend_audit_retired(&a) ||
-        !mend_audit_imports(&a) || !exports_are_right(&a) || !mend_audit_streams(&a) ||
-        !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) || !nothing_is_claimed(&a) ||
-        !groups_are_right(&a) || !counts_are_right(&a)) {
+    if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_aliases(&a) ||
+        !mend_audit_retired(&a) || !mend_audit_imports(&a) || !exports_are_right(&a) ||
+        !mend_audit_streams(&a) || !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) ||
+        !nothing_is_claimed(&a) || !groups_are_right(&a) || !counts_are_right(&a)) {
         return false;
     }
     if (heap->caching.closings == 0 &&

@@ -21,12 +21,10 @@ static bool part_is_right(const mend_heap *heap, const mend_chunk *alias)
     const mend_chunk *chunk = alias->alias_of;
     const mend_span *span = alias->lent;
     const uint64_t offset_bytes = alias->address - alias->mapping_address;
-    return offset_bytes < chunk->size_bytes &&
-           alias->size_bytes < chunk->size_bytes &&
+    return offset_bytes < chunk->size_bytes && alias->size_bytes < chunk->size_bytes &&
            (offset_bytes == 0 || offset_bytes + alias->size_bytes == chunk->size_bytes) &&
            mend_heap_span_at(heap, chunk->address + offset_bytes) == span && span->lent &&
-           span->address == chunk->address + offset_bytes &&
-           span->size_bytes == alias->size_bytes;
+           span->address == chunk->address + offset_bytes && span->size_bytes == alias->size_bytes;
 }
 
 static bool alias_is_right(const mend_audit_walk *a, const mend_chunk *alias)

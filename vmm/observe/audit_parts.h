@@ -19,7 +19,7 @@ typedef struct mend_audit_walk {
         uint64_t requested_bytes;
     } live[MEND_ZONE_COUNT];
     uint32_t cached[MEND_ZONE_COUNT]; /* number of spans marked as cached */
-    uint64_t lent_bytes; /* of lent spans */
+    uint64_t lent_bytes;              /* of lent spans */
     uint64_t spans;
     uint64_t runs;
     uint64_t wait_nodes;

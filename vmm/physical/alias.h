@@ -1,12 +1,12 @@
 /*
- * Aliases: one chunk, mapped a second time, so that a free part of it serves at another address. The
- * part is at the chunk's end or start, and continues other memory there. Each granule of the chunk
- * is used through one of its mappings only.
+ * Aliases: one chunk, mapped a second time, so that a free part of it serves at another address.
+ * The part is at the chunk's end or start, and continues other memory there. Each granule of the
+ * chunk is used through one of its mappings only.
  *
  * An alias is a node in `mapped` with the address and the size of its part. The rest of its mapping
  * takes addresses, and belongs to nothing. It is in no other list, and its bytes are those of its
- * chunk: they are reserved once. While a chunk has an alias, or a transaction makes one, it is held:
- * never empty, so it keeps its mapping; and no compaction chooses it.
+ * chunk: they are reserved once. While a chunk has an alias, or a transaction makes one, it is
+ * held: never empty, so it keeps its mapping; and no compaction chooses it.
  *
  * Guarded by the heap's `state` lock.
  */

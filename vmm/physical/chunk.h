@@ -46,13 +46,13 @@ typedef struct mend_chunk {
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
-    uint64_t holds; /* what keeps it out of `empty` beside live bytes: see mend_chunk_holds */
-    uint64_t pins;  /* number of pins on its mapping: while there is one, the mapping stays. Those
-                     * of its aliases count, too */
-    uint64_t aliases;               /* and claims of a transaction that makes one */
-    struct mend_chunk *alias_of;    /* an alias: the chunk that it maps; else NULL */
-    uint64_t mapping_address;       /* an alias: where its mapping of the whole chunk begins */
-    struct mend_span *lent;         /* an alias: its part, at the chunk's own address */
+    uint64_t holds;      /* what keeps it out of `empty` beside live bytes: see mend_chunk_holds */
+    uint64_t pins;    /* number of pins on its mapping: while there is one, the mapping stays. Those
+                       * of its aliases count, too */
+    uint64_t aliases; /* and claims of a transaction that makes one */
+    struct mend_chunk *alias_of;        /* an alias: the chunk that it maps; else NULL */
+    uint64_t mapping_address;           /* an alias: where its mapping of the whole chunk begins */
+    struct mend_span *lent;             /* an alias: its part, at the chunk's own address */
     uint64_t exports[MEND_EXPORT_WAYS]; /* blocks in it that are exported so; each block pins it */
     int share_types;                    /* of its creation */
     int file;        /* the chunk for other processes; only while there are exports by file */

@@ -30,8 +30,8 @@ static bool is_usable(mend_heap *heap, const mend_request *request, const mend_s
     unsigned holds = mend_waits_blocked_by(streams, &span->waits, MEND_STREAM_UNKNOWN);
     bool is_any = !mend_streams_are_several(streams) && request->stream != MEND_STREAM_UNKNOWN;
     return (holds & MEND_BLOCKED_BY_GROUPS) == 0 &&
-           (is_any || mend_waits_are_ready(streams, &span->waits, request->stream,
-                                           request->behind_wait));
+           (is_any ||
+            mend_waits_are_ready(streams, &span->waits, request->stream, request->behind_wait));
 }
 
 /* The usable memory at the end of a chunk, in a run that begins inside the chunk. A block that
@@ -134,8 +134,7 @@ static bool choose_ends(mend_heap *heap, const mend_request *request, uint64_t l
     mend_end tail = {0};
     if (plan->base == NULL) {
         tail = find_end(heap, request, tail_of, lacking_bytes);
-        bool is_one_enough =
-            head.size_bytes >= lacking_bytes || tail.size_bytes >= lacking_bytes;
+        bool is_one_enough = head.size_bytes >= lacking_bytes || tail.size_bytes >= lacking_bytes;
         if (is_one_enough && is_better(&head, &tail, lacking_bytes)) {
             tail = (mend_end){0};
         }
@@ -167,10 +166,8 @@ static bool extend(mend_heap *heap, const mend_request *request, mend_run *run, 
 {
     const uint64_t end = mend_run_end(run);
     const uint64_t start = mend_align_up(run->address, request->alignment_bytes);
-    *plan = (mend_plan){.base = run,
-                        .base_address = run->address,
-                        .base_bytes = run->size_bytes,
-                        .start = start};
+    *plan = (mend_plan){
+        .base = run, .base_address = run->address, .base_bytes = run->size_bytes, .start = start};
     bool is_found = start < end && end - start < request->size_bytes &&
                     mend_layout_is_ready(heap, run, start, end - start, request->stream,
                                          request->behind_wait) &&

@@ -163,11 +163,11 @@ static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_
 static void publish(const mend_heap *heap, exported *export)
 {
     const mend_chunk *at = mend_chunk_at(&heap->chunks, export->address);
-    export->published = (mend_published){.offset_bytes =
-                                             export->address - mend_chunk_mapping_address(at),
-                                         .size_bytes = export->size_bytes,
-                                         .chunks = export->by_file,
-                                         .count = export->count};
+    export->published =
+        (mend_published){.offset_bytes = export->address - mend_chunk_mapping_address(at),
+                         .size_bytes = export->size_bytes,
+                         .chunks = export->by_file,
+                         .count = export->count};
     for (size_t i = 0; i < export->count; i++) {
         const mend_chunk *memory = mend_chunk_memory(at);
         export->by_file[i] = (mend_shared_chunk){memory->file, memory->size_bytes};

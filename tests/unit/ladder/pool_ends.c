@@ -1,6 +1,6 @@
 /*
- * Continued ends: what no other way serves begins in the free end of one chunk, and ends in the free
- * start of another one. Four chunks of 1 MiB, and no room for a fifth.
+ * Continued ends: what no other way serves begins in the free end of one chunk, and ends in the
+ * free start of another one. Four chunks of 1 MiB, and no room for a fifth.
  */
 #include "layout/locate.h"
 #include "pool/pool.h"
@@ -294,6 +294,7 @@ MEND_TEST(pool_ends, a_chunk_with_an_alias_stays)
     give(&s, s.first);
     give(&s, s.third);
     EXPECT_U64_EQ(0, mend_world_stats(&s.w).free_empty_bytes);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(s.w.pool, 8 * MEND_MIB)); /* room to copy to */
     mend_defrag_limits limits = MEND_DEFRAG_LIMITS_INIT;
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
     EXPECT_RESULT(MEND_OK, mend_defrag(s.w.pool, &limits, &report));
