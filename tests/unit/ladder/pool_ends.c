@@ -2,7 +2,10 @@
  * Continued ends: what no other way serves begins in the free end of one chunk, and ends in the
  * free start of another one. Four chunks of 1 MiB, and no room for a fifth.
  */
+#include <string.h>
+
 #include "layout/locate.h"
+#include "mend/mend_share.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
@@ -39,11 +42,8 @@ static void give(scene *s, const char *block)
 }
 
 /* The blocks lie as they are named. */
-static bool open_scene(scene *s)
+static bool fill(scene *s)
 {
-    if (!kit_open_with(&s->w, 8 * MEND_MIB, configure)) {
-        return false;
-    }
     s->heap = &s->w.pool->heap;
     char *all = take(s, 2 * MEND_MIB);
     give(s, all);
@@ -60,6 +60,16 @@ static bool open_scene(scene *s)
     EXPECT_PTR_EQ(s->head + QUARTER, s->third);
     EXPECT_U64_EQ(4 * MEND_MIB, mend_world_stats(&s->w).reserved_bytes);
     return mend_world_check(&s->w);
+}
+
+static bool open_with(scene *s, void (*prepare)(mend_pool_config *))
+{
+    return kit_open_with(&s->w, 8 * MEND_MIB, prepare) && fill(s);
+}
+
+static bool open_scene(scene *s)
+{
+    return open_with(s, configure);
 }
 
 /* The placement of a request by aliases; so many there are then, and so many bytes are lent. */
@@ -378,5 +388,63 @@ MEND_TEST(pool_ends, what_is_lent_is_no_block)
     EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_free(s.w.pool, block - 512, s.w.streams[0]));
     EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
                   mend_free(s.w.pool, block + 2 * QUARTER, s.w.streams[0]));
+    kit_close(&s.w);
+}
+
+static void share(mend_pool_config *config)
+{
+    configure(config);
+    config->shareable = 1;
+}
+
+/* Another process maps the chunks whole, and finds the block at its place in them. Two devices of
+ * this process play two processes. */
+MEND_TEST(pool_ends, another_process_sees_a_block_that_lies_in_aliases)
+{
+    scene s;
+    mend_world to;
+    ASSERT_TRUE(open_with(&s, share));
+    ASSERT_TRUE(kit_open_with(&to, 8 * MEND_MIB, share));
+    give(&s, s.tail);
+    give(&s, s.head);
+    char *ours = take_by_alias(&s, 2 * QUARTER, 2, 2 * QUARTER);
+    mend_export_token token;
+    void *theirs = NULL;
+    ASSERT_RESULT(MEND_OK, mend_export(s.w.pool, ours, &token, NULL));
+    EXPECT_U64_EQ(2 * MEND_MIB, mend_world_stats(&s.w).exported_bytes);
+    EXPECT_TRUE(mend_world_check(&s.w));
+    ASSERT_RESULT(MEND_OK, mend_import(to.pool, &token, &theirs, NULL));
+    kit_write(&s.w, s.w.streams[0], ours, 2 * QUARTER);
+    mend_sim_advance(s.w.sim, 1000000);
+    EXPECT_TRUE(memcmp(ours, theirs, 2 * QUARTER) == 0);
+    give(&s, ours);
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).exported_bytes);
+    kit_expect_none(&s.w, 4 * QUARTER, s.w.streams[0], "");
+    EXPECT_U64_EQ(0, mend_world_stats(&s.w).aliases);
+    EXPECT_RESULT(MEND_OK, mend_import_close(to.pool, theirs, MEND_NO_STREAM));
+    kit_close(&to);
+    kit_close(&s.w);
+}
+
+/* A device that may use the memory from now on may use it at each of its mappings, and these are
+ * allowed whole. */
+MEND_TEST(pool_ends, a_device_that_comes_later_may_use_aliases)
+{
+    scene s;
+    mend_pool *other = NULL;
+    mend_world_init(&s.w);
+    s.w.sim_config.memory_bytes = 8 * MEND_MIB;
+    s.w.sim_config.device_count = 2;
+    configure(&s.w.pool_config);
+    ASSERT_TRUE(kit_open(&s.w) && fill(&s));
+    give(&s, s.tail);
+    give(&s, s.head);
+    take_by_alias(&s, 2 * QUARTER, 2, 2 * QUARTER);
+    mend_pool_config config = s.w.pool_config;
+    config.device = 1;
+    ASSERT_RESULT(MEND_OK, mend_pool_create(&config, &other));
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).peer_devices);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(other));
+    EXPECT_TRUE(mend_world_check(&s.w));
     kit_close(&s.w);
 }
