@@ -331,7 +331,7 @@ const scenario scenarios[] = {
      .device_bytes = CHUNKS(4),
      .compact_when_full = 1,
      STEPS(TWO_CHUNKS_OF_HOLES, {WAIT, 0, 0, 0}, {LIMIT, 0, 0, CHUNKS(2) + KIB(20)}),
-     .call = {ALLOC, 8, 0, CHUNKS(1)},
+     .call = {ALLOC, 8, 0, CHUNKS(1) + KIB(8)},
      .way = {.placed_by_extension = 1, .chunks_created = 1, .host_waits = 1, .compactions = 1}},
 
     /* Calls about blocks and streams. */
