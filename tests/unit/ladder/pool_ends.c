@@ -372,6 +372,22 @@ MEND_TEST(pool_ends, are_left_alone_where_aliases_may_not_be_used_at_once)
     kit_close(&s.w);
 }
 
+/* There a run that can grow counts all the same. */
+MEND_TEST(pool_ends, a_run_that_grows_is_room_without_aliases)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_with(&w, 8 * MEND_MIB, configure));
+    w.pool->heap.device.aliases_at_once = false;
+    kit_free(&w, kit_alloc(&w, 4 * QUARTER, w.streams[0]), w.streams[0]);
+    kit_alloc(&w, 3 * QUARTER, w.streams[0]);
+    mend_room room = MEND_ROOM_INIT;
+    ASSERT_RESULT(MEND_OK, mend_get_room(w.pool, w.streams[0], &room));
+    EXPECT_U64_EQ(13 * QUARTER, room.now_bytes);
+    kit_alloc(&w, 13 * QUARTER, w.streams[0]);
+    EXPECT_U64_EQ(1, mend_world_stats(&w).placed_by_extension);
+    kit_close(&w);
+}
+
 /* What is lent is no block: not to be freed, not to be asked about. */
 MEND_TEST(pool_ends, what_is_lent_is_no_block)
 {
