@@ -18,7 +18,7 @@
 static mend_result fill(mend_heap *heap, const mend_request *asking, bool is_captured,
                         mend_room *room)
 {
-    mend_question q = {heap, is_captured, false};
+    mend_question q = {.heap = heap, .is_captured = is_captured};
     mend_room found = *room;
     mend_shortage shortage = heap->shortage;
     mend_attainable attainable = heap->budget.attainable;

@@ -8,13 +8,16 @@
 
 static mend_outcome try_once(mend_heap *heap, const mend_request *request, mend_span **span)
 {
-    mend_plan plan;
+    mend_ends ends;
+    mend_plan plan = {0};
     mend_outcome outcome = MEND_NOTHING;
     heap->shortage.no_addresses = MEND_DRIVER_OK;
-    bool is_found = mend_ends_find(heap, request, &plan);
+    bool has_memory = mend_ends_gather(heap, request, &ends);
+    bool is_found = has_memory && mend_ends_find(heap, request, &ends, &plan);
+    mend_ends_clear(&ends);
     if (is_found) {
         outcome = mend_grow(heap, request, &plan, span);
-    } else if (plan.lacks_host_memory) {
+    } else if (!has_memory || plan.lacks_host_memory) {
         mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
         outcome = MEND_FAILED;
     }

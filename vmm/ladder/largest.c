@@ -4,7 +4,6 @@
 
 #include "move/trim.h"
 #include "policy/budget.h"
-#include "policy/ends.h"
 #include "policy/fit.h"
 #include "policy/planner.h"
 
@@ -50,8 +49,13 @@ static bool finds_ends(mend_question *q, const mend_request *request)
     if (!mend_ends_are_open(q->heap, request)) {
         return false;
     }
+    mend_ends *ends = &q->ends[request->behind_wait];
+    if (ends->heads == NULL && !mend_ends_gather(q->heap, request, ends)) {
+        q->lacks_host_memory = true;
+        return false;
+    }
     mend_plan plan;
-    bool is_found = mend_ends_find(q->heap, request, &plan);
+    bool is_found = mend_ends_find(q->heap, request, ends, &plan);
     q->lacks_host_memory = q->lacks_host_memory || plan.lacks_host_memory;
     mend_plan_clear(&plan);
     return is_found;
@@ -110,6 +114,8 @@ uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64
             refused = middle;
         }
     }
+    mend_ends_clear(&q->ends[false]);
+    mend_ends_clear(&q->ends[true]);
     return found * MEND_GRANULE_BYTES;
 }
 
@@ -138,7 +144,7 @@ static void count_what_the_device_has(mend_heap *heap)
 
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured)
 {
-    mend_question q = {heap, is_captured, false};
+    mend_question q = {.heap = heap, .is_captured = is_captured};
     mend_request waiting = *refused;
     mend_attainable attainable = heap->budget.attainable;
     bool spends_last_room = heap->budget.spends_last_room;

@@ -3,13 +3,14 @@
 #ifndef MEND_LADDER_LARGEST_H
 #define MEND_LADDER_LARGEST_H
 
-#include "layout/state.h"
+#include "policy/ends.h"
 
 /* What is asked, and what kept the answer from being complete. */
 typedef struct mend_question {
     mend_heap *heap;
     bool is_captured;       /* the pool knows of a capture: nothing can be unmapped */
     bool lacks_host_memory; /* the answer failed because malloc failed */
+    mend_ends ends[2];      /* while it looks: for requests without a device wait, and with one */
 } mend_question;
 
 /* The bytes that are free or can be created: no request above this can succeed. The caller holds

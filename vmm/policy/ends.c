@@ -1,6 +1,7 @@
 #include "policy/ends.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "layout/ready.h"
 #include "policy/budget.h"
@@ -71,6 +72,73 @@ static mend_end head_of(mend_heap *heap, const mend_request *request, mend_run *
                                : (mend_end){0};
 }
 
+static int compare_ends(const void *left, const void *right)
+{
+    const mend_end *a = left;
+    const mend_end *b = right;
+    if (a->size_bytes != b->size_bytes) {
+        return a->size_bytes < b->size_bytes ? -1 : 1;
+    }
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+bool mend_ends_gather(mend_heap *heap, const mend_request *request, mend_ends *ends)
+{
+    const mend_tree *runs = &heap->zones[request->zone].runs_by_address;
+    assert(mend_ends_are_open(heap, request));
+    mend_end *both = calloc(2 * runs->count + 1, sizeof(*both));
+    if (both == NULL) {
+        *ends = (mend_ends){0};
+        return false;
+    }
+    *ends = (mend_ends){.heads = both, .tails = both + runs->count};
+    for (mend_tree_node *at = mend_tree_first(runs); at != NULL; at = mend_tree_next(at)) {
+        const mend_end head = head_of(heap, request, RUN_OF(at));
+        const mend_end tail = tail_of(heap, request, RUN_OF(at));
+        ends->heads[ends->head_count] = head;
+        ends->head_count += head.chunk != NULL ? 1 : 0;
+        ends->tails[ends->tail_count] = tail;
+        ends->tail_count += tail.chunk != NULL ? 1 : 0;
+    }
+    qsort(ends->heads, ends->head_count, sizeof(*both), compare_ends);
+    qsort(ends->tails, ends->tail_count, sizeof(*both), compare_ends);
+    return true;
+}
+
+void mend_ends_clear(mend_ends *ends)
+{
+    free(ends->heads); /* both lists */
+    *ends = (mend_ends){0};
+}
+
+/* The smallest end that is enough, or else the largest; an empty one if there is none. */
+static mend_end find_end(const mend_end *ends, size_t count, uint64_t need_bytes)
+{
+    if (count == 0) {
+        return (mend_end){0};
+    }
+    need_bytes = mend_min_u64(need_bytes, ends[count - 1].size_bytes);
+    size_t low = 0;
+    size_t high = count - 1; /* this one is enough */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        bool is_enough = ends[middle].size_bytes >= need_bytes;
+        high = is_enough ? middle : high;
+        low = is_enough ? low : middle + 1;
+    }
+    return ends[low];
+}
+
+static mend_end find_head(const mend_ends *ends, uint64_t need_bytes)
+{
+    return find_end(ends->heads, ends->head_count, need_bytes);
+}
+
+static mend_end find_tail(const mend_ends *ends, uint64_t need_bytes)
+{
+    return find_end(ends->tails, ends->tail_count, need_bytes);
+}
+
 /* Whether `a` serves a need better than `b`: the smallest one that is enough, or else the
  * largest. */
 static bool is_better(const mend_end *a, const mend_end *b, uint64_t need_bytes)
@@ -80,22 +148,6 @@ static bool is_better(const mend_end *a, const mend_end *b, uint64_t need_bytes)
         return is_enough;
     }
     return is_enough ? a->size_bytes < b->size_bytes : a->size_bytes > b->size_bytes;
-}
-
-typedef mend_end (*end_of_run)(mend_heap *heap, const mend_request *request, mend_run *run);
-
-static mend_end find_end(mend_heap *heap, const mend_request *request, end_of_run end_of,
-                         uint64_t need_bytes)
-{
-    mend_end best = {0};
-    mend_tree_node *at = mend_tree_first(&heap->zones[request->zone].runs_by_address);
-    for (; at != NULL; at = mend_tree_next(at)) {
-        mend_end end = end_of(heap, request, RUN_OF(at));
-        if (end.chunk != NULL && (best.chunk == NULL || is_better(&end, &best, need_bytes))) {
-            best = end;
-        }
-    }
-    return best;
 }
 
 /* ---- plans --------------------------------------------------------------------------------------
@@ -127,13 +179,13 @@ static mend_end cut_tail(mend_end tail, uint64_t need_bytes, uint64_t alignment_
 }
 
 /* Chooses one end for what a plan lacks, or both. False if they are not enough. */
-static bool choose_ends(mend_heap *heap, const mend_request *request, uint64_t lacking_bytes,
+static bool choose_ends(const mend_ends *ends, const mend_request *request, uint64_t lacking_bytes,
                         mend_plan *plan)
 {
-    mend_end head = find_end(heap, request, head_of, lacking_bytes);
+    mend_end head = find_head(ends, lacking_bytes);
     mend_end tail = {0};
     if (plan->base == NULL) {
-        tail = find_end(heap, request, tail_of, lacking_bytes);
+        tail = find_tail(ends, lacking_bytes);
         bool is_one_enough = head.size_bytes >= lacking_bytes || tail.size_bytes >= lacking_bytes;
         if (is_one_enough && is_better(&head, &tail, lacking_bytes)) {
             tail = (mend_end){0};
@@ -142,7 +194,7 @@ static bool choose_ends(mend_heap *heap, const mend_request *request, uint64_t l
     if (tail.chunk != NULL) {
         plan->tail = cut_tail(tail, lacking_bytes, request->alignment_bytes);
         lacking_bytes -= mend_min_u64(lacking_bytes, plan->tail.size_bytes);
-        head = lacking_bytes > 0 ? find_end(heap, request, head_of, lacking_bytes) : (mend_end){0};
+        head = lacking_bytes > 0 ? find_head(ends, lacking_bytes) : (mend_end){0};
     }
     bool are_enough = head.size_bytes >= lacking_bytes;
     if (head.chunk != NULL && are_enough) {
@@ -153,16 +205,17 @@ static bool choose_ends(mend_heap *heap, const mend_request *request, uint64_t l
 }
 
 /* Whether the plan lacks nothing any more. */
-static bool complete(mend_heap *heap, const mend_request *request, uint64_t need_bytes,
-                     mend_plan *plan)
+static bool complete(mend_heap *heap, const mend_request *request, const mend_ends *ends,
+                     uint64_t need_bytes, mend_plan *plan)
 {
     uint64_t lacking_bytes = fill(heap, request, need_bytes, plan);
     return !plan->lacks_host_memory && lacking_bytes > 0 &&
-           choose_ends(heap, request, lacking_bytes, plan);
+           choose_ends(ends, request, lacking_bytes, plan);
 }
 
 /* Behind a run that can grow. */
-static bool extend(mend_heap *heap, const mend_request *request, mend_run *run, mend_plan *plan)
+static bool extend(mend_heap *heap, const mend_request *request, const mend_ends *ends,
+                   mend_run *run, mend_plan *plan)
 {
     const uint64_t end = mend_run_end(run);
     const uint64_t start = mend_align_up(run->address, request->alignment_bytes);
@@ -171,20 +224,19 @@ static bool extend(mend_heap *heap, const mend_request *request, mend_run *run, 
     bool is_found = start < end && end - start < request->size_bytes &&
                     mend_layout_is_ready(heap, run, start, end - start, request->stream,
                                          request->behind_wait) &&
-                    complete(heap, request, request->size_bytes - (end - start), plan) &&
+                    complete(heap, request, ends, request->size_bytes - (end - start), plan) &&
                     mend_plan_mapped_bytes(plan) <= mend_space_room_at(&heap->space, end);
     return is_found;
 }
 
-bool mend_ends_find(mend_heap *heap, const mend_request *request, mend_plan *plan)
+/* Behind each run that can grow, the largest first; then at a new address. */
+static bool plan_with(mend_heap *heap, const mend_request *request, const mend_ends *ends,
+                      mend_plan *plan)
 {
-    assert(mend_ends_are_open(heap, request));
     bool lacks_host_memory = false;
-    mend_request last = *request;
-    last.may_break = true; /* otherwise a plan might leave an empty chunk alone, and lend instead */
     mend_run *run = mend_layout_growing_below(&heap->zones[request->zone], request->size_bytes - 1);
     for (int tries = 0; run != NULL && tries < SEARCH_TRIES; tries++) {
-        if (extend(heap, &last, run, plan)) {
+        if (extend(heap, request, ends, run, plan)) {
             return true;
         }
         lacks_host_memory = lacks_host_memory || plan->lacks_host_memory;
@@ -192,7 +244,17 @@ bool mend_ends_find(mend_heap *heap, const mend_request *request, mend_plan *pla
         run = mend_layout_growing_smaller(run);
     }
     *plan = (mend_plan){0};
-    bool is_found = complete(heap, &last, request->size_bytes, plan);
+    bool is_found = complete(heap, request, ends, request->size_bytes, plan);
     plan->lacks_host_memory = plan->lacks_host_memory || (lacks_host_memory && !is_found);
     return is_found;
+}
+
+bool mend_ends_find(mend_heap *heap, const mend_request *request, const mend_ends *ends,
+                    mend_plan *plan)
+{
+    assert(mend_ends_are_open(heap, request));
+    mend_request last = *request;
+    last.may_break = true; /* otherwise a plan might leave an empty chunk alone, and lend instead */
+    *plan = (mend_plan){0};
+    return ends->head_count + ends->tail_count > 0 && plan_with(heap, &last, ends, plan);
 }
