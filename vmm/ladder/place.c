@@ -129,7 +129,6 @@ static mend_outcome create_to_avoid_moves(mend_heap *heap, const mend_request *r
     mend_shortage before = heap->shortage;
     mend_outcome outcome = carry_out(heap, request, true, plan, span);
     if (outcome == MEND_PLACED) {
-        mend_headroom_note_creation(heap);
         heap->counters.moves_avoided++;
     } else if (outcome == MEND_NOTHING) {
         mend_headroom_note_refusal(heap);

@@ -131,12 +131,11 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
 
 uint64_t mend_budget_lone_chunk(const mend_heap *heap)
 {
-    uint64_t page = heap->device.granularity_bytes;
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
     if (heap->config.chunk_bytes != 0) {
         return usual;
     }
-    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW ? usual : mend_align_up(usual / 2, page);
+    return mend_budget_pressure(heap) == MEND_PRESSURE_LOW ? 2 * usual : usual;
 }
 
 /* While pressure is high this is a page of the device or, with a large limit, a small part of the

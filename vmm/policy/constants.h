@@ -29,7 +29,7 @@ enum { LIMITS_OF_WINDOW = 4 };
 
 /* A chunk of the large zone is a power of two near this part of the limit, so that pools of any
  * size have a few hundred chunks ... */
-enum { CHUNKS_OF_LIMIT = 256 };
+enum { CHUNKS_OF_LIMIT = 512 };
 
 /* Bytes. ... up to this size: larger chunks save almost no calls. */
 #define LARGEST_CHUNK_BYTES (128 * MEND_MIB)
@@ -67,6 +67,6 @@ enum { HEADROOM_PERCENT = 4 };
 
 /* With several streams, a fence is recorded when this many usual chunks were freed on one stream,
  * so that other streams need not wait for later work of it. */
-enum { CHUNKS_OF_EPOCH = 4 };
+enum { CHUNKS_OF_EPOCH = 8 };
 
 #endif

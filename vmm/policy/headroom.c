@@ -42,17 +42,8 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
     }
-    bool is_paid = mend_budget_is_roomy(heap) && headroom->moved_bytes >= wanted;
-    return is_paid || wanted <= live + live / 100 * HEADROOM_PERCENT;
-}
-
-void mend_headroom_note_creation(mend_heap *heap)
-{
-    mend_headroom *headroom = &heap->budget.headroom;
-    uint64_t live = headroom->most_live_bytes;
-    if (heap->chunks.reserved_bytes > live + live / 100 * HEADROOM_PERCENT) {
-        headroom->moved_bytes = 0; /* the credit is used up */
-    }
+    uint64_t paid = mend_budget_is_roomy(heap) ? headroom->moved_bytes / wanted : 0;
+    return wanted <= live + live / 100 * HEADROOM_PERCENT * (1 + paid);
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)

@@ -3,8 +3,9 @@
  *
  * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
  * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While half of the limit is not reserved, more may be created once as many bytes were
- * moved as are reserved: then creating costs less than going on to move.
+ * created. While half of the limit is not reserved, the same again may be created each time as many
+ * bytes were moved in this window as are reserved: moves that go on pay for more, and no single
+ * request takes more than was paid for.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -21,9 +22,7 @@ void mend_headroom_note_move(mend_heap *heap, uint64_t chunk_bytes);
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);
 
-/* Called after memory was created for that; and after the driver refused: then it is not asked
- * again in this window. */
-void mend_headroom_note_creation(mend_heap *heap);
+/* Called after the driver refused to create it: then it is not asked again in this window. */
 void mend_headroom_note_refusal(mend_heap *heap);
 
 /* Called after a trim: the old peak of live bytes no longer counts. */

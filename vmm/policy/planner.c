@@ -16,10 +16,10 @@ static void note_refused(mend_plan *plan, uint64_t create_bytes)
 /*
  * Decides what to create for the missing bytes. False if the limit has no room for them.
  *
- * While pressure is low, requests below half a usual chunk share usual chunks, which saves calls.
- * Otherwise it creates exactly what the request lacks. While pressure is high, chunks have half
- * that size (unless one is configured), and the last page is a chunk of its own: the next block
- * begins in that small chunk, so no block keeps its neighbour's large chunk from being empty.
+ * While pressure is low, requests below a usual chunk share usual chunks, which saves calls.
+ * Otherwise it creates exactly what the request lacks. While pressure is high, the last page is a
+ * chunk of its own: the next block begins in that small chunk, so no block keeps its neighbour's
+ * large chunk from being empty.
  */
 static bool plan_creation(mend_heap *heap, const mend_request *request, mend_plan_rules rules,
                           uint64_t missing_bytes, mend_plan *plan)
@@ -41,8 +41,7 @@ static bool plan_creation(mend_heap *heap, const mend_request *request, mend_pla
     }
     bool is_small = request->zone == MEND_ZONE_SMALL;
     bool is_pressed = !is_small && mend_budget_pressure(heap) != MEND_PRESSURE_LOW;
-    bool shares = is_small || (!is_pressed && request->size_bytes < usual / 2);
-    bool rounded_up = shares && !rules.exact && exact < usual && usual <= room;
+    bool rounded_up = !is_pressed && !rules.exact && exact < usual && usual <= room;
     plan->create_bytes = rounded_up ? usual : exact;
     plan->create_unit_bytes = is_small ? usual : mend_budget_lone_chunk(heap);
     plan->create_tail_bytes = is_pressed && exact > page && missing_bytes % page != 0 ? page : 0;

@@ -172,6 +172,7 @@ MEND_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
 static void have_chunks_of_64_pages(mend_pool_config *config)
 {
     config->chunk_bytes = 64 * PAGE;
+    config->low_pressure_percent = 100; /* chunks are exact */
     config->limit_bytes = 256 * PAGE;
     config->reserve_bytes = 257 * PAGE;
 }

@@ -32,35 +32,33 @@ MEND_TEST(policy_headroom, a_little_of_what_was_live_at_most_may_be_created)
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(1) + 1));
 }
 
-MEND_TEST(policy_headroom, much_may_be_created_once_as_much_was_moved)
+MEND_TEST(policy_headroom, each_time_everything_was_moved_the_same_again_may_be_created)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_move(&heap, LIVED_BYTES + PERCENT(6) - 1);
-    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(6)));
+    mend_headroom_note_move(&heap, LIVED_BYTES + PERCENT(8) - 1);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(8)));
     mend_headroom_note_move(&heap, 1);
-    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(6)));
-    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(6) + 1));
-    mend_headroom_note_move(&heap, PERCENT(44));
-    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(50)));
-    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(50) + 1));
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(8)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(8) + 1));
+    mend_headroom_note_move(&heap, LIVED_BYTES + 2 * PERCENT(8));
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(12)));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(12) + 1));
 }
 
-MEND_TEST(policy_headroom, what_moves_have_paid_for_is_spent_once)
+MEND_TEST(policy_headroom, what_was_created_counts_as_taken)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_move(&heap, 10 * LIVED_BYTES);
-    heap.chunks.reserved_bytes += PERCENT(4);
-    mend_headroom_note_creation(&heap); /* of what is free of charge */
+    mend_headroom_note_move(&heap, LIVED_BYTES + PERCENT(8));
+    heap.chunks.reserved_bytes += PERCENT(7);
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(1)));
-    heap.chunks.reserved_bytes += PERCENT(1);
-    mend_headroom_note_creation(&heap);
-    EXPECT_FALSE(mend_headroom_allows(&heap, 1));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(1) + 1));
 }
 
 MEND_TEST(policy_headroom, rare_moves_pay_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_move(&heap, 10 * LIVED_BYTES);
+    mend_headroom_note_move(&heap, 20 * LIVED_BYTES);
     heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 4 * LIMIT_BYTES - 1;
     mend_headroom_note_request(&heap, MEND_MIB);
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(50)));

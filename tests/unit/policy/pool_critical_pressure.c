@@ -112,6 +112,7 @@ static void configure_half(mend_pool_config *config)
 {
     configure(config);
     config->limit_bytes = LIMIT_PAGES / 2 * PAGE;
+    config->low_pressure_percent = 100; /* chunks are exact */
 }
 
 /* All chunks that are free and all that may be created do not hold it, but for half a page that is

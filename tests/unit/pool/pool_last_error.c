@@ -29,7 +29,7 @@ MEND_TEST(pool_last_error, a_free_whose_early_fence_is_refused_leaves_it)
         mend_world w;
         ASSERT_TRUE(kit_open_default(&w));
         void *other = kit_alloc(&w, 512, w.streams[1]);
-        void *large = kit_alloc(&w, 4 * MEND_MIB, w.streams[0]);
+        void *large = kit_alloc(&w, 8 * MEND_MIB, w.streams[0]);
         uint64_t failures = mend_world_stats(&w).driver_failures;
         leave_error();
         kit_fail(&w, calls[i], 0, 1, MEND_DRIVER_UNKNOWN);
