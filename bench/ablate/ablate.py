@@ -141,11 +141,11 @@ def main():
                      for without in withouts for workload in workloads]
             for task in tasks:
                 task.result()
-    table = effects.table(results.known, [name for name, _ in workloads], rows)
-    print(table)
+    tables = effects.tables(results.known, [name for name, _ in workloads], rows)
+    print(tables)
     if options.document:
         does = {entry.name: entry.breaks for entry in entries}
-        effects.keep(options.document, options.half, table, len(workloads), does)
+        effects.keep(options.document, options.half, tables, does)
 
 
 if __name__ == "__main__":

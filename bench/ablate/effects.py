@@ -1,4 +1,4 @@
-"""The table of bench/ablate/ablate.py, and its place in a document."""
+"""The tables of bench/ablate/ablate.py, and its place in a document."""
 import math
 import re
 
@@ -82,8 +82,17 @@ def table(known, names, rows):
     return "\n".join(lines)
 
 
-def keep(path, half, text, workload_count, does):
-    """Puts the table and what the mechanisms do between the marks of the half in the document."""
+def tables(known, names, rows):
+    """One for recordings, one for generated workloads: a mean of both hides what either loses."""
+    generated = [name for name in names if name.startswith("stress:")]
+    kinds = (("recording", [name for name in names if name not in generated]),
+             ("generated workload", generated))
+    return "\n\n".join(f"{len(group)} {kind}{'s' if len(group) > 1 else ''}:\n\n"
+                       f"{table(known, group, rows)}" for kind, group in kinds if group)
+
+
+def keep(path, half, text, does):
+    """Puts the tables and what the mechanisms do between the marks of the half in the document."""
     name = half or "all"
     begin, end = f"<!-- {name}: made by ./run ablate -->", f"<!-- end of {name} -->"
     with open(path, encoding="utf-8") as file:
@@ -94,5 +103,5 @@ def keep(path, half, text, workload_count, does):
     tail = rest.split(end, 1)[1]
     lines = [f"- `{mechanism.split('.', 1)[1]}`: {what}." for mechanism, what in does.items()]
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{head}{begin}\n{workload_count} workloads.\n\n{text}\n\n" +
+        file.write(f"{head}{begin}\n{text}\n\n" +
                    "\n".join(lines) + f"\n{end}{tail}")

@@ -17,13 +17,13 @@ import ablate  # noqa: E402
 import effects  # noqa: E402
 import mechanisms  # noqa: E402
 
-# In place of mend-ablated: the least capacity is 1.01 of the peak, 1.05 without half-chunks, 1.00
+# In place of mend-ablated: the least capacity is 1.01 of the peak, 1.05 without lone-chunks, 1.00
 # without front-cache; each replay leaves a line in a log.
 PROGRAM = '''#!/usr/bin/env python3
 import json, os, sys
 off = os.environ.get("MEND_MUTANT", "")
 peak = 1000
-least = 1050 if "half-chunks" in off else 1000 if "front-cache" in off else 1010
+least = 1050 if "lone-chunks" in off else 1000 if "front-cache" in off else 1010
 asked = sys.argv[sys.argv.index("--capacity") + 1].split(",")
 with open(os.environ["LOG"], "a") as log:
     log.write(off + " " + ",".join(asked) + "\\n")
@@ -38,11 +38,11 @@ for text in asked:
         "completed": completed, "peak_live_bytes": peak, "peak_reserved_bytes": least,
         "fit_capacity_bytes": least if text == "fit" else None,
         "fit_factor": least / peak if text == "fit" else None, "host_syncs": 0,
-        "driver_time_us": 200.0 if "half-chunks" in off else 100.0,
+        "driver_time_us": 200.0 if "lone-chunks" in off else 100.0,
         "compared_time_us": 100.0, "driver_calls_second_half": {"map": len(off)}}))
 sys.exit(not done)
 '''
-WORKLOADS = "# a comment\nstress:one tune\nstress:two judge\nstress:three tune\n"
+WORKLOADS = "# a comment\nstress:one tune\nstress:two judge\nthree tune\n"
 
 
 class Ablation(unittest.TestCase):
@@ -72,14 +72,25 @@ class Ablation(unittest.TestCase):
             return file.read().splitlines()
 
     def test_a_fit_is_searched_only_where_it_changes(self):
-        done = self.run_it("--half", "tune", "--only", "half-chunks", "tail-chunks", "front-cache")
+        done = self.run_it("--half", "tune", "--only", "lone-chunks", "tail-chunks", "front-cache")
         self.assertEqual(0, done.returncode, done.stderr)
         searched = [line.split()[0] for line in self.asked() if line.endswith(" fit")]
-        self.assertEqual(["policy.front-cache"] * 2 + ["policy.half-chunks"] * 2, sorted(searched))
-        self.assertIn("| half-chunks | +0.0400 | +0.040 one | 0 | +2 |", done.stdout)
+        self.assertEqual(["policy.front-cache"] * 2 + ["policy.lone-chunks"] * 2, sorted(searched))
+        self.assertIn("| lone-chunks | +0.0400 | +0.040 one | 0 | +1 |", done.stdout)
         self.assertIn("| tail-chunks | +0.0000 | 0 | 0 | +0 |", done.stdout)
         self.assertIn("| front-cache | -0.0100 | 0 | -0.010 one | +0 |", done.stdout)
         self.assertIn("| +100 %, 0 |", done.stdout)  # the two price lists differ
+
+    def test_recordings_and_generated_workloads_have_tables_of_their_own(self):
+        done = self.run_it("--half", "tune", "--only", "lone-chunks")
+        recordings, generated = done.stdout.split("1 generated workload:")
+        self.assertTrue(recordings.startswith("1 recording:"))
+        self.assertIn("+0.040 three", recordings)
+        self.assertNotIn("one", recordings.replace("lone", ""))
+        self.assertIn("+0.040 one", generated)
+        self.assertNotIn("three", generated)
+        done = self.run_it("--half", "judge", "--only", "lone-chunks")
+        self.assertNotIn("recording", done.stdout)
 
     def test_only_the_half_that_is_asked_for_is_replayed(self):
         self.run_it("--half", "judge", "--only", "tail-chunks")
@@ -103,9 +114,9 @@ class Ablation(unittest.TestCase):
         self.assertEqual(2 * count, len(self.asked()))
 
     def test_several_are_switched_off_at_once(self):
-        done = self.run_it("--only", "tail-chunks", "--together", "half-chunks,lent-runs")
-        self.assertIn("| half-chunks, lent-runs | +0.0400 |", done.stdout)
-        self.assertTrue(any(line.startswith("policy.half-chunks,policy.lent-runs ")
+        done = self.run_it("--only", "tail-chunks", "--together", "lone-chunks,lent-runs")
+        self.assertIn("| lone-chunks, lent-runs | +0.0400 |", done.stdout)
+        self.assertTrue(any(line.startswith("policy.lone-chunks,policy.lent-runs ")
                             for line in self.asked()))
 
     def test_the_document_keeps_the_table_of_the_half(self):
@@ -115,7 +126,7 @@ class Ablation(unittest.TestCase):
         with open(document, encoding="utf-8") as file:
             text = file.read()
         self.assertTrue(text.startswith("before\n<!-- tune") and text.endswith("-->\nafter\n"))
-        self.assertIn("2 workloads.\n", text)
+        self.assertIn("1 recording:\n", text)
         self.assertIn("- `tail-chunks`: the last page", text)
         self.assertNotIn("old", text)
 

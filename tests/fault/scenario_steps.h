@@ -33,7 +33,7 @@
 /* A chunk that is too large for what comes, and a limit that the rest nearly fills: the
  * pressure is critical, and less than a chunk is left. */
 #define ONE_CHUNK_AT_THE_LIMIT(stream)                                                             \
-    {ALLOC, 0, stream, CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(4)}, {ALLOC, 2, 0, KIB(32)},               \
+    {ALLOC, 0, stream, CHUNKS(1)}, {ALLOC, 1, 0, CHUNKS(4)}, {ALLOC, 2, 0, CHUNKS(1)},             \
     {LIMIT, 0, 0, KIB(325)}, {USE, 0, stream, 0}, {FREE, 0, stream, 0}
 
 /* Two neighbouring chunks, and a block between them that begins at a quarter before the end of the

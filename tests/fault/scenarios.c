@@ -177,17 +177,17 @@ const scenario scenarios[] = {
      .way = {.placed_by_extension = 1, .chunks_created = 1}},
     {.name = "remaking_a_chunk",
      STEPS(ONE_CHUNK_AT_THE_LIMIT(0), {WAIT, 0, 0, 0}),
-     .call = {ALLOC, 3, 0, KIB(16)},
+     .call = {ALLOC, 3, 0, KIB(4)},
      .way = {.placed_at_new_address = 1, .chunks_created = 1, .chunks_released = 1,
              .chunks_remade = 1, .events = 1}},
     {.name = "remaking_a_chunk_of_another_stream",
      STEPS(ONE_CHUNK_AT_THE_LIMIT(1), {WAIT, 0, 0, 0}),
-     .call = {ALLOC, 3, 0, KIB(16)},
+     .call = {ALLOC, 3, 0, KIB(4)},
      .way = {.placed_at_new_address = 1, .chunks_created = 1, .chunks_released = 1,
              .chunks_remade = 1, .events = 1}},
     {.name = "breaking_a_chunk_in_flight",
      STEPS(ONE_CHUNK_AT_THE_LIMIT(0)),
-     .call = {ALLOC, 3, 0, KIB(16)},
+     .call = {ALLOC, 3, 0, KIB(4)},
      .way = {.placed_in_run = 1, .events = 1}},
 
     /* No room. */
@@ -336,7 +336,7 @@ const scenario scenarios[] = {
 
     /* Calls about blocks and streams. */
     {.name = "free_that_records_a_fence",
-     STEPS({ALLOC, 0, 0, CHUNKS(4)}, {ALLOC, 1, 1, 700}),
+     STEPS({ALLOC, 0, 0, CHUNKS(8)}, {ALLOC, 1, 1, 700}),
      .call = {FREE, 0, 0, 0},
      .way = {.events = 1}},
     {.name = "free_on_a_new_stream",
@@ -344,7 +344,7 @@ const scenario scenarios[] = {
      .call = {FREE, 0, 2, 0},
      .way = {.streams = 1}},
     {.name = "free_of_a_shared_block",
-     STEPS({ALLOC, 0, 0, CHUNKS(4)}, {SHARE, 0, 1, 0}, {SHARE, 0, 2, 0}, {ALLOC, 1, 0, 700}),
+     STEPS({ALLOC, 0, 0, CHUNKS(8)}, {SHARE, 0, 1, 0}, {SHARE, 0, 2, 0}, {ALLOC, 1, 0, 700}),
      .call = {FREE, 0, 0, 0},
      .way = {.events = 1}},
     {.name = "free_without_a_stream",
