@@ -47,7 +47,13 @@ static void adapter_get_usage(mend_peer *peer, mend_peer_usage *usage)
 {
     mend_stats stats = MEND_STATS_INIT;
     mend_get_stats(pool_of(peer), &stats);
-    *usage = (mend_peer_usage){stats.reserved_bytes, stats.peak_reserved_bytes, stats.copied_bytes};
+    *usage = (mend_peer_usage){.reserved_bytes = stats.reserved_bytes,
+                               .peak_reserved_bytes = stats.peak_reserved_bytes,
+                               .copied_bytes = stats.copied_bytes,
+#define X(name, counter) .placed.name = stats.counter,
+                               MEND_PEER_PLACEMENTS(X)
+#undef X
+    };
 }
 
 static mend_result adapter_explain(mend_peer *peer, mend_stream asking,

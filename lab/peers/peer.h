@@ -20,11 +20,27 @@ typedef struct mend_peer_config {
     uint64_t limit_bytes; /* most physical memory that the peer may hold; 0: all of the device */
 } mend_peer_config;
 
+/* How Mend served requests, as in mend_stats: X(name here, name there). Other peers: zeros. */
+#define MEND_PEER_PLACEMENTS(X)                                                                    \
+    X(in_run, placed_in_run)                                                                       \
+    X(by_extension, placed_by_extension)                                                           \
+    X(at_new_address, placed_at_new_address)                                                       \
+    X(by_alias, placed_by_alias)                                                                   \
+    X(chunks_remade, chunks_remade)                                                                \
+    X(moves_avoided, moves_avoided)
+
+typedef struct mend_peer_placements {
+#define X(name, counter) uint64_t name;
+    MEND_PEER_PLACEMENTS(X)
+#undef X
+} mend_peer_placements;
+
 /* Physical memory that the peer holds: now, and the peak. */
 typedef struct mend_peer_usage {
     uint64_t reserved_bytes;
     uint64_t peak_reserved_bytes;
     uint64_t copied_bytes; /* bytes of live blocks that the policy has copied */
+    mend_peer_placements placed;
 } mend_peer_usage;
 
 /*

@@ -15,6 +15,15 @@ static void print_calls(mend_json *json, const char *key, const mend_replay_call
     mend_json_end_object(json);
 }
 
+static void print_placements(mend_json *json, const mend_peer_placements *placed)
+{
+    mend_json_begin_object(json, "placed");
+#define X(name, counter) mend_json_integer(json, #name, placed->name);
+    MEND_PEER_PLACEMENTS(X)
+#undef X
+    mend_json_end_object(json);
+}
+
 static void print_latency(mend_json *json, const char *key, const mend_replay_latency *latency)
 {
     if (latency->calls == 0) {
@@ -88,6 +97,7 @@ void mend_replay_print_json(FILE *out, const mend_replay_row *row)
     mend_json_integer(json, "host_syncs", result->host_syncs);
     mend_json_integer(json, "bytes_copied", result->bytes_copied);
     mend_json_integer(json, "creates_refused", result->creates_refused);
+    print_placements(json, &result->placed);
     mend_json_number(json, "driver_time_us", result->driver_time_us, 3);
     mend_json_number(json, "driver_time_second_half_us", result->driver_time_second_half_us, 3);
     print_number_if(json, "compared_time_us", simulated, result->compared_time_us);

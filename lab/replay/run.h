@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lab/peers/peer.h"
 #include "mend/mend_sim.h"
 
 typedef enum mend_replay_device {
@@ -103,6 +104,7 @@ typedef struct mend_replay_result {
     double fit_factor; /* a point of the grid: 1.000, 1.002, ... */
     uint64_t host_syncs;
     uint64_t bytes_copied;
+    mend_peer_placements placed;
     uint64_t creates_refused;
     double driver_time_us;
     double driver_time_second_half_us;

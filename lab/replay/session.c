@@ -352,6 +352,7 @@ static void take_figures(replay_session *session)
     }
     result->peak_reserved_bytes = usage.peak_reserved_bytes;
     result->bytes_copied = usage.copied_bytes;
+    result->placed = usage.placed;
     result->host_syncs = traffic.host_syncs;
     result->creates_refused = traffic.creates_refused;
     result->driver_time_us = traffic.time_us;

@@ -3,6 +3,7 @@
 
 Usage: ablation_test.py FOLDER_OF_BENCH
 """
+import gzip
 import json
 import os
 import subprocess
@@ -39,6 +40,8 @@ for text in asked:
         "fit_capacity_bytes": least if text == "fit" else None,
         "fit_factor": least / peak if text == "fit" else None, "host_syncs": 0,
         "driver_time_us": 200.0 if "lone-chunks" in off else 100.0,
+        "placed": {"in_run": 3, "by_extension": 1, "at_new_address": 0, "by_alias": 0,
+                   "chunks_remade": 2, "moves_avoided": 0},
         "compared_time_us": 100.0, "driver_calls_second_half": {"map": len(off)}}))
 sys.exit(not done)
 '''
@@ -129,6 +132,30 @@ class Ablation(unittest.TestCase):
         self.assertIn("1 recording:\n", text)
         self.assertIn("- `tail-chunks`: the last page", text)
         self.assertNotIn("old", text)
+
+    def run_rungs(self, capacity):
+        return subprocess.run(
+            [sys.executable, "-B", os.path.join(ABLATE, "rungs.py"), "--mend", self.program,
+             "--workloads", self.workloads, "--capacity", capacity],
+            capture_output=True, text=True, env={**os.environ, "LOG": self.log}).stdout
+
+    def test_rungs_are_summed_over_what_completes(self):
+        table = self.run_rungs("1.05x,1.00x")
+        self.assertIn("| recordings, 1.05x | 1 of 1 | 4 | 75.000 % | 25.000 % | 0.000 %", table)
+        self.assertIn("| generated, 1.05x | 2 of 2 | 8 | 75.000 % | 25.000 % | 0.000 % ", table)
+        self.assertIn(" | 0.000 % | 4 | 0 | 0 |", table)
+        self.assertIn("| recordings, 1.00x | 0 of 1 |", table)
+
+    def test_a_stretch_that_occurred_before_is_repeated(self):
+        for count, expected in ((1, "0.00"), (2, "1.00")):
+            sizes = [at % (1000 // count) for at in range(1000)]
+            path = os.path.join(self.folder.name, "steps.csv.gz")
+            with gzip.open(path, "wt") as file:
+                file.write("Thread,Time,Action,Pointer,Size,Stream\n")
+                file.writelines(f"0,0,allocate,{at},{size},0\n" for at, size in enumerate(sizes))
+            done = subprocess.run([sys.executable, "-B", os.path.join(ABLATE, "repeats.py"), path],
+                                  capture_output=True, text=True)
+            self.assertEqual(f"steps {expected} of 1000 requests".split(), done.stdout.split())
 
     def test_bad_input_is_told(self):
         for arguments in (("--only", "no-such"), ("--together", "tail-chunks,no-such")):

@@ -404,3 +404,22 @@ MEND_TEST(explain, sorts_all_other_calls)
     EXPECT_U64_EQ(20000, costs.by_cause[MEND_CAUSE_addresses].time_ns);
     close_bench(&b);
 }
+
+/* Each request is served in one way; other policies count none. */
+MEND_TEST(explain, a_replay_says_how_requests_were_served)
+{
+    mend_trace *trace = NULL;
+    ASSERT_RESULT(MEND_OK, mend_workload_generate("stress:random-mix?live=512MiB", 0, &trace));
+    mend_replay_options options = (mend_replay_options)MEND_REPLAY_OPTIONS_INIT;
+    mend_replay_result result = fixture_replay(trace, "mend", "1.05x", &options);
+    EXPECT_TRUE(result.completed);
+    EXPECT_TRUE(result.placed.in_run > 0 && result.placed.by_extension > 0 &&
+                result.placed.at_new_address > 0);
+    EXPECT_U64_EQ(result.alloc_ns.calls, result.placed.in_run + result.placed.by_extension +
+                                             result.placed.at_new_address + result.placed.by_alias);
+    mend_replay_result_clear(&result);
+    result = fixture_replay(trace, "expandable", "2x", &options);
+    EXPECT_U64_EQ(0, result.placed.in_run + result.placed.at_new_address);
+    mend_replay_result_clear(&result);
+    mend_trace_destroy(trace);
+}

@@ -220,9 +220,9 @@ MEND_TEST(program, replays_to_json_by_the_contract)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
         EXPECT_HAS(done.out, pairs[i][0], pairs[i][1]);
     }
-    static const char *const objects[] = {"driver_calls", "driver_calls_second_half", "alloc_ns",
-                                          "free_ns"};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const objects[] = {"placed", "driver_calls", "driver_calls_second_half",
+                                          "alloc_ns", "free_ns"};
+    for (size_t i = 0; i < 5; i++) {
         char key[64];
         snprintf(key, sizeof(key), "\"%s\": {", objects[i]);
         EXPECT_TRUE(strstr(done.out, key) != NULL);

@@ -341,7 +341,7 @@ static mend_result bad_free(mend_peer *peer, uint64_t address, mend_stream strea
 static void bad_get_usage(mend_peer *peer, mend_peer_usage *usage)
 {
     (void)peer;
-    *usage = (mend_peer_usage){4096, 4096, 0};
+    *usage = (mend_peer_usage){.reserved_bytes = 4096, .peak_reserved_bytes = 4096};
 }
 
 static mend_result bad_destroy(mend_peer *peer)
