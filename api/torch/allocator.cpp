@@ -2,7 +2,7 @@
 // one minor version of PyTorch, as one source.
 #include <cstdio>
 
-#include "allocator.hpp"
+#include "counted.hpp"
 
 namespace mend_torch
 {
@@ -13,6 +13,24 @@ void delete_block(void *pointer)
 {
     installed->raw_delete(pointer);
 }
+
+#if MEND_TORCH >= 211
+Backing counted(Backing backing)
+{
+    return std::make_shared<Counted>(std::move(backing));
+}
+#else
+// PyTorch keeps the pointer as long as it likes, so there is one for each, which stays.
+Backing counted(Backing backing)
+{
+    static std::mutex mutex;
+    static std::unordered_map<Backing, Counted *> made;
+    const std::lock_guard<std::mutex> lock(mutex);
+    Counted *&one = made[backing];
+    one = one != nullptr ? one : new Counted(backing);
+    return one;
+}
+#endif
 
 } // namespace mend_torch
 

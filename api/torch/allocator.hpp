@@ -10,7 +10,7 @@
 namespace mend_torch
 {
 
-class Allocator final : public Observed
+class Allocator : public Observed
 {
   public:
     using Observed::Observed;

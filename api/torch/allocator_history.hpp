@@ -22,8 +22,9 @@ class Observed : public Pools
     {
         history().record(enabled, recorder, most, when, clear, skipped);
         requests_.record_mappings();
+        const auto theirs = History::recorder_of_native(recorder);
         native().when_used([=](cca::CUDAAllocator &native) {
-            native.recordHistory(enabled, recorder, most, when, clear, skipped);
+            native.recordHistory(enabled, theirs, most, when, clear, skipped);
         });
     }
 #elif MEND_TORCH >= 208
@@ -32,8 +33,9 @@ class Observed : public Pools
     {
         history().record(enabled, recorder, most, when, clear, {});
         requests_.record_mappings();
+        const auto theirs = History::recorder_of_native(recorder);
         native().when_used([=](cca::CUDAAllocator &native) {
-            native.recordHistory(enabled, recorder, most, when, clear);
+            native.recordHistory(enabled, theirs, most, when, clear);
         });
     }
 #else
@@ -42,9 +44,9 @@ class Observed : public Pools
     {
         history().record(enabled, recorder, most, when, false, {});
         requests_.record_mappings();
-        native().when_used([=](cca::CUDAAllocator &native) {
-            native.recordHistory(enabled, recorder, most, when);
-        });
+        const auto theirs = History::recorder_of_native(recorder);
+        native().when_used(
+            [=](cca::CUDAAllocator &native) { native.recordHistory(enabled, theirs, most, when); });
     }
 #endif
 
@@ -84,8 +86,11 @@ class Observed : public Pools
     void annotateMemory(const void *pointer, const std::string &metadata) override
     {
         mend_torch_block block;
-        if (history().is_recording() && mend_torch_block_find(pointer, &block) == MEND_OK &&
-            block.base == pointer) {
+        if (mend_torch_block_find(pointer, &block) != MEND_OK) {
+            if (native().is_used()) {
+                native()->annotateMemory(pointer, metadata);
+            }
+        } else if (history().is_recording() && block.base == pointer) {
             history().note({Entry::ANNOTATE, index_of(block.device),
                             reinterpret_cast<size_t>(pointer), block.requested_bytes,
                             reinterpret_cast<cudaStream_t>(block.stream),
@@ -98,8 +103,10 @@ class Observed : public Pools
     Context getContextForPointer(const void *pointer) MEND_SINCE_212
     {
         mend_torch_block block;
-        return mend_torch_block_find(pointer, &block) == MEND_OK ? history().context_of(block.base)
-                                                                 : nullptr;
+        if (mend_torch_block_find(pointer, &block) != MEND_OK) {
+            return context_in_native(pointer);
+        }
+        return history().context_of(block.base);
     }
 
     void attachOutOfMemoryObserver(cca::OutOfMemoryObserver observer) override
@@ -140,6 +147,16 @@ class Observed : public Pools
         return completed(native()->snapshot(), {0, 0}, true, requests_, device_count_);
     }
 #endif
+
+  private:
+    Context context_in_native([[maybe_unused]] const void *pointer)
+    {
+#if MEND_TORCH >= 212
+        return native().is_used() ? native()->getContextForPointer(pointer) : nullptr;
+#else
+        return nullptr;
+#endif
+    }
 };
 
 } // namespace mend_torch

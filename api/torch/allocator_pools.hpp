@@ -21,6 +21,7 @@ class Pools : public Totals
         requests_.begin(device);
         requests_.settings.look();
         if (is_foreign(device, id)) {
+            const auto lock = native().lock_pools();
             native()->beginAllocateToPool(device, id, filter);
         }
         auto *kept = new std::function<bool(cudaStream_t)>(std::move(filter));
@@ -45,7 +46,9 @@ class Pools : public Totals
 
     void releasePool(DeviceIndex device, PoolId id) override
     {
+        std::unique_lock<std::recursive_mutex> lock;
         if (is_foreign(device, id)) {
+            lock = native().lock_pools();
             native()->releasePool(device, id);
         }
         if (mend_torch_pool_uses(device, id_of(id)) == 1) {
@@ -78,10 +81,12 @@ class Pools : public Totals
     }
 #endif
 
-    // PyTorch's own allocator does what these ask for with its pools; Mend's memory serves all.
+    // PyTorch's own allocator does what these ask for with its pools. Without a mark Mend's memory
+    // serves all but what graphs keep; its blocks lie side by side.
 #if MEND_TORCH >= 211
     void setUseOnOOM(DeviceIndex device, PoolId id, bool use_on_oom) override
     {
+        mend_torch_pool_mark(device, id_of(id), use_on_oom);
         if (is_foreign(device, id)) {
             native()->setUseOnOOM(device, id, use_on_oom);
         }
@@ -89,6 +94,7 @@ class Pools : public Totals
 #elif MEND_TORCH >= 208
     void setUseOnOOM(DeviceIndex device, PoolId id) override
     {
+        mend_torch_pool_mark(device, id_of(id), true);
         if (is_foreign(device, id)) {
             native()->setUseOnOOM(device, id);
         }
@@ -146,7 +152,7 @@ class Pools : public Totals
     {
 #if MEND_TORCH >= 208
         native().use(device_count_);
-        native()->createOrIncrefPool(device, id, std::move(backing));
+        native()->createOrIncrefPool(device, id, counted(std::move(backing)));
 #else
         TORCH_CHECK(false, "a MemPool with an allocator needs PyTorch 2.8 or later");
 #endif

@@ -34,9 +34,7 @@ class Totals : public Blocks
 #if MEND_TORCH >= 208
     void emptyCache(PoolId id = {0, 0}) override
     {
-        if (native().is_used()) {
-            native()->emptyCache(id);
-        }
+        requests_.empty_native([&] { native()->emptyCache(id); });
         if (!is_pool(id)) {
             empty_cache();
         }
@@ -44,9 +42,7 @@ class Totals : public Blocks
 #else
     void emptyCache() override
     {
-        if (native().is_used()) {
-            native()->emptyCache();
-        }
+        requests_.empty_native([&] { native()->emptyCache(); });
         empty_cache();
     }
 #endif

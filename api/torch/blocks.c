@@ -107,6 +107,18 @@ mend_result mend_torch_block_alloc_at(int device, uint64_t size_bytes, mend_stre
                              : result;
 }
 
+mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id, uint64_t size_bytes,
+                                      mend_stream stream, void **pointer)
+{
+    mend_torch_pool *pool = mend_torch_pool_named(device, id);
+    if (pool == NULL) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    mend_result result = alloc_in(pool, device, size_bytes, stream, NULL, pointer);
+    mend_torch_pool_let_go(pool);
+    return result;
+}
+
 /* An allocator that was set may not say what was requested. */
 static uint64_t without_excess(uint64_t requested_bytes, uint64_t excess_bytes)
 {

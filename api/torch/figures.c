@@ -178,42 +178,6 @@ void mend_torch_note_retry(int device)
 
 /* ---- memory in total ------------------------------------------------------------------------- */
 
-/* The limit in bytes of a fraction below 1. A limit of 0 would mean no limit. */
-static uint64_t limit_of(double fraction, uint64_t device_bytes)
-{
-    double bytes = fraction * (double)device_bytes;
-    return (uint64_t)bytes + (bytes < 1);
-}
-
-mend_result mend_torch_set_fraction(int device, double fraction)
-{
-    mend_pool *heap;
-    mend_stats stats = MEND_STATS_INIT;
-    if (!(fraction >= 0 && fraction <= 1)) { /* also for NaN */
-        return MEND_ERROR_INVALID_ARGUMENT;
-    }
-    mend_result result = stats_of(device, &heap, &stats);
-    if (result != MEND_OK) {
-        return result;
-    }
-    return mend_set_limit(heap, fraction < 1 ? limit_of(fraction, stats.device_bytes) : 0);
-}
-
-mend_result mend_torch_get_fraction(int device, double *fraction)
-{
-    mend_pool *heap;
-    mend_stats stats = MEND_STATS_INIT;
-    mend_result result = stats_of(device, &heap, &stats);
-    if (result == MEND_OK) {
-        /* The limit is in bytes; the fraction that was set is the nearest with few digits. */
-        double exact = (double)stats.limit_bytes / (double)stats.device_bytes;
-        double near = (double)(uint64_t)(exact * 1e6 + 0.5) / 1e6;
-        bool is_near = limit_of(near, stats.device_bytes) == stats.limit_bytes;
-        *fraction = is_near ? near : exact;
-    }
-    return result;
-}
-
 mend_result mend_torch_empty_cache(void)
 {
     mend_result result = mend_device_trim_wait(MEND_ALL_DEVICES, 0, NULL);

@@ -43,6 +43,38 @@ class History
         return recorder != nullptr ? recorder() : nullptr;
     }
 
+    // What the native allocator records, while this lives, in this thread: a context that was
+    // gathered before a lock was taken.
+    class Gathered
+    {
+      public:
+        explicit Gathered(const Context &context) : before_(in_this_thread())
+        {
+            in_this_thread() = &context;
+        }
+
+        ~Gathered() { in_this_thread() = before_; }
+
+        Gathered(const Gathered &) = delete;
+        Gathered &operator=(const Gathered &) = delete;
+
+        static const Context *&in_this_thread()
+        {
+            thread_local const Context *context = nullptr;
+            return context;
+        }
+
+      private:
+        const Context *before_;
+    };
+
+    // The recorder that the native allocator gets in the place of the program's.
+    static cca::CreateContextFn recorder_of_native(cca::CreateContextFn recorder)
+    {
+        native_recorder().store(recorder);
+        return recorder != nullptr ? &gather_for_native : nullptr;
+    }
+
     void record(bool enabled, cca::CreateContextFn recorder, size_t most, Record when, bool clear,
                 const std::vector<std::string> &skipped)
     {
@@ -195,6 +227,19 @@ class History
     using cca_annotation = std::remove_reference_t<
         decltype(std::declval<cca::SnapshotInfo>().external_annotations.front())>;
 #endif
+
+    static std::atomic<cca::CreateContextFn> &native_recorder()
+    {
+        static std::atomic<cca::CreateContextFn> recorder{nullptr};
+        return recorder;
+    }
+
+    static Context gather_for_native()
+    {
+        const Context *gathered = Gathered::in_this_thread();
+        const auto recorder = native_recorder().load();
+        return gathered != nullptr ? *gathered : recorder != nullptr ? recorder() : nullptr;
+    }
 
     static std::vector<std::string> &compiled_names()
     {

@@ -11,6 +11,16 @@
 namespace mend_torch
 {
 
+// The allocator of a MemPool as the native allocator gets it (counted.hpp).
+Backing counted(Backing backing);
+
+// Whether this thread wants what pools have, and no more from their allocators.
+inline bool &takes_no_more()
+{
+    thread_local bool value = false;
+    return value;
+}
+
 class Native
 {
   public:
@@ -45,6 +55,12 @@ class Native
         }
     }
 
+    // While a thread begins, ends or empties pools of its.
+    std::unique_lock<std::recursive_mutex> lock_pools()
+    {
+        return std::unique_lock<std::recursive_mutex>(pools_mutex_);
+    }
+
     // A pointer of its own, as a tensor holds it; it is not freed.
     DataPtr borrowed(void *pointer, DeviceIndex device) const
     {
@@ -68,6 +84,7 @@ class Native
 
     cca::CUDAAllocator *allocator_;
     std::mutex mutex_;
+    std::recursive_mutex pools_mutex_; // an allocator of the program's may call PyTorch
     std::vector<std::function<void(cca::CUDAAllocator &)>> waiting_;
 };
 

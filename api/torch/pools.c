@@ -16,7 +16,8 @@ struct mend_torch_pool {
     int held; /* calls that use it now */
     uint64_t number;
     bool is_foreign;
-    bool keeps; /* memory stays with the pool */
+    bool keeps;     /* memory stays with the pool */
+    bool is_marked; /* it may serve what is out of memory */
     mend_group *group;
 };
 
@@ -219,6 +220,32 @@ mend_result mend_torch_pool_release(int device, mend_torch_pool_id id)
     return result;
 }
 
+void mend_torch_pool_mark(int device, mend_torch_pool_id id, int is_marked)
+{
+    pthread_mutex_lock(&mutex);
+    mend_torch_pool *pool = find(device, id);
+    if (pool != NULL) {
+        pool->is_marked = is_marked != 0;
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+size_t mend_torch_pools_marked(int device, mend_torch_pool_id *ids, size_t capacity)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&mutex);
+    for (const mend_torch_pool *pool = pools; pool != NULL; pool = pool->next) {
+        if (pool->is_marked && pool->uses > 0 && pool->device == device) {
+            if (count < capacity) {
+                ids[count] = pool->id;
+            }
+            count++;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return count;
+}
+
 int mend_torch_pool_uses(int device, mend_torch_pool_id id)
 {
     pthread_mutex_lock(&mutex);
@@ -281,6 +308,28 @@ mend_torch_pool *mend_torch_pool_taking(int device, mend_stream stream)
             pool->held++;
             pool->keeps = pool->keeps || answer == MEND_TORCH_TAKES_CAPTURED;
         }
+    }
+    pthread_mutex_unlock(&mutex);
+    return pool;
+}
+
+int mend_torch_pool_takes(int device, mend_stream stream)
+{
+    mend_torch_pool *pool =
+        mend_torch_pools_take(device) ? mend_torch_pool_taking(device, stream) : NULL;
+    if (pool != NULL) {
+        mend_torch_pool_let_go(pool);
+    }
+    return pool != NULL;
+}
+
+mend_torch_pool *mend_torch_pool_named(int device, mend_torch_pool_id id)
+{
+    pthread_mutex_lock(&mutex);
+    mend_torch_pool *pool = find(device, id);
+    pool = pool != NULL && pool->group != NULL ? pool : NULL;
+    if (pool != NULL) {
+        pool->held++;
     }
     pthread_mutex_unlock(&mutex);
     return pool;

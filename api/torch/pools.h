@@ -24,6 +24,9 @@ bool mend_torch_pools_keep(void);
 /* The pool that a request goes to, held until mend_torch_pool_let_go; NULL: none. */
 mend_torch_pool *mend_torch_pool_taking(int device, mend_stream stream);
 
+/* The pool with this name, held, if it has a group; NULL: it has none, or there is no such pool. */
+mend_torch_pool *mend_torch_pool_named(int device, mend_torch_pool_id id);
+
 /* The pool with this number, held, if it has a group; NULL: it has none, or there is no such
  * pool. */
 mend_torch_pool *mend_torch_pool_keeping(uint64_t number);

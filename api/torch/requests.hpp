@@ -9,6 +9,7 @@
 #include "history.hpp"
 #include "holds.hpp"
 #include "mappings.hpp"
+#include "marked.hpp"
 #include "native.hpp"
 #include "settings.hpp"
 
@@ -80,10 +81,24 @@ class Requests
             return native->raw_alloc_with_stream(size, stream);
         }
         if (C10_UNLIKELY(result != MEND_OK)) {
-            pointer = take_again(result, size, device, stream, context);
+            pointer = take_again(result, size, device, stream, context, &is_foreign);
+            if (is_foreign != 0) {
+                return pointer;
+            }
         }
         tell(pointer, static_cast<int64_t>(size), device, stream, context);
         return pointer;
+    }
+
+    // Of the native allocator, if it has memory.
+    template <typename Empty> void empty_native(Empty empty)
+    {
+        if (native.is_used()) {
+            const Context context = history.gather(Record::ALL);
+            const auto lock = native.lock_pools();
+            const History::Gathered gathered(context);
+            empty();
+        }
     }
 
     // Pins memory of a pool, and tells the trackers of it.
@@ -241,19 +256,29 @@ class Requests
 
     // ---- out of memory ------------------------------------------------------------------------
 
-    // After a failure: PyTorch's callbacks and its own allocator may have memory to give back.
+    // After a failure: PyTorch's callbacks and its own allocator may have memory to give back, or
+    // a marked pool has some. *is_foreign: it is the native allocator's, which has told of it.
     C10_NOINLINE void *take_again(mend_result result, size_t size, DeviceIndex device,
-                                  cudaStream_t stream, const Context &context)
+                                  cudaStream_t stream, const Context &context, int *is_foreign)
     {
         void *pointer = nullptr;
-        int is_foreign = 0;
         settings.look();
         if (mend_torch_lacks_memory(result) && frees_memory()) {
             mend_torch_note_retry(device);
-            result = block_alloc(device, size, stream, &pointer, &is_foreign);
+            result = block_alloc(device, size, stream, &pointer, is_foreign);
         }
         TORCH_CHECK_WITH(OutOfMemoryError, size < ONE_EXABYTE,
                          "CUDA out of memory. Tried to allocate more than 1EB memory.");
+        if (mend_torch_lacks_memory(result) && has_marked(device, stream)) {
+            pointer = take_of_marked(size, device, stream, context, is_foreign);
+            if (pointer != nullptr) {
+                return pointer;
+            }
+            result = block_alloc(device, size, stream, &pointer, is_foreign); // for its reason
+        }
+        if (*is_foreign != 0) {
+            return native->raw_alloc_with_stream(size, stream);
+        }
         if (result != MEND_OK) {
             if (!mend_torch_lacks_memory(result)) {
                 fail("an allocation", result);
@@ -269,11 +294,42 @@ class Requests
         for (const auto &name : c10::FreeCudaMemoryCallbacksRegistry()->Keys()) {
             has_freed |= c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
         }
-        if (native.is_used()) {
+        empty_native([&] {
             native->emptyCache();
             has_freed = true;
-        }
+        });
         return has_freed;
+    }
+
+    // Whether pools are marked `use_on_oom`, and none takes the request.
+    static bool has_marked(DeviceIndex device, cudaStream_t stream)
+    {
+        return mend_torch_pools_marked(device, nullptr, 0) != 0 &&
+               mend_torch_pool_takes(device, stream_of(stream)) == 0;
+    }
+
+    // From the free memory of a marked pool. NULL: they have none for it.
+    void *take_of_marked(size_t size, DeviceIndex device, cudaStream_t stream,
+                         const Context &context, int *is_foreign)
+    {
+        std::vector<mend_torch_pool_id> pools(mend_torch_pools_marked(device, nullptr, 0));
+        const size_t count = mend_torch_pools_marked(device, pools.data(), pools.size());
+        pools.resize(std::min(count, pools.size()));
+        void *pointer = nullptr;
+        for (const auto &pool : pools) {
+            mend_torch_pool_group(device, pool, is_foreign);
+            if (*is_foreign != 0) {
+                pointer = take_free(native, device, id_of(pool), size, stream, context);
+            } else {
+                (void)mend_torch_block_alloc_in(device, pool, rounded(size), stream_of(stream),
+                                                &pointer);
+            }
+            if (pointer != nullptr) {
+                return pointer;
+            }
+        }
+        *is_foreign = 0;
+        return nullptr;
     }
 
     [[noreturn]] void report_out_of_memory(size_t size, DeviceIndex device, cudaStream_t stream,
@@ -294,7 +350,9 @@ class Requests
         c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(size), stats.live_bytes,
                                          stats.reserved_bytes,
                                          c10::Device(c10::DeviceType::CUDA, device));
-        const size_t allowed = std::min<size_t>(stats.limit_bytes, total_bytes);
+        mend_torch_allowed share = {stats.limit_bytes, 0, 0};
+        (void)mend_torch_get_allowed(device, &share);
+        const size_t allowed = std::min<size_t>(share.bytes, total_bytes);
         if (rejects_early() && allowed < total_bytes) {
             reject(size, device, stats.live_bytes, allowed);
         }

@@ -98,6 +98,37 @@ inline std::string settings_now()
 #endif
 }
 
+// The settings about blocks that are not split.
+inline size_t max_split_size()
+{
+#if MEND_TORCH >= 210
+    return c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size();
+#else
+    return cca::CUDAAllocatorConfig::max_split_size();
+#endif
+}
+
+#if MEND_TORCH >= 208
+inline size_t most_unsplit_excess()
+{
+#if MEND_TORCH >= 210
+    return c10::CachingAllocator::AcceleratorAllocatorConfig::max_non_split_rounding_size();
+#else
+    return cca::CUDAAllocatorConfig::max_non_split_rounding_size();
+#endif
+}
+
+// What a pool has, without traces where that can be said.
+inline cca::SnapshotInfo snapshot_of(cca::CUDAAllocator &allocator, PoolId pool)
+{
+#if MEND_TORCH >= 211
+    return allocator.snapshot(pool, false);
+#else
+    return allocator.snapshot(pool);
+#endif
+}
+#endif
+
 // per_process_memory_fraction of PYTORCH_CUDA_ALLOC_CONF.
 inline double configured_fraction()
 {

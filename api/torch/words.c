@@ -65,8 +65,16 @@ static void add_device(words *to, const mend_shortfall *shortfall, int device)
         add(to, "%s is in use outside of Mend. ", amount(others, shortfall->device_others_bytes));
     }
     add(to, "Mend has %s memory in use. ", amount(held, shortfall->reserved_bytes));
-    if (shortfall->limit_bytes < shortfall->device_bytes) {
-        add(to, "%s allowed; ", amount(held, shortfall->limit_bytes));
+    mend_torch_allowed allowed;
+    bool is_known = mend_torch_get_allowed(device, &allowed) == MEND_OK;
+    uint64_t limit = is_known ? allowed.bytes : shortfall->limit_bytes;
+    if (limit < shortfall->device_bytes) {
+        add(to, "%s allowed", amount(held, limit));
+        if (is_known && allowed.foreign_bytes > 0) {
+            add(to, ", of which %s are in memory pools with an allocator of the program's",
+                amount(held, allowed.foreign_bytes));
+        }
+        add(to, "; ");
     }
 }
 

@@ -23,6 +23,7 @@ extern "C" {
     X(mend, mend_pool_destroy)                                                                     \
     X(mend, mend_set_allocator)                                                                    \
     X(mend, mend_get_allocator)                                                                    \
+    X(mend, mend_set_limit)                                                                        \
     X(mend, mend_get_stats)                                                                        \
     X(mend, mend_get_block_info)                                                                   \
     X(mend, mend_device_record_stream)                                                             \
@@ -55,6 +56,14 @@ extern "C" {
     X(torch, mend_torch_note_retry)                                                                \
     X(torch, mend_torch_set_fraction)                                                              \
     X(torch, mend_torch_get_fraction)                                                              \
+    X(torch, mend_torch_get_allowed)                                                               \
+    X(torch, mend_torch_foreign_room)                                                              \
+    X(torch, mend_torch_foreign_add)                                                               \
+    X(torch, mend_torch_foreign_remove)                                                            \
+    X(torch, mend_torch_pool_mark)                                                                 \
+    X(torch, mend_torch_pools_marked)                                                              \
+    X(torch, mend_torch_pool_takes)                                                                \
+    X(torch, mend_torch_block_alloc_in)                                                            \
     X(torch, mend_torch_empty_cache)                                                               \
     X(torch, mend_torch_largest)                                                                   \
     X(torch, mend_torch_lacks_memory)                                                              \

@@ -341,6 +341,51 @@ MEND_TEST(torch_pools, a_block_that_is_given_back_stays_with_its_pool_of_graphs)
     hooks_close(&rig);
 }
 
+MEND_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name)
+{
+    hooks_rig rig;
+    mend_torch_block block;
+    mend_torch_pool_id ids[2] = {{0, 0}, {0, 0}};
+    void *pointer = NULL;
+    ASSERT_TRUE(hooks_open(&rig, MIB));
+    filter f = filter_for(&rig, 0, MEND_TORCH_TAKES_CAPTURED);
+    rig.f->mend_torch_pool_mark(0, FIRST, 1); /* there is none yet */
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, FIRST, 0));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(0, SECOND, 1));
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_add(1, FIRST, 0));
+    EXPECT_U64_EQ(0, rig.f->mend_torch_pools_marked(0, ids, 2));
+    rig.f->mend_torch_pool_mark(0, FIRST, 1);
+    rig.f->mend_torch_pool_mark(0, SECOND, 1);
+    rig.f->mend_torch_pool_mark(1, FIRST, 1);
+    EXPECT_U64_EQ(2, rig.f->mend_torch_pools_marked(0, ids, 1));
+    EXPECT_U64_EQ(0, ids[1].second);
+    rig.f->mend_torch_pool_mark(0, SECOND, 0);
+    EXPECT_U64_EQ(1, rig.f->mend_torch_pools_marked(0, ids, 2));
+    EXPECT_U64_EQ(1, ids[0].first);
+
+    ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    EXPECT_INT_EQ(1, rig.f->mend_torch_pool_takes(0, rig.streams[0]));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_takes(0, rig.streams[1]));
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
+                  rig.f->mend_torch_block_alloc_in(0, FIRST, KIB, rig.streams[0], &pointer));
+    pointer = alloc(&rig, 600 * KIB, rig.streams[0]);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_takes(0, rig.streams[0]));
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
+    EXPECT_RESULT(MEND_OK,
+                  rig.f->mend_torch_block_alloc_in(0, FIRST, 600 * KIB, rig.streams[0], &pointer));
+    EXPECT_U64_EQ(1, pool_of(&rig, pointer).first);
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
+    EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, FIRST));
+    EXPECT_U64_EQ(0, rig.f->mend_torch_pools_marked(0, ids, 2));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(0, SECOND));
+    EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_release(1, FIRST));
+    hooks_close(&rig);
+}
+
 /* An allocator of the program's in the place of Mend's pools, which has one block. */
 static char its_block;
 static int its_frees;

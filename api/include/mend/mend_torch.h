@@ -132,6 +132,23 @@ MEND_API mend_result mend_torch_pool_end(int device, mend_torch_pool_id id);
  * such pool); results as mend_group_release: the memory is then released at a later call. */
 MEND_API mend_result mend_torch_pool_release(int device, mend_torch_pool_id id);
 
+/* Marks a pool (MemPool(use_on_oom=True)), or not: its free memory may serve a request that is out
+ * of memory. Nothing if there is no such pool. */
+MEND_API void mend_torch_pool_mark(int device, mend_torch_pool_id id, int is_marked);
+
+/* Writes the marked pools of a device, at most `capacity`; returns how many there are. */
+MEND_API size_t mend_torch_pools_marked(int device, mend_torch_pool_id *ids, size_t capacity);
+
+/* Whether a pool takes what is allocated on a stream. */
+MEND_API int mend_torch_pool_takes(int device, mend_stream stream);
+
+/* Allocates in the memory that stays with a pool, whatever the pool takes. Results as
+ * mend_alloc_with; MEND_ERROR_OUT_OF_MEMORY (there is no such pool, or it keeps no memory of
+ * Mend's). */
+MEND_API mend_result mend_torch_block_alloc_in(int device, mend_torch_pool_id id,
+                                               uint64_t size_bytes, mend_stream stream,
+                                               void **pointer);
+
 /* The users of a pool; 0: there is no such pool. */
 MEND_API int mend_torch_pool_uses(int device, mend_torch_pool_id id);
 
@@ -199,10 +216,35 @@ MEND_API mend_result mend_torch_reset_accumulated(int device);
 MEND_API void mend_torch_note_out_of_memory(int device);
 MEND_API void mend_torch_note_retry(int device);
 
-/* The limit of the device's default pool, as a fraction of its memory; 1: no limit. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (not from 0 to 1); results as mend_set_limit. */
+/* The limit of the device's default pool, as a fraction of the device's memory; 1: no limit.
+ * Foreign memory counts against it (below). MEND_OK; MEND_ERROR_INVALID_ARGUMENT (not from 0 to 1);
+ * results as mend_set_limit. */
 MEND_API mend_result mend_torch_set_fraction(int device, double fraction);
 MEND_API mend_result mend_torch_get_fraction(int device, double *fraction);
+
+/* What the fraction allows; where none is set, or the limit was set by other means since, that
+ * limit. */
+typedef struct mend_torch_allowed {
+    uint64_t bytes;
+    uint64_t foreign_bytes; /* part of it; 0: foreign memory does not count */
+    uint64_t device_bytes;
+} mend_torch_allowed;
+
+/* Fills *allowed. Results as mend_pool_for_device. */
+MEND_API mend_result mend_torch_get_allowed(int device, mend_torch_allowed *allowed);
+
+/*
+ * Foreign memory: of pools with an allocator of the program's (mend_torch_pool_add), outside of
+ * Mend. While a fraction is set, the limit of Mend's pool is what foreign memory leaves.
+ *
+ * _room: call it before the allocator is asked. Gives free memory of Mend's back, and waits for the
+ * GPU, as far as so much more needs it. _add: counts what the allocator gave; _remove: what it took
+ * back. MEND_OK; MEND_ERROR_OUT_OF_MEMORY (more than the fraction allows; nothing is counted);
+ * results as mend_pool_for_device.
+ */
+MEND_API mend_result mend_torch_foreign_room(int device, uint64_t size_bytes);
+MEND_API mend_result mend_torch_foreign_add(int device, uint64_t size_bytes);
+MEND_API void mend_torch_foreign_remove(int device, uint64_t size_bytes);
 
 /* torch.cuda.empty_cache, for all devices: gives free memory back, and waits for the GPU if free
  * memory is still in use. During a capture it gives back what it can without waiting. Results as

@@ -101,3 +101,15 @@ PROBE void probe_drop(void *address)
 {
     tensors.erase(address);
 }
+
+// alloc_fn and free_fn of a MemPool with an allocator of the program's: memory outside of Mend.
+PROBE void *probe_take(size_t size, int /*device*/, cudaStream_t /*stream*/)
+{
+    void *pointer = nullptr;
+    return cudaMalloc(&pointer, size) == cudaSuccess ? pointer : nullptr;
+}
+
+PROBE void probe_give(void *pointer, size_t /*size*/, int /*device*/, cudaStream_t /*stream*/)
+{
+    (void)cudaFree(pointer);
+}

@@ -80,8 +80,8 @@ def commands_of(framework):
     if framework != "torch":
         yield [own]
         return
-    for file in (own, str(HERE / "torch_rare_real.py")):
-        yield ["-m", "mend.simulate", "--memory=1GiB", file]
+    for name in ("torch", "torch_rare", "torch_pools"):
+        yield ["-m", "mend.simulate", "--memory=1GiB", str(HERE / f"{name}_real.py")]
     yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
 
 

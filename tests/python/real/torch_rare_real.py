@@ -1,37 +1,11 @@
 """What PyTorch asks of its allocator rarely: addresses, trackers, observers, settings made at run
 time, figures that people read. Run by real.py as torch_real.py is."""
 
-import os
-import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-import torch  # imported once: each test runs in a process forked from this one
-from programs import BEGIN, ENABLED, Programs
+from probes import PROBED, Probed
+from programs import BEGIN
 
-PROBE = """
-import ctypes, os
-probe = ctypes.CDLL(os.environ["MEND_TEST_PROBE"])
-probe.probe_largest.restype = ctypes.c_size_t
-probe.probe_drop.argtypes = [ctypes.c_void_p]
-
-def heard():
-    text = ctypes.create_string_buffer(1 << 16)
-    probe.probe_events(text, ctypes.c_size_t(len(text)))
-    return [
-        (words[0], *map(int, words[1:]))
-        for words in map(str.split, text.value.decode().splitlines())
-    ]
-
-def allocate_at(size, address):
-    text = ctypes.create_string_buffer(1 << 12)
-    probe.probe_allocate_at(
-        ctypes.c_size_t(size), ctypes.c_void_p(address), text, ctypes.c_size_t(len(text))
-    )
-    return text.value.decode()
-"""
-PROBED = ENABLED + PROBE
 NATIVE_LATER = BEGIN  # not initialized yet
 
 WARNED = """
@@ -49,38 +23,7 @@ def configure(text):
 """
 
 
-def compiled_probe(folder):
-    """The library of probe.cpp for this PyTorch."""
-    from mend import _library
-    from mend.torch import _build
-
-    root = Path(torch.__file__).resolve().parent
-    path = Path(folder) / "probe.so"
-    make = _build.command(
-        _build.compiler(),
-        _build.version_of(torch.__version__),
-        path,
-        [root / "include"],
-        _build.cuda_headers_of(root),
-        [_library.path_of("mend"), _library.path_of("mend_torch")],
-        root / "lib",
-        bool(torch._C._GLIBCXX_USE_CXX11_ABI),
-        source=Path(__file__).with_name("probe.cpp"),
-    )
-    subprocess.run(make, check=True)
-    return path
-
-
-class Rare(Programs):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        os.environ["MEND_TEST_PROBE"] = str(compiled_probe(cls.folder.name))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
+class Rare(Probed):
     # ---- addresses and room ----------------------------------------------------------------------
 
     def test_an_allocation_at_an_address(self):
