@@ -227,6 +227,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_PIN;
     case MEND_ERROR_NOT_SUPPORTED:
         return trial_may_lack_fabric(t, call);
+    case MEND_ERROR_INVALID_ARGUMENT:
+        return call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool);
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC || (trial_is_import(call) && lacks_memory_or_addresses(t));

@@ -54,6 +54,20 @@ bool trial_unpin(trial *t, const operation *op)
     return true;
 }
 
+/* Something keeps chunks of the pool where they are: a group cannot have those back that it moved.
+ */
+bool trial_holds_chunks(const trial *t, int pool)
+{
+    bool holds = false;
+    for (int i = 0; i < TRIAL_PINS; i++) {
+        holds |= t->pins[i].size_bytes != 0 && t->pins[i].pool == pool;
+    }
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        holds |= t->blocks[i].live && t->blocks[i].is_exported && t->blocks[i].pool == pool;
+    }
+    return holds;
+}
+
 /* Where the context is lost the calls fail, and the pools end with their pins. */
 void trial_end_pins(trial *t)
 {

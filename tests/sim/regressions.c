@@ -448,6 +448,24 @@ MEND_TEST(sim_regressions, a_block_that_is_exported_in_both_ways_ends_in_both)
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
+/* The chunk of the block that the checkpoint knows was moved for another block, which is exported.
+ */
+MEND_TEST(sim_regressions, a_group_cannot_have_back_an_exported_chunk)
+{
+    static const operation ops[] = {
+        {.kind = OP_GROUP_CREATE, .slot = 104},
+        {.kind = OP_ALLOC_IN, .slot = 215, .amount = 58},
+        {.kind = OP_CHECKPOINT, .slot = 20},
+        {.kind = OP_FREE, .slot = 23},
+        {.kind = OP_ALLOC_IN, .slot = 248, .size = 21, .amount = 8},
+        {.kind = OP_EXPORT_BY_FABRIC, .slot = 248},
+        {.kind = OP_RESTORE, .slot = 2},
+    };
+    trial_config config = trial_config_default;
+    config.fabric = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
 /* The device has more pages than the witness once kept handles of imports. */
 MEND_TEST(sim_regressions, an_import_of_hundreds_of_chunks_is_counted_apart)
 {

@@ -346,6 +346,7 @@ bool trial_pin(trial *t, const operation *op);
 bool trial_unpin(trial *t, const operation *op);
 bool trial_set_history(trial *t, const operation *op);
 void trial_judge_history(trial *t, int pool);
+bool trial_holds_chunks(const trial *t, int pool);
 void trial_end_pins(trial *t);
 
 /* ---- shares.c: exports, and imports into the pools of the process ---------------------------- */
