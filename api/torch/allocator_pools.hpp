@@ -20,8 +20,9 @@ class Pools : public Totals
     {
         requests_.begin(device);
         requests_.settings.look();
+        std::unique_lock<std::recursive_mutex> lock;
         if (is_foreign(device, id)) {
-            const auto lock = native().lock_pools();
+            lock = native().lock_pools();
             native()->beginAllocateToPool(device, id, filter);
         }
         auto *kept = new std::function<bool(cudaStream_t)>(std::move(filter));
@@ -37,6 +38,10 @@ class Pools : public Totals
 
     void endAllocateToPool(DeviceIndex device, PoolId id) override
     {
+        std::unique_lock<std::recursive_mutex> lock;
+        if (is_foreign(device, id)) {
+            lock = native().lock_pools();
+        }
         TORCH_CHECK(mend_torch_pool_end(device, id_of(id)) == MEND_OK,
                     "endAllocatePool: not currently recording to mempool_id");
         if (is_foreign(device, id)) {

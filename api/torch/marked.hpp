@@ -45,7 +45,7 @@ inline bool has_free_block(cca::CUDAAllocator &native, DeviceIndex device, PoolI
 }
 
 // Requests of this thread go to a pool of the native allocator, which does not grow, while this
-// lives. Throws if a thread allocates in it now.
+// lives.
 class Visit
 {
   public:
@@ -89,13 +89,18 @@ inline void *take_free(Native &native, DeviceIndex device, PoolId pool, size_t s
     }
     const auto lock = native.lock_pools();
     const History::Gathered gathered(context);
+    // A pool that has begun already would keep the user that the native allocator adds before it
+    // refuses.
     if (mend_torch_pool_uses(device, id_of(pool)) == 0 ||
-        !has_free_block(*native.operator->(), device, pool, rounded_by_native(size), stream)) {
+        mend_torch_pool_is_begun(device, id_of(pool)) != 0) {
         return nullptr;
     }
     try {
         const Visit visit(native, device, pool);
-        return native->raw_alloc_with_stream(size, stream);
+        const size_t wanted = rounded_by_native(size);
+        return has_free_block(*native.operator->(), device, pool, wanted, stream)
+                   ? native->raw_alloc_with_stream(size, stream)
+                   : nullptr;
     } catch (const c10::Error &) {
         return nullptr;
     }

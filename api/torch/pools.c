@@ -206,6 +206,14 @@ mend_result mend_torch_pool_end(int device, mend_torch_pool_id id)
     return MEND_OK;
 }
 
+int mend_torch_pool_is_begun(int device, mend_torch_pool_id id)
+{
+    pthread_mutex_lock(&mutex);
+    bool is_begun = is_device(device) && *find_route(device, id) != NULL;
+    pthread_mutex_unlock(&mutex);
+    return is_begun;
+}
+
 mend_result mend_torch_pool_release(int device, mend_torch_pool_id id)
 {
     pthread_mutex_lock(&mutex);

@@ -42,6 +42,7 @@ extern "C" {
     X(torch, mend_torch_pool_add)                                                                  \
     X(torch, mend_torch_pool_begin)                                                                \
     X(torch, mend_torch_pool_end)                                                                  \
+    X(torch, mend_torch_pool_is_begun)                                                             \
     X(torch, mend_torch_pool_release)                                                              \
     X(torch, mend_torch_pool_uses)                                                                 \
     X(torch, mend_torch_pool_group)                                                                \

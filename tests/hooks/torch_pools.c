@@ -364,6 +364,9 @@ MEND_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name)
     EXPECT_U64_EQ(1, ids[0].first);
 
     ASSERT_RESULT(MEND_OK, rig.f->mend_torch_pool_begin(0, FIRST, takes, NULL, &f));
+    EXPECT_INT_EQ(1, rig.f->mend_torch_pool_is_begun(0, FIRST));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_is_begun(0, SECOND));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_is_begun(64, FIRST));
     EXPECT_INT_EQ(1, rig.f->mend_torch_pool_takes(0, rig.streams[0]));
     EXPECT_INT_EQ(0, rig.f->mend_torch_pool_takes(0, rig.streams[1]));
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY,
@@ -371,6 +374,7 @@ MEND_TEST(torch_pools, the_memory_of_a_pool_serves_others_by_its_name)
     pointer = alloc(&rig, 600 * KIB, rig.streams[0]);
     EXPECT_RESULT(MEND_OK, rig.f->mend_torch_block_give(pointer, &block));
     EXPECT_RESULT(MEND_OK, rig.f->mend_torch_pool_end(0, FIRST));
+    EXPECT_INT_EQ(0, rig.f->mend_torch_pool_is_begun(0, FIRST));
     EXPECT_INT_EQ(0, rig.f->mend_torch_pool_takes(0, rig.streams[0]));
     EXPECT_PTR_EQ(NULL, rig.f->mend_torch_alloc_or_null(600 * KIB, 0, rig.streams[0]));
     EXPECT_RESULT(MEND_OK,

@@ -127,6 +127,9 @@ MEND_API mend_result mend_torch_pool_begin(int device, mend_torch_pool_id id,
  * begun). */
 MEND_API mend_result mend_torch_pool_end(int device, mend_torch_pool_id id);
 
+/* Whether it has begun, and not ended. */
+MEND_API int mend_torch_pool_is_begun(int device, mend_torch_pool_id id);
+
 /* Takes a user away. With the last one the pool ends: its memory serves everybody when the work
  * queued so far is done; live blocks stay live. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no
  * such pool); results as mend_group_release: the memory is then released at a later call. */

@@ -253,6 +253,9 @@ class Pools(Probed):
             done.set()
             thread.join()
             assert fits(100)
+            del pool
+            gc.collect()
+            assert fits(250)
             """,
             before=PROBED + POOLS,
         )
