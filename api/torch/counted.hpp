@@ -23,11 +23,21 @@ class Counted final : public Allocator
         if (takes_no_more() || mend_torch_foreign_room(device, size) != MEND_OK) {
             return nullptr; // which PyTorch takes for a lack of memory
         }
+        // It counts before the allocator is asked, so that Mend does not grow into the room.
+        if (mend_torch_foreign_add(device, size) != MEND_OK) {
+            return nullptr; // another thread was faster
+        }
         void *pointer = backing_->raw_alloc(size);
-        if (pointer == nullptr && gives_back(device)) {
+        if (is_foreign(pointer)) {
+            keep(pointer, size, device);
+            return pointer;
+        }
+        mend_torch_foreign_remove(device, size);
+        if (pointer == nullptr) { // the device is full, or the allocator asks Mend
+            give_back(device);
             pointer = backing_->raw_alloc(size);
         }
-        return pointer == nullptr || is_counted(pointer, size, device) ? pointer : nullptr;
+        return !is_foreign(pointer) || is_counted(pointer, size, device) ? pointer : nullptr;
     }
 
     void raw_delete(void *pointer) override
@@ -43,29 +53,34 @@ class Counted final : public Allocator
         size_t size;
     };
 
-    // Mend's free memory may be what the device lacks.
-    static bool gives_back(DeviceIndex device)
-    {
-        uint64_t released = 0;
-        (void)cudaGetLastError(); // of the allocator's
-        (void)mend_device_trim_wait(device, 0, &released);
-        return released != 0;
-    }
-
     // An allocator may have its memory from Mend, where it counts already.
-    bool is_counted(void *pointer, size_t size, DeviceIndex device)
+    static bool is_foreign(void *pointer)
     {
         mend_torch_block block;
-        if (mend_torch_block_find(pointer, &block) == MEND_OK) {
-            return true;
-        }
-        if (mend_torch_foreign_add(device, size) != MEND_OK) { // another thread was faster
+        return pointer != nullptr && mend_torch_block_find(pointer, &block) != MEND_OK;
+    }
+
+    // Mend's free memory may be what the device lacks.
+    static void give_back(DeviceIndex device)
+    {
+        (void)cudaGetLastError(); // of the allocator's
+        (void)mend_device_trim_wait(device, 0, nullptr);
+    }
+
+    bool is_counted(void *pointer, size_t size, DeviceIndex device)
+    {
+        if (mend_torch_foreign_add(device, size) != MEND_OK) {
             backing_->raw_delete(pointer);
             return false;
         }
+        keep(pointer, size, device);
+        return true;
+    }
+
+    void keep(void *pointer, size_t size, DeviceIndex device)
+    {
         const std::lock_guard<std::mutex> lock(mutex_);
         parts_[pointer] = {device, size};
-        return true;
     }
 
     Part forget(void *pointer)
