@@ -27,7 +27,7 @@ class Counted final : public Allocator
         if (mend_torch_foreign_add(device, size) != MEND_OK) {
             return nullptr; // another thread was faster
         }
-        void *pointer = backing_->raw_alloc(size);
+        void *pointer = ask(size);
         if (is_foreign(pointer)) {
             keep(pointer, size, device);
             return pointer;
@@ -52,6 +52,16 @@ class Counted final : public Allocator
         DeviceIndex device;
         size_t size;
     };
+
+    // The first time. What the allocator throws then is no answer: it is asked again.
+    void *ask(size_t size)
+    {
+        try {
+            return backing_->raw_alloc(size);
+        } catch (...) {
+            return nullptr;
+        }
+    }
 
     // An allocator may have its memory from Mend, where it counts already.
     static bool is_foreign(void *pointer)

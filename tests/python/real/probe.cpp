@@ -113,3 +113,11 @@ PROBE void probe_give(void *pointer, size_t /*size*/, int /*device*/, cudaStream
 {
     (void)cudaFree(pointer);
 }
+
+// As probe_take, but it throws as PyTorch does where it has no memory.
+PROBE void *probe_take_or_throw(size_t size, int device, cudaStream_t stream)
+{
+    constexpr size_t MOST = size_t{100} << 20;
+    TORCH_CHECK_WITH(OutOfMemoryError, size <= MOST, "the program's allocator has no memory");
+    return probe_take(size, device, stream);
+}

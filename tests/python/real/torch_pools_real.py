@@ -106,7 +106,7 @@ class Pools(Probed):
             text = message_of(lambda: empty(200 * MIB))
             assert "256.00 MiB allowed, of which 100.00 MiB are in memory pools with" in text, text
             assert [event[2] for event in told] == [256 * MIB], told
-            mend.set_limit(200 * MIB)  # somebody else's, which the fraction's pools do not lower
+            mend.set_limit(200 * MIB)  # the program's own limit, which such pools do not lower
             empty_in(pool_of_own(), 20)
             assert mend.stats()["limit_bytes"] == 200 * MIB
             """,
@@ -131,6 +131,22 @@ class Pools(Probed):
             """,
             before=PROBED + POOLS,
         )
+
+    def test_an_allocator_that_throws_leaves_nothing_counted(self):
+        self.is_as_native("""
+            throwing = torch.cuda.memory.CUDAPluggableAllocator(
+                os.environ["MEND_TEST_PROBE"], "probe_take_or_throw", "probe_give"
+            )
+            allowed(256)
+            pool = torch.cuda.MemPool(throwing.allocator())
+            inside = empty_in(pool, 50)
+            print([fits(150, pool) for _ in range(3)])
+            print(fits(200), fits(40, pool))
+            del inside, pool
+            gc.collect()
+            torch.cuda.empty_cache()
+            print(fits(250), fits(260))
+            """)
 
     def test_threads_stay_within_a_fraction(self):
         self.succeeds(
