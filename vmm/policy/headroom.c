@@ -38,6 +38,7 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
     const mend_headroom *headroom = &heap->budget.headroom;
     uint64_t wanted = heap->chunks.reserved_bytes + create_bytes;
     uint64_t live = headroom->most_live_bytes;
+    assert(wanted > 0); /* there are chunks to move */
     if (headroom->was_refused || !leaves_enough(heap, create_bytes) ||
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
