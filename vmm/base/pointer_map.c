@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/align.h"
+#include "base/pages.h"
 
 enum { FIRST_CAPACITY = 256 };
 
@@ -44,6 +45,7 @@ bool mend_pointer_map_reserve(mend_pointer_map *map)
     if (larger.entries == NULL) {
         return false;
     }
+    mend_pages_prefer_large(larger.entries, larger.capacity * sizeof(mend_pointer_entry));
     for (size_t i = 0; i < map->capacity; i++) {
         if (map->entries[i].key != 0) {
             place(&larger, map->entries[i].key, map->entries[i].value);

@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS_PER_BLOCK = 64, CACHE_LINE_BYTES = 64 };
+#include "base/align.h"
+#include "base/pages.h"
+
+/* A slab grows by a part of what it has, so that many objects lie on few large pages. */
+enum {
+    FEWEST_IN_BLOCK = 64,
+    PARTS_OF_GROWTH = 8,
+    LARGEST_BLOCK_BYTES = 16 << 20,
+    CACHE_LINE_BYTES = 64
+};
 
 /* The head of a host allocation, with the largest alignment that any object asks for. */
 typedef union block_head {
@@ -31,30 +40,52 @@ static void push_free(mend_slab *slab, void *object)
     slab->free_count++;
 }
 
+/* Objects of the next host allocation. */
+static size_t count_of_block(const mend_slab *slab, size_t missing_count)
+{
+    const size_t part = (slab->used_count + slab->free_count) / PARTS_OF_GROWTH;
+    const size_t most = LARGEST_BLOCK_BYTES / slab->object_bytes;
+    const size_t wanted = mend_max_u64(mend_min_u64(part, most), FEWEST_IN_BLOCK);
+    return mend_max_u64(wanted, missing_count);
+}
+
 bool mend_slab_make(mend_slab *slab, size_t missing_count)
 {
     assert(missing_count > 0);
-    size_t made = missing_count > OBJECTS_PER_BLOCK ? missing_count : OBJECTS_PER_BLOCK;
-    block_head *block = malloc(sizeof(block_head) + CACHE_LINE_BYTES + made * slab->object_bytes);
+    assert(slab->fresh_count <= slab->free_count);
+    const size_t made = count_of_block(slab, missing_count);
+    const size_t bytes = sizeof(block_head) + CACHE_LINE_BYTES + made * slab->object_bytes;
+    block_head *block = malloc(bytes);
     if (block == NULL) {
         return false;
     }
+    mend_pages_prefer_large(block, bytes);
     block->next = slab->blocks;
     slab->blocks = block;
-    char *objects = (char *)(block + 1);
-    objects += -(uintptr_t)objects % CACHE_LINE_BYTES;
-    for (size_t i = made; i > 0; i--) {
-        push_free(slab, objects + (i - 1) * slab->object_bytes);
+    for (; slab->fresh_count > 0; slab->fresh_count--) { /* fewer than are missing */
+        slab->free_count--;
+        push_free(slab, slab->fresh + (slab->fresh_count - 1) * slab->object_bytes);
     }
+    slab->fresh = (char *)(block + 1);
+    slab->fresh += -(uintptr_t)slab->fresh % CACHE_LINE_BYTES;
+    slab->fresh_count = made;
+    slab->free_count += made;
     return true;
 }
 
 void *mend_slab_take(mend_slab *slab)
 {
     assert(slab->free_count > 0);
-    assert(slab->free_list != NULL);
     void *object = slab->free_list;
-    memcpy(&slab->free_list, object, sizeof(void *));
+    if (object != NULL) {
+        memcpy(&slab->free_list, object, sizeof(void *));
+        __builtin_prefetch(slab->free_list, 1); /* for the next call */
+    } else {
+        assert(slab->fresh_count > 0);
+        object = slab->fresh;
+        slab->fresh += slab->object_bytes;
+        slab->fresh_count--;
+    }
     slab->free_count--;
     slab->used_count++;
     memset(object, 0, slab->object_bytes);

@@ -12,9 +12,11 @@
 
 typedef struct mend_slab {
     size_t object_bytes;
-    void *free_list; /* linked through the first word of each free object */
-    void *blocks;    /* host allocations, linked through their first word */
-    size_t free_count;
+    void *free_list;       /* given back: linked through the first word of each */
+    char *fresh;           /* never taken yet: side by side, in the newest host allocation */
+    size_t fresh_count;    /* number of these */
+    void *blocks;          /* host allocations, linked through their first word */
+    size_t free_count;     /* objects that can be taken, fresh ones included */
     size_t promised_count; /* of the free objects: promised to operations in progress */
     size_t used_count;
 } mend_slab;
