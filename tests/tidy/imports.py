@@ -18,7 +18,7 @@ ALL = {
 }
 BOTH = {
     **ALL,
-    "host memory": "malloc calloc realloc free",
+    "host memory, and large pages for much of it": "malloc calloc realloc free madvise",
     "bytes": "memcpy memmove memset memcmp memchr bcmp strlen strcmp strcspn __ctype_b_loc",
     "texts in buffers of a given size": "snprintf vsnprintf",
     "locks": "pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock pthread_mutex_trylock "
