@@ -54,7 +54,7 @@ enum { PAGES_OF_LIMIT = 4096 };
 enum { SEARCH_TRIES = 24 };
 
 /* If a block ends with a page, at most this part of a page may stay free before the block. */
-enum { GAPS_OF_PAGE = 4 };
+enum { GAPS_OF_PAGE = 8 };
 
 /* ---- memory created instead of moves ------------------------------------------------------------
  */

@@ -4,7 +4,7 @@
 #define PAGE (64 * MEND_KIB)
 
 /* Of a page, and so near to the limit of 64 MiB that the pressure is high. */
-#define PAGE_PARTS(n)        (PAGE / 16 * (n))
+#define PAGE_PARTS(n)        (PAGE / 32 * (n))
 #define MOST_OF_LOW_PRESSURE (6 * MEND_MIB)
 #define TENTH_OF_ALL         (7 * MEND_MIB)
 
@@ -154,9 +154,9 @@ MEND_TEST(pool_high_pressure, a_block_that_ends_with_a_page_begins_in_an_open_on
 {
     mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&w, 8, &end));
+    ASSERT_TRUE(open_page(&w, 16, &end));
     mend_stats before = mend_world_stats(&w);
-    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
+    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&w, 3 * PAGE + PAGE_PARTS(13)));
     mend_stats after = mend_world_stats(&w);
     EXPECT_U64_EQ(3 * PAGE, after.reserved_bytes - before.reserved_bytes);
     EXPECT_U64_EQ(before.placed_by_extension + 1, after.placed_by_extension);
@@ -168,20 +168,20 @@ MEND_TEST(pool_high_pressure, small_blocks_use_the_gap)
 {
     mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&w, 8, &end));
-    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
+    ASSERT_TRUE(open_page(&w, 16, &end));
+    EXPECT_U64_EQ(end + PAGE_PARTS(3), address_of(&w, 3 * PAGE + PAGE_PARTS(13)));
     EXPECT_U64_EQ(end, address_of(&w, PAGE_PARTS(3)));
     EXPECT_U64_EQ(0, mend_world_stats(&w).free_bytes);
     kit_close(&w);
 }
 
-/* From a quarter of a page on it is too much: the block begins at once, and leaves a page open. */
-MEND_TEST(pool_high_pressure, a_gap_is_less_than_a_quarter_of_a_page)
+/* From an eighth of a page on it is too much: the block begins at once, and leaves a page open. */
+MEND_TEST(pool_high_pressure, a_gap_is_less_than_an_eighth_of_a_page)
 {
     mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&w, 8, &end));
-    EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(4)));
+    ASSERT_TRUE(open_page(&w, 16, &end));
+    EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(12)));
     kit_close(&w);
 }
 
@@ -189,9 +189,9 @@ MEND_TEST(pool_high_pressure, the_smallest_gap_is_chosen)
 {
     mend_world w;
     uint64_t end;
-    ASSERT_TRUE(open_page(&w, 8, &end));
-    EXPECT_TRUE(open_another(&w, 7) != end);
-    EXPECT_U64_EQ(end + PAGE_PARTS(1), address_of(&w, 3 * PAGE + PAGE_PARTS(7)));
+    ASSERT_TRUE(open_page(&w, 16, &end));
+    EXPECT_TRUE(open_another(&w, 14) != end);
+    EXPECT_U64_EQ(end + PAGE_PARTS(1), address_of(&w, 3 * PAGE + PAGE_PARTS(15)));
     kit_close(&w);
 }
 
@@ -201,8 +201,8 @@ MEND_TEST(pool_high_pressure, a_block_behind_a_gap_is_aligned)
     mend_world w;
     uint64_t end;
     void *pointer;
-    ASSERT_TRUE(open_page(&w, 8, &end));
-    pointer = kit_alloc_aligned(&w, 3 * PAGE + PAGE_PARTS(7), PAGE_PARTS(4), NULL);
+    ASSERT_TRUE(open_page(&w, 16, &end));
+    pointer = kit_alloc_aligned(&w, 3 * PAGE + PAGE_PARTS(14), PAGE_PARTS(8), NULL);
     EXPECT_U64_EQ(end, (uint64_t)(uintptr_t)pointer);
     kit_close(&w);
 }
@@ -210,9 +210,9 @@ MEND_TEST(pool_high_pressure, a_block_behind_a_gap_is_aligned)
 MEND_TEST(pool_high_pressure, under_low_pressure_no_gap_is_left)
 {
     mend_world w;
-    uint64_t bytes = 10 * PAGE + PAGE_PARTS(8);
+    uint64_t bytes = 10 * PAGE + PAGE_PARTS(16);
     ASSERT_TRUE(kit_open_default(&w));
     uint64_t end = address_of(&w, bytes) + bytes;
-    EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(5)));
+    EXPECT_U64_EQ(end, address_of(&w, 3 * PAGE + PAGE_PARTS(13)));
     kit_close(&w);
 }

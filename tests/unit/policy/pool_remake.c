@@ -98,11 +98,11 @@ MEND_TEST(pool_remake, a_block_waits_for_nothing_that_lies_before_it_in_its_run)
     fill(&t, 7 * MEND_MIB, 1);
     fill(&t, MEND_MIB, 1);
     give(&t, 1);
-    fill(&t, 888 * MEND_KIB, 1);
-    void *before = kit_alloc(&t.w, 8 * MEND_KIB, t.w.streams[1]);
+    fill(&t, 892 * MEND_KIB, 1);
+    void *before = kit_alloc(&t.w, 4 * MEND_KIB, t.w.streams[1]);
     void *base = kit_alloc(&t.w, 128 * MEND_KIB, t.w.streams[0]);
-    ASSERT_TRUE((char *)base == (char *)before + 8 * MEND_KIB);
-    kit_launch(&t.w, t.w.streams[1], MEND_SIM_WORK_WRITE, before, 8 * MEND_KIB, 1, 1000000);
+    ASSERT_TRUE((char *)base == (char *)before + 4 * MEND_KIB);
+    kit_launch(&t.w, t.w.streams[1], MEND_SIM_WORK_WRITE, before, 4 * MEND_KIB, 1, 1000000);
     kit_free(&t.w, before, t.w.streams[1]);
     kit_free(&t.w, base, t.w.streams[0]);
     void *grown = kit_alloc(&t.w, 512 * MEND_KIB, t.w.streams[0]);
