@@ -314,7 +314,7 @@ KINDS = {
     "ON": "`on` or `off`",
     "OFF": "`on` or `off`",
     "LEVEL": "`0`, `1` or `2`",
-    "PERCENT": "1 to 100",
+    "TIGHTNESS": "1 to 5",
     "LOG": "`debug`, `info` or `warning`",
     "SHARING": "`off`, `on` or `fabric`",
     "PEERS": "`auto`, `none`, or numbers joined by `+`",

@@ -143,7 +143,7 @@ MEND_TEST(host_positions, creation)
         mend_test_fail_host_memory_after(position, 1);
         mend_test_watch_host_memory(true);
         mend_pool *pool = NULL;
-        mend_result result = mend_pool_create(&run.world.pool_config, &pool);
+        mend_result result = mend_world_create_pool(&run.world, &pool);
         mend_test_watch_host_memory(false);
         mend_test_heal_host_memory();
         bool reached = mend_test_failed_host_allocations() > 0;
@@ -151,7 +151,7 @@ MEND_TEST(host_positions, creation)
             EXPECT_RESULT(MEND_ERROR_OUT_OF_HOST_MEMORY, result);
             EXPECT_TRUE(pool == NULL);
             story_expect_explained(result);
-            EXPECT_RESULT(MEND_OK, mend_pool_create(&run.world.pool_config, &pool));
+            EXPECT_RESULT(MEND_OK, mend_world_create_pool(&run.world, &pool));
         }
         run.world.pool = pool;
         mend_world_close(&run.world);

@@ -11,9 +11,9 @@ static void shape_world(mend_world *world, const scenario *given)
     mend_world_init(world);
     world->sim_config.memory_bytes = given->device_bytes != 0 ? given->device_bytes : 4 * MEND_MIB;
     world->sim_config.page_bytes = 4 * MEND_KIB;
-    world->pool_config.chunk_bytes = 64 * MEND_KIB;
-    world->pool_config.small_chunk_bytes = 16 * MEND_KIB;
-    world->pool_config.small_request_bytes = 2 * MEND_KIB;
+    world->placement.chunk_bytes = 64 * MEND_KIB;
+    world->placement.small_chunk_bytes = 16 * MEND_KIB;
+    world->placement.small_request_bytes = 2 * MEND_KIB;
     world->pool_config.reserve_bytes = 4 * MEND_MIB;
     world->pool_config.allow_stream_waits = given->allow_stream_waits;
     world->pool_config.compact_when_full = given->compact_when_full;
@@ -98,7 +98,7 @@ static mend_result call_in_question(scene *s)
 {
     switch (s->given->kind) {
     case SCENARIO_CREATE:
-        return mend_pool_create(&s->run.world.pool_config, &s->created);
+        return mend_world_create_pool(&s->run.world, &s->created);
     case SCENARIO_DESTROY: {
         mend_pool *pool = s->run.world.pool;
         s->run.world.pool = NULL;

@@ -13,8 +13,8 @@ static mend_pool_config program_config(uint8_t bits)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.limit_bytes = bits & 1 ? 64 * MEND_MIB : 0;
-    config.chunk_bytes = bits & 2 ? 4 * MEND_MIB : 0;
-    config.small_request_bytes = bits & 4 ? 8 * MEND_KIB : 0;
+    config.reserve_bytes = bits & 2 ? 64 * MEND_MIB : 0;
+    config.tightness = bits & 4 ? 5 : 0;
     config.allow_stream_waits = bits & 8 ? -1 : 0;
     config.knows_all_streams = bits & 16 ? 1 : 0;
     return config;

@@ -57,9 +57,6 @@ bool hooks_open(hooks_rig *rig, uint64_t memory_bytes)
         EXPECT_RESULT(MEND_OK, mend_sim_stream_create(rig->sim, &rig->streams[i]));
     }
     config.driver = mend_sim_driver(rig->sim);
-    config.chunk_bytes = 64 * MEND_KIB;
-    config.small_chunk_bytes = 16 * MEND_KIB;
-    config.small_request_bytes = 4 * MEND_KIB;
     config.reserve_bytes = 4 * memory_bytes;
     EXPECT_RESULT(MEND_OK, rig->f->mend_set_default_config(MEND_ALL_DEVICES, &config));
     return !mend_test_has_failed();

@@ -2,6 +2,7 @@
 #include "base/align.h"
 #include "driver/driver.h"
 #include "tests/interleave/arena.h"
+#include "tests/support/place.h"
 
 /* ---- groups -------------------------------------------------------------------------------------
  */
@@ -147,9 +148,6 @@ bool arena_open_pool(arena *a, int pool)
     const program *p = a->program;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
     config.driver = mend_sim_driver(a->sim);
-    config.chunk_bytes = ARENA_CHUNK_BYTES;
-    config.small_chunk_bytes = ARENA_PAGE_BYTES;
-    config.small_request_bytes = 8 * MEND_KIB;
     config.reserve_bytes = 64 * MEND_MIB;
     config.limit_bytes = p->limit_bytes;
     config.streams_may_vanish = p->may_vanish;
@@ -158,6 +156,11 @@ bool arena_open_pool(arena *a, int pool)
     config.compact_when_full = p->is_quiet;
     mend_pool *created = NULL;
     mend_result result = mend_pool_create(&config, &created);
+    if (result == MEND_OK) {
+        mend_test_place(created, &(mend_placement){.chunk_bytes = ARENA_CHUNK_BYTES,
+                                                   .small_chunk_bytes = ARENA_PAGE_BYTES,
+                                                   .small_request_bytes = 8 * MEND_KIB});
+    }
     arena_expect(a, "pool_create", result, false);
     a->pools[pool].pool = result == MEND_OK ? created : NULL;
     return result == MEND_OK;

@@ -132,9 +132,9 @@ static bool open_world(program *p)
     device->device_count = 2;
     device->prices_advance_clock = config->prices_advance_clock;
     mend_pool_config *pool = &p->world.pool_config;
-    pool->chunk_bytes = 256 * MEND_KIB;
-    pool->small_chunk_bytes = 64 * MEND_KIB;
-    pool->small_request_bytes = 8 * MEND_KIB;
+    p->world.placement.chunk_bytes = 256 * MEND_KIB;
+    p->world.placement.small_chunk_bytes = 64 * MEND_KIB;
+    p->world.placement.small_request_bytes = 8 * MEND_KIB;
     pool->limit_bytes = config->limit_bytes;
     pool->peers = 2;
     pool->streams_may_vanish = config->streams_vanish;

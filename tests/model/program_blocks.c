@@ -45,13 +45,13 @@ static uint64_t draw_size(program *p)
         return 1 + program_below(p, 2000);
     }
     if (draw < 7) {
-        return 1 + program_below(p, 2 * p->world.pool_config.small_request_bytes);
+        return 1 + program_below(p, 2 * p->world.placement.small_request_bytes);
     }
     if (draw < 12) {
-        return 1 + program_below(p, p->world.pool_config.chunk_bytes);
+        return 1 + program_below(p, p->world.placement.chunk_bytes);
     }
     if (draw < 15) {
-        return 1 + program_below(p, 4 * p->world.pool_config.chunk_bytes);
+        return 1 + program_below(p, 4 * p->world.placement.chunk_bytes);
     }
     return 1 + program_below(p, p->world.sim_config.memory_bytes / 3);
 }

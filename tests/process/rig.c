@@ -12,9 +12,6 @@ void rig_open(rig *r)
     CHECK(mend_sim_create(&config, &r->sim) == MEND_OK);
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.driver = mend_sim_driver(r->sim);
-    pool_config.chunk_bytes = KIB * KIB;
-    pool_config.small_chunk_bytes = 256 * KIB;
-    pool_config.small_request_bytes = 32 * KIB;
     pool_config.reserve_bytes = KIB * KIB * KIB;
     CHECK(mend_pool_create(&pool_config, &r->pool) == MEND_OK);
     for (int i = 0; i < RIG_STREAMS; i++) {

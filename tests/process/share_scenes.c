@@ -37,7 +37,6 @@ static side open_side(void)
     CHECK(mend_sim_create(&config, &s.sim) == MEND_OK);
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.driver = mend_sim_driver(s.sim);
-    pool_config.chunk_bytes = 1 << 20;
     pool_config.shareable = MEND_SHAREABLE_FABRIC;
     CHECK(mend_pool_create(&pool_config, &s.pool) == MEND_OK);
     return s;

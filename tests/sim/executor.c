@@ -7,6 +7,7 @@
 
 #include "pool/pool.h"
 #include "tests/sim/trial.h"
+#include "tests/support/place.h"
 
 static const operation nothing;
 
@@ -152,9 +153,6 @@ static bool open_pools(trial *t)
     const trial_config *config = &t->config;
     mend_pool_config pool_config = MEND_POOL_CONFIG_INIT;
     pool_config.driver = t->traced;
-    pool_config.chunk_bytes = t->page_bytes * config->chunk_pages;
-    pool_config.small_chunk_bytes = t->page_bytes * config->small_chunk_pages;
-    pool_config.small_request_bytes = (uint64_t)config->small_request_granules * 512;
     pool_config.reserve_bytes = t->device_bytes * config->reserve_devices;
     pool_config.limit_bytes = t->device_bytes * config->limit_percent / 100;
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
@@ -163,8 +161,14 @@ static bool open_pools(trial *t)
     pool_config.audit_level = (int)config->audit_level;
     pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : 1;
     pool_config.compact_when_full = config->quiet != 0;
-    pool_config.low_pressure_percent = (int)config->low_pressure_percent;
+    pool_config.tightness = (int)config->tightness;
     pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;
+    const mend_placement placement = {
+        .chunk_bytes = t->page_bytes * config->chunk_pages,
+        .small_chunk_bytes = t->page_bytes * config->small_chunk_pages,
+        .small_request_bytes = (uint64_t)config->small_request_granules * 512,
+        .low_pressure_percent = config->low_pressure_percent,
+    };
     int wanted = config->peer_pool ? 2 : 1;
     while (t->pool_count < wanted) {
         trial_pool *pool = &t->pools[t->pool_count];
@@ -175,6 +179,7 @@ static bool open_pools(trial *t)
                          mend_result_name(result))) {
             return false;
         }
+        mend_test_place(pool->pool, &placement);
         pool->limit_bytes =
             pool_config.limit_bytes != 0 ? pool_config.limit_bytes : t->device_bytes;
         t->pool_count++;

@@ -52,6 +52,7 @@ static void draw_config(trial_random *r, trial_config *config)
     config->green = PICK(&more, 0, 0, 0, 1, 3, 5);
     config->foreign = PICK(&more, 0, 0, 0, 1, 2, 6);
     config->neighbour = PICK(&more, 0, 1);
+    config->tightness = PICK(&more, 0, 0, 1, 2, 3, 4, 5);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }

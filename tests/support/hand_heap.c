@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy/tightness.h"
 #include "tests/support/test.h"
 
 enum { NODES = 256 };
@@ -26,6 +27,7 @@ void hand_open(hand_heap *h)
     heap->driver = &h->driver;
     heap->device.granularity_bytes = HAND_PAGE;
     heap->config.limit_bytes = 1000 * HAND_PAGE;
+    mend_tightness_apply(heap, 0);
     for (int i = 0; i < HAND_STREAMS; i++) {
         h->states[i] = (mend_stream_state){.known = true, .open = i > 0, .open_epoch = HAND_EPOCH};
     }

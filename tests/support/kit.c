@@ -26,19 +26,19 @@ bool kit_open_default(mend_world *w)
 }
 
 static bool open_on(mend_world *w, int devices, uint64_t memory_bytes,
-                    void (*configure)(mend_pool_config *))
+                    void (*configure)(mend_world *))
 {
     mend_world_init(w);
     w->sim_config.device_count = devices;
     w->sim_config.memory_bytes = memory_bytes;
     w->pool_config.peers = devices > 1 ? 2 : 0;
     if (configure != NULL) {
-        configure(&w->pool_config);
+        configure(w);
     }
     return kit_open(w);
 }
 
-bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_pool_config *))
+bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_world *))
 {
     return open_on(w, 1, memory_bytes, configure);
 }
@@ -51,8 +51,7 @@ bool kit_open_allowing(mend_world *w, uint64_t memory_bytes, int stream_waits)
     return kit_open(w);
 }
 
-bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
-                             void (*configure)(mend_pool_config *))
+bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_world *))
 {
     return open_on(w, 2, memory_bytes, configure);
 }

@@ -29,15 +29,14 @@ bool kit_open_default(mend_world *w);
 bool kit_open_streams(mend_world *w);
 
 /* All of it: a world of so much memory. `configure` may be NULL. */
-bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_pool_config *));
+bool kit_open_with(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_world *));
 
 /* The same, where streams may be made to wait for others (1), may not (-1), or as by default (0).
  */
 bool kit_open_allowing(mend_world *w, uint64_t memory_bytes, int stream_waits);
 
 /* The same as kit_open_with, and a second device, which may use the pool's memory. */
-bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes,
-                             void (*configure)(mend_pool_config *));
+bool kit_open_beside_another(mend_world *w, uint64_t memory_bytes, void (*configure)(mend_world *));
 
 /* Lets all work end, checks everything, forgets the streams where there are any, and closes. */
 void kit_close(mend_world *w);

@@ -3,6 +3,7 @@
 #include "base/align.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include "tests/support/place.h"
 #include "tests/support/regions.h"
 #include "tests/support/test.h"
 
@@ -12,11 +13,11 @@ void mend_world_init(mend_world *world)
     world->sim_config.memory_bytes = 64 * MEND_MIB;
     world->sim_config.page_bytes = 64 * MEND_KIB;
     world->sim_config.content = MEND_SIM_CONTENT_BYTES;
-    world->pool_config.chunk_bytes = 1 * MEND_MIB;
-    world->pool_config.small_chunk_bytes = 256 * MEND_KIB;
-    world->pool_config.low_pressure_percent =
-        90; /* less of so little memory would be next to no chunk */
-    world->pool_config.small_request_bytes = 32 * MEND_KIB;
+    world->placement.chunk_bytes = 1 * MEND_MIB;
+    world->placement.small_chunk_bytes = 256 * MEND_KIB;
+    /* less of so little memory would be next to no chunk */
+    world->placement.low_pressure_percent = 90;
+    world->placement.small_request_bytes = 32 * MEND_KIB;
     world->pool_config.reserve_bytes = 1 * MEND_GIB;
 }
 
@@ -29,10 +30,19 @@ bool mend_world_open_device(mend_world *world)
     return result == MEND_OK;
 }
 
+mend_result mend_world_create_pool(const mend_world *world, mend_pool **pool)
+{
+    mend_result result = mend_pool_create(&world->pool_config, pool);
+    if (result == MEND_OK) {
+        mend_test_place(*pool, &world->placement);
+    }
+    return result;
+}
+
 bool mend_world_open_pool(mend_world *world, const mend_driver *driver)
 {
     world->pool_config.driver = driver;
-    mend_result result = mend_pool_create(&world->pool_config, &world->pool);
+    mend_result result = mend_world_create_pool(world, &world->pool);
     if (result != MEND_OK) {
         mend_test_fail(__FILE__, __LINE__, "mend_pool_create: %s", mend_result_name(result));
         mend_sim_destroy(world->sim);

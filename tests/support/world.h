@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "driver/driver.h"
+#include "layout/state.h"
 #include "mend/mend.h"
 #include "mend/mend_sim.h"
 
@@ -17,6 +18,7 @@ enum { MEND_WORLD_STREAMS = 3 };
 typedef struct mend_world {
     mend_sim_config sim_config;
     mend_pool_config pool_config;
+    mend_placement placement; /* as mend_test_place takes it */
     mend_sim *sim;
     mend_pool *pool;
     const mend_driver *driver; /* these three by kit_open (support/kit.h), else NULL and 0 */
@@ -40,6 +42,9 @@ bool mend_world_open(mend_world *world);
 /* The same in two steps, for a test that puts a driver of its own in front of the device's. */
 bool mend_world_open_device(mend_world *world);
 bool mend_world_open_pool(mend_world *world, const mend_driver *driver);
+
+/* Another pool as the world's. */
+mend_result mend_world_create_pool(const mend_world *world, mend_pool **pool);
 
 /* The audit holds, the device's ledger equals the pool's statistics, no rule was broken and no byte
  * is wrong. Records a failure and returns false otherwise. */

@@ -136,7 +136,8 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .requested_bytes = size_bytes,
         .handle = order.stream,
         .capture = order.capture,
-        .zone = size_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE,
+        .zone = size_bytes <= heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
+                                                                         : MEND_ZONE_LARGE,
         .owner = terms->group,
         .at = terms->at,
         .tag = terms->tag,

@@ -30,7 +30,8 @@ static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
 /* The zone that a request of this size is searched in first. */
 static inline int zone_of(const mend_heap *heap, uint64_t requested_bytes)
 {
-    return requested_bytes <= heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    return requested_bytes <= heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
+                                                                         : MEND_ZONE_LARGE;
 }
 
 /* ---- allocate -------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "move/import.h"
 #include "move/retire.h"
 #include "policy/budget.h"
+#include "policy/tightness.h"
 #include "users/export.h"
 #include "users/pin.h"
 
@@ -47,6 +48,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     *heap = (mend_heap){.device = *device, .config = *config};
     mend_unlocking_init(&heap->unlocking, driver, &heap->state);
     heap->driver = &heap->unlocking.table;
+    mend_tightness_apply(heap, config->tightness);
     mend_result result = mend_streams_init(&heap->streams, heap->driver, device->context);
     if (result != MEND_OK) {
         return result;

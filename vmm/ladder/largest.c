@@ -90,8 +90,8 @@ static bool would_succeed(mend_question *q, const mend_request *asking, uint64_t
     request.size_bytes = size_bytes;
     request.requested_bytes = size_bytes;
     request.may_break = true;
-    request.zone =
-        size_bytes <= q->heap->config.small_request_bytes ? MEND_ZONE_SMALL : MEND_ZONE_LARGE;
+    request.zone = size_bytes <= q->heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
+                                                                               : MEND_ZONE_LARGE;
     request.behind_wait = q->heap->streams.looks_ahead;
     if (finds_place(q, &request)) {
         return true;

@@ -199,6 +199,17 @@ typedef struct mend_allowed {
     int count;
 } mend_allowed;
 
+/* How the policy weighs driver calls against memory: what a tightness means (policy/tightness.h),
+ * and sizes that tests alone set. */
+typedef struct mend_placement {
+    uint64_t low_pressure_percent; /* pressure is low while more of the limit is not reserved */
+    uint64_t chunks_of_limit;      /* a usual chunk is near this part of the limit ... */
+    uint64_t largest_chunk_bytes;  /* ... up to this size */
+    uint64_t small_request_bytes;  /* requests up to this size use the small zone */
+    uint64_t chunk_bytes;          /* usual size of a chunk of the large zone; 0: by the limit */
+    uint64_t small_chunk_bytes;    /* the same for the small zone; 0: by the limit */
+} mend_placement;
+
 typedef struct mend_heap_config {
     int device;
     bool allow_stream_waits;
@@ -212,11 +223,9 @@ typedef struct mend_heap_config {
     uint64_t peers;  /* bit n: device n may use the memory from the start */
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
-    uint64_t chunk_bytes;         /* 0: derived from the limit */
-    uint64_t small_chunk_bytes;   /* 0: derived from the limit */
-    uint64_t small_request_bytes;
     uint64_t reserve_bytes;
-    uint64_t low_pressure_percent; /* 0: the default of the policy */
+    int tightness;            /* 1 to 5; 0: the default */
+    mend_placement placement; /* filled at creation */
 } mend_heap_config;
 
 /* ---- the parts of a heap, by owner ----------------------------------------------------------- */

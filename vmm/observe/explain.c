@@ -203,7 +203,7 @@ static uint64_t lent_bytes(const mend_heap *heap)
     for (const mend_tree_node *at = mend_tree_first(ends); at != NULL; at = mend_tree_next(at)) {
         const mend_span *span = MEND_CONTAINER_OF(at, mend_span, by_end);
         for (; span != NULL; span = span->previous) {
-            bool is_small = span->size_bytes <= heap->config.small_request_bytes;
+            bool is_small = span->size_bytes <= heap->config.placement.small_request_bytes;
             bytes += span->live && !span->lent && is_small ? span->size_bytes : 0;
         }
     }

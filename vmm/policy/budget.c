@@ -46,9 +46,7 @@ mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     const mend_usage_peaks *peaks = &heap->budget.peaks;
     uint64_t limit = mend_budget_limit(heap);
-    uint64_t wanted = heap->config.low_pressure_percent;
-    uint64_t low_pressure_bytes =
-        percent_of(limit, wanted != 0 ? wanted : LOW_PRESSURE_ROOM_PERCENT);
+    uint64_t low_pressure_bytes = percent_of(limit, heap->config.placement.low_pressure_percent);
     if (mend_budget_room_bytes(heap) > low_pressure_bytes) {
         return MEND_PRESSURE_LOW;
     }
@@ -110,20 +108,21 @@ bool mend_budget_lacks_device_memory(const mend_heap *heap, uint64_t create_byte
 /* ---- sizes of chunks and pages ----------------------------------------------------------------
  */
 
-static uint64_t part_of_limit(const mend_heap *heap, uint64_t most_bytes)
+static uint64_t part_of_limit(const mend_heap *heap)
 {
-    uint64_t part = heap->config.limit_bytes / CHUNKS_OF_LIMIT + 1;
-    return mend_min_u64(mend_power_of_two_floor(part), most_bytes);
+    const mend_placement *placement = &heap->config.placement;
+    uint64_t part = heap->config.limit_bytes / placement->chunks_of_limit + 1;
+    return mend_min_u64(mend_power_of_two_floor(part), placement->largest_chunk_bytes);
 }
 
 uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
 {
-    uint64_t bytes = part_of_limit(heap, LARGEST_CHUNK_BYTES);
-    if (zone == MEND_ZONE_SMALL) {
-        uint64_t wanted = heap->config.small_chunk_bytes;
-        bytes = wanted != 0 ? wanted : mend_min_u64(bytes, SMALL_CHUNK_BYTES);
-    } else if (heap->config.chunk_bytes != 0) {
-        bytes = heap->config.chunk_bytes;
+    const mend_placement *placement = &heap->config.placement;
+    bool is_small = zone == MEND_ZONE_SMALL;
+    uint64_t bytes = is_small ? placement->small_chunk_bytes : placement->chunk_bytes;
+    if (bytes == 0) {
+        bytes = part_of_limit(heap);
+        bytes = is_small ? mend_min_u64(bytes, SMALL_CHUNK_BYTES) : bytes;
     }
     assert(bytes > 0);
     return mend_align_up(bytes, heap->device.granularity_bytes);
@@ -132,23 +131,21 @@ uint64_t mend_budget_usual_chunk(const mend_heap *heap, int zone)
 uint64_t mend_budget_lone_chunk(const mend_heap *heap)
 {
     uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
-    if (heap->config.chunk_bytes != 0) {
+    if (heap->config.placement.chunk_bytes != 0) {
         return usual;
     }
     return mend_budget_pressure(heap) == MEND_PRESSURE_LOW ? 2 * usual : usual;
 }
 
-/* While pressure is high this is a page of the device or, with a large limit, a small part of the
- * limit: smaller chunks would cost calls and gain almost nothing. */
+/* While pressure is high this is a page of the device or, with a large limit, a part of a usual
+ * chunk: smaller chunks would cost calls and gain almost nothing. */
 uint64_t mend_budget_page(const mend_heap *heap, const mend_request *request)
 {
     uint64_t page = heap->device.granularity_bytes;
     if (request->zone != MEND_ZONE_LARGE || mend_budget_pressure(heap) != MEND_PRESSURE_HIGH) {
         return page;
     }
-    uint64_t part = mend_power_of_two_floor(heap->config.limit_bytes / PAGES_OF_LIMIT + 1);
-    uint64_t most = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
-    return mend_align_up(mend_min_u64(part, most), page);
+    return mend_max_u64(part_of_limit(heap) / PAGES_OF_CHUNK, page);
 }
 
 uint64_t mend_budget_most_kept_bytes(const mend_heap *heap)

@@ -11,9 +11,25 @@
 /* ---- pressure -----------------------------------------------------------------------------------
  */
 
-/* Percent of the limit. Pressure is low while more than this is not reserved, unless the program
- * configures another percentage: then large chunks and few calls are best. */
-enum { LOW_PRESSURE_ROOM_PERCENT = 95 };
+/* ---- tightness ----------------------------------------------------------------------------------
+ */
+
+/*
+ * X(tightness, room, chunks, largest): what a program's wish for few driver calls or little memory
+ * means.
+ * room     percent of the limit. Pressure is low while more than this is not reserved: then large
+ *          chunks and few calls are best
+ * chunks   a chunk of the large zone is a power of two near this part of the limit, so that pools
+ *          of any size have a few hundred chunks ...
+ * largest  bytes. ... up to this size: larger chunks save almost no calls
+ */
+#define MEND_TIGHTNESS(X)                                                                          \
+    X(1, 50, 128, 512 * MEND_MIB)                                                                  \
+    X(2, 75, 256, 256 * MEND_MIB)                                                                  \
+    X(3, 95, 512, 128 * MEND_MIB)                                                                  \
+    X(4, 97, 1024, 32 * MEND_MIB)                                                                  \
+    X(5, 98, 4096, 8 * MEND_MIB)
+enum { DEFAULT_TIGHTNESS = 3 };
 
 /* Percent of the limit. Pressure is critical once all but FULL_PERCENT was used; or all but
  * NEAR_PERCENT, with FULL_PERCENT trapped beside live blocks: then a broken chunk may be the one
@@ -27,24 +43,20 @@ enum { LIMITS_OF_WINDOW = 4 };
 /* ---- sizes of chunks ----------------------------------------------------------------------------
  */
 
-/* A chunk of the large zone is a power of two near this part of the limit, so that pools of any
- * size have a few hundred chunks ... */
-enum { CHUNKS_OF_LIMIT = 512 };
-
-/* Bytes. ... up to this size: larger chunks save almost no calls. */
-#define LARGEST_CHUNK_BYTES (128 * MEND_MIB)
-
-/* Bytes. The same for the small zone, whose blocks keep their chunks from being empty. */
+/* Bytes. A chunk of the small zone, whose blocks keep their chunks from being empty, is smaller if
+ * one of the large zone is. */
 #define SMALL_CHUNK_BYTES (8 * MEND_MIB)
+
+/* Requests up to this part of a small chunk use the small zone. */
+enum { SMALL_REQUESTS_OF_CHUNK = 8 };
 
 /* Small requests may use runs of the large zone up to this size; larger runs serve large
  * requests. */
 #define LENT_RUN_BYTES (SMALL_CHUNK_BYTES / 4)
 
-/* While pressure is high, created memory is a multiple of a power of two near this part of the
- * limit, or of the device's page if that is larger: smaller units cost calls and gain almost
- * nothing. */
-enum { PAGES_OF_LIMIT = 4096 };
+/* While pressure is high, created memory is a multiple of this part of a usual chunk, or of the
+ * device's page if that is larger: smaller units cost calls and gain almost nothing. */
+enum { PAGES_OF_CHUNK = 8 };
 
 /* ---- searches -----------------------------------------------------------------------------------
  */

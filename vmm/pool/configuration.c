@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "base/error.h"
+#include "policy/tightness.h"
 
 #define LARGEST_BYTES   (UINT64_C(1) << 60)
 #define LARGEST_LEVEL   2
@@ -21,7 +22,7 @@ typedef enum configuration_kind {
     KIND_ON,
     KIND_OFF,
     KIND_LEVEL,
-    KIND_PERCENT,
+    KIND_TIGHTNESS,
     KIND_LOG,
     KIND_SHARING,
     KIND_PEERS
@@ -58,7 +59,7 @@ static const char *const kind_takes[] = {
     [KIND_ON] = "on or off",
     [KIND_OFF] = "on or off",
     [KIND_LEVEL] = "0, 1 or 2",
-    [KIND_PERCENT] = "1 to 100",
+    [KIND_TIGHTNESS] = "1 to 5",
     [KIND_LOG] = "debug, info or warning",
     [KIND_SHARING] = "off, on or fabric",
     [KIND_PEERS] = "auto, none, or numbers of devices up to 62 joined by + (0+2)",
@@ -218,8 +219,8 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return read_switch(value, 0, read);
     case KIND_LEVEL:
         return read_from_to(value, 0, LARGEST_LEVEL, read);
-    case KIND_PERCENT:
-        return read_from_to(value, 1, LARGEST_PERCENT, read);
+    case KIND_TIGHTNESS:
+        return read_from_to(value, 1, MEND_TIGHTNESS_LEVELS, read);
     case KIND_LOG:
         *read = is(value, "debug")     ? MEND_LOG_DEBUG
                 : is(value, "info")    ? MEND_LOG_INFO

@@ -16,18 +16,15 @@
  * ON       a switch that is on by default: on is 1, off is -1
  * OFF      a switch that is off by default: on is 1, off is 0
  * LEVEL    0, 1 or 2
- * PERCENT  1 to 100
+ * TIGHTNESS  1 to 5
  * SHARING  off is 0, on is 1, fabric is 2
  * PEERS    auto, none, or numbers of devices joined by + (0+2)
  * LOG      debug, info or warning
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
-    X(chunk, chunk_bytes, BYTES, "derived from the limit",                                         \
-      "usual size of the physical allocations that hold large blocks")                             \
-    X(small_chunk, small_chunk_bytes, BYTES, "8MiB, less for small limits",                        \
-      "the same for small blocks")                                                                 \
-    X(small_request, small_request_bytes, BYTES, "1MiB", "largest request that is a small block")  \
+    X(tightness, tightness, TIGHTNESS, "3",                                                        \
+      "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
     X(stream_waits, allow_stream_waits, ON, "on",                                                  \
       "one stream may be made to wait for another on the device; off for kernels that spin on "    \
@@ -50,9 +47,6 @@
       "the program launches no work while an allocation is in progress, so Mend may copy the "     \
       "live "                                                                                      \
       "memory of partly used chunks before it reports out of memory")                              \
-    X(low_pressure, low_pressure_percent, PERCENT, "95",                                           \
-      "memory pressure is low while more than this percentage of the limit is not reserved; a "    \
-      "larger value fits more into the limit, a smaller one saves driver time")                    \
     X(rdma, rdma, ON, "on",                                                                        \
       "physical memory can be registered for GPUDirect RDMA, if the device supports it")           \
     X(peers, peers, PEERS, "auto",                                                                 \

@@ -12,11 +12,10 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "driver/cuda.h"
+#include "policy/tightness.h"
 #include "pool/configuration.h"
 #include "pool/peer_devices.h"
 #include "users/capture_group.h"
-
-#define DEFAULT_SMALL_REQUEST_BYTES MEND_MIB
 
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
@@ -51,8 +50,8 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->shareable < 0 || config->shareable > MEND_SHAREABLE_FABRIC) {
         return mend_pool_invalid("mend_pool_config.shareable is not 0, 1 or 2");
     }
-    if (config->low_pressure_percent < 0 || config->low_pressure_percent > 100) {
-        return mend_pool_invalid("mend_pool_config.low_pressure_percent is not 0 to 100");
+    if (config->tightness < 0 || config->tightness > MEND_TIGHTNESS_LEVELS) {
+        return mend_pool_invalid("mend_pool_config.tightness is not 0 to 5");
     }
     if (config->limit_percent < 0 || config->limit_percent > 100) {
         return mend_pool_invalid("mend_pool_config.limit_percent is not 0 to 100");
@@ -67,11 +66,8 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->audit_level < 0 || config->audit_level > 2) {
         return mend_pool_invalid("mend_pool_config.audit_level is not 0, 1 or 2");
     }
-    if (config->chunk_bytes > LARGEST_CONFIG_BYTES ||
-        config->small_chunk_bytes > LARGEST_CONFIG_BYTES ||
-        config->reserve_bytes > LARGEST_CONFIG_BYTES) {
-        return mend_pool_invalid(
-            "mend_pool_config: a size of chunks or of reservations is above 2^60");
+    if (config->reserve_bytes > LARGEST_CONFIG_BYTES) {
+        return mend_pool_invalid("mend_pool_config.reserve_bytes is above 2^60");
     }
     return MEND_OK;
 }
@@ -213,12 +209,8 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .peers = names_peers ? config->peers : 0,
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
-        .chunk_bytes = config->chunk_bytes,
-        .small_chunk_bytes = config->small_chunk_bytes,
-        .small_request_bytes =
-            config->small_request_bytes ? config->small_request_bytes : DEFAULT_SMALL_REQUEST_BYTES,
         .reserve_bytes = config->reserve_bytes,
-        .low_pressure_percent = (uint64_t)config->low_pressure_percent,
+        .tightness = config->tightness,
     };
 }
 

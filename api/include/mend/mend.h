@@ -43,23 +43,20 @@ extern "C" {
  * names it (docs/configuration.md); otherwise it means the default. */
 typedef struct mend_pool_config {
     size_t struct_size;
-    int device;                 /* ordinal of the device */
-    int allow_stream_waits;     /* 0: default, on. -1: off, the pool never makes one stream wait for
-                                 * another (for kernels that spin on each other) */
-    const mend_driver *driver;  /* NULL: CUDA. Borrowed; must outlive the pool */
-    uint64_t limit_bytes;       /* most physical memory that the pool may hold; more than the device
-                                 * has means all of it; less than a page of the device (2 MiB on
-                                 * known ones) is refused. 0: all of the device; if the device uses
-                                 * the host's memory, nine tenths of what is free when the pool is
-                                 * created */
-    uint64_t chunk_bytes;       /* usual size of a chunk of the large zone; 0: derived from the
-                                 * limit. Rounded up to a page. This, small_chunk_bytes and
-                                 * reserve_bytes are at most 2^60 */
-    uint64_t small_chunk_bytes; /* the same for the small zone; 0: 8 MiB, less for small limits */
-    uint64_t small_request_bytes; /* requests up to this size use the small zone; 0: 1 MiB */
-    uint64_t reserve_bytes; /* addresses to reserve at a time for requests of one kind (small or
-                             * large); 0: twice the device's memory. Less if the driver has fewer,
-                             * down to what one block needs */
+    int device;                /* ordinal of the device */
+    int allow_stream_waits;    /* 0: default, on. -1: off, the pool never makes one stream wait for
+                                * another (for kernels that spin on each other) */
+    const mend_driver *driver; /* NULL: CUDA. Borrowed; must outlive the pool */
+    uint64_t limit_bytes;      /* most physical memory that the pool may hold; more than the device
+                                * has means all of it; less than a page of the device (2 MiB on
+                                * known ones) is refused. 0: all of the device; if the device uses
+                                * the host's memory, nine tenths of what is free when the pool is
+                                * created */
+    uint64_t reserve_bytes;    /* addresses to reserve at a time for requests of one kind (small or
+                                * large), at most 2^60; 0: twice the device's memory. Less if the
+                                * driver has fewer, down to what one block needs */
+    int tightness;             /* 1: fewest driver calls, in large chunks. 5: least memory, in small
+                                * chunks. 0: 3. What each level costs: docs/tuning.md */
     int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. At each call the
                              * pool asks the driver whether the handle still means the same stream
                              * (drivers before CUDA 12.0 cannot tell), and at each free it records
@@ -79,12 +76,8 @@ typedef struct mend_pool_config {
                               as mend_defrag does. Set it only if no GPU work is launched while an
                               allocation is in progress. A little memory under the limit is kept for
                               the copies, until nothing else is left. 0: off */
-    int low_pressure_percent; /* 1 to 100: while more than this percentage of the limit is not
-                               * reserved, the pool prefers fewer driver calls (large chunks);
-                               * otherwise less waste (small chunks). A larger value saves memory
-                               * and costs driver time. 0: 95 */
-    int limit_percent;        /* 1 to 100: the limit as a percentage of the device's memory, if
-                               * limit_bytes is 0. 0: limit_bytes applies */
+    int limit_percent;     /* 1 to 100: the limit as a percentage of the device's memory, if
+                            * limit_bytes is 0. 0: limit_bytes applies */
     int log_level;      /* a mend_log_level: if the program set no sink, log lines of the process of
                          * this level or above go to standard error from now on. Warnings: out of
                          * memory, a limit below what is held, blocks that are live when a pool is
@@ -105,7 +98,7 @@ typedef struct mend_pool_config {
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0    \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0             \
     }
 
 /*

@@ -16,9 +16,6 @@ bool devices_open(devices_world *world)
     EXPECT_RESULT(MEND_OK, mend_sim_stream_create(world->sim, &world->stream));
     world->driver = mend_sim_driver(world->sim);
     world->config.driver = world->driver;
-    world->config.chunk_bytes = 1 * MEND_MIB;
-    world->config.small_chunk_bytes = 256 * MEND_KIB;
-    world->config.small_request_bytes = 32 * MEND_KIB;
     world->config.reserve_bytes = 1 * MEND_GIB;
     EXPECT_RESULT(MEND_OK, mend_set_default_config(MEND_ALL_DEVICES, &world->config));
     return !mend_test_has_failed();

@@ -396,6 +396,9 @@ MEND_TEST(devices_pools, a_driver_that_does_not_say_which_device_is_current_has_
     devices_close(&world);
 }
 
+/* One chunk holds it. */
+#define CHUNK_BYTES (128 * MEND_KIB)
+
 /* The other devices are trimmed all the same; `device` has an override, or none has. */
 static void fail_to_trim_one(int device)
 {
@@ -405,8 +408,8 @@ static void fail_to_trim_one(int device)
     uint64_t released = 77;
     ASSERT_TRUE(devices_open(&world));
     for (int i = 0; i < DEVICES; i++) {
-        ASSERT_RESULT(MEND_OK, mend_device_alloc(i, MEND_MIB, NULL, &blocks[i]));
-        EXPECT_RESULT(MEND_OK, mend_device_free(i, blocks[i], MEND_MIB, NULL));
+        ASSERT_RESULT(MEND_OK, mend_device_alloc(i, CHUNK_BYTES, NULL, &blocks[i]));
+        EXPECT_RESULT(MEND_OK, mend_device_free(i, blocks[i], CHUNK_BYTES, NULL));
     }
     mend_allocator allocator = counter_allocator(&c, 4096);
     if (device >= 0) {

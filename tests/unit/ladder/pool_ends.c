@@ -24,11 +24,11 @@ typedef struct scene {
     char *fourth; /* the whole chunk */
 } scene;
 
-static void configure(mend_pool_config *config)
+static void configure(mend_world *w)
 {
-    config->limit_bytes = 4 * MEND_MIB;
-    config->chunk_bytes = MEND_MIB;
-    config->front_cache = -1;
+    w->pool_config.limit_bytes = 4 * MEND_MIB;
+    w->placement.chunk_bytes = MEND_MIB;
+    w->pool_config.front_cache = -1;
 }
 
 static char *take(scene *s, uint64_t size_bytes)
@@ -62,7 +62,7 @@ static bool fill(scene *s)
     return mend_world_check(&s->w);
 }
 
-static bool open_with(scene *s, void (*prepare)(mend_pool_config *))
+static bool open_with(scene *s, void (*prepare)(mend_world *))
 {
     return kit_open_with(&s->w, 8 * MEND_MIB, prepare) && fill(s);
 }
@@ -407,10 +407,10 @@ MEND_TEST(pool_ends, what_is_lent_is_no_block)
     kit_close(&s.w);
 }
 
-static void share(mend_pool_config *config)
+static void share(mend_world *w)
 {
-    configure(config);
-    config->shareable = 1;
+    configure(w);
+    w->pool_config.shareable = 1;
 }
 
 /* Another process maps the chunks whole, and finds the block at its place in them. Two devices of
@@ -451,7 +451,7 @@ MEND_TEST(pool_ends, a_device_that_comes_later_may_use_aliases)
     mend_world_init(&s.w);
     s.w.sim_config.memory_bytes = 8 * MEND_MIB;
     s.w.sim_config.device_count = 2;
-    configure(&s.w.pool_config);
+    configure(&s.w);
     ASSERT_TRUE(kit_open(&s.w) && fill(&s));
     give(&s, s.tail);
     give(&s, s.head);

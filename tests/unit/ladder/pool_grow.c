@@ -80,7 +80,7 @@ MEND_TEST(pool_grow, records_are_left_for_who_waits_for_the_gpu)
         mend_world w;
         mend_world_init(&w);
         w.pool_config.limit_bytes = 12 * MEND_MIB;
-        w.pool_config.small_request_bytes = 512;
+        w.placement.small_request_bytes = 512;
         w.pool_config.allow_stream_waits = -1;
         ASSERT_TRUE(kit_open(&w));
         mend_stream other;

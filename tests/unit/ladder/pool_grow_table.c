@@ -91,9 +91,9 @@ static bool open(scenery *s, int allow_stream_waits, int compact_when_full)
     mend_world_init(&s->w);
     s->w.sim_config.memory_bytes = 16 * MIB;
     s->w.sim_config.page_bytes = 64 * KIB;
-    s->w.pool_config.chunk_bytes = MIB;
-    s->w.pool_config.small_chunk_bytes = 256 * KIB;
-    s->w.pool_config.small_request_bytes = 32 * KIB;
+    s->w.placement.chunk_bytes = MIB;
+    s->w.placement.small_chunk_bytes = 256 * KIB;
+    s->w.placement.small_request_bytes = 32 * KIB;
     s->w.pool_config.limit_bytes = 12 * MIB;
     s->w.pool_config.reserve_bytes = 32 * MIB;
     s->w.pool_config.allow_stream_waits = allow_stream_waits;

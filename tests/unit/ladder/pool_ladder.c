@@ -155,7 +155,7 @@ MEND_TEST(pool_ladder, peer_pools_then_callbacks_then_the_host_waits)
     ASSERT_TRUE(open_scene(&s, 0, -1));
     mend_pool *peer_pool;
     void *pointer;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.w.pool_config, &peer_pool));
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s.w, &peer_pool));
     ASSERT_RESULT(MEND_OK, mend_alloc(peer_pool, MEND_MIB, NULL, &pointer));
     EXPECT_RESULT(MEND_OK, mend_free(peer_pool, pointer, NULL));
     mend_sim_set_foreign_bytes(s.w.sim, 0, 2 * MEND_MIB);

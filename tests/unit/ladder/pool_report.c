@@ -204,10 +204,10 @@ MEND_TEST(pool_report, would_fit_what_extends_the_end_of_a_partly_used_chunk)
     kit_close(&s.w);
 }
 
-static void forbid_stream_waits(mend_pool_config *config)
+static void forbid_stream_waits(mend_world *w)
 {
-    config->allow_stream_waits = -1;
-    config->limit_bytes = 4 * MEND_MIB;
+    w->pool_config.allow_stream_waits = -1;
+    w->pool_config.limit_bytes = 4 * MEND_MIB;
 }
 
 /* The host did not wait, because that would not have helped this request; it helps a smaller one.

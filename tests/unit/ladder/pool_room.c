@@ -92,9 +92,9 @@ MEND_TEST(pool_room, does_not_count_what_graphs_hold)
     kit_close(&w);
 }
 
-static void forbid_stream_waits(mend_pool_config *config)
+static void forbid_stream_waits(mend_world *w)
 {
-    config->allow_stream_waits = -1;
+    w->pool_config.allow_stream_waits = -1;
 }
 
 /* Memory of another stream: behind a wait of the device at once, else after one of the host. */
@@ -169,12 +169,12 @@ MEND_TEST(pool_room, is_exact_whatever_the_pool_has_been_through)
 
 #define PAGE (64 * MEND_KIB)
 
-static void have_chunks_of_64_pages(mend_pool_config *config)
+static void have_chunks_of_64_pages(mend_world *w)
 {
-    config->chunk_bytes = 64 * PAGE;
-    config->low_pressure_percent = 100; /* chunks are exact */
-    config->limit_bytes = 256 * PAGE;
-    config->reserve_bytes = 257 * PAGE;
+    w->placement.chunk_bytes = 64 * PAGE;
+    w->placement.low_pressure_percent = 100; /* chunks are exact */
+    w->pool_config.limit_bytes = 256 * PAGE;
+    w->pool_config.reserve_bytes = 257 * PAGE;
 }
 
 /* Under critical pressure: a free run of 64 pages that cannot move, with addresses for 33 pages
@@ -232,9 +232,9 @@ MEND_TEST(pool_room, nobody_is_asked_for_what_could_be_had)
     kit_close(&w);
 }
 
-static void cache_nothing(mend_pool_config *config)
+static void cache_nothing(mend_world *w)
 {
-    config->front_cache = -1;
+    w->pool_config.front_cache = -1;
 }
 
 /* Nothing of what is asked is carried out. */

@@ -15,12 +15,12 @@ typedef struct rig {
     void *row[ROW];
 } rig;
 
-static bool open_rig_with(rig *r, void (*change)(mend_pool_config *config))
+static bool open_rig_with(rig *r, void (*change)(mend_world *w))
 {
     mend_world_init(&r->w);
-    r->w.pool_config.small_request_bytes = 64 << 10;
+    r->w.placement.small_request_bytes = 64 << 10;
     if (change != NULL) {
-        change(&r->w.pool_config);
+        change(&r->w);
     }
     if (!kit_open(&r->w)) {
         return false;
@@ -343,14 +343,14 @@ MEND_TEST(pool_cache, holds_so_many_of_a_zone)
     kit_close(&r.w);
 }
 
-static void switch_off(mend_pool_config *config)
+static void switch_off(mend_world *w)
 {
-    config->front_cache = -1;
+    w->pool_config.front_cache = -1;
 }
 
-static void let_streams_vanish(mend_pool_config *config)
+static void let_streams_vanish(mend_world *w)
 {
-    config->streams_may_vanish = 1;
+    w->pool_config.streams_may_vanish = 1;
 }
 
 MEND_TEST(pool_cache, can_be_switched_off)
@@ -398,9 +398,9 @@ MEND_TEST(pool_cache, a_free_without_host_memory_is_a_free)
 }
 
 /* Not a multiple of a granule. */
-static void small_just_below_large(mend_pool_config *config)
+static void small_just_below_large(mend_world *w)
 {
-    config->small_request_bytes = LARGE - 12;
+    w->placement.small_request_bytes = LARGE - 12;
 }
 
 /* The request says where it belongs, not what it is rounded up to. */

@@ -33,7 +33,7 @@ static bool open_twins(twins *t, uint64_t memory_bytes, int compact_when_full, u
         mend_world_init(w);
         w->sim_config.content = MEND_SIM_CONTENT_NONE;
         w->sim_config.memory_bytes = memory_bytes;
-        w->pool_config.small_request_bytes = 32 * MEND_KIB;
+        w->placement.small_request_bytes = 32 * MEND_KIB;
         w->pool_config.compact_when_full = compact_when_full;
         w->pool_config.front_cache = i == 0 ? -1 : 1;
         if (!kit_open(w)) {

@@ -18,12 +18,12 @@ typedef struct rig {
     mend_scope scope;
 } rig;
 
-static void configure(mend_pool_config *config)
+static void configure(mend_world *w)
 {
-    config->low_pressure_percent = 100; /* what is created is exact */
-    config->chunk_bytes = 16 * MEND_MIB;
-    config->front_cache = -1;
-    config->shareable = 1;
+    w->placement.low_pressure_percent = 100; /* what is created is exact */
+    w->placement.chunk_bytes = 16 * MEND_MIB;
+    w->pool_config.front_cache = -1;
+    w->pool_config.shareable = 1;
 }
 
 /* Both locks are held, and the driver may be called. */

@@ -199,7 +199,7 @@ MEND_TEST(pool_attainable, lets_peer_pools_give_though_nothing_is_refused_any_mo
     scene s;
     mend_pool *peer_pool = NULL;
     ASSERT_TRUE(open_scene(&s));
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.w.pool_config, &peer_pool));
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s.w, &peer_pool));
     request(&s, MEND_OK, 6 * MEND_MIB);
     void *idle = kit_alloc_from(peer_pool, 2 * MEND_MIB, NULL);
     request(&s, MEND_ERROR_OUT_OF_MEMORY, 4 * MEND_MIB);

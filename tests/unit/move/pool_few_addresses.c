@@ -86,7 +86,7 @@ MEND_TEST(pool_few_addresses, a_peer_pool_gives_those_it_does_not_use)
         ASSERT_RESULT(MEND_OK, mend_pool_destroy(w.pool));
         w.pool_config.compact_when_full = i / 2;
         ASSERT_TRUE(mend_world_open_pool(&w, mend_sim_driver(w.sim)));
-        ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &peer_pool));
+        ASSERT_RESULT(MEND_OK, mend_world_create_pool(&w, &peer_pool));
         void *blocks[2];
         EXPECT_RESULT(MEND_OK, mend_alloc(peer_pool, 1024, NULL, &blocks[0]));
         EXPECT_RESULT(MEND_OK, mend_alloc(peer_pool, 8 * MEND_MIB, NULL, &blocks[1]));

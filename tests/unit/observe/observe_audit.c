@@ -313,7 +313,7 @@ static mend_chunk *open_aliases(rig *r)
     mend_world_init(&r->w);
     r->w.pool_config.front_cache = -1;
     r->w.pool_config.limit_bytes = 3 * MEND_MIB;
-    r->w.pool_config.chunk_bytes = MEND_MIB;
+    r->w.placement.chunk_bytes = MEND_MIB;
     if (!kit_open(&r->w)) {
         return NULL;
     }

@@ -1,5 +1,6 @@
 /* How high the pressure is, by heaps made up by hand: what is reserved, in use and trapped. */
 #include "policy/budget.h"
+#include "policy/tightness.h"
 
 #include "tests/support/test.h"
 
@@ -45,7 +46,10 @@ static mend_pressure noted(mend_heap *heap, usage is)
 
 static mend_heap heap_with_limit(uint64_t limit_bytes)
 {
-    return (mend_heap){.config = {.limit_bytes = limit_bytes}};
+    mend_heap heap = {.config = {.limit_bytes = limit_bytes}};
+    heap.device.granularity_bytes = MEND_GRANULE_BYTES;
+    mend_tightness_apply(&heap, 0);
+    return heap;
 }
 
 MEND_TEST(policy_budget, pressure_is_low_while_less_than_a_twentieth_is_reserved)
@@ -56,13 +60,13 @@ MEND_TEST(policy_budget, pressure_is_low_while_less_than_a_twentieth_is_reserved
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, (usage){.reserved_bytes = PERCENT(5)}));
 }
 
-MEND_TEST(policy_budget, pressure_is_low_as_long_as_the_configuration_says)
+MEND_TEST(policy_budget, pressure_is_low_as_long_as_the_placement_says)
 {
     mend_heap heap = heap_with_limit(LIMIT_BYTES);
-    heap.config.low_pressure_percent = 60;
+    heap.config.placement.low_pressure_percent = 60;
     EXPECT_INT_EQ(MEND_PRESSURE_LOW, noted(&heap, (usage){.reserved_bytes = PERCENT(40) - 1}));
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, (usage){.reserved_bytes = PERCENT(40)}));
-    heap.config.low_pressure_percent = 100;
+    heap.config.placement.low_pressure_percent = 100;
     EXPECT_INT_EQ(MEND_PRESSURE_HIGH, noted(&heap, (usage){0}));
 }
 

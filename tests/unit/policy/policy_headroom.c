@@ -1,5 +1,6 @@
 /* How much may be created to avoid moves, by heaps made up by hand. */
 #include "policy/headroom.h"
+#include "policy/tightness.h"
 
 #include "base/align.h"
 #include "tests/support/test.h"
@@ -13,6 +14,8 @@
 static mend_heap heap_that_held_it(void)
 {
     mend_heap heap = {.config = {.limit_bytes = LIMIT_BYTES}};
+    heap.device.granularity_bytes = MEND_GRANULE_BYTES;
+    mend_tightness_apply(&heap, 0);
     heap.counters.live_bytes = LIVED_BYTES - MEND_MIB;
     heap.chunks.reserved_bytes = LIVED_BYTES;
     mend_headroom_note_request(&heap, MEND_MIB);

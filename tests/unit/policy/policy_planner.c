@@ -127,7 +127,7 @@ MEND_TEST(policy_planner, creation_ends_at_the_limit)
     hand_heap h;
     open_with_addresses(&h);
     h.heap.config.limit_bytes = 20 * HAND_PAGE;
-    h.heap.config.low_pressure_percent = 100; /* pressure is never low */
+    h.heap.config.placement.low_pressure_percent = 100; /* pressure is never low */
     hand_unmapped_chunk(&h, 8);
     expect_plan(&h, 20, create, " 8 create 12");
     expect_plan(&h, 21, create, NULL);

@@ -21,11 +21,11 @@ typedef struct full_program {
     void *blocks[BLOCKS];
 } full_program;
 
-static void configure(mend_pool_config *config)
+static void configure(mend_world *w)
 {
-    config->chunk_bytes = 64 * PAGE;
-    config->small_chunk_bytes = PAGE;
-    config->limit_bytes = LIMIT_PAGES * PAGE;
+    w->placement.chunk_bytes = 64 * PAGE;
+    w->placement.small_chunk_bytes = PAGE;
+    w->pool_config.limit_bytes = LIMIT_PAGES * PAGE;
 }
 
 static bool open_filled(full_program *f)
@@ -108,11 +108,11 @@ MEND_TEST(pool_critical_pressure, under_high_pressure_a_chunk_is_broken)
     kit_close(&f.w);
 }
 
-static void configure_half(mend_pool_config *config)
+static void configure_half(mend_world *w)
 {
-    configure(config);
-    config->limit_bytes = LIMIT_PAGES / 2 * PAGE;
-    config->low_pressure_percent = 100; /* chunks are exact */
+    configure(w);
+    w->pool_config.limit_bytes = LIMIT_PAGES / 2 * PAGE;
+    w->placement.low_pressure_percent = 100; /* chunks are exact */
 }
 
 /* All chunks that are free and all that may be created do not hold it, but for half a page that is

@@ -63,24 +63,24 @@ MEND_TEST(pool_high_pressure, on_a_large_device_under_low_pressure_chunks_are_of
     mend_world_init(&w);
     w.sim_config.memory_bytes = 128 * MEND_GIB;
     w.sim_config.content = MEND_SIM_CONTENT_NONE;
-    w.pool_config.chunk_bytes = 0;
+    w.placement.chunk_bytes = 0;
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 64 * MEND_MIB - PAGE, 128 * MEND_MIB, 1);
     expect_growth(&w, 700 * MEND_MIB + PAGE, 636 * MEND_MIB, 3); /* behind what the first left */
     kit_close(&w);
 }
 
-MEND_TEST(pool_high_pressure, pressure_is_low_as_long_as_the_configuration_says)
+MEND_TEST(pool_high_pressure, pressure_is_low_as_long_as_the_placement_says)
 {
     mend_world w;
     mend_world_init(&w);
-    w.pool_config.low_pressure_percent = 50;
+    w.placement.low_pressure_percent = 50;
     ASSERT_TRUE(kit_open(&w));
     kit_alloc(&w, TENTH_OF_ALL, NULL);
     expect_growth(&w, 3 * PAGE - 1024, 1 * MEND_MIB, 1);
     kit_close(&w);
     mend_world_init(&w);
-    w.pool_config.low_pressure_percent = 100;
+    w.placement.low_pressure_percent = 100;
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 24 * PAGE + 1024, 25 * PAGE, 3);
     kit_close(&w);
@@ -113,7 +113,7 @@ MEND_TEST(pool_high_pressure, pages_grow_with_the_limit)
     mend_world w;
     mend_world_init(&w);
     w.sim_config.memory_bytes = 1 * MEND_GIB;
-    w.pool_config.low_pressure_percent = 100;
+    w.placement.low_pressure_percent = 100;
     ASSERT_TRUE(kit_open(&w));
     expect_growth(&w, 3 * PAGE, 4 * PAGE, 1);
     kit_close(&w);

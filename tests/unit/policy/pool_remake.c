@@ -13,8 +13,8 @@ static bool open_critical(full_world *t, uint64_t chunk_bytes, int compact_when_
 {
     *t = (full_world){.count = 0};
     mend_world_init(&t->w);
-    t->w.pool_config.chunk_bytes = chunk_bytes;
-    t->w.pool_config.small_request_bytes = 4 * MEND_KIB;
+    t->w.placement.chunk_bytes = chunk_bytes;
+    t->w.placement.small_request_bytes = 4 * MEND_KIB;
     t->w.pool_config.compact_when_full = compact_when_full;
     return kit_open(&t->w);
 }

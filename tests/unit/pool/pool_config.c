@@ -33,13 +33,13 @@ MEND_TEST(pool_config, the_environment_fills_what_the_program_left_open)
 {
     mend_world w;
     mend_world_init(&w);
-    w.pool_config.chunk_bytes = 0;
-    char *saved = set_environment("limit:5MiB,chunk:2MiB,small_chunk:1MiB,stream_waits:off");
+    w.pool_config.reserve_bytes = 64 * MEND_MIB;
+    char *saved = set_environment("limit:5MiB,tightness:5,reserve:1GiB,stream_waits:off");
     ASSERT_TRUE(kit_open(&w));
     restore_environment(saved);
     EXPECT_U64_EQ(5 * MEND_MIB, mend_world_stats(&w).limit_bytes);
-    EXPECT_U64_EQ(2 * MEND_MIB, w.pool->heap.config.chunk_bytes);
-    EXPECT_U64_EQ(256 * MEND_KIB, w.pool->heap.config.small_chunk_bytes); /* the program's */
+    EXPECT_INT_EQ(5, w.pool->heap.config.tightness);
+    EXPECT_U64_EQ(64 * MEND_MIB, w.pool->heap.config.reserve_bytes); /* the program's */
     EXPECT_FALSE(w.pool->heap.config.allow_stream_waits);
     void *pointer = kit_alloc(&w, 5 * MEND_MIB, NULL);
     EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_alloc(w.pool, 512, NULL, &pointer));
@@ -57,7 +57,7 @@ MEND_TEST(pool_config, a_bad_environment_is_refused_in_words)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         mend_pool *pool = NULL;
         char *saved = set_environment(rows[i].text);
-        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&w.pool_config, &pool));
+        EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_world_create_pool(&w, &pool));
         restore_environment(saved);
         EXPECT_PTR_EQ(NULL, pool);
         kit_expect_words("MEND_CONF");
@@ -317,10 +317,10 @@ MEND_TEST(pool_config, a_pool_on_memory_of_the_host_needs_to_know_what_is_free)
     ASSERT_TRUE(mend_world_open_device(&w));
     w.pool_config.driver = mend_sim_driver(w.sim);
     kit_fail(&w, "memory_info", 0, UINT64_MAX, MEND_DRIVER_UNKNOWN);
-    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_pool_create(&w.pool_config, &pool));
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_world_create_pool(&w, &pool));
     EXPECT_U64_EQ(0, mend_world_ledger(&w).contexts_open);
     w.pool_config.limit_bytes = 8 * MEND_MIB; /* nobody needs to know */
-    EXPECT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &pool));
+    EXPECT_RESULT(MEND_OK, mend_world_create_pool(&w, &pool));
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(pool));
     mend_sim_destroy(w.sim);
 }

@@ -54,22 +54,19 @@ MEND_TEST(pool_configuration, nothing_changes_nothing)
 MEND_TEST(pool_configuration, every_key_sets_its_field)
 {
     mend_pool_config config =
-        read_ok("limit:64GiB,chunk:128MiB,small_chunk:8MiB,small_request:1024KiB,reserve:1TiB,"
+        read_ok("limit:64GiB,reserve:1TiB,"
                 "stream_waits:off,streams_may_vanish:on,knows_all_streams:on,front_cache:off,"
-                "compact_when_full:on,low_pressure:75,rdma:off,peers:1+3,audit:2,log:info");
+                "compact_when_full:on,tightness:4,rdma:off,peers:1+3,audit:2,log:info");
     EXPECT_INT_EQ(-1, config.rdma);
     EXPECT_U64_EQ(10, config.peers);
     EXPECT_U64_EQ(64 * MEND_GIB, config.limit_bytes);
-    EXPECT_U64_EQ(128 * MEND_MIB, config.chunk_bytes);
-    EXPECT_U64_EQ(8 * MEND_MIB, config.small_chunk_bytes);
-    EXPECT_U64_EQ(MEND_MIB, config.small_request_bytes);
     EXPECT_U64_EQ(MEND_TIB, config.reserve_bytes);
     EXPECT_INT_EQ(-1, config.allow_stream_waits);
     EXPECT_INT_EQ(1, config.streams_may_vanish);
     EXPECT_INT_EQ(1, config.knows_all_streams);
     EXPECT_INT_EQ(-1, config.front_cache);
     EXPECT_INT_EQ(1, config.compact_when_full);
-    EXPECT_INT_EQ(75, config.low_pressure_percent);
+    EXPECT_INT_EQ(4, config.tightness);
     EXPECT_INT_EQ(2, config.audit_level);
     EXPECT_INT_EQ(MEND_LOG_INFO, config.log_level);
     EXPECT_INT_EQ(0, config.device);
@@ -80,8 +77,8 @@ MEND_TEST(pool_configuration, every_key_sets_its_field)
 MEND_TEST(pool_configuration, one_item_leaves_the_other_fields)
 {
     mend_pool_config expected = MEND_POOL_CONFIG_INIT;
-    expected.chunk_bytes = 4096;
-    mend_pool_config config = read_ok("chunk:4096");
+    expected.reserve_bytes = 4096;
+    mend_pool_config config = read_ok("reserve:4096");
     EXPECT_TRUE(are_same(&expected, &config));
 }
 
@@ -99,8 +96,8 @@ MEND_TEST(pool_configuration, bytes_are_whole_numbers_with_a_unit_or_none)
 MEND_TEST(pool_configuration, a_fraction_has_a_unit)
 {
     EXPECT_U64_EQ(3 * MEND_GIB / 2, read_ok("limit:1.5GiB").limit_bytes);
-    EXPECT_U64_EQ(768, read_ok("chunk:0.75KiB").chunk_bytes);
-    EXPECT_U64_EQ(3 * MEND_MIB / 2, read_ok("small_request:01.500000000MiB").small_request_bytes);
+    EXPECT_U64_EQ(768, read_ok("reserve:0.75KiB").reserve_bytes);
+    EXPECT_U64_EQ(3 * MEND_MIB / 2, read_ok("limit:01.500000000MiB").limit_bytes);
     /* Up to whole bytes. */
     EXPECT_U64_EQ(107374183, read_ok("reserve:0.1GiB").reserve_bytes);
     EXPECT_U64_EQ(1, read_ok("limit:0.000000001KiB").limit_bytes);
@@ -125,7 +122,7 @@ MEND_TEST(pool_configuration, a_limit_may_be_a_part_of_the_device)
     EXPECT_REFUSED("limit:101%", "limit", "\"101%\"");
     EXPECT_REFUSED("limit:1.5%", "limit", "\"1.5%\"");
     EXPECT_REFUSED("limit:%", "limit", "\"%\"", "90%");
-    EXPECT_REFUSED("chunk:90%", "chunk", "\"90%\"");
+    EXPECT_REFUSED("reserve:90%", "reserve", "\"90%\"");
     EXPECT_REFUSED("limit:90%,limit:1GiB", "limit");
 }
 
@@ -195,14 +192,14 @@ MEND_TEST(pool_configuration, peers_are_auto_none_or_numbers)
     EXPECT_REFUSED("peers:all", "peers", "\"all\"");
 }
 
-MEND_TEST(pool_configuration, percentages_are_1_to_100)
+MEND_TEST(pool_configuration, tightness_is_1_to_5)
 {
-    EXPECT_INT_EQ(1, read_ok("low_pressure:1").low_pressure_percent);
-    EXPECT_INT_EQ(100, read_ok("low_pressure:100").low_pressure_percent);
-    EXPECT_REFUSED("low_pressure:0", "low_pressure", "\"0\"", "1 to 100");
-    EXPECT_REFUSED("low_pressure:101", "low_pressure", "\"101\"");
-    EXPECT_REFUSED("low_pressure:90%", "low_pressure", "\"90%\"");
-    EXPECT_REFUSED("low_pressure:", "low_pressure", "\"\"");
+    EXPECT_INT_EQ(1, read_ok("tightness:1").tightness);
+    EXPECT_INT_EQ(5, read_ok("tightness:5").tightness);
+    EXPECT_REFUSED("tightness:0", "tightness", "\"0\"", "1 to 5");
+    EXPECT_REFUSED("tightness:6", "tightness", "\"6\"");
+    EXPECT_REFUSED("tightness:tightest", "tightness", "\"tightest\"");
+    EXPECT_REFUSED("tightness:", "tightness", "\"\"");
 }
 
 MEND_TEST(pool_configuration, what_the_program_set_stays)
@@ -211,10 +208,11 @@ MEND_TEST(pool_configuration, what_the_program_set_stays)
     config.limit_bytes = 7;
     config.allow_stream_waits = 1;
     config.streams_may_vanish = 1;
-    EXPECT_RESULT(MEND_OK, mend_configuration_read(
-                               "limit:9,chunk:9,stream_waits:off,streams_may_vanish:off", &config));
+    EXPECT_RESULT(MEND_OK,
+                  mend_configuration_read(
+                      "limit:9,reserve:9,stream_waits:off,streams_may_vanish:off", &config));
     EXPECT_U64_EQ(7, config.limit_bytes);
-    EXPECT_U64_EQ(9, config.chunk_bytes);
+    EXPECT_U64_EQ(9, config.reserve_bytes);
     EXPECT_INT_EQ(1, config.allow_stream_waits);
     EXPECT_INT_EQ(1, config.streams_may_vanish);
 }
@@ -226,12 +224,11 @@ MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
     MEND_CONFIGURATION(X)
 #undef X
     mend_pool_config before = config;
-    EXPECT_RESULT(MEND_OK,
-                  mend_configuration_read(
-                      "limit:9,chunk:9,small_chunk:9,small_request:9,reserve:9,stream_waits:off,"
-                      "streams_may_vanish:off,knows_all_streams:off,front_cache:off,"
-                      "compact_when_full:off,low_pressure:99,audit:2",
-                      &config));
+    EXPECT_RESULT(MEND_OK, mend_configuration_read(
+                               "limit:9,reserve:9,stream_waits:off,tightness:5,"
+                               "streams_may_vanish:off,knows_all_streams:off,front_cache:off,"
+                               "compact_when_full:off,audit:2",
+                               &config));
     EXPECT_TRUE(are_same(&before, &config));
 }
 
@@ -257,7 +254,7 @@ MEND_TEST(pool_configuration, unknown_keys_are_named_beside_the_known)
 
 MEND_TEST(pool_configuration, keys_stand_once)
 {
-    EXPECT_REFUSED("limit:1,chunk:2,limit:3", "limit", "twice", "\"3\"");
+    EXPECT_REFUSED("limit:1,reserve:2,limit:3", "limit", "twice", "\"3\"");
     EXPECT_REFUSED("limit:0,limit:0", "limit", "twice");
     EXPECT_REFUSED("streams_may_vanish:off,streams_may_vanish:off", "streams_may_vanish", "twice");
 }
@@ -267,7 +264,7 @@ MEND_TEST(pool_configuration, empty_items_are_refused)
     EXPECT_REFUSED(",", "empty item", "key:value");
     EXPECT_REFUSED("limit:1,", "empty item");
     EXPECT_REFUSED(",limit:1", "empty item");
-    EXPECT_REFUSED("limit:1,,chunk:1", "empty item");
+    EXPECT_REFUSED("limit:1,,reserve:1", "empty item");
 }
 
 MEND_TEST(pool_configuration, items_have_a_value)
@@ -281,7 +278,7 @@ MEND_TEST(pool_configuration, items_have_a_value)
 MEND_TEST(pool_configuration, white_space_is_refused)
 {
     EXPECT_REFUSED(" ", "white space");
-    EXPECT_REFUSED("limit:1, chunk:2", "white space", "\" chunk:2\"");
+    EXPECT_REFUSED("limit:1, reserve:2", "white space", "\" reserve:2\"");
     EXPECT_REFUSED("limit: 1", "white space", "\"limit: 1\"");
     EXPECT_REFUSED("limit:1 GiB", "white space");
     EXPECT_REFUSED("limit:1\n", "white space");
@@ -320,12 +317,13 @@ MEND_TEST(pool_configuration, other_sizes_are_refused)
         strcat(text, wrong[i]);
         EXPECT_REFUSED(text, "MEND_CONF");
     }
-    EXPECT_REFUSED("chunk:64GB", "MEND_CONF: chunk is \"64GB\"; it takes a whole number of bytes "
-                                 "up to 2^60, or a number with "
-                                 "KiB, MiB, GiB or TiB and at most 9 digits behind its point "
-                                 "(64GiB, 1.5GiB); a size in bytes "
-                                 "has no fraction"); /* as docs/configuration.md shows it */
-    EXPECT_REFUSED("chunk:1GB", "chunk", "\"1GB\"", "KiB", "MiB", "GiB", "TiB", "2^60");
+    EXPECT_REFUSED("reserve:64GB",
+                   "MEND_CONF: reserve is \"64GB\"; it takes a whole number of bytes "
+                   "up to 2^60, or a number with "
+                   "KiB, MiB, GiB or TiB and at most 9 digits behind its point "
+                   "(64GiB, 1.5GiB); a size in bytes "
+                   "has no fraction"); /* as docs/configuration.md shows it */
+    EXPECT_REFUSED("reserve:1GB", "reserve", "\"1GB\"", "KiB", "MiB", "GiB", "TiB", "2^60");
 }
 
 MEND_TEST(pool_configuration, other_switches_are_refused)
@@ -340,7 +338,7 @@ MEND_TEST(pool_configuration, other_switches_are_refused)
 
 MEND_TEST(pool_configuration, the_first_wrong_item_leaves_all_untouched)
 {
-    EXPECT_REFUSED("limit:1GiB,chunk:2MiB,audit:7", "audit", "\"7\"");
+    EXPECT_REFUSED("limit:1GiB,reserve:2MiB,audit:7", "audit", "\"7\"");
 }
 
 MEND_TEST(pool_configuration, messages_hold_long_texts)
@@ -350,7 +348,7 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
     text[sizeof(text) - 1] = 0;
     EXPECT_REFUSED(text, "MEND_CONF", "\"xxx", "\" has no value");
     text[100] = ':';
-    EXPECT_REFUSED(text, "\"xxx", "compact_when_full low_pressure rdma peers shareable audit");
+    EXPECT_REFUSED(text, "\"xxx", "compact_when_full rdma peers shareable audit");
     memcpy(text, "limit:", 6);
     EXPECT_REFUSED(text, "limit is \"xxx", "TiB");
 }
@@ -358,9 +356,9 @@ MEND_TEST(pool_configuration, messages_hold_long_texts)
 /* The seed's random bytes: whatever they say, an error leaves the config alone. */
 MEND_TEST(pool_configuration, random_texts_are_read_or_refused)
 {
-    static const char *const pieces[] = {"limit",   ":", ",", "1", "GiB",   "chunk", "on",
-                                         "off",     "0", "2", "-", "audit", " ",     "stream_waits",
-                                         "reserve", "K", ".", "9"};
+    static const char *const pieces[] = {
+        "limit", ":", ",",     "1", "GiB",          "reserve", "on", "off", "0",
+        "2",     "-", "audit", " ", "stream_waits", "reserve", "K",  ".",   "9"};
     enum { PIECES = sizeof(pieces) / sizeof(*pieces) };
     mend_test_random random;
     mend_test_random_init(&random, mend_test_seed());

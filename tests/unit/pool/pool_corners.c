@@ -12,12 +12,6 @@ MEND_TEST(pool_corners, absurd_sizes_in_a_config_are_refused)
     ASSERT_TRUE(kit_open_default(&w));
     mend_pool *pool = NULL;
     mend_pool_config config = w.pool_config;
-    config.chunk_bytes = UINT64_MAX;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
-    config = w.pool_config;
-    config.small_chunk_bytes = UINT64_MAX - 7;
-    EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
-    config = w.pool_config;
     config.reserve_bytes = UINT64_MAX;
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_pool_create(&config, &pool));
     EXPECT_PTR_EQ(NULL, pool);
@@ -28,9 +22,6 @@ MEND_TEST(pool_corners, the_largest_sizes_of_a_config_work)
 {
     mend_world w;
     mend_world_init(&w);
-    w.pool_config.chunk_bytes = UINT64_C(1) << 60;
-    w.pool_config.small_chunk_bytes = UINT64_C(1) << 60;
-    w.pool_config.small_request_bytes = UINT64_MAX;
     w.pool_config.reserve_bytes = UINT64_C(1) << 60;
     w.pool_config.limit_bytes = UINT64_MAX;
     ASSERT_TRUE(kit_open(&w));
@@ -77,8 +68,8 @@ MEND_TEST(pool_corners, small_requests_join_free_chunks_too)
     mend_world w;
     mend_world_init(&w);
     w.sim_config.memory_bytes = 4 * MEND_MIB;
-    w.pool_config.small_chunk_bytes = 64 * MEND_KIB;
-    w.pool_config.small_request_bytes = 512 * MEND_KIB;
+    w.placement.small_chunk_bytes = 64 * MEND_KIB;
+    w.placement.small_request_bytes = 512 * MEND_KIB;
     ASSERT_TRUE(kit_open(&w));
     void *blocks[64];
     for (int i = 0; i < 64; i++) {

@@ -3,6 +3,7 @@
 
 #include "mend/mend_share.h"
 #include "tests/support/kit.h"
+#include "tests/support/place.h"
 
 #define CHUNK MEND_MIB
 enum { MOST_DESCRIPTION = 2048 };
@@ -17,7 +18,7 @@ static bool open_world(mend_world *w, int shareable, mend_sim_fabric fabric)
     mend_world_init(w);
     w->sim_config.memory_bytes = 16 * CHUNK;
     w->sim_config.fabric = fabric;
-    w->pool_config.chunk_bytes = CHUNK;
+    w->placement.chunk_bytes = CHUNK;
     w->pool_config.shareable = shareable;
     return kit_open(w);
 }
@@ -107,9 +108,12 @@ static mend_result open_without_files_on(mend_world *w, int shareable, mend_driv
     *driver = *w->driver;
     driver->device_open = open_without_files;
     config.driver = driver;
-    config.chunk_bytes = CHUNK;
     config.shareable = shareable;
-    return mend_pool_create(&config, pool);
+    mend_result result = mend_pool_create(&config, pool);
+    if (result == MEND_OK) {
+        mend_test_place(*pool, &(mend_placement){.chunk_bytes = CHUNK});
+    }
+    return result;
 }
 
 MEND_TEST(pool_fabric_devices, a_device_without_file_descriptors_exports_by_fabric_alone)
@@ -198,7 +202,7 @@ MEND_TEST(pool_fabric_devices, memory_of_other_pages_is_refused_before_the_drive
     to.sim_config.memory_bytes = 64 * CHUNK;
     to.sim_config.page_bytes = 4 * CHUNK;
     to.sim_config.fabric = MEND_SIM_FABRIC_WORKS;
-    to.pool_config.chunk_bytes = 4 * CHUNK;
+    to.placement.chunk_bytes = 4 * CHUNK;
     ASSERT_TRUE(kit_open(&to));
     void *block = kit_alloc(&from, CHUNK, from.streams[0]);
     const description d = describe(&from, block);

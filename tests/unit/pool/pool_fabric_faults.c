@@ -25,7 +25,7 @@ static bool open_world(mend_world *w, int shareable)
     mend_world_init(w);
     w->sim_config.memory_bytes = 16 * CHUNK;
     w->sim_config.fabric = MEND_SIM_FABRIC_WORKS;
-    w->pool_config.chunk_bytes = CHUNK;
+    w->placement.chunk_bytes = CHUNK;
     w->pool_config.shareable = shareable;
     return kit_open(w);
 }

@@ -139,9 +139,9 @@ MEND_TEST(pool_full_queue, what_is_taken_during_a_wait_is_not_taken_twice)
     kit_close(&w);
 }
 
-static void may_vanish(mend_pool_config *config)
+static void may_vanish(mend_world *w)
 {
-    config->streams_may_vanish = 1;
+    w->pool_config.streams_may_vanish = 1;
 }
 
 static void audit_in_the_middle(interruption *i)

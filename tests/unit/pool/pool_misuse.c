@@ -194,16 +194,14 @@ static bool outputs_are_untouched(const scene *s)
     X(MEND_ERROR_NO_DEVICE, device, INT32_MAX)                                                     \
     X(INVALID, allow_stream_waits, 2)                                                              \
     X(INVALID, allow_stream_waits, -2)                                                             \
-    X(INVALID, chunk_bytes, LARGEST + 1)                                                           \
-    X(INVALID, small_chunk_bytes, UINT64_MAX)                                                      \
     X(INVALID, reserve_bytes, LARGEST + 1)                                                         \
     X(INVALID, streams_may_vanish, -1)                                                             \
     X(INVALID, streams_may_vanish, 2)                                                              \
     X(INVALID, knows_all_streams, 2)                                                               \
     X(INVALID, front_cache, 2)                                                                     \
     X(INVALID, front_cache, -2)                                                                    \
-    X(INVALID, low_pressure_percent, -1)                                                           \
-    X(INVALID, low_pressure_percent, 101)                                                          \
+    X(INVALID, tightness, -1)                                                                      \
+    X(INVALID, tightness, 6)                                                                       \
     X(INVALID, audit_level, -1)                                                                    \
     X(INVALID, audit_level, 3)                                                                     \
     X(INVALID, compact_when_full, -1)                                                              \
@@ -271,7 +269,7 @@ MEND_TEST(pool_misuse, every_field_of_a_config_has_its_error)
     judge(s, #field " = " #value, expected, mend_pool_create(&s->config, &s->made));
     CONFIGS(X)
 #undef X
-    judge(s, "pool NULL", INVALID, mend_pool_create(&s->w.pool_config, NULL));
+    judge(s, "pool NULL", INVALID, mend_world_create_pool(&s->w, NULL));
     mend_sim_ledger ledger = mend_world_ledger(&s->w);
     EXPECT_U64_EQ(chunks_before, ledger.chunks);
     EXPECT_U64_EQ(3, ledger.contexts_open); /* of two pools, and of the kit */
@@ -302,7 +300,7 @@ MEND_TEST(pool_misuse, a_config_of_an_older_version_means_the_defaults)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s));
-    s.config.struct_size = offsetof(mend_pool_config, small_request_bytes);
+    s.config.struct_size = offsetof(mend_pool_config, reserve_bytes);
     s.config.audit_level = 77; /* not there, as far as the caller knows */
     s.config.streams_may_vanish = 77;
     EXPECT_RESULT(MEND_OK, mend_pool_create(&s.config, &s.made));

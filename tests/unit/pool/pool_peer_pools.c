@@ -27,7 +27,7 @@ static bool open_family(family *f, int count)
     }
     f->pools[0] = f->w.pool;
     for (int i = 1; i < count; i++) {
-        EXPECT_RESULT(MEND_OK, mend_pool_create(&f->w.pool_config, &f->pools[i]));
+        EXPECT_RESULT(MEND_OK, mend_world_create_pool(&f->w, &f->pools[i]));
     }
     return !mend_test_has_failed();
 }
@@ -156,7 +156,7 @@ MEND_TEST(pool_peer_pools, on_another_device_or_behind_another_driver_are_left_a
     ASSERT_TRUE(kit_open(&other));
     mend_pool *beside;
     w.pool_config.device = 1;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &beside));
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&w, &beside));
     leave_idle(beside, 8);
     leave_idle(other.pool, 8);
     kit_alloc(&w, 6 * MEND_MIB, NULL);

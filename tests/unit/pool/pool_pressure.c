@@ -345,7 +345,7 @@ MEND_TEST(pool_pressure, a_callback_may_give_back_memory_of_another_pool)
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 4 * MEND_MIB, NULL));
     lender l = {NULL, NULL};
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&w.pool_config, &l.pool));
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&w, &l.pool));
     l.block = kit_alloc_from(l.pool, 3 * MEND_MIB, NULL);
     EXPECT_RESULT(MEND_OK, mend_add_pressure_callback(w.pool, lend, &l));
     kit_alloc(&w, 3 * MEND_MIB, NULL);

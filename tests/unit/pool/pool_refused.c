@@ -67,7 +67,7 @@ MEND_TEST(pool_refused, a_device_without_virtual_memory_is_closed_again)
     driver.device_open = open_without_virtual_memory;
     driver.device_close = close_inner;
     w.pool_config.driver = &driver;
-    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_pool_create(&w.pool_config, &pool));
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_world_create_pool(&w, &pool));
     kit_expect_words("has no virtual memory management");
     EXPECT_PTR_EQ(NULL, pool);
     mend_sim_ledger ledger = mend_world_ledger(&w);

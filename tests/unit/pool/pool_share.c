@@ -14,10 +14,10 @@ typedef struct rig {
     int files;       /* open before there was anything */
 } rig;
 
-static void share(mend_pool_config *config)
+static void share(mend_world *w)
 {
-    config->chunk_bytes = CHUNK;
-    config->shareable = 1;
+    w->placement.chunk_bytes = CHUNK;
+    w->pool_config.shareable = 1;
 }
 
 /* The process opens its socket once, which is none of the files that the rig counts. */
@@ -386,9 +386,9 @@ MEND_TEST(pool_share, damaged_tokens_are_refused)
     close_rig(&r);
 }
 
-static void configure_alone(mend_pool_config *config)
+static void configure_alone(mend_world *w)
 {
-    config->chunk_bytes = CHUNK;
+    w->placement.chunk_bytes = CHUNK;
 }
 
 MEND_TEST(pool_share, a_pool_that_is_not_shareable_exports_nothing)

@@ -4,10 +4,10 @@
 
 #define CHUNK MEND_MIB
 
-static void share(mend_pool_config *config)
+static void share(mend_world *w)
 {
-    config->chunk_bytes = CHUNK;
-    config->shareable = 1;
+    w->placement.chunk_bytes = CHUNK;
+    w->pool_config.shareable = 1;
 }
 
 /* Two pools of one device of 16 chunks: what one exports, the other imports, closes on a stream
@@ -65,11 +65,11 @@ MEND_TEST(pool_share_close, a_trim_unmaps_what_was_closed)
 }
 
 /* One chunk is the whole device. */
-static void share_one_chunk(mend_pool_config *config)
+static void share_one_chunk(mend_world *w)
 {
-    config->chunk_bytes = 8 * CHUNK;
-    config->small_request_bytes = 512;
-    config->shareable = 1;
+    w->placement.chunk_bytes = 8 * CHUNK;
+    w->placement.small_request_bytes = 512;
+    w->pool_config.shareable = 1;
 }
 
 /* The pool would rather have a smaller chunk for the request; but the import holds the memory of

@@ -21,10 +21,10 @@ typedef struct rig {
     mend_export_token token;
 } rig;
 
-static void share(mend_pool_config *config)
+static void share(mend_world *w)
 {
-    config->chunk_bytes = CHUNK;
-    config->shareable = 1;
+    w->placement.chunk_bytes = CHUNK;
+    w->pool_config.shareable = 1;
 }
 
 static bool open_rig(rig *r)

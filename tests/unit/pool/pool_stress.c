@@ -124,7 +124,7 @@ static void use_peer_pool(worker *w)
 {
     stress *s = w->shared;
     mend_pool *pool;
-    mend_result result = mend_pool_create(&s->w.pool_config, &pool);
+    mend_result result = mend_world_create_pool(&s->w, &pool);
     must(s, result);
     if (result == MEND_OK) {
         block b = take(w, pool);
@@ -195,10 +195,10 @@ MEND_TEST(pool_stress, threads_do_everything_at_once)
     s = (stress){.mutex = PTHREAD_MUTEX_INITIALIZER};
     mend_world_init(&s.w);
     s.w.sim_config.memory_bytes = 3 * MEND_MIB;
-    s.w.pool_config.chunk_bytes = 256 * MEND_KIB;
+    s.w.placement.chunk_bytes = 256 * MEND_KIB;
     ASSERT_TRUE(kit_open(&s.w));
     s.pools[0] = s.w.pool;
-    ASSERT_RESULT(MEND_OK, mend_pool_create(&s.w.pool_config, &s.pools[1]));
+    ASSERT_RESULT(MEND_OK, mend_world_create_pool(&s.w, &s.pools[1]));
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (worker){.shared = &s};
         mend_test_random_init(&workers[i].random, mend_test_seed() + (uint64_t)i);

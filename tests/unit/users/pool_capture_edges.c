@@ -7,14 +7,14 @@
 static const uint64_t block_bytes = 5 * MEND_MIB;
 static const uint64_t work_ns = 100000;
 
-static void may_vanish(mend_pool_config *config)
+static void may_vanish(mend_world *w)
 {
-    config->streams_may_vanish = 1;
+    w->pool_config.streams_may_vanish = 1;
 }
 
-static void ask_in_groups_alone(mend_pool_config *config)
+static void ask_in_groups_alone(mend_world *w)
 {
-    config->capture_checks = -1;
+    w->pool_config.capture_checks = -1;
 }
 
 /* In the capture of `stream`, another one joins it, uses the block, and is declared for it. */

@@ -244,12 +244,12 @@ MEND_TEST(pool_capture_memory, a_graph_may_outlive_the_pool)
     mend_sim_destroy(w.sim);
 }
 
-static void check_nothing(mend_pool_config *config)
+static void check_nothing(mend_world *w)
 {
-    config->capture_checks = -1;
+    w->pool_config.capture_checks = -1;
 }
 
-static uint64_t captures_held(void (*configure)(mend_pool_config *), mend_stream captured)
+static uint64_t captures_held(void (*configure)(mend_world *), mend_stream captured)
 {
     mend_world w;
     EXPECT_TRUE(kit_open_with(&w, 8 * MEND_MIB, configure));

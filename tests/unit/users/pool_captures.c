@@ -352,12 +352,12 @@ MEND_TEST(pool_captures, a_pool_is_not_destroyed_under_one)
     kit_close(&w);
 }
 
-static void check_nothing(mend_pool_config *config)
+static void check_nothing(mend_world *w)
 {
-    config->capture_checks = -1;
+    w->pool_config.capture_checks = -1;
 }
 
-static void see_and_heed(void (*configure)(mend_pool_config *))
+static void see_and_heed(void (*configure)(mend_world *))
 {
     mend_world w;
     EXPECT_TRUE(kit_open_with(&w, 8 * MEND_MIB, configure));

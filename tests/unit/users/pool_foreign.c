@@ -24,7 +24,7 @@ static mend_stream create_foreign(scene *s)
     return stream;
 }
 
-static bool open_scene(scene *s, void (*configure)(mend_pool_config *))
+static bool open_scene(scene *s, void (*configure)(mend_world *))
 {
     *s = (scene){0};
     if (!kit_open_beside_another(&s->w, 8 * MEND_MIB, configure)) {
@@ -77,29 +77,28 @@ static void take_over(scene *s)
     mend_world_check(&s->w);
 }
 
-static void may_vanish(mend_pool_config *config)
+static void may_vanish(mend_world *w)
 {
-    config->streams_may_vanish = 1;
+    w->pool_config.streams_may_vanish = 1;
 }
 
-static void waits_on_the_host(mend_pool_config *config)
+static void waits_on_the_host(mend_world *w)
 {
-    config->allow_stream_waits = -1;
+    w->pool_config.allow_stream_waits = -1;
 }
 
-static void both(mend_pool_config *config)
+static void both(mend_world *w)
 {
-    may_vanish(config);
-    waits_on_the_host(config);
+    may_vanish(w);
+    waits_on_the_host(w);
 }
 
-static void knows_all(mend_pool_config *config)
+static void knows_all(mend_world *w)
 {
-    config->knows_all_streams = 1;
+    w->pool_config.knows_all_streams = 1;
 }
 
-static void use_and_take_over(void (*configure)(mend_pool_config *), uint64_t on_device,
-                              uint64_t on_host)
+static void use_and_take_over(void (*configure)(mend_world *), uint64_t on_device, uint64_t on_host)
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, configure));
@@ -283,7 +282,7 @@ MEND_TEST(pool_foreign, a_capture_there_forbids_to_wait_for_the_context)
 }
 
 /* Who it is nobody can tell before its capture has ended. */
-static void use_in_capture(void (*configure)(mend_pool_config *))
+static void use_in_capture(void (*configure)(mend_world *))
 {
     scene s;
     ASSERT_TRUE(open_scene(&s, configure));
@@ -299,15 +298,15 @@ static void use_in_capture(void (*configure)(mend_pool_config *))
     close_scene(&s);
 }
 
-static void has_no_capture_checks(mend_pool_config *config)
+static void has_no_capture_checks(mend_world *w)
 {
-    config->capture_checks = -1;
+    w->pool_config.capture_checks = -1;
 }
 
-static void neither(mend_pool_config *config)
+static void neither(mend_world *w)
 {
-    may_vanish(config);
-    has_no_capture_checks(config);
+    may_vanish(w);
+    has_no_capture_checks(w);
 }
 
 MEND_TEST(pool_foreign, a_stream_there_may_be_met_in_a_capture)
@@ -342,8 +341,7 @@ MEND_TEST(pool_foreign, a_stream_that_cannot_be_distinguished_is_an_error)
 }
 
 /* Where an event is refused, something else is waited for, or the request fails. */
-static void use_with_fault(const char *call, uint64_t after_calls,
-                           void (*configure)(mend_pool_config *))
+static void use_with_fault(const char *call, uint64_t after_calls, void (*configure)(mend_world *))
 {
     scene s;
     void *block = NULL;

@@ -319,9 +319,9 @@ MEND_TEST(pool_group_blocks, a_block_of_another_stream_is_not_the_same)
     kit_close(&w);
 }
 
-static void of_small_chunks(mend_pool_config *config)
+static void of_small_chunks(mend_world *w)
 {
-    config->chunk_bytes = MEND_MIB;
+    w->placement.chunk_bytes = MEND_MIB;
 }
 
 /* Lists that were never true: the group has moved the chunks of the first block, which cannot go

@@ -4,9 +4,9 @@
 /* Of a device of 8 MiB, so that two blocks of 5 MiB do not fit. */
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-static void without_stream_waits(mend_pool_config *config)
+static void without_stream_waits(mend_world *w)
 {
-    config->allow_stream_waits = -1;
+    w->pool_config.allow_stream_waits = -1;
 }
 
 /* A group with a graph that uses a block of 5 MiB for a microsecond. */

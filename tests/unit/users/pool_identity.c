@@ -6,9 +6,9 @@
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-static void may_vanish(mend_pool_config *config)
+static void may_vanish(mend_world *w)
 {
-    config->streams_may_vanish = 1;
+    w->pool_config.streams_may_vanish = 1;
 }
 
 static void vanish(mend_world *w, int number)
@@ -35,7 +35,7 @@ static void free_in_capture(mend_world *w, mend_stream stream)
 }
 
 /* PyTorch captures on a stream of its own, which allocates for the first time in the capture. */
-static void meet_in_a_capture(void (*configure)(mend_pool_config *))
+static void meet_in_a_capture(void (*configure)(mend_world *))
 {
     mend_world w;
     ASSERT_TRUE(kit_open_with(&w, 16 * MEND_MIB, configure));
@@ -92,13 +92,13 @@ MEND_TEST(pool_identity, of_one_that_may_have_vanished_since_the_context_is_wait
     }
 }
 
-static void may_vanish_unasked(mend_pool_config *config)
+static void may_vanish_unasked(mend_world *w)
 {
-    config->streams_may_vanish = 1;
-    config->capture_checks = -1;
+    w->pool_config.streams_may_vanish = 1;
+    w->pool_config.capture_checks = -1;
 }
 
-static void declare_in_capture(void (*configure)(mend_pool_config *))
+static void declare_in_capture(void (*configure)(mend_world *))
 {
     mend_world w;
     EXPECT_TRUE(kit_open_with(&w, 8 * MEND_MIB, configure));
@@ -153,7 +153,7 @@ MEND_TEST(pool_identity, a_spoilt_capture_ends_before_its_stream_is_used_again)
 }
 
 /* Memory is shared with the primary context; only events must be of the stream's own. */
-static void use_green_streams(void (*configure)(mend_pool_config *))
+static void use_green_streams(void (*configure)(mend_world *))
 {
     mend_world w;
     mend_stream green[2] = {NULL, NULL};

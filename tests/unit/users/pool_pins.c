@@ -13,9 +13,9 @@ typedef struct rig {
     char *blocks[CHUNKS]; /* each fills a chunk of its own */
 } rig;
 
-static void use_small_chunks(mend_pool_config *config)
+static void use_small_chunks(mend_world *w)
 {
-    config->chunk_bytes = CHUNK;
+    w->placement.chunk_bytes = CHUNK;
 }
 
 /* All memory of the device is in blocks. */

@@ -5,20 +5,20 @@
 
 static const uint64_t block_bytes = 5 * MEND_MIB;
 
-static void may_vanish(mend_pool_config *config)
+static void may_vanish(mend_world *w)
 {
-    config->streams_may_vanish = 1;
+    w->pool_config.streams_may_vanish = 1;
 }
 
-static void knows_all(mend_pool_config *config)
+static void knows_all(mend_world *w)
 {
-    config->knows_all_streams = 1;
+    w->pool_config.knows_all_streams = 1;
 }
 
-static void knows_all_and_waits_for_none(mend_pool_config *config)
+static void knows_all_and_waits_for_none(mend_world *w)
 {
-    config->knows_all_streams = 1;
-    config->allow_stream_waits = -1;
+    w->pool_config.knows_all_streams = 1;
+    w->pool_config.allow_stream_waits = -1;
 }
 
 /* Ends a stream of the program, and puts a new one in its place, with the same handle. */

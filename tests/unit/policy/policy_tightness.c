@@ -1,0 +1,111 @@
+/* What each tightness means for the sizes of chunks and for the pressure; and what a pool does. */
+#include "policy/tightness.h"
+
+#include <string.h>
+
+#include "policy/budget.h"
+#include "tests/support/kit.h"
+
+enum { LEVELS = MEND_TIGHTNESS_LEVELS };
+
+static mend_heap heap_of(int tightness, uint64_t limit_bytes)
+{
+    mend_heap heap = {.config = {.limit_bytes = limit_bytes}};
+    heap.device.granularity_bytes = 2 * MEND_MIB;
+    mend_tightness_apply(&heap, tightness);
+    return heap;
+}
+
+static void expect_chunks(uint64_t limit_bytes, const uint64_t mib[LEVELS])
+{
+    for (int i = 0; i < LEVELS; i++) {
+        mend_heap heap = heap_of(i + 1, limit_bytes);
+        EXPECT_U64_EQ(mib[i] * MEND_MIB, mend_budget_usual_chunk(&heap, MEND_ZONE_LARGE));
+    }
+}
+
+MEND_TEST(policy_tightness, chunks_are_a_part_of_the_limit_up_to_a_size)
+{
+    expect_chunks(MEND_TIB, (uint64_t[LEVELS]){512, 256, 128, 32, 8});
+    expect_chunks(16 * MEND_GIB, (uint64_t[LEVELS]){128, 64, 32, 16, 4});
+    expect_chunks(MEND_GIB, (uint64_t[LEVELS]){8, 4, 2, 2, 2});
+}
+
+/* Of a usual chunk an eighth is created, if that is more than a page of the device. */
+MEND_TEST(policy_tightness, what_is_created_under_high_pressure_follows_the_chunks)
+{
+    static const uint64_t mib[LEVELS] = {64, 32, 16, 4, 2};
+    const mend_request request = {.zone = MEND_ZONE_LARGE};
+    for (int i = 0; i < LEVELS; i++) {
+        mend_heap heap = heap_of(i + 1, MEND_TIB);
+        heap.chunks.reserved_bytes = MEND_TIB / 4 * 3;
+        ASSERT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
+        EXPECT_U64_EQ(mib[i] * MEND_MIB, mend_budget_page(&heap, &request));
+    }
+}
+
+MEND_TEST(policy_tightness, pressure_is_low_for_longer_where_calls_are_dear)
+{
+    static const uint64_t percent[LEVELS] = {50, 75, 95, 97, 98};
+    const uint64_t limit = 100 * MEND_GIB;
+    for (int i = 0; i < LEVELS; i++) {
+        mend_heap heap = heap_of(i + 1, limit);
+        heap.chunks.reserved_bytes = limit / 100 * (100 - percent[i]) - 1;
+        EXPECT_INT_EQ(MEND_PRESSURE_LOW, mend_budget_pressure(&heap));
+        heap.chunks.reserved_bytes++;
+        EXPECT_INT_EQ(MEND_PRESSURE_HIGH, mend_budget_pressure(&heap));
+    }
+}
+
+MEND_TEST(policy_tightness, none_means_the_middle_one)
+{
+    mend_heap none = heap_of(0, 80 * MEND_GIB);
+    mend_heap middle = heap_of(3, 80 * MEND_GIB);
+    EXPECT_INT_EQ(0,
+                  memcmp(&middle.config.placement, &none.config.placement, sizeof(mend_placement)));
+}
+
+MEND_TEST(policy_tightness, small_requests_are_a_small_part_of_a_small_chunk)
+{
+    EXPECT_U64_EQ(MEND_MIB, heap_of(3, 80 * MEND_GIB).config.placement.small_request_bytes);
+    EXPECT_U64_EQ(MEND_MIB, heap_of(5, 80 * MEND_GIB).config.placement.small_request_bytes);
+    EXPECT_U64_EQ(MEND_MIB / 4, heap_of(3, MEND_GIB).config.placement.small_request_bytes);
+    mend_heap tiny = {.config = {.limit_bytes = 4096}};
+    tiny.device.granularity_bytes = 512;
+    mend_tightness_apply(&tiny, 0);
+    EXPECT_U64_EQ(MEND_GRANULE_BYTES, tiny.config.placement.small_request_bytes);
+}
+
+/* What a pool of 16 GiB has created for 40 blocks of 17 MiB. */
+static mend_stats stats_of(int tightness)
+{
+    mend_world w;
+    mend_stats stats = {0};
+    mend_world_init(&w);
+    w.sim_config.memory_bytes = 16 * MEND_GIB;
+    w.sim_config.page_bytes = 2 * MEND_MIB;
+    w.sim_config.content = MEND_SIM_CONTENT_NONE;
+    w.pool_config.tightness = tightness;
+    w.pool_config.reserve_bytes = 64 * MEND_GIB;
+    w.placement = (mend_placement){0};
+    if (kit_open(&w)) {
+        for (int i = 0; i < 40; i++) {
+            kit_alloc(&w, 17 * MEND_MIB, NULL);
+        }
+        stats = mend_world_stats(&w);
+        kit_close(&w);
+    }
+    return stats;
+}
+
+MEND_TEST(policy_tightness, a_tighter_pool_creates_more_chunks_and_reserves_less)
+{
+    mend_stats loose = stats_of(1);
+    mend_stats usual = stats_of(3);
+    mend_stats tight = stats_of(5);
+    EXPECT_TRUE(loose.chunks_created < usual.chunks_created);
+    EXPECT_TRUE(usual.chunks_created < tight.chunks_created);
+    EXPECT_TRUE(loose.reserved_bytes >= usual.reserved_bytes);
+    EXPECT_TRUE(usual.reserved_bytes >= tight.reserved_bytes);
+    EXPECT_U64_EQ(680 * MEND_MIB, tight.reserved_bytes);
+}

@@ -1,0 +1,30 @@
+#include "policy/tightness.h"
+
+#include <assert.h>
+
+#include "policy/budget.h"
+#include "policy/constants.h"
+
+static const mend_placement levels[MEND_TIGHTNESS_LEVELS] = {
+#define X(level, room_percent, chunks, chunk_bytes)                                                \
+    [(level)-1] = {.low_pressure_percent = (room_percent),                                         \
+                   .chunks_of_limit = (chunks),                                                    \
+                   .largest_chunk_bytes = (chunk_bytes)},
+    MEND_TIGHTNESS(X)
+#undef X
+};
+
+/* Blocks of the small zone are a small part of a chunk of theirs. */
+static uint64_t small_request_of(const mend_heap *heap)
+{
+    uint64_t part = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL) / SMALL_REQUESTS_OF_CHUNK;
+    return mend_max_u64(part, MEND_GRANULE_BYTES);
+}
+
+void mend_tightness_apply(mend_heap *heap, int tightness)
+{
+    int level = tightness != 0 ? tightness : DEFAULT_TIGHTNESS;
+    assert(level >= 1 && level <= MEND_TIGHTNESS_LEVELS);
+    heap->config.placement = levels[level - 1];
+    heap->config.placement.small_request_bytes = small_request_of(heap);
+}
