@@ -199,7 +199,7 @@ typedef struct mend_allowed {
     int count;
 } mend_allowed;
 
-/* How the policy weighs driver calls against memory: what a tightness means (policy/tightness.h),
+/* How the policy weighs driver calls against memory: what a tightness means to the policy,
  * and sizes that tests alone set. */
 typedef struct mend_placement {
     uint64_t low_pressure_percent; /* pressure is low while more of the limit is not reserved */

@@ -47,8 +47,8 @@ enum { LIMITS_OF_WINDOW = 4 };
  * one of the large zone is. */
 #define SMALL_CHUNK_BYTES (8 * MEND_MIB)
 
-/* Requests up to this part of a small chunk use the small zone. */
-enum { SMALL_REQUESTS_OF_CHUNK = 8 };
+/* Bytes. Requests up to this size use the small zone. */
+#define SMALL_REQUEST_BYTES MEND_MIB
 
 /* Small requests may use runs of the large zone up to this size; larger runs serve large
  * requests. */

@@ -14,11 +14,11 @@ static const mend_placement levels[MEND_TIGHTNESS_LEVELS] = {
 #undef X
 };
 
-/* Blocks of the small zone are a small part of a chunk of theirs. */
+/* Two of them fit into a chunk, also where a simulated device has small pages. */
 static uint64_t small_request_of(const mend_heap *heap)
 {
-    uint64_t part = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL) / SMALL_REQUESTS_OF_CHUNK;
-    return mend_max_u64(part, MEND_GRANULE_BYTES);
+    uint64_t half = mend_budget_usual_chunk(heap, MEND_ZONE_SMALL) / 2;
+    return mend_max_u64(mend_min_u64(half, SMALL_REQUEST_BYTES), MEND_GRANULE_BYTES);
 }
 
 void mend_tightness_apply(mend_heap *heap, int tightness)

@@ -65,11 +65,11 @@ MEND_TEST(policy_tightness, none_means_the_middle_one)
                   memcmp(&middle.config.placement, &none.config.placement, sizeof(mend_placement)));
 }
 
-MEND_TEST(policy_tightness, small_requests_are_a_small_part_of_a_small_chunk)
+MEND_TEST(policy_tightness, small_requests_are_at_most_half_of_a_small_chunk)
 {
     EXPECT_U64_EQ(MEND_MIB, heap_of(3, 80 * MEND_GIB).config.placement.small_request_bytes);
     EXPECT_U64_EQ(MEND_MIB, heap_of(5, 80 * MEND_GIB).config.placement.small_request_bytes);
-    EXPECT_U64_EQ(MEND_MIB / 4, heap_of(3, MEND_GIB).config.placement.small_request_bytes);
+    EXPECT_U64_EQ(MEND_MIB, heap_of(3, 8 * MEND_MIB).config.placement.small_request_bytes);
     mend_heap tiny = {.config = {.limit_bytes = 4096}};
     tiny.device.granularity_bytes = 512;
     mend_tightness_apply(&tiny, 0);
