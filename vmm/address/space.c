@@ -4,7 +4,7 @@
 
 #include "base/align.h"
 
-#define GAP_OF(node)         ((node) ? MEND_CONTAINER_OF(node, mend_gap, by_address) : NULL)
+#define GAP_OF(node)         MEND_CONTAINER_OR_NULL(node, mend_gap, by_address)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
 
 /* How many times a refused reservation is halved and tried again. */

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MEND_KIB (UINT64_C(1) << 10)
@@ -61,5 +62,13 @@ static inline void mend_raise_u64(uint64_t *peak, uint64_t value)
 /* The structure that contains `member` at `pointer`. */
 #define MEND_CONTAINER_OF(pointer, type, member)                                                   \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* The same, or NULL for NULL. The pointer, often a search, is evaluated once. */
+#define MEND_CONTAINER_OR_NULL(pointer, type, member)                                              \
+    ((type *)mend_container_or_null((pointer), offsetof(type, member)))
+static inline void *mend_container_or_null(const void *member, size_t offset_bytes)
+{
+    return member != NULL ? (char *)member - offset_bytes : NULL;
+}
 
 #endif

@@ -34,11 +34,8 @@ static void place(mend_pointer_map *map, uint64_t key, void *value)
     map->count++;
 }
 
-bool mend_pointer_map_reserve(mend_pointer_map *map)
+bool mend_pointer_map_grow(mend_pointer_map *map)
 {
-    if ((map->count + map->promised_count + 1) * 2 <= map->capacity) {
-        return true;
-    }
     mend_pointer_map larger = {.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY,
                                .promised_count = map->promised_count};
     larger.entries = calloc(larger.capacity, sizeof(mend_pointer_entry));

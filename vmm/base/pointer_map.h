@@ -23,7 +23,12 @@ void mend_pointer_map_init(mend_pointer_map *map);
 void mend_pointer_map_clear(mend_pointer_map *map);
 
 /* Makes room for one more key. False if malloc fails: nothing changed. */
-bool mend_pointer_map_reserve(mend_pointer_map *map);
+bool mend_pointer_map_grow(mend_pointer_map *map);
+static inline bool mend_pointer_map_reserve(mend_pointer_map *map)
+{
+    return (map->count + map->promised_count + 1) * 2 <= map->capacity ||
+           mend_pointer_map_grow(map);
+}
 
 /* The same, but the room stays until mend_pointer_map_end_promise, whatever others insert. */
 bool mend_pointer_map_promise(mend_pointer_map *map);

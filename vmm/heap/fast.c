@@ -10,22 +10,7 @@
 #include "heap/heap.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
-
-/* The stream of a handle, if the handle identifies it and no group can take it; otherwise
- * MEND_STREAM_UNKNOWN. */
-static inline uint32_t find_stream(mend_heap *heap, mend_stream handle)
-{
-    mend_streams *streams = &heap->streams;
-    if (mend_heap_has_begun_groups(heap)) {
-        return MEND_STREAM_UNKNOWN;
-    }
-    if (handle == streams->last_handle) {
-        return streams->last_found;
-    }
-    return mend_streams_handle_suffices(streams, handle)
-               ? mend_streams_lookup_other(streams, handle, 0)
-               : MEND_STREAM_UNKNOWN;
-}
+#include "users/users.h"
 
 /* The zone that a request of this size is searched in first. */
 static inline int zone_of(const mend_heap *heap, uint64_t requested_bytes)
@@ -94,7 +79,7 @@ uint64_t mend_heap_alloc_cached(mend_heap *heap, uint64_t requested_bytes, mend_
     assert(mend_mutex_is_held(&heap->state));
     uint64_t size_bytes = size_of(requested_bytes);
     mend_zone *zone = &heap->zones[zone_of(heap, requested_bytes)];
-    uint32_t stream = find_stream(heap, handle);
+    uint32_t stream = mend_users_known_stream(heap, handle);
     if (stream == MEND_STREAM_UNKNOWN) {
         return 0;
     }
@@ -191,7 +176,8 @@ mend_result mend_heap_free(mend_heap *heap, uint64_t address, mend_order order)
     assert(mend_mutex_is_held(&heap->state));
     mend_span *span = mend_pointer_map_find(&heap->blocks, address);
     bool is_usual = span != NULL && span->live && order.capture == 0;
-    uint32_t freed_on = is_usual ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
+    uint32_t freed_on =
+        is_usual ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
                                            : free_slowly(heap, address, order);
 }
@@ -207,7 +193,8 @@ mend_result mend_heap_free_found(mend_heap *heap, mend_span *span, mend_order or
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(mend_heap_find(heap, span->address) == span);
-    uint32_t freed_on = order.capture == 0 ? find_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
+    uint32_t freed_on =
+        order.capture == 0 ? mend_users_known_stream(heap, order.stream) : MEND_STREAM_UNKNOWN;
     return freed_on != MEND_STREAM_UNKNOWN ? free_block(heap, span, freed_on)
                                            : free_slowly(heap, span->address, order);
 }

@@ -1,7 +1,7 @@
 #include "ladder/continue.h"
 
-#include "base/error.h"
 #include "move/grow.h"
+#include "move/outcome.h"
 #include "move/trim.h"
 #include "policy/budget.h"
 #include "policy/ends.h"
@@ -18,8 +18,7 @@ static mend_outcome try_once(mend_heap *heap, const mend_request *request, mend_
     if (is_found) {
         outcome = mend_grow(heap, request, &plan, span);
     } else if (!has_memory || plan.lacks_host_memory) {
-        mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
-        outcome = MEND_FAILED;
+        outcome = mend_outcome_without_host_memory();
     }
     mend_plan_clear(&plan);
     return outcome;

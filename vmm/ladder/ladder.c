@@ -13,6 +13,7 @@
 #include "move/attainable.h"
 #include "move/dissolve.h"
 #include "move/locks.h"
+#include "move/outcome.h"
 #include "move/remap.h"
 #include "move/retire.h"
 #include "move/scope.h"
@@ -42,8 +43,7 @@ typedef struct climb {
     mend_thread_error *answer; /* why the last complete search found nothing */
 } climb;
 
-/* ---- with the grow lock: what the pool does by itself
- * ----------------------------------------- */
+/* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
 
 /* Records fences for frees of other streams, so that a later poll can find them passed, and
  * polls. */
@@ -322,14 +322,7 @@ static mend_outcome search(climb *c)
     return outcome;
 }
 
-/* ---- without the grow lock
- * -------------------------------------------------------------------- */
-
-static mend_outcome no_host_memory(void)
-{
-    mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
-    return MEND_FAILED;
-}
+/* ---- without the grow lock ------------------------------------------------------------------- */
 
 static bool another_thread_grows(mend_heap *heap)
 {
@@ -363,7 +356,7 @@ static mend_outcome make_room(climb *c)
         return outcome;
     }
     if (!mend_pointer_map_promise(&heap->blocks)) {
-        return no_host_memory();
+        return mend_outcome_without_host_memory();
     }
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
@@ -379,21 +372,20 @@ static mend_outcome make_room(climb *c)
 }
 
 /* Tries free mapped memory, which needs no grow lock. */
-static mend_outcome place_mapped(climb *c)
+static mend_outcome place_mapped(mend_heap *heap, mend_request *request, mend_span **span)
 {
-    if (mend_requester_find(c->heap, c->request) != MEND_OK) {
+    if (mend_requester_find(heap, request) != MEND_OK) {
         return MEND_FAILED;
     }
-    return mend_pointer_map_reserve(&c->heap->blocks)
-               ? mend_place_mapped(c->heap, c->request, &c->span)
-               : no_host_memory();
+    return mend_pointer_map_reserve(&heap->blocks) ? mend_place_mapped(heap, request, span)
+                                                   : mend_outcome_without_host_memory();
 }
 
 /* Called after memory was given back, or may have been. */
 static mend_outcome try_again(void *context)
 {
     climb *c = context;
-    mend_outcome outcome = place_mapped(c);
+    mend_outcome outcome = place_mapped(c->heap, c->request, &c->span);
     return outcome == MEND_NOTHING ? make_room(c) : outcome;
 }
 
@@ -457,8 +449,7 @@ static mend_outcome to_the_end(climb *c)
     return outcome;
 }
 
-/* ---- the ladder ---------------------------------------------------------------------------------
- */
+/* ---- the ladder ------------------------------------------------------------------------------ */
 
 /* Whether something other than the GPU may give memory back. */
 static bool has_helpers(const climb *c)
@@ -467,12 +458,13 @@ static bool has_helpers(const climb *c)
            c->heap->config.limit_bytes > c->heap->chunks.reserved_bytes;
 }
 
-mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
-                              mend_span **span)
+/* All rungs but the first, which had this outcome. */
+__attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_request *request,
+                                                      const mend_helpers *helpers,
+                                                      mend_outcome outcome, mend_span **span)
 {
     mend_thread_error answer; /* large, so it is written only if needed */
     climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
-    mend_outcome outcome = place_mapped(&c);
     bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
     if (is_helped) {
         outcome = make_room(&c); /* without a host wait */
@@ -497,4 +489,12 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
         *mend_process_failure() = *c.answer;
     }
     return mend_process_failure()->result;
+}
+
+mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
+                              mend_span **span)
+{
+    mend_outcome outcome = place_mapped(heap, request, span);
+    assert(outcome != MEND_PLACED || (*span)->size_bytes == request->size_bytes);
+    return outcome == MEND_PLACED ? MEND_OK : climb_on(heap, request, helpers, outcome, span);
 }

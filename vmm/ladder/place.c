@@ -24,12 +24,6 @@ static const mend_plan_rules extend_and_create_exactly = {
 static const mend_plan_rules create_elsewhere_exactly = {
     .may_create = true, .may_move = true, .exact = true};
 
-static mend_outcome no_host_memory(void)
-{
-    mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for the pool's own records");
-    return MEND_FAILED;
-}
-
 /* ---- in mapped memory ---------------------------------------------------------------------------
  */
 
@@ -42,7 +36,7 @@ static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit 
         return MEND_NOTHING;
     }
     if (!mend_layout_reserve(heap, 0)) {
-        return no_host_memory();
+        return mend_outcome_without_host_memory();
     }
     if (request->behind_wait) {
         mend_result result = mend_layout_make_ready(heap, fit.run, fit.address, request->size_bytes,
@@ -62,7 +56,7 @@ static mend_outcome take(mend_heap *heap, const mend_request *request, mend_fit 
 static mend_outcome take_fit(mend_heap *heap, const mend_request *request, int zone,
                              uint64_t largest_bytes, mend_span **span)
 {
-    mend_cache_flush(heap, zone);
+    mend_cache_flush_from(heap, zone, request->size_bytes);
     return take(heap, request, mend_fit_find(heap, request, zone, largest_bytes), span);
 }
 
@@ -98,7 +92,7 @@ static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool
     if (is_found) {
         outcome = mend_grow(heap, request, plan, span);
     } else if (plan->lacks_host_memory) {
-        outcome = no_host_memory();
+        outcome = mend_outcome_without_host_memory();
     }
     mend_plan_clear(plan);
     return outcome;
@@ -237,7 +231,7 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
     mend_plan_clear(&plan);
     heap->counters.chunks_remade += remade ? 1 : 0;
     if (result != MEND_OK || lacks_host_memory) {
-        return result != MEND_OK ? MEND_FAILED : no_host_memory();
+        return result != MEND_OK ? MEND_FAILED : mend_outcome_without_host_memory();
     }
     return remade ? place_by_rules(heap, request, span) : MEND_NOTHING;
 }

@@ -12,7 +12,8 @@
  *  - the cache returns it only if no run that holds the request comes before that run in order of
  *    (size, address). Near the limit it also must not break an empty chunk, because a search would
  *    spare that chunk;
- *  - a search of a zone flushes the zone's cache first: then all free memory is in runs.
+ *  - a search of a zone for some size first puts back what will begin a run of that size or more:
+ *    then all memory that could serve it is in runs, as if nothing were cached.
  *
  * The cache keeps only memory that waits for nothing but the stream it was freed on. The thread
  * that makes room closes the cache meanwhile, which flushes it. Each cached span has a promised
@@ -28,9 +29,10 @@
 
 #include "layout/state.h"
 
-/* Puts all cached spans of a zone back into runs; the second one, only the neighbours of a span
- * that will become free. */
+/* Puts all cached spans of a zone back into runs; the second one, only those that will begin a run
+ * of `size_bytes` or more; the third one, only the neighbours of a span that will become free. */
 void mend_cache_flush(mend_heap *heap, int zone);
+void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes);
 void mend_cache_flush_beside(mend_heap *heap, const mend_span *span);
 
 /* While the cache is closed it is empty. Closings nest. `keeps_empty_chunks`: until the next

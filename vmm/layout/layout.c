@@ -2,8 +2,8 @@
 
 #include <assert.h>
 
-#define RUN_OF(node, member)  ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
-#define SPAN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_span, member) : NULL)
+#define RUN_OF(node, member)  MEND_CONTAINER_OR_NULL(node, mend_run, member)
+#define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
 
 static int compare_u64(uint64_t a, uint64_t b)
 {

@@ -6,7 +6,7 @@
 #include "layout/locate.h"
 
 #include <assert.h>
-#define CHUNK_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, by_address) : NULL)
+#define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 
 /* Goes forward from a span at or before the address; NULL if the segment ends before the
  * address. */

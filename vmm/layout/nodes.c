@@ -2,31 +2,10 @@
 
 #include <assert.h>
 
-/* The most nodes that one take needs, plus an attach and a detach of this many chunks. */
-static mend_layout_promise nodes_for(const mend_heap *heap, size_t chunk_count)
-{
-    size_t splits = 2 + 2 * chunk_count;
-    size_t waits = mend_streams_are_several(&heap->streams)
-                       ? (splits + 2 + 2 * chunk_count) * heap->streams.count
-                       : heap->streams.count;
-    waits++; /* the mark of a block of a group */
-    return (mend_layout_promise){
-        .spans = splits + chunk_count, .runs = 2 + 2 * chunk_count, .waits = waits};
-}
-
-bool mend_layout_reserve(mend_heap *heap, size_t chunk_count)
-{
-    assert(mend_mutex_is_held(&heap->state));
-    mend_layout_promise nodes = nodes_for(heap, chunk_count);
-    return mend_slab_reserve(&heap->nodes.spans, nodes.spans) &&
-           mend_slab_reserve(&heap->nodes.runs, nodes.runs) &&
-           mend_slab_reserve(&heap->nodes.waits, nodes.waits);
-}
-
 bool mend_layout_reserve_changes(mend_heap *heap, size_t change_count)
 {
     assert(mend_mutex_is_held(&heap->state));
-    mend_layout_promise nodes = nodes_for(heap, 1);
+    mend_layout_promise nodes = mend_layout_nodes_for(heap, 1);
     nodes.waits += (size_t)2 * heap->streams.count;
     return mend_slab_reserve(&heap->nodes.spans, change_count * nodes.spans) &&
            mend_slab_reserve(&heap->nodes.runs, change_count * nodes.runs) &&
@@ -53,7 +32,7 @@ bool mend_layout_promise_these(mend_heap *heap, const mend_layout_promise *promi
 
 bool mend_layout_promise_nodes(mend_heap *heap, size_t chunk_count, mend_layout_promise *promise)
 {
-    *promise = nodes_for(heap, chunk_count);
+    *promise = mend_layout_nodes_for(heap, chunk_count);
     return mend_layout_promise_these(heap, promise);
 }
 

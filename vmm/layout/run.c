@@ -1,7 +1,7 @@
 #include "layout/run.h"
 
 #include <assert.h>
-#define RUN_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_run, member) : NULL)
+#define RUN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_run, member)
 
 mend_run *mend_layout_growing_below(const mend_zone *zone, uint64_t size_bytes)
 {

@@ -4,7 +4,7 @@
 
 #include "base/align.h"
 
-#define RUN_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_run, by_size) : NULL)
+#define RUN_OF(node) MEND_CONTAINER_OR_NULL(node, mend_run, by_size)
 
 static int compare(const mend_tree_node *a, const mend_tree_node *b)
 {
@@ -71,12 +71,16 @@ void mend_sizes_insert(mend_sizes *sizes, mend_run *run)
 void mend_sizes_remove(mend_sizes *sizes, mend_run *run)
 {
     unsigned at = class_of(run->size_bytes);
+    mend_tree *class = &sizes->classes[at];
     assert(sizes->count > 0);
-    mend_tree_remove(&sizes->classes[at], &run->by_size);
-    if (sizes->classes[at].root == NULL) {
-        sizes->words[at / 64] &= ~(UINT64_C(1) << at % 64);
-    }
     sizes->count--;
+    if (class->count > 1) {
+        mend_tree_remove(class, &run->by_size);
+        return;
+    }
+    assert(class->root == &run->by_size); /* most runs are alone in their class */
+    mend_tree_init(class, compare);
+    sizes->words[at / 64] &= ~(UINT64_C(1) << at % 64);
 }
 
 mend_run *mend_sizes_at_least(const mend_sizes *sizes, uint64_t size_bytes)

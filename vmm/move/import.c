@@ -9,8 +9,8 @@
 #include "move/scope.h"
 #include "move/steps.h"
 
-#define BY_ADDRESS(node) ((node) ? MEND_CONTAINER_OF(node, mend_imported, by_address) : NULL)
-#define BY_NAME(node)    ((node) ? MEND_CONTAINER_OF(node, mend_imported, by_name) : NULL)
+#define BY_ADDRESS(node) MEND_CONTAINER_OR_NULL(node, mend_imported, by_address)
+#define BY_NAME(node)    MEND_CONTAINER_OR_NULL(node, mend_imported, by_name)
 
 static int compare_addresses(const mend_tree_node *first, const mend_tree_node *second)
 {

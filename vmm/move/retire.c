@@ -7,7 +7,7 @@
 #include "move/scope.h"
 #include "physical/fence.h"
 
-#define RETIRED_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_retired, by_address) : NULL)
+#define RETIRED_OF(node) MEND_CONTAINER_OR_NULL(node, mend_retired, by_address)
 
 static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
 {

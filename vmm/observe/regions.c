@@ -6,7 +6,7 @@
 #include "layout/layout.h"
 #include "users/group.h"
 
-#define SEGMENT_OF(node) ((node) ? MEND_CONTAINER_OF(node, mend_span, by_end) : NULL)
+#define SEGMENT_OF(node) MEND_CONTAINER_OR_NULL(node, mend_span, by_end)
 
 typedef struct region_walk {
     const mend_heap *heap;

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <unistd.h>
 
-#define CHUNK_OF(node, member) ((node) ? MEND_CONTAINER_OF(node, mend_chunk, member) : NULL)
+#define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
 
 #include "base/align.h"
 

@@ -23,7 +23,7 @@ typedef struct exported {
     mend_shared_chunk by_file[];  /* `count` of them */
 } exported;
 
-#define EXPORT_OF(node) ((node) ? MEND_CONTAINER_OF(node, exported, by_address) : NULL)
+#define EXPORT_OF(node) MEND_CONTAINER_OR_NULL(node, exported, by_address)
 
 static int compare_addresses(const mend_tree_node *first, const mend_tree_node *second)
 {

@@ -12,7 +12,7 @@ typedef struct pinned_range {
     uint64_t count; /* of mend_pins_add that were not undone */
 } pinned_range;
 
-#define RANGE_OF(node) ((node) ? MEND_CONTAINER_OF(node, pinned_range, by_address) : NULL)
+#define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_range, by_address)
 
 static int ascending(uint64_t a, uint64_t b)
 {

@@ -46,6 +46,14 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
         request->stream = MEND_STREAM_UNKNOWN;
         return MEND_OK;
     }
+    const bool is_usual = request->owner == 0 && request->capture == 0;
+    const uint32_t known =
+        is_usual ? mend_users_known_stream(heap, request->handle) : MEND_STREAM_UNKNOWN;
+    if (known != MEND_STREAM_UNKNOWN) {
+        request->group = 0;
+        request->stream = known;
+        return MEND_OK;
+    }
     mend_order order = {request->handle, request->capture};
     mend_result result = MEND_OK;
     if (request->owner != 0) {

@@ -4,6 +4,22 @@
 
 #include "layout/state.h"
 
+/* The stream of a handle, if the handle identifies it and no group can take it; otherwise
+ * MEND_STREAM_UNKNOWN. */
+static inline uint32_t mend_users_known_stream(mend_heap *heap, mend_stream handle)
+{
+    mend_streams *streams = &heap->streams;
+    if (mend_heap_has_begun_groups(heap)) {
+        return MEND_STREAM_UNKNOWN;
+    }
+    if (handle == streams->last_handle) {
+        return streams->last_found;
+    }
+    return mend_streams_handle_suffices(streams, handle)
+               ? mend_streams_lookup_other(streams, handle, 0)
+               : MEND_STREAM_UNKNOWN;
+}
+
 /* Finds or registers a stream; calls the driver if necessary. Errors of mend_streams_find. */
 mend_result mend_users_learn_stream(mend_heap *heap, mend_stream stream, uint32_t group,
                                     uint32_t *index);

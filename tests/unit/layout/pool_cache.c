@@ -264,7 +264,7 @@ MEND_TEST(pool_cache, is_flushed_by_a_thread_that_makes_room)
     mend_group *group = NULL;
     ASSERT_TRUE(open_rig(&r));
     EXPECT_RESULT(MEND_OK, mend_group_create(r.w.pool, &group));
-    for (int moment = 0; moment < 6; moment++) {
+    for (int moment = 0; moment < 5; moment++) {
         free_of_row(&r, 1);
         EXPECT_U64_EQ(1, cached(&r));
         mend_result result = MEND_OK;
@@ -281,11 +281,8 @@ MEND_TEST(pool_cache, is_flushed_by_a_thread_that_makes_room)
         case 3:
             result = mend_group_release(group, r.w.streams[0]);
             break;
-        case 4: /* a request that needs more than is mapped */
+        default: /* a request that needs more than is mapped */
             kit_free(&r.w, kit_alloc(&r.w, 4 << 20, r.w.streams[0]), r.w.streams[0]);
-            break;
-        default:
-            kit_alloc(&r.w, OTHER, r.w.streams[0]);
         }
         EXPECT_RESULT(MEND_OK, result);
         mend_stats stats = mend_world_stats(&r.w);
@@ -294,6 +291,42 @@ MEND_TEST(pool_cache, is_flushed_by_a_thread_that_makes_room)
         expect_again(&r, 1);
     }
     EXPECT_U64_EQ(0, hits(&r));
+    kit_close(&r.w);
+}
+
+/* A search sees all that could serve it in runs; what is too small for it stays cached. */
+MEND_TEST(pool_cache, gives_way_to_a_search_that_could_use_it)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    void *room = kit_alloc(&r.w, OTHER, r.w.streams[0]);
+    kit_alloc(&r.w, LARGE, r.w.streams[0]);
+    kit_free(&r.w, room, r.w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 0)); /* puts all that is cached into runs */
+    free_of_row(&r, 1);
+    EXPECT_PTR_EQ(room, kit_alloc(&r.w, OTHER, r.w.streams[0]));
+    EXPECT_U64_EQ(1, cached(&r));
+    expect_again(&r, 1);
+    EXPECT_U64_EQ(1, hits(&r));
+    free_of_row(&r, 1);
+    EXPECT_PTR_EQ(r.row[1], kit_alloc(&r.w, LARGE / 2, r.w.streams[0]));
+    EXPECT_U64_EQ(0, cached(&r));
+    EXPECT_U64_EQ(1, hits(&r));
+    mend_world_check(&r.w);
+    kit_close(&r.w);
+}
+
+/* The run that a cached block will begin counts, not the block: memory behind it is free, too. */
+MEND_TEST(pool_cache, gives_way_with_the_run_behind_it)
+{
+    rig r;
+    ASSERT_TRUE(open_rig(&r));
+    free_of_row(&r, 2);
+    free_of_row(&r, 1); /* puts the other one into a run, which it will begin */
+    EXPECT_U64_EQ(1, cached(&r));
+    EXPECT_PTR_EQ(r.row[1], kit_alloc(&r.w, OTHER, r.w.streams[0]));
+    EXPECT_U64_EQ(0, cached(&r));
+    mend_world_check(&r.w);
     kit_close(&r.w);
 }
 
@@ -437,7 +470,7 @@ static uint64_t hits_behind(int runs)
         EXPECT_TRUE((char *)held[i] < (char *)block);
         kit_free(&r.w, held[i], r.w.streams[1]);
     }
-    kit_alloc(&r.w, OTHER, r.w.streams[0]); /* a search, which puts all that is cached into runs */
+    EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 0)); /* puts all that is cached into runs */
     EXPECT_U64_EQ(0, cached(&r));
     kit_free(&r.w, block, r.w.streams[0]);
     EXPECT_U64_EQ(1, cached(&r));
