@@ -294,15 +294,23 @@ MEND_TEST(pool_cache, is_flushed_by_a_thread_that_makes_room)
     kit_close(&r.w);
 }
 
+/* A run of this size, behind the row. */
+static void *leave_room(rig *r, uint64_t size_bytes)
+{
+    void *room = kit_alloc(&r->w, size_bytes, r->w.streams[0]);
+    kit_alloc(&r->w, LARGE, r->w.streams[0]);
+    kit_free(&r->w, room, r->w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_set_limit(r->w.pool, 0)); /* puts all that is cached into runs */
+    EXPECT_U64_EQ(0, cached(r));
+    return room;
+}
+
 /* A search sees all that could serve it in runs; what is too small for it stays cached. */
 MEND_TEST(pool_cache, gives_way_to_a_search_that_could_use_it)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
-    void *room = kit_alloc(&r.w, OTHER, r.w.streams[0]);
-    kit_alloc(&r.w, LARGE, r.w.streams[0]);
-    kit_free(&r.w, room, r.w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 0)); /* puts all that is cached into runs */
+    void *room = leave_room(&r, OTHER);
     free_of_row(&r, 1);
     EXPECT_PTR_EQ(room, kit_alloc(&r.w, OTHER, r.w.streams[0]));
     EXPECT_U64_EQ(1, cached(&r));
@@ -321,6 +329,7 @@ MEND_TEST(pool_cache, gives_way_with_the_run_behind_it)
 {
     rig r;
     ASSERT_TRUE(open_rig(&r));
+    leave_room(&r, 3 * LARGE);
     free_of_row(&r, 2);
     free_of_row(&r, 1); /* puts the other one into a run, which it will begin */
     EXPECT_U64_EQ(1, cached(&r));
@@ -470,7 +479,7 @@ static uint64_t hits_behind(int runs)
         EXPECT_TRUE((char *)held[i] < (char *)block);
         kit_free(&r.w, held[i], r.w.streams[1]);
     }
-    EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 0)); /* puts all that is cached into runs */
+    EXPECT_RESULT(MEND_OK, mend_set_limit(r.w.pool, 0));
     EXPECT_U64_EQ(0, cached(&r));
     kit_free(&r.w, block, r.w.streams[0]);
     EXPECT_U64_EQ(1, cached(&r));
