@@ -173,7 +173,7 @@ const scenario scenarios[] = {
     /* High and critical pressure. */
     {.name = "closing_a_page",
      STEPS({ALLOC, 0, 0, CHUNKS(7)}, {ALLOC, 1, 0, CHUNKS(1) + KIB(2)}),
-     .call = {ALLOC, 2, 0, KIB(13) + 512}, /* begins 512 bytes behind the other */
+     .call = {ALLOC, 2, 0, KIB(14)}, /* begins behind the other, and ends with a page */
      .way = {.placed_by_extension = 1, .chunks_created = 1}},
     {.name = "remaking_a_chunk",
      STEPS(ONE_CHUNK_AT_THE_LIMIT(0), {WAIT, 0, 0, 0}),
