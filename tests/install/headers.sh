@@ -45,5 +45,8 @@ for header in $(cd "$include" && find mend -name '*.h'); do
         compiles "$CXX" c++ $standard "$header" $cplusplus
     done
 done
+for standard in c++17 c++20; do
+    compiles "$CXX" c++ $standard mend/mend.hpp $cplusplus
+done
 echo "$count compilations, $uses uses of macros"
 [ "$count" -ge 16 ] && [ "$uses" -ge 10 ]

@@ -1,0 +1,479 @@
+/*
+ * Mend in C++17: owners that give back in their destructor what they own, exceptions in the place
+ * of results, and a std::pmr resource. Only this header: link libmend as a C program does. The
+ * conventions of mend.h hold: sizes in bytes, streams as there, every class may be used by several
+ * threads if each object is used by one at a time. cuda::mr resources: mend_cuda.hpp.
+ */
+#ifndef MEND_MEND_HPP
+#define MEND_MEND_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mend/mend.h"
+#include "mend/mend_devices.h"
+
+namespace mend
+{
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* A call that failed, but not for want of memory. what() is the message of mend_last_error. */
+class error : public std::runtime_error
+{
+  public:
+    error(mend_result result, int driver_status, const char *message)
+        : std::runtime_error(message), result_(result), driver_status_(driver_status)
+    {
+    }
+    mend_result result() const noexcept { return result_; }
+    int driver_status() const noexcept { return driver_status_; } /* 0: no driver call failed */
+
+  private:
+    mend_result result_;
+    int driver_status_;
+};
+
+/* Memory or addresses are short: of the device, of the pool's limit, or of the host. A
+ * std::bad_alloc, so that code that frees something and tries again needs no change. */
+class out_of_memory : public std::bad_alloc
+{
+  public:
+    explicit out_of_memory(const mend_error &failure)
+        : details_(std::make_shared<const details>(
+              details{failure.result, failure.message, failure.shortfall != nullptr,
+                      failure.shortfall != nullptr ? *failure.shortfall : mend_shortfall{}}))
+    {
+    }
+    const char *what() const noexcept override { return details_->message.c_str(); }
+    mend_result result() const noexcept { return details_->result; }
+    /* Where the memory is, if a pool found none; otherwise nullptr. Valid as long as a copy of this
+     * exception. */
+    const mend_shortfall *shortfall() const noexcept
+    {
+        return details_->has_shortfall ? &details_->shortfall : nullptr;
+    }
+
+  private:
+    struct details {
+        mend_result result;
+        std::string message;
+        bool has_shortfall;
+        mend_shortfall shortfall;
+    };
+    std::shared_ptr<const details> details_; /* so that a copy cannot fail */
+};
+
+/* Throws what a result means; MEND_OK: nothing. For results of calls that this thread has just
+ * made. */
+inline void check(mend_result result)
+{
+    if (result == MEND_OK) {
+        return;
+    }
+    mend_error failure = MEND_ERROR_INIT;
+    mend_last_error(&failure);
+    switch (result) {
+    case MEND_ERROR_OUT_OF_MEMORY:
+    case MEND_ERROR_OUT_OF_HOST_MEMORY:
+    case MEND_ERROR_OUT_OF_ADDRESSES:
+        throw out_of_memory(failure);
+    default:
+        throw error(result, failure.driver_status, failure.message);
+    }
+}
+
+namespace detail
+{
+
+/* For destructors, which cannot report a failure: the log gets it. */
+inline void log_failure(mend_result result) noexcept
+{
+    if (result != MEND_OK) {
+        mend_error failure = MEND_ERROR_INIT;
+        mend_last_error(&failure);
+        mend_log_write(MEND_LOG_WARNING, failure.message);
+    }
+}
+
+} // namespace detail
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* A block of device memory, freed in the order of its stream. */
+class block
+{
+  public:
+    block() noexcept = default;
+    /* Takes over a live block of the pool. */
+    block(mend_pool *pool, void *data, std::uint64_t size_bytes, mend_stream stream) noexcept
+        : pool_(pool), data_(data), size_bytes_(size_bytes), stream_(stream)
+    {
+    }
+    block(block &&other) noexcept { swap(other); }
+    block &operator=(block &&other) noexcept
+    {
+        block taken(std::move(other));
+        taken.swap(*this);
+        return *this;
+    }
+    block(const block &) = delete;
+    block &operator=(const block &) = delete;
+    ~block() { reset(); }
+
+    void *data() const noexcept { return data_; }
+    template <class T> T *as() const noexcept { return static_cast<T *>(data_); }
+    std::uint64_t size_bytes() const noexcept { return size_bytes_; } /* as asked for */
+    mend_stream stream() const noexcept { return stream_; }
+    explicit operator bool() const noexcept { return data_ != nullptr; }
+
+    /* Declares that `stream` uses the block, besides the stream it is freed on. Throws as
+     * mend_record_stream fails. */
+    void use_on(mend_stream stream) const { check(mend_record_stream(pool_, data_, stream)); }
+
+    /* From now on `stream` is the one whose order the block is freed in. The caller orders the two
+     * streams. */
+    void set_stream(mend_stream stream) noexcept { stream_ = stream; }
+
+    /* Frees it now. A failure is logged, and the block is given up. */
+    void reset() noexcept
+    {
+        if (data_ != nullptr) {
+            detail::log_failure(mend_free(pool_, data_, stream_));
+            data_ = nullptr;
+            size_bytes_ = 0;
+        }
+    }
+
+    /* The caller owns the block, and frees it by mend_free. */
+    [[nodiscard]] void *release() noexcept
+    {
+        size_bytes_ = 0;
+        return std::exchange(data_, nullptr);
+    }
+
+    void swap(block &other) noexcept
+    {
+        std::swap(pool_, other.pool_);
+        std::swap(data_, other.data_);
+        std::swap(size_bytes_, other.size_bytes_);
+        std::swap(stream_, other.stream_);
+    }
+
+  private:
+    mend_pool *pool_ = nullptr;
+    void *data_ = nullptr;
+    std::uint64_t size_bytes_ = 0;
+    mend_stream stream_ = nullptr;
+};
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+/* A pool that something else owns: the default pool of a device, or a `pool`. Copies are cheap. */
+class pool_ref
+{
+  public:
+    explicit pool_ref(mend_pool *pool) noexcept : pool_(pool) {}
+    mend_pool *get() const noexcept { return pool_; }
+
+    /* A block for use in the order of `stream`; throws as mend_alloc fails. */
+    [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream) const
+    {
+        void *data = nullptr;
+        check(mend_alloc(pool_, size_bytes, stream, &data));
+        return block(pool_, data, size_bytes, stream);
+    }
+
+    /* The same with an alignment, a group, a tag or an address. */
+    [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream,
+                              const mend_alloc_options &options) const
+    {
+        void *data = nullptr;
+        check(mend_alloc_with(pool_, size_bytes, stream, &options, &data));
+        return block(pool_, data, size_bytes, stream);
+    }
+
+    /* Before a stream is destroyed. */
+    void forget(mend_stream stream) const { check(mend_forget_stream(pool_, stream)); }
+
+    void set_limit(std::uint64_t limit_bytes) const { check(mend_set_limit(pool_, limit_bytes)); }
+
+    /* Gives back free memory above `keep_bytes`; the bytes that the device got. */
+    std::uint64_t trim(std::uint64_t keep_bytes = 0) const
+    {
+        std::uint64_t released_bytes = 0;
+        check(mend_trim(pool_, keep_bytes, &released_bytes));
+        return released_bytes;
+    }
+    /* The same; the host waits for the GPU where that gives back more. */
+    std::uint64_t trim_wait(std::uint64_t keep_bytes = 0) const
+    {
+        std::uint64_t released_bytes = 0;
+        check(mend_trim_wait(pool_, keep_bytes, &released_bytes));
+        return released_bytes;
+    }
+
+    /* Copies live blocks together, at a quiet point; see mend_defrag. */
+    mend_defrag_report defrag(const mend_defrag_limits *limits = nullptr) const
+    {
+        mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
+        check(mend_defrag(pool_, limits, &report));
+        return report;
+    }
+
+    mend_stats stats() const
+    {
+        mend_stats stats = MEND_STATS_INIT;
+        check(mend_get_stats(pool_, &stats));
+        return stats;
+    }
+
+    /* How much could be allocated for `stream`. */
+    mend_room room(mend_stream stream) const
+    {
+        mend_room room = MEND_ROOM_INIT;
+        check(mend_get_room(pool_, stream, &room));
+        return room;
+    }
+
+    /* The live block that contains `pointer`. */
+    mend_block_info info(const void *pointer) const
+    {
+        mend_block_info info = MEND_BLOCK_INFO_INIT;
+        check(mend_get_block_info(pool_, pointer, &info));
+        return info;
+    }
+
+    friend bool operator==(pool_ref a, pool_ref b) noexcept { return a.pool_ == b.pool_; }
+    friend bool operator!=(pool_ref a, pool_ref b) noexcept { return a.pool_ != b.pool_; }
+
+  protected:
+    mend_pool *pool_;
+};
+
+/* The pool that hooks of a device use; the library owns it. */
+inline pool_ref default_pool(int device)
+{
+    mend_pool *pool = nullptr;
+    check(mend_pool_for_device(device, &pool));
+    return pool_ref(pool);
+}
+
+/* A pool of its own. Its blocks, groups, pins, callbacks and resources end before it. */
+class pool : public pool_ref
+{
+  public:
+    /* Throws as mend_pool_create fails. */
+    explicit pool(const mend_pool_config &config = MEND_POOL_CONFIG_INIT) : pool_ref(nullptr)
+    {
+        check(mend_pool_create(&config, &pool_));
+    }
+    pool(pool &&other) noexcept : pool_ref(std::exchange(other.pool_, nullptr)) {}
+    pool &operator=(pool &&other) noexcept
+    {
+        std::swap(pool_, other.pool_);
+        return *this;
+    }
+    pool(const pool &) = delete;
+    pool &operator=(const pool &) = delete;
+    /* Waits for the context's work. */
+    ~pool() { detail::log_failure(mend_pool_destroy(pool_)); }
+};
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Memory of captured graphs: see mend_groups.h. */
+class group
+{
+  public:
+    explicit group(pool_ref pool) : pool_(pool) { check(mend_group_create(pool.get(), &group_)); }
+    group(group &&other) noexcept : pool_(other.pool_), group_(std::exchange(other.group_, nullptr))
+    {
+    }
+    group &operator=(group &&other) noexcept
+    {
+        std::swap(pool_, other.pool_);
+        std::swap(group_, other.group_);
+        return *this;
+    }
+    group(const group &) = delete;
+    group &operator=(const group &) = delete;
+    /* As release(MEND_NO_STREAM): no graph that uses the memory may be launched again, and the
+     * memory is free after the next synchronization of the context. */
+    ~group()
+    {
+        if (group_ != nullptr) {
+            detail::log_failure(mend_group_release(group_, MEND_NO_STREAM));
+        }
+    }
+    mend_group *get() const noexcept { return group_; }
+
+    /* While it exists, what its stream allocates and frees belongs to the group. */
+    class scope
+    {
+      public:
+        scope(mend_group *group, mend_stream stream) : group_(group)
+        {
+            check(mend_group_begin(group, stream));
+        }
+        scope(const scope &) = delete;
+        scope &operator=(const scope &) = delete;
+        ~scope() { detail::log_failure(mend_group_end(group_)); }
+
+      private:
+        mend_group *group_;
+    };
+    /* Create it before the capture begins. */
+    [[nodiscard]] scope begin(mend_stream stream) const { return scope(group_, stream); }
+
+    /* A block of the group, whether it is begun or not. */
+    [[nodiscard]] block alloc(std::uint64_t size_bytes, mend_stream stream) const
+    {
+        mend_alloc_options options = MEND_ALLOC_OPTIONS_INIT;
+        options.group = group_;
+        return pool_.alloc(size_bytes, stream, options);
+    }
+
+    /* The group's live blocks: a checkpoint, for restore. */
+    std::vector<mend_group_block> blocks() const
+    {
+        std::size_t count = 0;
+        check(mend_group_get_blocks(group_, nullptr, 0, &count));
+        std::vector<mend_group_block> found(count);
+        check(mend_group_get_blocks(group_, found.data(), found.size(), &count));
+        found.resize(count < found.size() ? count : found.size());
+        return found;
+    }
+    void restore(const std::vector<mend_group_block> &blocks) const
+    {
+        check(mend_group_set_blocks(group_, blocks.data(), blocks.size()));
+    }
+
+    /* Ends the group: every launch of its graphs precedes this point of `stream`. If it throws, the
+     * group is unchanged. */
+    void release(mend_stream stream)
+    {
+        check(mend_group_release(group_, stream));
+        group_ = nullptr;
+    }
+
+  private:
+    pool_ref pool_;
+    mend_group *group_ = nullptr;
+};
+
+/* ---- pins and callbacks ---------------------------------------------------------------------- */
+
+/* A range that keeps its address and its physical memory while this exists: see mend_pin. */
+class pin
+{
+  public:
+    pin(pool_ref pool, const void *pointer, std::uint64_t size_bytes)
+        : pool_(pool), pointer_(pointer), size_bytes_(size_bytes)
+    {
+        check(mend_pin(pool.get(), pointer, size_bytes));
+    }
+    pin(pin &&other) noexcept
+        : pool_(other.pool_), pointer_(std::exchange(other.pointer_, nullptr)),
+          size_bytes_(other.size_bytes_)
+    {
+    }
+    pin(const pin &) = delete;
+    pin &operator=(const pin &) = delete;
+    ~pin()
+    {
+        if (pointer_ != nullptr) {
+            detail::log_failure(mend_unpin(pool_.get(), pointer_, size_bytes_));
+        }
+    }
+
+  private:
+    pool_ref pool_;
+    const void *pointer_;
+    std::uint64_t size_bytes_;
+};
+
+/* Asked for memory before an allocation fails, while this exists: see mend_pressure_callback. The
+ * function gets the bytes that the request needs and the bytes that are missing; true if it freed
+ * something. An exception out of it counts as false. */
+class pressure_callback
+{
+  public:
+    using function = std::function<bool(std::uint64_t needed_bytes, std::uint64_t missing_bytes)>;
+    pressure_callback(pool_ref pool, function make_room)
+        : pool_(pool), make_room_(std::make_unique<function>(std::move(make_room)))
+    {
+        check(mend_add_pressure_callback(pool.get(), call, make_room_.get()));
+    }
+    pressure_callback(const pressure_callback &) = delete;
+    pressure_callback &operator=(const pressure_callback &) = delete;
+    ~pressure_callback()
+    {
+        detail::log_failure(mend_remove_pressure_callback(pool_.get(), call, make_room_.get()));
+    }
+
+  private:
+    static int call(void *context, mend_pool *, std::uint64_t needed_bytes,
+                    std::uint64_t missing_bytes) noexcept
+    {
+        try {
+            return (*static_cast<function *>(context))(needed_bytes, missing_bytes) ? 1 : 0;
+        } catch (...) {
+            mend_log_write(MEND_LOG_WARNING, "a pressure callback threw an exception");
+            return 0;
+        }
+    }
+    pool_ref pool_;
+    std::unique_ptr<function> make_room_;
+};
+
+/* ---- std::pmr -------------------------------------------------------------------------------- */
+
+/*
+ * Device memory for what takes a std::pmr::memory_resource and does not touch the memory on the
+ * host: polymorphic_allocator::allocate_bytes, containers of handles with their elements elsewhere.
+ * The pools and buffers of std::pmr write into the memory that they get: not over this one.
+ * Allocations and deallocations are in the order of one stream. Equal if pool and stream are.
+ */
+class memory_resource final : public std::pmr::memory_resource
+{
+  public:
+    explicit memory_resource(pool_ref pool, mend_stream stream = MEND_NO_STREAM) noexcept
+        : pool_(pool), stream_(stream)
+    {
+    }
+    pool_ref pool() const noexcept { return pool_; }
+    mend_stream stream() const noexcept { return stream_; }
+
+  private:
+    void *do_allocate(std::size_t size_bytes, std::size_t alignment_bytes) override
+    {
+        void *data = nullptr;
+        check(mend_alloc_aligned(pool_.get(), size_bytes != 0 ? size_bytes : 1, alignment_bytes,
+                                 stream_, &data));
+        return data;
+    }
+    void do_deallocate(void *data, std::size_t, std::size_t) override
+    {
+        detail::log_failure(mend_free(pool_.get(), data, stream_));
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
+    {
+        const auto *same = dynamic_cast<const memory_resource *>(&other);
+        return same != nullptr && same->pool_ == pool_ && same->stream_ == stream_;
+    }
+    pool_ref pool_;
+    mend_stream stream_;
+};
+
+} // namespace mend
+
+#endif

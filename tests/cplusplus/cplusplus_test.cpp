@@ -1,0 +1,308 @@
+// mend.hpp over a simulated device: who owns what, what is thrown, what a std::pmr resource gives.
+#include <gtest/gtest.h>
+#include <mend/mend.hpp>
+#include <mend/mend_sim.h>
+
+#include <cstring>
+#include <type_traits>
+
+namespace
+{
+
+constexpr std::uint64_t MIB = std::uint64_t{1} << 20;
+
+std::vector<std::string> warnings;
+
+void keep(void *, mend_log_level level, const char *line)
+{
+    if (level == MEND_LOG_WARNING && std::strstr(line, "out of memory") == nullptr) {
+        warnings.push_back(line);
+    }
+}
+
+// At the end nothing is left on the device, and no destructor had a failure to log.
+class cplusplus : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        mend_sim_config device = MEND_SIM_CONFIG_INIT;
+        device.memory_bytes = 64 * MIB;
+        device.content = MEND_SIM_CONTENT_BYTES;
+        ASSERT_EQ(MEND_OK, mend_sim_create(&device, &sim));
+        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &stream));
+        ASSERT_EQ(MEND_OK, mend_sim_stream_create(sim, &other));
+        config.driver = mend_sim_driver(sim);
+        warnings.clear();
+        mend_log_set_sink(keep, nullptr);
+    }
+    void TearDown() override
+    {
+        mend_log_set_sink(nullptr, nullptr);
+        EXPECT_EQ(warnings_meant, warnings.size());
+        mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+        ASSERT_EQ(MEND_OK, mend_sim_get_ledger(sim, &ledger));
+        EXPECT_EQ(0u, ledger.chunks + ledger.mappings + ledger.reservations + ledger.events);
+        EXPECT_STREQ("", mend_sim_first_violation(sim));
+        mend_sim_destroy(sim);
+    }
+    void use(mend_stream by, const mend::block &block, std::uint64_t finish_ns)
+    {
+        mend_sim_work work = {};
+        work.kind = MEND_SIM_WORK_WRITE;
+        work.address = reinterpret_cast<std::uintptr_t>(block.data());
+        work.size_bytes = block.size_bytes();
+        work.finish_ns = finish_ns;
+        ASSERT_EQ(MEND_OK, mend_sim_launch(sim, by, &work));
+    }
+    mend_sim *sim = nullptr;
+    std::size_t warnings_meant = 0;
+    mend_stream stream = nullptr;
+    mend_stream other = nullptr;
+    mend_pool_config config = MEND_POOL_CONFIG_INIT;
+};
+
+TEST_F(cplusplus, a_block_is_freed_in_the_order_of_its_stream)
+{
+    mend::pool pool(config);
+    void *first = nullptr;
+    {
+        mend::block block = pool.alloc(MIB, stream);
+        ASSERT_TRUE(block);
+        EXPECT_EQ(MIB, block.size_bytes());
+        EXPECT_EQ(stream, block.stream());
+        EXPECT_EQ(MIB, pool.stats().live_bytes);
+        first = block.data();
+    }
+    EXPECT_EQ(0u, pool.stats().live_blocks);
+    EXPECT_EQ(first, pool.alloc(MIB, stream).data());
+}
+
+TEST_F(cplusplus, owners_move_and_do_not_copy)
+{
+    static_assert(!std::is_copy_constructible_v<mend::block>);
+    static_assert(!std::is_copy_constructible_v<mend::pool>);
+    static_assert(!std::is_copy_constructible_v<mend::group>);
+    static_assert(std::is_nothrow_move_constructible_v<mend::block>);
+    static_assert(std::is_nothrow_move_constructible_v<mend::pool>);
+    static_assert(std::is_nothrow_move_assignable_v<mend::block>);
+    mend::pool pool(config);
+    mend::block a = pool.alloc(MIB, stream);
+    mend::block b = pool.alloc(2 * MIB, stream);
+    void *data = b.data();
+    a = std::move(b);
+    EXPECT_FALSE(b);
+    EXPECT_EQ(data, a.data());
+    EXPECT_EQ(1u, pool.stats().live_blocks);
+    mend::pool moved = std::move(pool);
+    EXPECT_EQ(nullptr, pool.get());
+    EXPECT_EQ(1u, moved.stats().live_blocks);
+    a.reset();
+    EXPECT_EQ(0u, moved.stats().live_blocks);
+    std::vector<mend::block> blocks;
+    for (int i = 0; i < 10; i++) {
+        blocks.push_back(moved.alloc(1000, stream));
+    }
+    EXPECT_EQ(10u, moved.stats().live_blocks);
+    blocks.clear();
+    EXPECT_EQ(0u, moved.stats().live_blocks);
+}
+
+TEST_F(cplusplus, a_released_block_is_the_callers)
+{
+    mend::pool pool(config);
+    void *data = pool.alloc(MIB, stream).release();
+    EXPECT_EQ(1u, pool.stats().live_blocks);
+    mend::block again(pool.get(), data, MIB, stream);
+    again.set_stream(other);
+    EXPECT_EQ(other, again.stream());
+    EXPECT_EQ(data, pool.info(again.as<char>() + 5).base);
+}
+
+TEST_F(cplusplus, a_block_that_other_streams_use_waits_for_them)
+{
+    mend::pool pool(config);
+    mend::block block = pool.alloc(40 * MIB, stream);
+    block.use_on(other);
+    use(other, block, 1000000000);
+    block.reset();
+    mend::block next = pool.alloc(40 * MIB, stream);
+    EXPECT_GE(pool.stats().stream_waits, 1u);
+}
+
+TEST_F(cplusplus, want_of_memory_is_a_bad_alloc_that_says_where_it_is)
+{
+    mend::pool pool(config);
+    mend::block most = pool.alloc(60 * MIB, stream);
+    std::string text;
+    try {
+        (void)pool.alloc(40 * MIB, stream);
+        FAIL();
+    } catch (const std::bad_alloc &failure) {
+        text = failure.what();
+        const auto *known = dynamic_cast<const mend::out_of_memory *>(&failure);
+        ASSERT_NE(nullptr, known);
+        EXPECT_EQ(MEND_ERROR_OUT_OF_MEMORY, known->result());
+        mend::out_of_memory copy = *known; // valid after the next failure
+        EXPECT_THROW((void)pool.alloc(64 * MIB, stream), mend::out_of_memory);
+        ASSERT_NE(nullptr, copy.shortfall());
+        EXPECT_EQ(40 * MIB, copy.shortfall()->requested_bytes);
+        EXPECT_EQ(60 * MIB, copy.shortfall()->live_bytes);
+    }
+    EXPECT_NE(std::string::npos, text.find("40"));
+}
+
+TEST_F(cplusplus, other_failures_are_runtime_errors_with_the_result)
+{
+    mend::pool pool(config);
+    try {
+        (void)pool.alloc(0, stream);
+        FAIL();
+    } catch (const mend::error &failure) {
+        EXPECT_EQ(MEND_ERROR_INVALID_ARGUMENT, failure.result());
+        EXPECT_EQ(0, failure.driver_status());
+        EXPECT_STRNE("", failure.what());
+    }
+    mend_sim_fault fault = MEND_SIM_FAULT_INIT;
+    fault.call = "create";
+    fault.status = 999;
+    ASSERT_EQ(MEND_OK, mend_sim_fail(sim, &fault));
+    try {
+        (void)pool.alloc(MIB, stream);
+        FAIL();
+    } catch (const mend::error &failure) {
+        EXPECT_EQ(MEND_ERROR_DRIVER, failure.result());
+        EXPECT_EQ(999, failure.driver_status());
+    }
+    config.device = 7;
+    EXPECT_THROW(mend::pool none(config), mend::error);
+}
+
+TEST_F(cplusplus, what_a_destructor_cannot_free_is_logged)
+{
+    {
+        mend::pool pool(config);
+        mend::block block = pool.alloc(MIB, stream);
+        mend::check(mend_free(pool.get(), block.data(), stream)); // behind its back
+    }
+    warnings_meant = 1;
+    ASSERT_EQ(1u, warnings.size());
+    EXPECT_NE(std::string::npos, warnings[0].find("free"));
+}
+
+TEST_F(cplusplus, a_group_keeps_its_memory_until_its_end)
+{
+    mend::pool pool(config);
+    void *kept = nullptr;
+    {
+        mend::group group(pool);
+        {
+            auto scope = group.begin(stream);
+            mend::block block = pool.alloc(40 * MIB, stream);
+            kept = block.data();
+        }
+        EXPECT_THROW((void)pool.alloc(40 * MIB, stream), mend::out_of_memory);
+        mend::block again = group.alloc(40 * MIB, stream);
+        EXPECT_EQ(kept, again.data());
+        std::vector<mend_group_block> checkpoint = group.blocks();
+        ASSERT_EQ(1u, checkpoint.size());
+        again.reset();
+        group.restore(checkpoint);
+        ASSERT_EQ(1u, group.blocks().size());
+        mend::check(mend_group_free(group.get(), kept, stream));
+    }
+    EXPECT_TRUE(pool.alloc(40 * MIB, stream)); // its destructor has released it
+    mend::group second(pool);
+    {
+        auto scope = second.begin(stream);
+        EXPECT_THROW(second.release(stream), mend::error); // begun
+    }
+    mend::group moved = std::move(second);
+    moved.release(stream);
+    EXPECT_EQ(nullptr, moved.get());
+}
+
+TEST_F(cplusplus, a_pin_ends_with_its_owner)
+{
+    mend::pool pool(config);
+    mend::block block = pool.alloc(4 * MIB, stream);
+    {
+        mend::pin pin(pool, block.data(), 4 * MIB);
+        mend::pin moved = std::move(pin);
+        EXPECT_GT(pool.stats().pinned_bytes, 0u);
+    }
+    EXPECT_EQ(0u, pool.stats().pinned_bytes);
+    EXPECT_THROW(mend::pin(pool, &pool, 1), mend::error);
+}
+
+TEST_F(cplusplus, a_callback_makes_room_and_may_throw)
+{
+    mend::pool pool(config);
+    mend::block cache = pool.alloc(40 * MIB, stream);
+    int asked = 0;
+    {
+        mend::pressure_callback callback(
+            pool, [&](std::uint64_t needed_bytes, std::uint64_t missing_bytes) {
+                EXPECT_EQ(40 * MIB, needed_bytes);
+                EXPECT_GT(missing_bytes, 0u);
+                asked++;
+                cache.reset();
+                return true;
+            });
+        EXPECT_TRUE(pool.alloc(40 * MIB, stream));
+    }
+    EXPECT_EQ(1, asked);
+    cache = pool.alloc(40 * MIB, stream);
+    {
+        mend::pressure_callback callback(
+            pool, [](std::uint64_t, std::uint64_t) -> bool { throw std::runtime_error("no"); });
+        EXPECT_THROW((void)pool.alloc(40 * MIB, stream), mend::out_of_memory);
+    }
+    EXPECT_THROW((void)pool.alloc(40 * MIB, stream), mend::out_of_memory);
+    EXPECT_EQ(1, asked); // neither is called any more
+    warnings_meant = 1;  // of the exception
+}
+
+TEST_F(cplusplus, a_resource_gives_aligned_memory_in_the_order_of_its_stream)
+{
+    mend::pool pool(config);
+    mend::memory_resource resource(pool, stream);
+    std::pmr::polymorphic_allocator<char> allocator(&resource);
+    char *data = allocator.allocate(3 * MIB);
+    EXPECT_EQ(stream, pool.info(data).stream);
+    EXPECT_EQ(3 * MIB, pool.stats().live_bytes);
+    allocator.deallocate(data, 3 * MIB);
+    void *before = resource.allocate(100);
+    void *aligned = resource.allocate(100, MIB);
+    EXPECT_EQ(0u, reinterpret_cast<std::uintptr_t>(aligned) % MIB);
+    resource.deallocate(aligned, 100, MIB);
+    resource.deallocate(before, 100);
+    void *nothing = resource.allocate(0);
+    EXPECT_NE(nullptr, nothing);
+    resource.deallocate(nothing, 0);
+    EXPECT_EQ(0u, pool.stats().live_blocks);
+    EXPECT_THROW((void)resource.allocate(100 * MIB), std::bad_alloc);
+    EXPECT_TRUE(resource.is_equal(mend::memory_resource(pool, stream)));
+    EXPECT_FALSE(resource.is_equal(mend::memory_resource(pool, other)));
+    EXPECT_FALSE(resource.is_equal(*std::pmr::new_delete_resource()));
+}
+
+TEST_F(cplusplus, a_pool_trims_and_reports)
+{
+    mend::pool pool(config);
+    mend::block block = pool.alloc(40 * MIB, stream);
+    use(other, block, 1000000000);
+    block.use_on(other);
+    EXPECT_EQ(24 * MIB, pool.room(stream).now_bytes);
+    block.reset();
+    EXPECT_EQ(0u, pool.trim());
+    EXPECT_GE(pool.trim_wait(), 40 * MIB);
+    EXPECT_EQ(0u, pool.stats().reserved_bytes);
+    pool.set_limit(32 * MIB);
+    EXPECT_THROW((void)pool.alloc(40 * MIB, stream), std::bad_alloc);
+    EXPECT_EQ(MEND_DEFRAG_DONE, pool.defrag().stop);
+    pool.forget(stream);
+    EXPECT_TRUE(mend::pool_ref(pool.get()) == pool);
+}
+
+} // namespace
