@@ -357,7 +357,7 @@ static void commit(transaction *t)
             mend_retire_mapping(heap, at, at->claimed_address, &at->claimed_waits);
             at->claimed_address = 0;
             heap->counters.chunks_moved++;
-            mend_headroom_note_move(heap, at->size_bytes);
+            mend_headroom_note_move(heap);
         }
         mend_layout_attach(heap, at, t->zone_number, address, &waits);
         address += at->size_bytes;

@@ -16,14 +16,21 @@ void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
     }
     if ((allocated - headroom->window_start_bytes) / LIMITS_OF_WINDOW >= heap->config.limit_bytes) {
         headroom->window_start_bytes = allocated;
-        headroom->moved_bytes = 0;
+        headroom->moves = 0;
         headroom->was_refused = false;
     }
 }
 
-void mend_headroom_note_move(mend_heap *heap, uint64_t chunk_bytes)
+void mend_headroom_note_move(mend_heap *heap)
 {
-    heap->budget.headroom.moved_bytes += chunk_bytes;
+    heap->budget.headroom.moves++;
+}
+
+/* What may be created beyond the headroom, because moves have cost as much already. */
+static uint64_t paid_bytes(const mend_heap *heap)
+{
+    uint64_t usual = mend_budget_usual_chunk(heap, MEND_ZONE_LARGE);
+    return heap->budget.headroom.moves * (usual / MOVES_OF_CREATION);
 }
 
 /* The last part of the limit is for requests that lack memory. */
@@ -43,8 +50,8 @@ bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes)
         mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL) {
         return false;
     }
-    uint64_t paid = mend_budget_is_roomy(heap) ? headroom->moved_bytes / wanted : 0;
-    return wanted <= live + live / 100 * HEADROOM_PERCENT * (1 + paid);
+    uint64_t paid = mend_budget_is_roomy(heap) ? paid_bytes(heap) : 0;
+    return wanted <= live + live / 100 * HEADROOM_PERCENT + paid;
 }
 
 void mend_headroom_note_refusal(mend_heap *heap)

@@ -3,9 +3,9 @@
  *
  * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
  * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While half of the limit is not reserved, the same again may be created each time as many
- * bytes were moved in this window as are reserved: moves that go on pay for more, and no single
- * request takes more than was paid for.
+ * created. While half of the limit is not reserved, each chunk that was moved in this window pays
+ * for a part of a chunk: moves that go on cost a few times what creation costs, not more, and no
+ * single request takes more than was paid for.
  *
  * Guarded by the heap's `grow` lock.
  */
@@ -17,7 +17,8 @@
 /* Called when a large request needs room: updates the peak of live bytes, and ends the window. */
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes);
 
-void mend_headroom_note_move(mend_heap *heap, uint64_t chunk_bytes);
+/* Called for each chunk that was moved. */
+void mend_headroom_note_move(mend_heap *heap);
 
 /* Whether this much may be created to avoid moves. */
 bool mend_headroom_allows(const mend_heap *heap, uint64_t create_bytes);

@@ -10,6 +10,9 @@
 #define LIVED_BYTES (1600 * MEND_MIB)
 #define PERCENT(n)  (LIVED_BYTES / 100 * (n))
 
+/* What a move pays for: a sixteenth of a usual chunk of 16 MiB. */
+#define PAID_BYTES MEND_MIB
+
 /* A heap in which so much lived, all of it reserved. */
 static mend_heap heap_that_held_it(void)
 {
@@ -20,6 +23,13 @@ static mend_heap heap_that_held_it(void)
     heap.chunks.reserved_bytes = LIVED_BYTES;
     mend_headroom_note_request(&heap, MEND_MIB);
     return heap;
+}
+
+static void note_moves(mend_heap *heap, int moves)
+{
+    for (int i = 0; i < moves; i++) {
+        mend_headroom_note_move(heap);
+    }
 }
 
 MEND_TEST(policy_headroom, a_little_of_what_was_live_at_most_may_be_created)
@@ -35,24 +45,21 @@ MEND_TEST(policy_headroom, a_little_of_what_was_live_at_most_may_be_created)
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(1) + 1));
 }
 
-MEND_TEST(policy_headroom, each_time_everything_was_moved_the_same_again_may_be_created)
+MEND_TEST(policy_headroom, each_move_pays_for_a_sixteenth_of_a_chunk)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_move(&heap, LIVED_BYTES + PERCENT(8) - 1);
-    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
-    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(8)));
-    mend_headroom_note_move(&heap, 1);
-    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(8)));
-    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(8) + 1));
-    mend_headroom_note_move(&heap, LIVED_BYTES + 2 * PERCENT(8));
-    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(12)));
-    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(12) + 1));
+    note_moves(&heap, 1);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4) + PAID_BYTES));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(4) + PAID_BYTES + 1));
+    note_moves(&heap, 99);
+    EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4) + 100 * PAID_BYTES));
+    EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(4) + 100 * PAID_BYTES + 1));
 }
 
 MEND_TEST(policy_headroom, what_was_created_counts_as_taken)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_move(&heap, LIVED_BYTES + PERCENT(8));
+    note_moves(&heap, (int)(PERCENT(4) / PAID_BYTES));
     heap.chunks.reserved_bytes += PERCENT(7);
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(1)));
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(1) + 1));
@@ -61,7 +68,7 @@ MEND_TEST(policy_headroom, what_was_created_counts_as_taken)
 MEND_TEST(policy_headroom, rare_moves_pay_for_nothing)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_move(&heap, 20 * LIVED_BYTES);
+    note_moves(&heap, 1000);
     heap.counters.zone[MEND_ZONE_LARGE].allocated_bytes += 4 * LIMIT_BYTES - 1;
     mend_headroom_note_request(&heap, MEND_MIB);
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(50)));
@@ -74,7 +81,7 @@ MEND_TEST(policy_headroom, rare_moves_pay_for_nothing)
 MEND_TEST(policy_headroom, moves_pay_only_while_half_of_the_limit_is_left)
 {
     mend_heap heap = heap_that_held_it();
-    mend_headroom_note_move(&heap, 10 * LIVED_BYTES);
+    note_moves(&heap, 100);
     heap.config.limit_bytes = 2 * LIVED_BYTES;
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(5)));
     heap.config.limit_bytes -= 2;
