@@ -19,6 +19,8 @@ DESTDIR=$work/stage cmake --install "$work/build"
 (cd "$work/stage" && find . -type f -o -type l) | sort >"$work/installed"
 sort >"$work/expected" <<END
 ./usr/include/mend/mend.h
+./usr/include/mend/mend.hpp
+./usr/include/mend/mend_cuda.hpp
 ./usr/include/mend/mend_devices.h
 ./usr/include/mend/mend_groups.h
 ./usr/include/mend/mend_hooks.h
