@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import summary
 import table
@@ -26,7 +27,9 @@ import table
 PROGRAMS = ("unit", "contract", "fake_cuda", "hooks", "model", "fault", "interleave", "sim")
 QUICK_PROGRAMS = PROGRAMS[:4]
 MATRIX_PROGRAMS = PROGRAMS[:7]  # fresh seeds of the simulation see by luck
-LIMIT_S = 30  # of one test alone
+LIMIT_S = 30  # of one test alone, with a mutant awake; longer if the test takes long without
+ASLEEP_LIMIT_S = 90  # of one test without a mutant, when every processor is busy
+TIMES_OF_ASLEEP = 2
 SILENCE_S = 60  # of one test among all others, when every processor is busy
 LARGEST_DATA_BYTES = 4 << 30  # a bug may ask for memory in a loop
 
@@ -84,11 +87,11 @@ def end(process):
     return process.communicate()[0]
 
 
-def run_one(programs, mutant, program, test):
+def run_one(programs, mutant, program, test, limit_s):
     """One test alone: ("passed" | "failed" | "crashed" | "limit" | "error", its output)."""
     process = programs.start(program, mutant, ["--gtest_filter=" + test])
     try:
-        output = process.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
+        output = process.communicate(timeout=limit_s)[0].decode(errors="replace")
     except subprocess.TimeoutExpired:
         return "limit", end(process).decode(errors="replace")
     if process.returncode == 0:
@@ -103,10 +106,13 @@ def named(programs, name):
     mutant = next((m for m in table.read_all() if m.name == name), None)
     if mutant is None:
         return f"{name}: no table has it"
-    outcome, output = run_one(programs, None, mutant.program, mutant.test)
+    began = time.monotonic()
+    outcome, output = run_one(programs, None, mutant.program, mutant.test, ASLEEP_LIMIT_S)
+    asleep_s = time.monotonic() - began
     if outcome != "passed":
         return f"{output}\n{mutant.test} does not pass while no mutant is awake, or does not exist"
-    outcome, output = run_one(programs, name, mutant.program, mutant.test)
+    limit_s = max(LIMIT_S, TIMES_OF_ASLEEP * asleep_s)
+    outcome, output = run_one(programs, name, mutant.program, mutant.test, limit_s)
     if outcome in ("passed", "error"):
         return f"{output}\n{name} survived {mutant.test}: {mutant.breaks}"
     how = {"failed": "fails", "crashed": "crashes", "limit": "takes too long"}[outcome]
