@@ -3,8 +3,38 @@
 #include <mend/mend.hpp>
 #include <mend/mend_sim.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <type_traits>
+
+namespace
+{
+
+std::function<void()> during_new; // runs once, inside the next allocation of host memory
+
+} // namespace
+
+void *operator new(std::size_t size_bytes)
+{
+    if (during_new) {
+        auto once = std::exchange(during_new, nullptr);
+        once();
+    }
+    if (void *memory = std::malloc(size_bytes)) {
+        return memory;
+    }
+    throw std::bad_alloc();
+}
+
+void operator delete(void *memory) noexcept
+{
+    std::free(memory);
+}
+
+void operator delete(void *memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
 
 namespace
 {
@@ -222,6 +252,26 @@ TEST_F(cplusplus, a_group_keeps_its_memory_until_its_end)
     EXPECT_EQ(nullptr, moved.get());
 }
 
+TEST_F(cplusplus, blocks_of_a_group_that_grows_meanwhile_are_all_found)
+{
+    mend::pool pool(config);
+    mend::group group(pool);
+    mend::block first = group.alloc(MIB, stream);
+    std::vector<mend::block> more;
+    more.reserve(3);
+    during_new = [&] {
+        for (int i = 0; i < 3; i++) {
+            more.push_back(group.alloc(MIB, stream));
+        }
+    };
+    std::vector<mend_group_block> found = group.blocks();
+    EXPECT_FALSE(during_new);
+    ASSERT_EQ(4u, found.size());
+    for (const mend_group_block &block : found) {
+        EXPECT_NE(nullptr, block.pointer);
+    }
+}
+
 TEST_F(cplusplus, a_pin_ends_with_its_owner)
 {
     mend::pool pool(config);
@@ -263,6 +313,42 @@ TEST_F(cplusplus, a_callback_makes_room_and_may_throw)
     warnings_meant = 1;  // of the exception
 }
 
+TEST_F(cplusplus, a_callback_may_end_itself)
+{
+    mend::pool pool(config);
+    mend::block cache = pool.alloc(40 * MIB, stream);
+    std::unique_ptr<mend::pressure_callback> callback;
+    std::vector<int> kept(1000, 7); // in the function's own memory
+    int seen = 0;
+    callback =
+        std::make_unique<mend::pressure_callback>(pool, [&, kept](std::uint64_t, std::uint64_t) {
+            callback.reset();
+            cache.reset();
+            seen = kept[999];
+            return true;
+        });
+    EXPECT_TRUE(pool.alloc(40 * MIB, stream));
+    EXPECT_EQ(7, seen);
+    EXPECT_EQ(nullptr, callback);
+}
+
+TEST_F(cplusplus, a_result_without_a_last_error_is_named)
+{
+    EXPECT_THROW((void)mend::pool(config).alloc(0, stream), mend::error);
+    try {
+        mend::check(mend_sim_event_time(sim, nullptr, nullptr)); // the last error is another's
+        FAIL();
+    } catch (const mend::error &failure) {
+        EXPECT_EQ(MEND_ERROR_INVALID_ARGUMENT, failure.result());
+    }
+    try {
+        mend::check(MEND_ERROR_SYSTEM);
+        FAIL();
+    } catch (const mend::error &failure) {
+        EXPECT_STREQ("MEND_ERROR_SYSTEM", failure.what());
+    }
+}
+
 TEST_F(cplusplus, a_resource_gives_aligned_memory_in_the_order_of_its_stream)
 {
     mend::pool pool(config);
@@ -282,6 +368,7 @@ TEST_F(cplusplus, a_resource_gives_aligned_memory_in_the_order_of_its_stream)
     resource.deallocate(nothing, 0);
     EXPECT_EQ(0u, pool.stats().live_blocks);
     EXPECT_THROW((void)resource.allocate(100 * MIB), std::bad_alloc);
+    EXPECT_THROW((void)resource.allocate(PTRDIFF_MAX), std::bad_alloc);
     EXPECT_TRUE(resource.is_equal(mend::memory_resource(pool, stream)));
     EXPECT_FALSE(resource.is_equal(mend::memory_resource(pool, other)));
     EXPECT_FALSE(resource.is_equal(*std::pmr::new_delete_resource()));

@@ -307,7 +307,9 @@ typedef struct mend_room {
  * Fills *room for a request on `stream` (MEND_NO_STREAM: for use on any stream) with alignment 512.
  * It counts what the pool can do by itself: its free memory, what the limit allows, and what the
  * device has. It does not count what peer pools and pressure callbacks would give back, or what
- * compaction would gain (compact_when_full). Valid at that moment: another thread or process may
+ * compaction would gain (compact_when_full), and with that option not the room that is kept to copy
+ * to. It does not look at addresses: where the driver has few of them, a request of this size can
+ * fail with MEND_ERROR_OUT_OF_ADDRESSES. Valid at that moment: another thread or process may
  * take the memory. Allocates nothing. The time is about fifty times that of a walk over the pieces
  * of free memory. Calls the driver as an allocation that finds no room does: to ask for the
  * device's free memory, to identify the stream, to record and query events, and to unmap retired

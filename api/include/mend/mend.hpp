@@ -72,8 +72,7 @@ class out_of_memory : public std::bad_alloc
     std::shared_ptr<const details> details_; /* so that a copy cannot fail */
 };
 
-/* Throws what a result means; MEND_OK: nothing. For results of calls that this thread has just
- * made. */
+/* Throws what a result means; MEND_OK: nothing. For the result of the last call of this thread. */
 inline void check(mend_result result)
 {
     if (result == MEND_OK) {
@@ -81,6 +80,11 @@ inline void check(mend_result result)
     }
     mend_error failure = MEND_ERROR_INIT;
     mend_last_error(&failure);
+    if (failure.result != result) { /* of a call that keeps no last error, as the simulator's */
+        failure = MEND_ERROR_INIT;
+        failure.result = result;
+        failure.message = mend_result_name(result);
+    }
     switch (result) {
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_HOST_MEMORY:
@@ -102,6 +106,20 @@ inline void log_failure(mend_result result) noexcept
         mend_last_error(&failure);
         mend_log_write(MEND_LOG_WARNING, failure.message);
     }
+}
+
+/* For resources: what they are asked for may be 0, or more than there can be. */
+inline void *alloc(mend_pool *pool, std::size_t size_bytes, std::size_t alignment_bytes,
+                   mend_stream stream)
+{
+    constexpr std::size_t most_bytes = std::size_t{1} << 60;
+    if (size_bytes > most_bytes) {
+        throw std::bad_alloc();
+    }
+    void *data = nullptr;
+    check(
+        mend_alloc_aligned(pool, size_bytes != 0 ? size_bytes : 1, alignment_bytes, stream, &data));
+    return data;
 }
 
 } // namespace detail
@@ -142,7 +160,6 @@ class block
     /* From now on `stream` is the one whose order the block is freed in. The caller orders the two
      * streams. */
     void set_stream(mend_stream stream) noexcept { stream_ = stream; }
-
     /* Frees it now. A failure is logged, and the block is given up. */
     void reset() noexcept
     {
@@ -152,14 +169,12 @@ class block
             size_bytes_ = 0;
         }
     }
-
     /* The caller owns the block, and frees it by mend_free. */
     [[nodiscard]] void *release() noexcept
     {
         size_bytes_ = 0;
         return std::exchange(data_, nullptr);
     }
-
     void swap(block &other) noexcept
     {
         std::swap(pool_, other.pool_);
@@ -200,12 +215,9 @@ class pool_ref
         check(mend_alloc_with(pool_, size_bytes, stream, &options, &data));
         return block(pool_, data, size_bytes, stream);
     }
-
     /* Before a stream is destroyed. */
     void forget(mend_stream stream) const { check(mend_forget_stream(pool_, stream)); }
-
     void set_limit(std::uint64_t limit_bytes) const { check(mend_set_limit(pool_, limit_bytes)); }
-
     /* Gives back free memory above `keep_bytes`; the bytes that the device got. */
     std::uint64_t trim(std::uint64_t keep_bytes = 0) const
     {
@@ -228,14 +240,12 @@ class pool_ref
         check(mend_defrag(pool_, limits, &report));
         return report;
     }
-
     mend_stats stats() const
     {
         mend_stats stats = MEND_STATS_INIT;
         check(mend_get_stats(pool_, &stats));
         return stats;
     }
-
     /* How much could be allocated for `stream`. */
     mend_room room(mend_stream stream) const
     {
@@ -243,7 +253,6 @@ class pool_ref
         check(mend_get_room(pool_, stream, &room));
         return room;
     }
-
     /* The live block that contains `pointer`. */
     mend_block_info info(const void *pointer) const
     {
@@ -251,7 +260,6 @@ class pool_ref
         check(mend_get_block_info(pool_, pointer, &info));
         return info;
     }
-
     friend bool operator==(pool_ref a, pool_ref b) noexcept { return a.pool_ == b.pool_; }
     friend bool operator!=(pool_ref a, pool_ref b) noexcept { return a.pool_ != b.pool_; }
 
@@ -341,15 +349,17 @@ class group
         options.group = group_;
         return pool_.alloc(size_bytes, stream, options);
     }
-
     /* The group's live blocks: a checkpoint, for restore. */
     std::vector<mend_group_block> blocks() const
     {
+        std::vector<mend_group_block> found;
         std::size_t count = 0;
         check(mend_group_get_blocks(group_, nullptr, 0, &count));
-        std::vector<mend_group_block> found(count);
-        check(mend_group_get_blocks(group_, found.data(), found.size(), &count));
-        found.resize(count < found.size() ? count : found.size());
+        do { /* until no other thread has made it too small */
+            found.resize(count);
+            check(mend_group_get_blocks(group_, found.data(), found.size(), &count));
+        } while (count > found.size());
+        found.resize(count);
         return found;
     }
     void restore(const std::vector<mend_group_block> &blocks) const
@@ -403,36 +413,42 @@ class pin
 
 /* Asked for memory before an allocation fails, while this exists: see mend_pressure_callback. The
  * function gets the bytes that the request needs and the bytes that are missing; true if it freed
- * something. An exception out of it counts as false. */
+ * something. An exception out of it counts as false. Several threads may be inside it at once. It
+ * may destroy this object. */
 class pressure_callback
 {
   public:
     using function = std::function<bool(std::uint64_t needed_bytes, std::uint64_t missing_bytes)>;
     pressure_callback(pool_ref pool, function make_room)
-        : pool_(pool), make_room_(std::make_unique<function>(std::move(make_room)))
+        : pool_(pool), callee_(std::make_shared<callee>(std::move(make_room)))
     {
-        check(mend_add_pressure_callback(pool.get(), call, make_room_.get()));
+        check(mend_add_pressure_callback(pool.get(), call, callee_.get()));
     }
     pressure_callback(const pressure_callback &) = delete;
     pressure_callback &operator=(const pressure_callback &) = delete;
     ~pressure_callback()
     {
-        detail::log_failure(mend_remove_pressure_callback(pool_.get(), call, make_room_.get()));
+        detail::log_failure(mend_remove_pressure_callback(pool_.get(), call, callee_.get()));
     }
 
   private:
+    struct callee : std::enable_shared_from_this<callee> {
+        explicit callee(function given) : make_room(std::move(given)) {}
+        function make_room;
+    };
     static int call(void *context, mend_pool *, std::uint64_t needed_bytes,
                     std::uint64_t missing_bytes) noexcept
     {
         try {
-            return (*static_cast<function *>(context))(needed_bytes, missing_bytes) ? 1 : 0;
+            const auto running = static_cast<callee *>(context)->shared_from_this();
+            return running->make_room(needed_bytes, missing_bytes) ? 1 : 0;
         } catch (...) {
             mend_log_write(MEND_LOG_WARNING, "a pressure callback threw an exception");
             return 0;
         }
     }
     pool_ref pool_;
-    std::unique_ptr<function> make_room_;
+    std::shared_ptr<callee> callee_;
 };
 
 /* ---- std::pmr -------------------------------------------------------------------------------- */
@@ -441,7 +457,8 @@ class pressure_callback
  * Device memory for what takes a std::pmr::memory_resource and does not touch the memory on the
  * host: polymorphic_allocator::allocate_bytes, containers of handles with their elements elsewhere.
  * The pools and buffers of std::pmr write into the memory that they get: not over this one.
- * Allocations and deallocations are in the order of one stream. Equal if pool and stream are.
+ * Allocations and deallocations are in the order of one stream. Equal if pool and stream are; in a
+ * build without RTTI, to itself alone.
  */
 class memory_resource final : public std::pmr::memory_resource
 {
@@ -456,10 +473,7 @@ class memory_resource final : public std::pmr::memory_resource
   private:
     void *do_allocate(std::size_t size_bytes, std::size_t alignment_bytes) override
     {
-        void *data = nullptr;
-        check(mend_alloc_aligned(pool_.get(), size_bytes != 0 ? size_bytes : 1, alignment_bytes,
-                                 stream_, &data));
-        return data;
+        return detail::alloc(pool_.get(), size_bytes, alignment_bytes, stream_);
     }
     void do_deallocate(void *data, std::size_t, std::size_t) override
     {
@@ -467,8 +481,12 @@ class memory_resource final : public std::pmr::memory_resource
     }
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
     {
+#if defined(__cpp_rtti)
         const auto *same = dynamic_cast<const memory_resource *>(&other);
         return same != nullptr && same->pool_ == pool_ && same->stream_ == stream_;
+#else
+        return &other == this;
+#endif
     }
     pool_ref pool_;
     mend_stream stream_;

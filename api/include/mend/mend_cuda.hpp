@@ -90,10 +90,7 @@ class cuda_resource
   private:
     void *alloc(std::size_t size_bytes, std::size_t alignment_bytes, mend_stream stream) const
     {
-        void *data = nullptr;
-        check(mend_alloc_aligned(pool_.get(), size_bytes != 0 ? size_bytes : 1, alignment_bytes,
-                                 stream, &data));
-        return data;
+        return detail::alloc(pool_.get(), size_bytes, alignment_bytes, stream);
     }
     void free(void *data, mend_stream stream) const noexcept
     {
