@@ -129,6 +129,19 @@ TEST_F(cplusplus, owners_move_and_do_not_copy)
     EXPECT_EQ(1u, moved.stats().live_blocks);
     a.reset();
     EXPECT_EQ(0u, moved.stats().live_blocks);
+    mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+    mend::pool assigned(config);
+    mend::pool next(config);
+    mend::check(mend_sim_get_ledger(sim, &ledger));
+    const std::uint64_t before = ledger.contexts_open;
+    assigned = std::move(next); // the one that it had ends now
+    mend::check(mend_sim_get_ledger(sim, &ledger));
+    EXPECT_EQ(before - 1, ledger.contexts_open);
+    EXPECT_EQ(nullptr, next.get());
+    mend::group group(assigned);
+    mend::group other_group(assigned);
+    group = std::move(other_group);
+    EXPECT_EQ(nullptr, other_group.get());
     std::vector<mend::block> blocks;
     for (int i = 0; i < 10; i++) {
         blocks.push_back(moved.alloc(1000, stream));

@@ -287,7 +287,8 @@ class pool : public pool_ref
     pool(pool &&other) noexcept : pool_ref(std::exchange(other.pool_, nullptr)) {}
     pool &operator=(pool &&other) noexcept
     {
-        std::swap(pool_, other.pool_);
+        pool taken(std::move(other));
+        std::swap(pool_, taken.pool_);
         return *this;
     }
     pool(const pool &) = delete;
@@ -308,8 +309,9 @@ class group
     }
     group &operator=(group &&other) noexcept
     {
-        std::swap(pool_, other.pool_);
-        std::swap(group_, other.group_);
+        group taken(std::move(other));
+        std::swap(pool_, taken.pool_);
+        std::swap(group_, taken.group_);
         return *this;
     }
     group(const group &) = delete;
