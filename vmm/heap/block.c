@@ -31,9 +31,7 @@ static mend_result check_size(uint64_t size_bytes, uint64_t alignment_bytes)
                             "a block of %llu bytes is not possible; sizes are 1 to 2^60 bytes",
                             (unsigned long long)size_bytes);
     }
-    const bool is_usual = alignment_bytes == MEND_GRANULE_BYTES;
-    if (!is_usual &&
-        (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > largest_alignment_bytes)) {
+    if (!mend_is_power_of_two(alignment_bytes) || alignment_bytes > largest_alignment_bytes) {
         return mend_failure(
             MEND_ERROR_INVALID_ARGUMENT,
             "an alignment of %llu is not possible; alignments are powers of two up to 2^40",

@@ -55,8 +55,8 @@ void mend_cache_flush_from(mend_heap *heap, int zone, uint64_t size_bytes)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_cache *cache = &heap->zones[zone].cache;
-    for (uint32_t i = cache->count; i > 0;
-         i--) { /* the last one takes the place of one that goes */
+    /* The last one takes the place of one that goes. */
+    for (uint32_t i = cache->count; i > 0; i--) {
         mend_span *span = cache->spans[i - 1];
         if (mend_cache_run_bytes(span) >= size_bytes) {
             mend_cache_put_back(heap, span);

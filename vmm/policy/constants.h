@@ -8,9 +8,6 @@
 
 #include "base/align.h"
 
-/* ---- pressure -----------------------------------------------------------------------------------
- */
-
 /* ---- tightness ----------------------------------------------------------------------------------
  */
 
@@ -30,6 +27,9 @@
     X(4, 97, 1024, 32 * MEND_MIB)                                                                  \
     X(5, 98, 4096, 8 * MEND_MIB)
 enum { DEFAULT_TIGHTNESS = 3 };
+
+/* ---- pressure -----------------------------------------------------------------------------------
+ */
 
 /* Percent of the limit. Pressure is critical once all but FULL_PERCENT was used; or all but
  * NEAR_PERCENT, with FULL_PERCENT trapped beside live blocks: then a broken chunk may be the one
