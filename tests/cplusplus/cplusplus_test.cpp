@@ -14,7 +14,8 @@ std::function<void()> during_new; // runs once, inside the next allocation of ho
 
 } // namespace
 
-void *operator new(std::size_t size_bytes)
+// Not inlined: gcc at -O3 takes free() of what operator new gave for a mismatch.
+[[gnu::noinline]] void *operator new(std::size_t size_bytes)
 {
     if (during_new) {
         auto once = std::exchange(during_new, nullptr);
@@ -26,12 +27,12 @@ void *operator new(std::size_t size_bytes)
     throw std::bad_alloc();
 }
 
-void operator delete(void *memory) noexcept
+[[gnu::noinline]] void operator delete(void *memory) noexcept
 {
     std::free(memory);
 }
 
-void operator delete(void *memory, std::size_t) noexcept
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept
 {
     std::free(memory);
 }
