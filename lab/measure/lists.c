@@ -146,7 +146,8 @@ void mend_measure_write_costs(const mend_measure_bench *bench, FILE *out)
     /* The price list has one price for all waits of the host. */
     enum {
         MEND_CALL_synchronize = MEND_CALL_stream_synchronize,
-        MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT /* not a call, so it cannot be measured */
+        MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT, /* not calls, so they cannot be measured */
+        MEND_CALL_host_copy
     };
     mend_sim_price price;
     fprintf(out, "# Prices measured on %s, driver %d.%d, page %llu bytes.\n", bench->info.name,

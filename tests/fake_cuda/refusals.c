@@ -33,7 +33,8 @@ static bool gives_back(const char *name)
                                             "cuMemUnmap",      "cuMemRelease",
                                             "cuMemFree",       "cuMemFreeAsync",
                                             "cuStreamDestroy", "cuEventDestroy",
-                                            "cuModuleUnload",  "cuMemAddressFree"};
+                                            "cuModuleUnload",  "cuMemAddressFree",
+                                            "cuMemFreeHost"};
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         if (strcmp(name, functions[i]) == 0) {
             return true;
@@ -62,6 +63,13 @@ static void use(const mend_driver *driver)
     for (int i = 0; i < 2; i++) {
         EXPECT_TRUE(is_answer(made[i]));
         EXPECT_TRUE((address[i] != 0) == (made[i] == MEND_DRIVER_OK));
+    }
+    void *pinned = NULL;
+    mend_status kept = driver->host_alloc(driver, 512, &pinned);
+    EXPECT_TRUE(is_answer(kept));
+    EXPECT_TRUE((pinned != NULL) == (kept == MEND_DRIVER_OK));
+    if (kept == MEND_DRIVER_OK) {
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->host_free(driver, pinned));
     }
     EXPECT_TRUE(is_answer(driver->launch(driver, NULL, &spin)));
     EXPECT_TRUE(is_answer(driver->memory_info(driver, &free_bytes, &total_bytes)));

@@ -203,6 +203,21 @@ static mend_status cuda_async_free(const mend_driver *driver, uint64_t address, 
     return mend_cuda_functions(driver)->cuMemFreeAsync(address, stream);
 }
 
+static mend_status cuda_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer)
+{
+    void *allocated = NULL;
+    mend_status status = mend_cuda_functions(driver)->cuMemHostAlloc(&allocated, size_bytes, 0);
+    if (status == MEND_DRIVER_OK) {
+        *pointer = allocated;
+    }
+    return status;
+}
+
+static mend_status cuda_host_free(const mend_driver *driver, void *pointer)
+{
+    return mend_cuda_functions(driver)->cuMemFreeHost(pointer);
+}
+
 /* ---- work, streams and events ---------------------------------------------------------------- */
 
 static mend_status cuda_copy(const mend_driver *driver, uint64_t destination, uint64_t source,
@@ -320,6 +335,8 @@ static const mend_driver cuda_table = {
     .plain_free = cuda_plain_free,
     .async_alloc = cuda_async_alloc,
     .async_free = cuda_async_free,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
     .copy = cuda_copy,
     .fill = cuda_fill,
     .launch = mend_cuda_launch,

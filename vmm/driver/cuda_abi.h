@@ -132,6 +132,8 @@ typedef void (*mend_cu_host_function)(void *); /* CUhostFn */
     X(cuMemFree, 3020, "_v2", (mend_cu_address address))                                           \
     X(cuMemAllocAsync, 11020, "", (mend_cu_address * address, size_t bytes, mend_stream stream))   \
     X(cuMemFreeAsync, 11020, "", (mend_cu_address address, mend_stream stream))                    \
+    X(cuMemHostAlloc, 2020, "", (void **pointer, size_t bytes, unsigned int flags))                \
+    X(cuMemFreeHost, 2000, "", (void *pointer))                                                    \
     X(cuMemcpyAsync, 4000, "",                                                                     \
       (mend_cu_address destination, mend_cu_address source, size_t bytes, mend_stream stream))     \
     X(cuMemsetD8Async, 3020, "",                                                                   \

@@ -194,6 +194,8 @@ static inline bool mend_kernel_is_sound(const mend_kernel *kernel)
     X(plain_free, "cuMemFree")                                                                     \
     X(async_alloc, "cuMemAllocAsync")                                                              \
     X(async_free, "cuMemFreeAsync")                                                                \
+    X(host_alloc, "cuMemHostAlloc")                                                                \
+    X(host_free, "cuMemFreeHost")                                                                  \
     X(copy, "cuMemcpyAsync")                                                                       \
     X(fill, "cuMemsetD8Async")                                                                     \
     X(launch, "cuLaunchKernel")                                                                    \
@@ -313,9 +315,17 @@ struct mend_driver {
                                uint64_t *address);
     mend_status (*async_free)(const mend_driver *, uint64_t address, mend_stream stream);
 
+    /* Pinned memory of the host: copies from and to it run at the speed of the link, and return
+     * before they are done. Need a current context; unsafe calls during a capture, as plain_alloc.
+     * Slow: milliseconds for each 10 MiB. OUT_OF_MEMORY. host_free: no queued work uses the memory;
+     * INVALID_VALUE for anything but the start of such memory. */
+    mend_status (*host_alloc)(const mend_driver *, uint64_t size_bytes, void **pointer);
+    mend_status (*host_free)(const mend_driver *, void *pointer);
+
     /* ---- work, in stream order --------------------------------------------------------------- */
 
-    /* Need a current context. `copy` takes host addresses on either side too. */
+    /* Need a current context. `copy` takes host addresses on either side too; unless these are of
+     * host_alloc, it may return when the copy is done. */
     mend_status (*copy)(const mend_driver *, uint64_t destination, uint64_t source,
                         uint64_t size_bytes, mend_stream stream);
     mend_status (*fill)(const mend_driver *, uint64_t address, uint8_t value, uint64_t size_bytes,

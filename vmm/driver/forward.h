@@ -60,6 +60,9 @@
       (inner, size_bytes, stream, address))                                                        \
     X(async_free, 0, (const mend_driver *driver, uint64_t address, mend_stream stream),            \
       (inner, address, stream))                                                                    \
+    X(host_alloc, size_bytes, (const mend_driver *driver, uint64_t size_bytes, void **pointer),    \
+      (inner, size_bytes, pointer))                                                                \
+    X(host_free, 0, (const mend_driver *driver, void *pointer), (inner, pointer))                  \
     X(copy, size_bytes,                                                                            \
       (const mend_driver *driver, uint64_t destination, uint64_t source, uint64_t size_bytes,      \
        mend_stream stream),                                                                        \

@@ -11,6 +11,9 @@ static bool may_take_long(mend_driver_call call)
     case MEND_CALL_memory_info:
     case MEND_CALL_context_synchronize:
     case MEND_CALL_event_synchronize:
+    case MEND_CALL_stream_synchronize:
+    case MEND_CALL_host_alloc:
+    case MEND_CALL_host_free:
     case MEND_CALL_reserve:
     case MEND_CALL_address_free:
     case MEND_CALL_create:

@@ -8,6 +8,7 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
     mend_mutex_lock(&sim->mutex);
     mend_sim_shares_sweep(sim);
     sim->call = call;
+    sim->bill_row = (int)call;
     sim->bill_bytes = size_bytes;
     sim->bill_mappings = 0;
     sim->bill_scrub_ns = 0;

@@ -24,6 +24,9 @@ void mend_sim_reference_prices(mend_sim_prices *prices)
         .synchronize = {.call_ns = 200000},
         .memory_info = {.call_ns = 10000},
         .copy = {.call_ns = 5000, .mib_ns = 1000},
+        .host_alloc = {.call_ns = 50000, .mib_ns = 200000},
+        .host_free = {.call_ns = 50000, .mib_ns = 50000},
+        .host_copy = {.call_ns = 5000, .mib_ns = 40000},
     };
 }
 
@@ -52,8 +55,7 @@ mend_result mend_sim_prices_named(const char *name, mend_sim_prices *prices)
     return MEND_ERROR_INVALID_ARGUMENT;
 }
 
-static void fill_by_call(mend_sim_price by_call[MEND_DRIVER_CALL_COUNT + 1],
-                         const mend_sim_prices *prices)
+static void fill_by_call(mend_sim_price by_call[MEND_SIM_PRICE_ROWS], const mend_sim_prices *prices)
 {
     /* `synchronize` is the price of three calls. */
     enum { MEND_CALL_synchronize = MEND_CALL_context_synchronize };
@@ -95,13 +97,13 @@ static wide cost_of(const mend_sim *sim, const mend_sim_price *price)
 void mend_sim_charge(mend_sim *sim, bool did_its_work)
 {
     assert(mend_mutex_is_held(&sim->mutex));
-    assert(sim->call <= MEND_DRIVER_CALL_COUNT);
+    assert(sim->bill_row < MEND_SIM_PRICE_ROWS);
     mend_sim_ledger *ledger = &sim->ledger;
     wide cost = sim->bill_scrub_ns;
     wide compared = 0;
     if (did_its_work) {
-        cost += cost_of(sim, &sim->price[sim->call]);
-        compared = cost_of(sim, &sim->compared_price[sim->call]);
+        cost += cost_of(sim, &sim->price[sim->bill_row]);
+        compared = cost_of(sim, &sim->compared_price[sim->bill_row]);
     }
     ledger->scrub_wait_ns += sim->bill_scrub_ns;
     ledger->driver_time_ns = sum_to_the_end(ledger->driver_time_ns, cost);

@@ -5,9 +5,6 @@
 
 #include "sim/state.h"
 
-/* Its index among the prices of calls; it is not a call. */
-enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT };
-
 /* Free bytes of the device. */
 uint64_t mend_sim_free_bytes(const mend_sim *sim, int device);
 

@@ -1,5 +1,6 @@
 /* The functions with which a program creates, configures, reads and destroys a simulated device. */
 #include "sim/content.h"
+#include "sim/host.h"
 #include "sim/state.h"
 
 #include <assert.h>
@@ -73,6 +74,7 @@ static void init_state(mend_sim *sim)
     mend_sim_mappings_init(sim);
     mend_sim_shares_init(sim);
     mend_sim_items_init(sim);
+    mend_sim_host_init(sim);
     mend_slab_init(&sim->range_slab, sizeof(mend_sim_range));
     mend_slab_init(&sim->chunk_slab, sizeof(mend_sim_chunk));
     mend_slab_init(&sim->mapping_slab, sizeof(mend_sim_mapping));
@@ -133,6 +135,7 @@ void mend_sim_destroy(mend_sim *sim)
     mend_sim_faults_drop_all(sim);
     mend_sim_shares_clear(sim);
     drop_queues(sim);
+    mend_sim_host_clear(sim);
     mend_sim_content_close(sim);
     mend_pointer_map_clear(&sim->chunks);
     mend_sim_handles_clear(&sim->stream_handles);
@@ -140,7 +143,7 @@ void mend_sim_destroy(mend_sim *sim)
     mend_slab *slabs[] = {&sim->range_slab,  &sim->chunk_slab,   &sim->mapping_slab,
                           &sim->stream_slab, &sim->event_slab,   &sim->item_slab,
                           &sim->thread_slab, &sim->capture_slab, &sim->graph_slab,
-                          &sim->node_slab,   &sim->share_slab};
+                          &sim->node_slab,   &sim->share_slab,   &sim->pinned_slab};
     for (size_t i = 0; i < sizeof(slabs) / sizeof(slabs[0]); i++) {
         mend_slab_clear(slabs[i]);
     }

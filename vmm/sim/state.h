@@ -195,13 +195,15 @@ typedef struct mend_sim_standing_fault {
     mend_sim_fault rule;
 } mend_sim_standing_fault;
 
+/* The prices that are not of a call; see MEND_SIM_PRICED_CALLS. */
+enum { MEND_CALL_scrub = MEND_DRIVER_CALL_COUNT, MEND_CALL_host_copy, MEND_SIM_PRICE_ROWS };
+
 struct mend_sim {
     mend_driver table;
     mend_mutex mutex;
-    mend_sim_config config;                                    /* with defaults filled in */
-    mend_sim_price price[MEND_DRIVER_CALL_COUNT + 1];          /* by call; the last one is that of
-                                                                * scrubbing */
-    mend_sim_price compared_price[MEND_DRIVER_CALL_COUNT + 1]; /* the same for the second list */
+    mend_sim_config config;                             /* with defaults filled in */
+    mend_sim_price price[MEND_SIM_PRICE_ROWS];          /* by call, and two that are no calls */
+    mend_sim_price compared_price[MEND_SIM_PRICE_ROWS]; /* the same for the second list */
 
     mend_sim_device devices[MEND_SIM_MOST_DEVICES];
     uint64_t space_base; /* first address of the device */
@@ -227,13 +229,14 @@ struct mend_sim {
     mend_list captures; /* begun and not ended */
     mend_list keepers;  /* see keepers.c */
 
-    mend_tree items; /* by completion time */
+    mend_tree items;  /* by completion time */
+    mend_tree pinned; /* memory of host_alloc, by address */
     uint64_t now_ns;
     uint64_t sequence;
     uint64_t event_delay_ns;
 
     mend_slab range_slab, chunk_slab, mapping_slab, stream_slab, event_slab, item_slab, thread_slab;
-    mend_slab capture_slab, graph_slab, node_slab, share_slab;
+    mend_slab capture_slab, graph_slab, node_slab, share_slab, pinned_slab;
 
     mend_sim_standing_fault *faults;
     uint64_t fallible_calls;
@@ -242,6 +245,7 @@ struct mend_sim {
 
     /* The current call, and what its price depends on. */
     mend_driver_call call;
+    int bill_row; /* of the price: the call, or host_copy */
     uint64_t bill_bytes;
     uint64_t bill_mappings;
     uint64_t bill_scrub_ns; /* wait for clean memory; billed even if the call fails */

@@ -3,6 +3,7 @@
 
 #include "base/align.h"
 #include "sim/captures.h"
+#include "sim/host.h"
 #include "sim/scrub.h"
 #include "sim/shares.h"
 #include "sim/state.h"
@@ -173,6 +174,16 @@ static mend_status table_async_alloc(const mend_driver *driver, uint64_t size_by
 static mend_status table_async_free(const mend_driver *driver, uint64_t address, mend_stream stream)
 {
     CALL(async_free, 0, mend_sim_async_free(sim, address, stream));
+}
+
+static mend_status table_host_alloc(const mend_driver *driver, uint64_t size_bytes, void **pointer)
+{
+    CALL(host_alloc, size_bytes, mend_sim_host_alloc(sim, size_bytes, pointer));
+}
+
+static mend_status table_host_free(const mend_driver *driver, void *pointer)
+{
+    CALL(host_free, 0, mend_sim_host_free(sim, pointer));
 }
 
 static mend_status table_copy(const mend_driver *driver, uint64_t destination, uint64_t source,

@@ -8,6 +8,7 @@
 #include "base/align.h"
 #include "sim/captures.h"
 #include "sim/content.h"
+#include "sim/host.h"
 #include "sim/state.h"
 
 mend_status mend_sim_queue(mend_sim *sim, mend_sim_stream *stream, const mend_sim_item *item,
@@ -161,11 +162,16 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
     };
     if (!from_device && stream->capture != NULL) {
         item.host_source = (const void *)(uintptr_t)source;
+    } else if (!from_device &&
+               mend_sim_host_is_pinned(sim, (const void *)(uintptr_t)source, size_bytes)) {
+        item.host_source = (const void *)(uintptr_t)source;
     } else if (!from_device && !stage(sim, &item, source, size_bytes)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     status = mend_sim_queue(sim, stream, &item, 0, 0);
-    if (status == MEND_DRIVER_OK && !to_device && stream->capture == NULL) {
+    sim->bill_row = to_device && from_device ? (int)MEND_CALL_copy : (int)MEND_CALL_host_copy;
+    bool is_queued = item.host != NULL && mend_sim_host_is_pinned(sim, item.host, size_bytes);
+    if (status == MEND_DRIVER_OK && !to_device && !is_queued && stream->capture == NULL) {
         sim->ledger.host_syncs++;
         mend_sim_run_until(sim, stream->tail_ns);
         status = sim->broken;

@@ -37,9 +37,10 @@ typedef struct mend_sim_price {
     uint64_t mib_ns;     /* for each MiB */
 } mend_sim_price;
 
-/* X(call): the calls that have a price, in the order of mend_sim_prices. `scrub` is not a call: the
- * device cleans freed memory in the background, at this price for each MiB. A creation that finds
- * less clean memory than it needs waits for the rest; one that is refused waits for all. */
+/* X(call): the calls that have a price, in the order of mend_sim_prices. Two are not
+ * calls. `scrub`: the device cleans freed memory in the background, at this price for each MiB. A
+ * creation that finds less clean memory than it needs waits for the rest; one that is refused waits
+ * for all. `host_copy`: a `copy` with one side in the memory of the host. */
 #define MEND_SIM_PRICED_CALLS(X)                                                                   \
     X(reserve)                                                                                     \
     X(address_free)                                                                                \
@@ -58,7 +59,10 @@ typedef struct mend_sim_price {
     X(synchronize)                                                                                 \
     X(memory_info)                                                                                 \
     X(copy)                                                                                        \
-    X(scrub)
+    X(scrub)                                                                                       \
+    X(host_alloc)                                                                                  \
+    X(host_free)                                                                                   \
+    X(host_copy)
 
 /* A price for each call. */
 typedef struct mend_sim_prices {
@@ -356,11 +360,13 @@ typedef struct mend_sim_ledger {
     uint64_t scrub_wait_ns;    /* of driver_time_ns: waits of creations for clean memory */
     uint64_t queue_waits;      /* calls that waited for space in a stream's queue */
     uint64_t foreign_chunks;   /* imported from other simulated devices; not in chunks */
+    uint64_t host_allocations; /* of host_alloc, and not freed */
+    uint64_t host_bytes;       /* of these */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-            0, 0, 0, 0                                                                             \
+            0, 0, 0, 0, 0, 0                                                                       \
     }
 
 /* Fills *ledger with one consistent snapshot. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */

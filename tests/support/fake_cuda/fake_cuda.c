@@ -342,6 +342,16 @@ mend_status cuMemFree(mend_cu_address address)
     return inner()->plain_free(inner(), address);
 }
 
+mend_status cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
+{
+    return flags != 0 ? MEND_DRIVER_INVALID_VALUE : inner()->host_alloc(inner(), bytes, pointer);
+}
+
+mend_status cuMemFreeHost(void *pointer)
+{
+    return inner()->host_free(inner(), pointer);
+}
+
 mend_status cuMemAllocAsync(mend_cu_address *address, size_t bytes, mend_stream stream)
 {
     uint64_t allocated = 0;

@@ -193,6 +193,9 @@ MEND_TEST(sim_clock, the_reference_list_is_frozen)
     EXPECT_U64_EQ(300, p.plain_alloc.mib_ns);
     EXPECT_U64_EQ(200000, p.synchronize.call_ns);
     EXPECT_U64_EQ(0, p.scrub.mib_ns);
+    EXPECT_U64_EQ(200000, p.host_alloc.mib_ns);
+    EXPECT_U64_EQ(50000, p.host_free.mib_ns);
+    EXPECT_U64_EQ(40000, p.host_copy.mib_ns);
 }
 
 MEND_TEST(sim_clock, the_per_mapping_list_is_the_reference_but_for_three_calls)

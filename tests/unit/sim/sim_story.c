@@ -126,6 +126,7 @@ static void use_work(story *s)
     uint8_t bytes[PIECE];
     uint64_t plain = 0;
     uint64_t async = 0;
+    void *pinned = NULL;
     mend_stream_info info;
     mend_capture_mode mode = MEND_CAPTURE_MODE_GLOBAL;
     mend_kernel kernel = {.kind = MEND_KERNEL_WRITE,
@@ -136,11 +137,13 @@ static void use_work(story *s)
     memset(bytes, 7, sizeof(bytes));
     DRIVE(exchange_capture_mode, &mode);
     DRIVE(plain_alloc, PIECE, &plain);
+    DRIVE(host_alloc, PIECE, &pinned);
     DRIVE(async_alloc, PIECE, s->stream, &async);
     DRIVE(fill, s->address, 3, PIECE, s->stream);
     DRIVE(copy, plain, (uint64_t)(uintptr_t)bytes, PIECE, s->stream);
     DRIVE(copy, async, plain, PIECE, s->stream);
     DRIVE(copy, (uint64_t)(uintptr_t)bytes, async, PIECE, s->stream);
+    DRIVE(copy, (uint64_t)(uintptr_t)pinned, plain, PIECE, s->stream);
     DRIVE(launch, s->stream, &kernel);
     DRIVE(launch, MEND_STREAM_PER_THREAD, &kernel);
     DRIVE(event_record, s->event, s->stream);
@@ -151,6 +154,7 @@ static void use_work(story *s)
     DRIVE(stream_synchronize, s->stream);
     DRIVE(stream_query, s->stream);
     DRIVE(async_free, async, s->stream);
+    DRIVE(host_free, pinned);
     DRIVE(plain_free, plain);
     DRIVE(context_synchronize);
     EXPECT_INT_EQ(7, bytes[0]);
@@ -190,6 +194,7 @@ static void end(story *s)
     EXPECT_U64_EQ(0, ledger.mappings);
     EXPECT_U64_EQ(0, ledger.reservations);
     EXPECT_U64_EQ(0, ledger.plain_allocations);
+    EXPECT_U64_EQ(0, ledger.host_allocations);
     EXPECT_U64_EQ(0, ledger.events);
     EXPECT_U64_EQ(0, ledger.streams);
     EXPECT_U64_EQ(0, ledger.contexts_open);

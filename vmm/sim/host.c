@@ -1,0 +1,134 @@
+#include "sim/host.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <sys/mman.h>
+
+#include "base/align.h"
+#include "sim/captures.h"
+
+enum { HOST_PAGE_BYTES = 4096 };
+
+/* Larger than any host's memory; prevents overflow when sizes are rounded up. */
+#define MOST_HOST_BYTES (UINT64_C(1) << 50)
+
+typedef struct pinned_memory {
+    mend_tree_node by_address;
+    char *pointer;
+    uint64_t size_bytes;
+} pinned_memory;
+
+#define PINNED_OF(node) MEND_CONTAINER_OR_NULL(node, pinned_memory, by_address)
+
+static int compare_addresses(const mend_tree_node *a, const mend_tree_node *b)
+{
+    const char *left = PINNED_OF(a)->pointer;
+    const char *right = PINNED_OF(b)->pointer;
+    return (left > right) - (left < right);
+}
+
+void mend_sim_host_init(mend_sim *sim)
+{
+    mend_tree_init(&sim->pinned, compare_addresses);
+    mend_slab_init(&sim->pinned_slab, sizeof(pinned_memory));
+}
+
+void mend_sim_host_clear(mend_sim *sim)
+{
+    for (mend_tree_node *at = mend_tree_first(&sim->pinned); at != NULL; at = mend_tree_next(at)) {
+        munmap(PINNED_OF(at)->pointer, (size_t)PINNED_OF(at)->size_bytes);
+    }
+}
+
+static pinned_memory *at_or_before(const mend_sim *sim, const void *pointer)
+{
+    pinned_memory key = {.pointer = (char *)(uintptr_t)pointer};
+    return PINNED_OF(mend_tree_at_or_before(&sim->pinned, &key.by_address));
+}
+
+bool mend_sim_host_is_pinned(const mend_sim *sim, const void *pointer, uint64_t size_bytes)
+{
+    const pinned_memory *memory = at_or_before(sim, pointer);
+    uint64_t offset =
+        memory != NULL ? (uint64_t)((const char *)pointer - memory->pointer) : UINT64_MAX;
+    return memory != NULL && offset <= memory->size_bytes &&
+           size_bytes <= memory->size_bytes - offset;
+}
+
+static mend_status begin(mend_sim *sim)
+{
+    int device = 0;
+    mend_status status = mend_sim_current_device(sim, &device);
+    return status == MEND_DRIVER_OK ? mend_sim_capture_admits_unsafe(sim) : status;
+}
+
+mend_status mend_sim_host_alloc(mend_sim *sim, uint64_t size_bytes, void **pointer)
+{
+    mend_status status = begin(sim);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    if (size_bytes == 0 || size_bytes > MOST_HOST_BYTES) {
+        return size_bytes == 0 ? MEND_DRIVER_INVALID_VALUE : MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    uint64_t all_bytes = mend_align_up(size_bytes, HOST_PAGE_BYTES);
+    void *mapped = MAP_FAILED;
+    if (mend_slab_reserve(&sim->pinned_slab, 1)) {
+        mapped = mmap(NULL, (size_t)all_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    if (mapped == MAP_FAILED) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    pinned_memory *memory = mend_slab_take(&sim->pinned_slab);
+    memory->pointer = mapped;
+    memory->size_bytes = all_bytes;
+    mend_tree_insert(&sim->pinned, &memory->by_address);
+    sim->ledger.host_allocations++;
+    sim->ledger.host_bytes += all_bytes;
+    *pointer = mapped;
+    return MEND_DRIVER_OK;
+}
+
+static bool lies_in(const pinned_memory *memory, const void *pointer)
+{
+    const char *at = pointer;
+    return at >= memory->pointer && at < memory->pointer + memory->size_bytes;
+}
+
+/* Whether a queued copy still reads or writes the memory. */
+static bool is_in_use(const mend_sim *sim, const pinned_memory *memory)
+{
+    for (mend_tree_node *at = mend_tree_first(&sim->items); at != NULL; at = mend_tree_next(at)) {
+        const mend_sim_item *item = MEND_CONTAINER_OF(at, mend_sim_item, by_completion);
+        if (lies_in(memory, item->host) || lies_in(memory, item->host_source)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+mend_status mend_sim_host_free(mend_sim *sim, void *pointer)
+{
+    mend_status status = begin(sim);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    pinned_memory *memory = at_or_before(sim, pointer);
+    if (memory == NULL || memory->pointer != pointer) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "host_free: %p is not the start of an allocation", pointer);
+    }
+    if (is_in_use(sim, memory)) {
+        return mend_sim_refuse(sim, MEND_DRIVER_INVALID_VALUE,
+                               "host_free: a queued copy uses the %" PRIu64 " bytes at %p",
+                               memory->size_bytes, pointer);
+    }
+    munmap(memory->pointer, (size_t)memory->size_bytes);
+    sim->bill_bytes = memory->size_bytes;
+    sim->ledger.host_allocations--;
+    sim->ledger.host_bytes -= memory->size_bytes;
+    mend_tree_remove(&sim->pinned, &memory->by_address);
+    mend_slab_give(&sim->pinned_slab, memory);
+    return MEND_DRIVER_OK;
+}
