@@ -15,7 +15,7 @@ from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
-           "mend_share", "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
+           "mend_share", "mend_sleep", "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
@@ -34,6 +34,9 @@ PAGES = (
      " words](sharing.md).",
      (("mend_share", ("memory shared with other processes", "fabric handles",
                       "the end of an import", "other devices")),)),
+    ("sleep", "Sleep and wake", "Give the physical memory of live blocks back for a while. [In"
+     " plain words](sleep.md).",
+     (("mend_sleep", ("sleep and wake",)),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
       ("mend_views", ("regions", "history")),

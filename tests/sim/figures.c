@@ -276,6 +276,15 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_driver_failures GROWS(driver_failures, DONE(failures))
 #define RULE_peer_pool_trims GROWS(peer_pool_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
 
+/* Nothing sleeps. */
+#define RULE_asleep_bytes      (IS(asleep_bytes) == 0)
+#define RULE_asleep_live_bytes (IS(asleep_live_bytes) == 0)
+#define RULE_kept_host_bytes   (IS(kept_host_bytes) == 0)
+#define RULE_kept_file_bytes   (IS(kept_file_bytes) == 0)
+#define RULE_sleeps            (IS(sleeps) == 0)
+#define RULE_wakes             (IS(wakes) == 0)
+#define RULE_dropped_bytes     (IS(dropped_bytes) == 0)
+
 static const char *wrong_figure(const look *l)
 {
 #define X(field, unit, meaning)                                                                    \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "observe/explain.h"
+#include "physical/asleep.h"
 #include "pool/pool.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -62,6 +63,7 @@ mend_region_sums mend_regions_sum(const mend_region *regions, size_t count)
         sums.pinned_bytes += at->is_pinned ? at->size_bytes : 0;
         sums.pinned_free_bytes += !is_live && at->is_pinned ? at->size_bytes : 0;
         sums.unmapped_blocks += is_live && at->is_unmapped;
+        sums.asleep_bytes += at->is_asleep ? at->size_bytes : 0;
         sums.unmapped_free_bytes += !is_live && at->is_unmapped ? at->size_bytes : 0;
     }
     return sums;
@@ -87,7 +89,7 @@ static bool order_is_right(const look *l, const mend_region *before, const mend_
     bool is_same = before->kind == at->kind && before->stream == at->stream &&
                    before->group == at->group && before->is_pinned == at->is_pinned &&
                    before->is_for_graphs == at->is_for_graphs &&
-                   before->is_unmapped == at->is_unmapped;
+                   before->is_unmapped == at->is_unmapped && before->is_asleep == at->is_asleep;
     return equal(l, "a hole", address, end_of(before)) &&
            equal(l, "zones in a segment", (uint64_t)before->is_small, (uint64_t)at->is_small) &&
            claim(l, !is_same || at->kind == MEND_REGION_LIVE, "two free regions are one", address,
@@ -100,7 +102,7 @@ static bool block_is_right(const look *l, const mend_region *at)
     bool is_block = mend_get_block_info(l->pool, at->address, &info) == MEND_OK &&
                     info.base == at->address && info.usable_bytes == at->size_bytes &&
                     info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
-                    info.is_unmapped == at->is_unmapped;
+                    info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep;
     return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
            claim(l, at->group == NULL || at->is_for_graphs, "the group of a block", 0, 0);
 }
@@ -127,6 +129,21 @@ uint64_t mend_regions_aliased(const mend_pool *pool)
     return bytes;
 }
 
+/* Free bytes of sleeping chunks, which are not reserved; a chunk that has kept its memory, because
+ * the driver refused, counts as free. */
+static uint64_t free_away(const mend_chunks *chunks)
+{
+    uint64_t bytes = 0;
+    const mend_tree_node *at = mend_tree_first(&chunks->mapped);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        bool is_away = chunk->missing == MEND_MISSING_MEMORY;
+        bytes += is_away ? chunk->size_bytes - chunk->live_bytes : 0;
+        bytes -= mend_chunk_sleeps(chunk) && !is_away ? chunk->live_bytes : 0;
+    }
+    return bytes;
+}
+
 static bool sums_are_right(const look *l, const mend_region_sums *sums)
 {
     const mend_chunks *chunks = &l->pool->heap.chunks;
@@ -147,15 +164,19 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
            equal(l, "live bytes", sums->live_bytes, stats.live_bytes) &&
            equal(l, "requested bytes", sums->requested_bytes, stats.requested_bytes) &&
            equal(l, "free bytes", sums->bytes - sums->live_bytes,
-                 stats.free_bytes - why.unmapped_bytes) &&
+                 stats.free_bytes - why.unmapped_bytes + free_away(chunks)) &&
            equal(l, "mapped bytes", sums->bytes,
                  stats.mapped_bytes - stats.retired_bytes - stats.imported_bytes +
                      chunks->lost_bytes - mend_regions_aliased(l->pool)) &&
-           equal(l, "bytes of the small zone", sums->small_bytes, stats.small_reserved_bytes) &&
-           claim(l, sums->idle_bytes >= idle_bytes, "idle bytes", sums->idle_bytes, idle_bytes) &&
+           equal(l, "bytes of the small zone", sums->small_bytes,
+                 stats.small_reserved_bytes + mend_chunks_away_in(chunks, MEND_ZONE_SMALL)) &&
+           claim(l, sums->asleep_bytes >= stats.asleep_bytes, "bytes asleep", sums->asleep_bytes,
+                 stats.asleep_bytes) &&
+           claim(l, sums->idle_bytes + chunks->asleep_bytes - chunks->away_bytes >= idle_bytes,
+                 "idle bytes", sums->idle_bytes, idle_bytes) &&
            claim(l,
                  sums->kept_bytes == stats.group_bytes ||
-                     (sums->kept_bytes > stats.group_bytes && chunks->missing_count > 0),
+                     (sums->kept_bytes > stats.group_bytes && chunks->frozen_count > 0),
                  "bytes for graphs", sums->kept_bytes, stats.group_bytes) &&
            equal(l, "unmapped blocks", sums->unmapped_blocks, stats.unmapped_blocks) &&
            claim(l,

@@ -18,7 +18,7 @@ COLUMNS = 100
 # The rooms of vmm/ from the ground up: each may include itself and those before it. "sim" sees the
 # driver's table alone; public headers ("mend") are open to all.
 LADDER_OF_ROOMS = ["base", "driver", "share", "address", "physical", "layout", "policy", "move",
-                   "users", "ladder", "heap", "observe", "pool", "devices"]
+                   "users", "ladder", "sleep", "heap", "observe", "pool", "devices"]
 ROOMS = {room: set(LADDER_OF_ROOMS[:at + 1]) for at, room in enumerate(LADDER_OF_ROOMS)}
 ROOMS["physical"].remove("address")
 ROOMS["sim"] = {"sim", "driver", "base"}
@@ -61,9 +61,13 @@ MAY_CALL = {
     "socket": re.compile(r"vmm/(?:share/\w+|sim/fabric)\.c$"),
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
-    "open": re.compile(r"vmm/sim/fabric\.c$"),
+    "open": re.compile(r"vmm/(?:sim/fabric|sleep/file)\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
+    # Contents that sleep in a file, which has no name.
+    "mkostemp": re.compile(r"vmm/sleep/file\.c$"),
+    "pwrite": re.compile(r"vmm/sleep/file\.c$"),
+    "unlink": re.compile(r"vmm/sleep/file\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
     "write": re.compile(r"vmm/(?:sim/\w+|base/log)\.c$"),
 }

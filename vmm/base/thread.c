@@ -14,6 +14,9 @@ typedef struct thread_state {
 static _Thread_local thread_state this_thread;
 static _Thread_local unsigned pressing_depth;
 static _Thread_local unsigned driver_depth;
+static _Thread_local uint64_t sleep_tag;
+
+atomic_bool mend_process_has_sleep_tags;
 
 /* Reset on the first use in a child of fork, not in the fork handler: a thread's first access to
  * its variables may allocate. */
@@ -60,4 +63,9 @@ unsigned *mend_process_held_ranks(void)
 unsigned *mend_process_callback_depth(void)
 {
     return &pressing_depth;
+}
+
+uint64_t *mend_process_own_sleep_tag(void)
+{
+    return &sleep_tag;
 }

@@ -6,6 +6,8 @@
 #ifndef MEND_BASE_THREAD_H
 #define MEND_BASE_THREAD_H
 
+#include <stdatomic.h>
+
 #include "mend/mend.h"
 
 enum { MEND_MESSAGE_BYTES = 768 };
@@ -40,5 +42,16 @@ unsigned *mend_process_held_ranks(void);
 /* How many pressure callbacks the calling thread is inside of. The thread that forked keeps its
  * count in the child. */
 unsigned *mend_process_callback_depth(void);
+
+/* The number that the calling thread gives to the blocks that it allocates; 0: none. Most programs
+ * never set one, and then nobody reads it. */
+extern atomic_bool mend_process_has_sleep_tags __attribute__((visibility("hidden")));
+uint64_t *mend_process_own_sleep_tag(void);
+static inline uint64_t mend_process_sleep_tag(void)
+{
+    return atomic_load_explicit(&mend_process_has_sleep_tags, memory_order_relaxed)
+               ? *mend_process_own_sleep_tag()
+               : 0;
+}
 
 #endif

@@ -16,6 +16,8 @@
 #include "physical/fence.h"
 #include "policy/budget.h"
 #include "policy/constants.h"
+#include "sleep/collect.h"
+#include "users/awake.h"
 #include "users/capture_group.h"
 #include "users/export.h"
 #include "users/group.h"
@@ -87,6 +89,7 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
     mend_pointer_map_insert(&heap->blocks, span->address, span);
     mend_block_count_alloc(heap, span, request->requested_bytes, request->handle);
     span->tag = request->tag;
+    span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : request->tag;
     note_block(heap, MEND_EVENT_ALLOC, span, request->handle);
 }
 
@@ -386,7 +389,8 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
 
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users)
 {
-    if (!mend_layout_reserve(heap, 0)) {
+    const bool may_sleep = heap->chunks.frozen_count > 0;
+    if (!mend_layout_reserve(heap, may_sleep ? mend_layout_count_chunks(heap, span) : 0)) {
         return no_host_memory();
     }
     const bool has_users = span->waits.others != NULL;
@@ -395,6 +399,9 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     record_fence_at_free(heap, users.first);
     if (has_users && heap->config.streams_may_vanish) {
         record_fences_of_users(heap, last_user, freed_by);
+    }
+    if (heap->chunks.left_asleep > 0) {
+        mend_sleep_collect_now(heap);
     }
     return MEND_OK;
 }
@@ -439,6 +446,10 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
     mend_span *span;
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, &span);
+    if (result == MEND_OK) {
+        result =
+            mend_users_check_awake(heap, span->address, span->size_bytes, "mend_record_stream");
+    }
     if (result == MEND_OK) {
         result = find_users(heap, span, order, &users);
     }

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 
+#include "base/thread.h"
 #include "layout/state.h"
 /* The streams that a use of a block counts for. `first` is the stream, inside a group or outside
  * all. If a capture records the use, `second` is the stream outside all groups, because its earlier
@@ -54,6 +55,7 @@ static inline void mend_block_count_alloc(mend_heap *heap, mend_span *span,
     span->requested_bytes = requested_bytes;
     span->stream = stream;
     span->tag = 0;
+    span->sleep_tag = mend_process_sleep_tag();
     zone->allocations++;
     zone->allocated_bytes += span->size_bytes;
     zone->allocated_requested_bytes += requested_bytes;

@@ -459,6 +459,11 @@ mend_result mend_heap_restore_group(mend_heap *heap, uint32_t group, const mend_
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     assert(group != 0);
+    if (heap->chunks.asleep_count > 0) {
+        return mend_failure(
+            MEND_ERROR_ASLEEP,
+            "mend_group_set_blocks: memory of the pool sleeps; call mend_wake first");
+    }
     restoration r = {.heap = heap, .group = group, .target_count = count};
     r.targets = count > 0 ? calloc(count, sizeof(*r.targets)) : NULL;
     mend_result result = count > 0 && r.targets == NULL ? no_host_memory() : restore(&r, blocks);

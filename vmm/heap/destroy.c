@@ -13,6 +13,7 @@
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/foreign.h"
+#include "sleep/collect.h"
 #include "users/export.h"
 #include "users/pin.h"
 
@@ -48,12 +49,12 @@ static void unmap_everything(mend_heap *heap, refusal *first)
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         uint64_t address = mend_chunk_mapping_address(chunk);
         uint64_t size_bytes = 0;
-        if (chunk->missing == MEND_MISSING_MAPPING) {
+        if (!mend_chunk_has_mapping(chunk)) {
             at = mend_tree_next(at);
             continue;
         }
         while (chunk != NULL && mend_chunk_mapping_address(chunk) == address + size_bytes &&
-               chunk->missing != MEND_MISSING_MAPPING) {
+               mend_chunk_has_mapping(chunk)) {
             assert(chunk->size_bytes > 0);
             size_bytes += mend_chunk_mapping_bytes(chunk);
             at = mend_tree_next(at);
@@ -100,7 +101,9 @@ static void release_everything(mend_heap *heap, refusal *first)
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.all); at != NULL;
          at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        release(heap, chunk->handle, first);
+        if (chunk->missing != MEND_MISSING_MEMORY) {
+            release(heap, chunk->handle, first);
+        }
     }
     release_imports(heap, first);
 }
@@ -150,6 +153,7 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
     assert(heap->zones[MEND_ZONE_SMALL].cache.count == 0);
     assert(heap->zones[MEND_ZONE_LARGE].cache.count == 0);
     mend_exports_clear(heap);
+    mend_sleep_clear(heap);
     if (is_idle) {
         unmap_everything(heap, &mappings_left);
         note(first, mappings_left.call, mappings_left.status);

@@ -121,7 +121,7 @@ uint64_t mend_largest_up_to(mend_question *q, const mend_request *asking, uint64
 
 uint64_t mend_largest_thinkable(const mend_heap *heap)
 {
-    uint64_t free_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes;
+    uint64_t free_bytes = heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap);
     return mend_min_u64(free_bytes + mend_budget_room_bytes(heap), MEND_LARGEST_REQUEST_BYTES);
 }
 

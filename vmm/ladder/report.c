@@ -123,7 +123,8 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
-        if (chunk->live_bytes != 0 && chunk->aliases == 0 && bytes > *free_most_bytes) {
+        if (chunk->live_bytes != 0 && chunk->aliases == 0 && !mend_chunk_sleeps(chunk) &&
+            bytes > *free_most_bytes) {
             *free_most_bytes = bytes;
             emptiest = chunk;
         }
@@ -144,7 +145,7 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 {
     uint64_t most_bytes = mend_max_u64(mend_budget_limit(heap), heap->chunks.reserved_bytes);
-    return request->size_bytes > most_bytes - heap->counters.live_bytes;
+    return request->size_bytes > most_bytes - mend_heap_awake_bytes(heap);
 }
 
 /* What may still be created for a request, in complete pages; 0 if the driver refused. */
@@ -327,9 +328,10 @@ mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request 
         .limit_bytes = heap->config.limit_bytes,
         .sufficient_limit = limit_that_helps(heap, request),
         .reserved_bytes = heap->chunks.reserved_bytes,
-        .live_bytes = heap->counters.live_bytes,
+        .live_bytes = mend_heap_awake_bytes(heap),
         .free_empty_bytes = empty_bytes,
-        .free_partial_bytes = heap->chunks.reserved_bytes - heap->counters.live_bytes - empty_bytes,
+        .free_partial_bytes =
+            heap->chunks.reserved_bytes - mend_heap_awake_bytes(heap) - empty_bytes,
         .device_bytes = heap->device.total_bytes,
         .device_free_bytes = heap->shortage.device_free_bytes,
         .device_others_bytes = heap->shortage.others_bytes,

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "physical/asleep.h"
+
 #define RUN_OF(node, member)  MEND_CONTAINER_OR_NULL(node, mend_run, member)
 #define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
 
@@ -336,6 +338,41 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
     return span;
 }
 
+/* Where the part of a freed span ends that lies in one frozen chunk, or in none. */
+static uint64_t end_of_part(const mend_span *span)
+{
+    const mend_chunk *chunk = span->chunk;
+    uint64_t end = chunk->address + chunk->size_bytes;
+    bool is_frozen = chunk->is_frozen;
+    while (!is_frozen && end < mend_span_end(span) && !mend_chunk_next(chunk)->is_frozen) {
+        chunk = mend_chunk_next(chunk);
+        end = chunk->address + chunk->size_bytes;
+    }
+    return mend_min_u64(end, mend_span_end(span));
+}
+
+/* Frees a part that lies in one frozen chunk, or in none. */
+static void free_part(mend_heap *heap, mend_span *part)
+{
+    mend_chunk *chunk = part->chunk;
+    if (mend_chunk_sleeps(chunk)) {
+        mend_chunk_note_freed_asleep(&heap->chunks, chunk, part->size_bytes);
+    }
+    if (!chunk->is_frozen) {
+        join_runs(heap, part);
+    }
+}
+
+static void free_parts(mend_heap *heap, mend_span *span)
+{
+    while (span != NULL) {
+        uint64_t end = end_of_part(span);
+        mend_span *rest = end < mend_span_end(span) ? split_right(heap, span, end) : NULL;
+        free_part(heap, span);
+        span = rest;
+    }
+}
+
 void mend_layout_free(mend_heap *heap, mend_span *span)
 {
     assert(mend_mutex_is_held(&heap->state));
@@ -347,12 +384,13 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
     }
     uint64_t held_end = held->address + held->size_bytes;
     if (span->address < held->address) {
-        join_runs(heap, split_left(heap, span, held->address));
+        free_parts(heap, split_left(heap, span, held->address));
     }
     if (mend_span_end(span) > held_end) {
-        join_runs(heap, split_right(heap, span, held_end));
+        free_parts(heap, split_right(heap, span, held_end));
     }
-    assert(mend_span_is_in_one_chunk(span)); /* two frozen chunks are never below one span */
+    assert(mend_span_is_in_one_chunk(span));
+    free_part(heap, span);
 }
 
 mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t address,

@@ -18,7 +18,9 @@ mend_span *mend_layout_take(mend_heap *heap, mend_run *run, uint64_t address, ui
 
 /* Makes a live span free; its waits say when it is idle. It may be joined with its neighbours. The
  * part in a frozen chunk becomes claimed and keeps the node, because the compaction may refer to
- * it; the parts outside join the runs there. */
+ * it; the parts in sleeping chunks become claimed, too; those outside join the runs there. Besides
+ * the nodes for one change, the caller reserved those for a chunk for each one below a block that
+ * sleeps. */
 void mend_layout_free(mend_heap *heap, mend_span *span);
 
 /* Takes [address, address + size) of a run out of all indices, so that no other thread finds it. It

@@ -161,9 +161,10 @@ static bool is_frozen(const mend_chunk *chunk)
     return chunk->is_frozen;
 }
 
-static bool misses_anything(const mend_chunk *chunk)
+/* Frozen by a compaction or by the beginning of a sleep. */
+static bool is_at_work(const mend_chunk *chunk)
 {
-    return chunk->missing != MEND_MISSING_NOTHING;
+    return chunk->is_frozen && !mend_chunk_sleeps(chunk);
 }
 
 /* The first chunk below the span for which `is_so` is true; NULL if there is none. */
@@ -179,10 +180,27 @@ static const mend_chunk *find_under(const mend_heap *heap, const mend_span *span
 
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span)
 {
-    return find_under(heap, span, is_frozen);
+    const mend_chunk *chunk = find_under(heap, span, is_at_work);
+    return chunk != NULL ? chunk : find_under(heap, span, is_frozen);
 }
 
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)
 {
-    return heap->chunks.missing_count > 0 && find_under(heap, span, misses_anything) != NULL;
+    return heap->chunks.missing_count > 0 &&
+           find_under(heap, span, mend_chunk_misses_mapping) != NULL;
+}
+
+bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span)
+{
+    return heap->chunks.asleep_count > 0 && find_under(heap, span, mend_chunk_sleeps) != NULL;
+}
+
+size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, span->address);
+    size_t count = 0;
+    for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
+        count++;
+    }
+    return count;
 }

@@ -16,8 +16,8 @@ mend_span *mend_heap_span_at(const mend_heap *heap, uint64_t address);
 /* The first span that overlaps a mapped chunk. The chunk has free memory in a run. */
 mend_span *mend_layout_first_span(const mend_heap *heap, const mend_chunk *chunk);
 
-/* The frozen chunk below a span, or NULL. There is at most one, because no two frozen chunks touch
- * or lie below one block. */
+/* A frozen chunk below a span, or NULL: the one of a compaction, otherwise the first one. No two
+ * chunks of a compaction touch or lie below one block. */
 const mend_chunk *mend_layout_find_frozen(const mend_heap *heap, const mend_span *span);
 static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
                                                          const mend_span *span)
@@ -28,5 +28,9 @@ static inline const mend_chunk *mend_layout_frozen_under(const mend_heap *heap,
 /* Whether a chunk below the span lacks its mapping or access, since a compaction could not map it
  * again. */
 bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span);
+
+/* Whether a chunk below the span sleeps; and how many chunks there are below it. */
+bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span);
+size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span);
 
 #endif

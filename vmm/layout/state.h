@@ -11,7 +11,8 @@
  *  - a chunk's live_bytes are the bytes of live spans inside it;
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
- *    thread. A claimed span lies inside its frozen chunk;
+ *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
+ *    all but one of them sleep (physical/asleep.h), except while a sleep begins;
  *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
  *    not what is lent;
  *  - a lent span is the part of exactly one alias of its chunk (physical/alias.h), with the same
@@ -76,6 +77,7 @@ typedef struct mend_span {
     uint64_t requested_bytes; /* live: the size that the program asked for */
     mend_stream stream;       /* live: the stream it was allocated for */
     uint64_t tag;             /* live: the program's number for it; 0: none */
+    uint64_t sleep_tag;       /* live: the number by which it sleeps; 0: none */
     mend_tree_node by_end;    /* in the zone's segment_ends, while `next` is NULL */
 } mend_span;
 
@@ -148,6 +150,9 @@ typedef struct mend_zone_counters {
     X(copied_bytes)                                                                                \
     X(chunks_remade)                                                                               \
     X(moves_avoided)                                                                               \
+    X(sleeps)                                                                                      \
+    X(wakes)                                                                                       \
+    X(dropped_bytes)                                                                               \
     X(driver_failures)
 
 typedef struct mend_heap_counters {
@@ -283,6 +288,13 @@ typedef struct mend_pins {
     mend_slab nodes;
 } mend_pins;
 
+/* What is kept of sleeping chunks; the room `sleep` uses it. Read under `state`, written under both
+ * locks. */
+typedef struct mend_keeping {
+    uint64_t host_bytes; /* in pinned memory of the host */
+    uint64_t file_bytes; /* in files */
+} mend_keeping;
+
 /* Exported blocks; the room `users` uses it. As the pins. */
 typedef struct mend_exports {
     mend_tree by_address;
@@ -326,6 +338,7 @@ typedef struct mend_heap {
     /* For making room. Read under `state`, written under both locks. */
     mend_space space; /* the addresses of both zones */
     mend_retiring retire;
+    mend_keeping keeping;
     mend_imports imports;
     mend_allowed allowed;
     mend_budget budget;
@@ -384,6 +397,20 @@ static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
 {
     assert(MEND_HEAP_SUM(heap, allocations) >= MEND_HEAP_SUM(heap, frees));
     return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
+}
+
+/* Bytes of live blocks that do not sleep: a part of reserved_bytes. */
+static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
+{
+    assert(heap->counters.live_bytes >= heap->chunks.asleep_live_bytes);
+    return heap->counters.live_bytes - heap->chunks.asleep_live_bytes;
+}
+
+/* Chunks that have memory. */
+static inline uint64_t mend_heap_chunks(const mend_heap *heap)
+{
+    assert(heap->chunks.all.count >= heap->chunks.away_count);
+    return heap->chunks.all.count - heap->chunks.away_count;
 }
 
 /* Mappings that the driver holds for the heap. */

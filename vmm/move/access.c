@@ -34,7 +34,8 @@ bool mend_access_includes(const mend_heap *heap, int device)
     return is_there;
 }
 
-/* A chunk that lacks its mapping or access gets access for all devices when it is restored. */
+/* A chunk that lacks its mapping or access, or sleeps, gets access for all devices when it is
+ * restored. */
 static bool is_accessible(const mend_chunk *chunk)
 {
     return chunk->missing == MEND_MISSING_NOTHING;

@@ -88,7 +88,7 @@ mend_result mend_remap(mend_heap *heap)
         heap->chunks.missing_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        if (chunk->missing != MEND_MISSING_NOTHING) {
+        if (mend_chunk_misses_mapping(chunk)) {
             mend_result one = restore_one(heap, chunk);
             result = result == MEND_OK ? one : result;
         }

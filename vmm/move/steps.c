@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "physical/asleep.h"
+
 /* How many times a call is repeated after NOT_READY, a lack of memory that some drivers overcome by
  * themselves: after longer and longer pauses, without the lock. */
 enum { NOT_READY_TRIES = 4 };
@@ -67,10 +69,11 @@ void mend_step_note_peaks(mend_heap *heap)
     counters->peak_reserved_bytes =
         mend_max_u64(counters->peak_reserved_bytes, heap->chunks.reserved_bytes);
     counters->peak_mappings = mend_max_u64(counters->peak_mappings, mend_heap_mappings(heap));
-    counters->peak_chunks = mend_max_u64(counters->peak_chunks, heap->chunks.all.count);
+    counters->peak_chunks = mend_max_u64(counters->peak_chunks, mend_heap_chunks(heap));
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &counters->zone[i];
         zone->peak_reserved_bytes =
-            mend_max_u64(zone->peak_reserved_bytes, zone->live_bytes + heap->zones[i].free_bytes);
+            mend_max_u64(zone->peak_reserved_bytes, zone->live_bytes + heap->zones[i].free_bytes -
+                                                        mend_chunks_away_in(&heap->chunks, i));
     }
 }

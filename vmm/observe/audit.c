@@ -90,8 +90,8 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
         .heap = heap, .finding = finding, .finding_bytes = MEND_AUDIT_FINDING_BYTES};
     uint64_t free_bytes = heap->zones[0].free_bytes + heap->zones[1].free_bytes;
     if (free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes !=
-        heap->chunks.reserved_bytes) {
-        return mend_audit_broken(&a, "live and free do not add up to reserved");
+        heap->chunks.reserved_bytes + heap->chunks.away_bytes) {
+        return mend_audit_broken(&a, "live and free do not add up to reserved and asleep");
     }
     if (mend_heap_live_blocks(heap) + IN_CACHES(heap, count) != heap->blocks.count) {
         return mend_audit_broken(&a, "the counts of live blocks are wrong");

@@ -18,6 +18,7 @@ enum { MEND_AUDIT_FINDING_BYTES = 256 };
  *  - mapped chunks, retired mappings and gaps do not overlap, and tile every reservation;
  *  - every wait is for an epoch that has passed, has a fence or is open; fences are in order;
  *  - nothing freed in a group became idle before the group's release;
+ *  - a sleeping chunk is frozen, held by nothing, and what is kept of it is counted;
  *  - counters equal what is counted, and no node is lost.
  */
 bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_BYTES]);

@@ -32,7 +32,7 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     return true;
 }
 
-/* Free, in a chunk that a compaction could not map again: no request may get it. */
+/* Free, in a chunk that sleeps, or that a compaction could not map again: no request may get it. */
 static bool is_claimed(const mend_span *span)
 {
     return !span->live && span->chunk->missing != MEND_MISSING_NOTHING;
@@ -43,7 +43,9 @@ static bool is_claimed(const mend_span *span)
 static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
 {
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
-    if (can_be_taken && !span->live && mend_layout_misses_mapping(a->heap, span)) {
+    bool lacks_memory =
+        mend_layout_misses_mapping(a->heap, span) || mend_layout_sleeps(a->heap, span);
+    if (can_be_taken && !span->live && lacks_memory) {
         return mend_audit_broken(a, "span 0x%llx may be taken, but is not mapped",
                                  MEND_AUDIT_HEX(span->address));
     }

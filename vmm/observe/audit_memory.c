@@ -80,13 +80,13 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     }
     for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        reserved_bytes += chunk->size_bytes;
+        reserved_bytes += chunk->missing != MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
         empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         whole += mend_chunk_is_empty(chunk);
         newly += !mend_list_is_empty(&chunk->newly);
         held += chunk->is_frozen;
-        missing += chunk->missing != MEND_MISSING_NOTHING;
-        lost_bytes += chunk->missing == MEND_MISSING_MAPPING ? chunk->size_bytes : 0;
+        missing += mend_chunk_misses_mapping(chunk);
+        lost_bytes += mend_chunk_has_mapping(chunk) ? 0 : chunk->size_bytes;
         mapped += chunk->address != 0;
         unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
         pinned_bytes += chunk->pins > 0 ? chunk->size_bytes : 0;
@@ -115,10 +115,11 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         pinned_bytes != chunks->pinned_bytes || exported_bytes != chunks->exported_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
-    if (held != missing || missing != chunks->missing_count || lost_bytes != chunks->lost_bytes) {
+    if (held != missing + chunks->asleep_count || missing != chunks->missing_count ||
+        lost_bytes != chunks->lost_bytes) {
         return mend_audit_broken(a, "a frozen chunk lacks nothing");
     }
-    return true;
+    return mend_audit_asleep(a);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */

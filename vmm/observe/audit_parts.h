@@ -49,6 +49,9 @@ bool mend_audit_retired(mend_audit_walk *a);
 /* Checks aliases, and what is lent to them; after the zones (audit_aliases.c). */
 bool mend_audit_aliases(const mend_audit_walk *a);
 
+/* Checks the chunks that sleep, and what is kept of them (audit_asleep.c). */
+bool mend_audit_asleep(const mend_audit_walk *a);
+
 /* Checks imports; their addresses are checked with all others. */
 bool mend_audit_imports(const mend_audit_walk *a);
 

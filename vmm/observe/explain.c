@@ -194,6 +194,14 @@ static void add_chunk(mend_explanation *explanation, const mend_chunk *chunk,
     add_partly_used(explanation, chunk, walk);
 }
 
+/* What a sleeping chunk still has, because the driver refused to take it back, is not in use. */
+static void add_asleep(mend_explanation *explanation, const mend_chunk *chunk)
+{
+    bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
+    explanation->free_bytes[chunk->zone][MEND_FREE_EDGE][MEND_FREE_IDLE] +=
+        has_memory ? chunk->size_bytes : 0;
+}
+
 /* ---- blocks and runs ------------------------------------------------------------------------- */
 
 static uint64_t lent_bytes(const mend_heap *heap)
@@ -247,7 +255,7 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
     assert(asking < heap->streams.count);
     *explanation = (mend_explanation){
         .reserved_bytes = heap->chunks.reserved_bytes,
-        .live_bytes = heap->counters.live_bytes,
+        .live_bytes = mend_heap_awake_bytes(heap),
         .unmapped_bytes = heap->chunks.unmapped_bytes,
         .lent_bytes = lent_bytes(heap),
         .retired_mappings = heap->retire.mappings.count,
@@ -257,7 +265,11 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
     const mend_tree_node *at = mend_tree_last(&heap->chunks.mapped);
     for (; at != NULL; at = mend_tree_previous(at)) {
         walk_chunk(heap, CHUNK_OF(at), asking, &walk);
-        add_chunk(explanation, CHUNK_OF(at), &walk);
+        if (mend_chunk_sleeps(CHUNK_OF(at))) {
+            add_asleep(explanation, CHUNK_OF(at));
+        } else {
+            add_chunk(explanation, CHUNK_OF(at), &walk);
+        }
     }
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         at = mend_tree_first(&heap->zones[zone].runs_by_address);

@@ -50,7 +50,7 @@ static bool differs(const mend_region *a, const mend_region *b)
     assert(a->is_small == b->is_small);
     return a->kind != b->kind || a->is_pinned != b->is_pinned ||
            a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
-           a->is_unmapped != b->is_unmapped;
+           a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep;
 }
 
 /* Free memory, behind the memory that is open. */
@@ -128,7 +128,8 @@ static void walk_block(region_walk *walk, const mend_span *span)
     const mend_chunk *chunk = span->chunk;
     for (; chunk != NULL && chunk->address < mend_span_end(span); chunk = mend_chunk_next(chunk)) {
         region.is_pinned |= mend_chunk_memory(chunk)->pins > 0;
-        region.is_unmapped |= chunk->missing != MEND_MISSING_NOTHING;
+        region.is_unmapped |= mend_chunk_misses_mapping(chunk);
+        region.is_asleep |= mend_chunk_sleeps(chunk);
     }
     end_open(walk);
     put(walk, &region);
@@ -147,7 +148,8 @@ static void walk_free(region_walk *walk, const mend_span *span)
         region.address = pointer_of(at);
         region.size_bytes = end - at;
         region.is_pinned = mend_chunk_memory(chunk)->pins > 0;
-        region.is_unmapped = chunk->missing != MEND_MISSING_NOTHING;
+        region.is_unmapped = mend_chunk_misses_mapping(chunk);
+        region.is_asleep = mend_chunk_sleeps(chunk);
         put_free(walk, &region);
         at = end;
     }

@@ -6,6 +6,7 @@
 #include "layout/cache.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
+#include "physical/asleep.h"
 
 /* Bytes of empty chunks in a zone; the zone's other free bytes are in partly used chunks. */
 static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
@@ -17,6 +18,25 @@ static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
         bytes += mend_chunk_is_empty(chunk) && chunk->zone == zone ? chunk->size_bytes : 0;
     }
     return bytes;
+}
+
+/* Of the free bytes of a zone, those that are not reserved: claimed ones of sleeping chunks. A
+ * chunk that kept its memory because the driver refused counts as free. */
+static uint64_t bytes_not_here(const mend_heap *heap, int zone)
+{
+    uint64_t claimed = 0;
+    uint64_t held = 0;
+    const mend_tree_node *at =
+        heap->chunks.asleep_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (mend_chunk_sleeps(chunk) && chunk->zone == zone) {
+            bool is_away = chunk->missing == MEND_MISSING_MEMORY;
+            claimed += is_away ? chunk->size_bytes - chunk->live_bytes : 0;
+            held += is_away ? 0 : chunk->live_bytes;
+        }
+    }
+    return claimed - held;
 }
 
 /* Number of live blocks that lack their mapping after a compaction. */
@@ -38,10 +58,12 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->live_bytes = heap->counters.live_bytes;
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes;
-    stats->free_bytes = small->free_bytes + large->free_bytes + chunks->unmapped_bytes;
+    uint64_t small_bytes = small->free_bytes - bytes_not_here(heap, MEND_ZONE_SMALL);
+    uint64_t large_bytes = large->free_bytes - bytes_not_here(heap, MEND_ZONE_LARGE);
+    stats->free_bytes = small_bytes + large_bytes + chunks->unmapped_bytes;
     stats->free_empty_bytes = chunks->empty_bytes;
-    stats->free_partial_bytes = large->free_bytes - empty_bytes_in(heap, MEND_ZONE_LARGE);
-    stats->free_small_bytes = small->free_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
+    stats->free_partial_bytes = large_bytes - empty_bytes_in(heap, MEND_ZONE_LARGE);
+    stats->free_small_bytes = small_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
     stats->lent_bytes = chunks->lent_bytes;
@@ -56,10 +78,15 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->address_bytes = heap->space.address_bytes;
     stats->mapped_bytes = heap->space.taken_bytes - chunks->lost_bytes;
     stats->retired_bytes = heap->retire.bytes;
-    assert(stats->free_bytes + stats->live_bytes == stats->reserved_bytes);
+    stats->asleep_bytes = chunks->asleep_bytes;
+    stats->asleep_live_bytes = chunks->asleep_live_bytes;
+    stats->kept_host_bytes = heap->keeping.host_bytes;
+    stats->kept_file_bytes = heap->keeping.file_bytes;
+    assert(stats->free_bytes + stats->live_bytes ==
+           stats->reserved_bytes + stats->asleep_live_bytes);
     assert(stats->requested_bytes <= stats->live_bytes);
-    assert(stats->free_partial_bytes <= large->free_bytes);
-    assert(stats->free_small_bytes <= small->free_bytes);
+    assert(stats->free_partial_bytes <= large_bytes);
+    assert(stats->free_small_bytes <= small_bytes);
     assert(heap->space.taken_bytes >= chunks->lost_bytes);
 }
 
@@ -79,7 +106,7 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
     stats->live_blocks = mend_heap_live_blocks(heap);
-    stats->chunks = heap->chunks.all.count;
+    stats->chunks = mend_heap_chunks(heap);
     stats->aliases = heap->chunks.alias_count;
     stats->mappings = mend_heap_mappings(heap);
     stats->unmapped_blocks = unmapped_blocks(heap);
@@ -102,7 +129,8 @@ static void fill_counts(const mend_heap *heap, mend_stats *stats)
 
 static uint64_t reserved_in(const mend_heap *heap, int zone)
 {
-    return heap->counters.zone[zone].live_bytes + heap->zones[zone].free_bytes;
+    return heap->counters.zone[zone].live_bytes + heap->zones[zone].free_bytes -
+           mend_chunks_away_in(&heap->chunks, zone);
 }
 
 static uint64_t chunks_in(const mend_heap *heap, int zone)
@@ -111,7 +139,8 @@ static uint64_t chunks_in(const mend_heap *heap, int zone)
     for (const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        count += chunk->zone == zone && !mend_chunk_is_alias(chunk);
+        count += chunk->zone == zone && !mend_chunk_is_alias(chunk) &&
+                 chunk->missing != MEND_MISSING_MEMORY;
     }
     return count;
 }
@@ -191,7 +220,7 @@ void mend_observe_reset_peaks(mend_heap *heap)
     counters->peak_reserved_bytes = heap->chunks.reserved_bytes;
     counters->peak_live_blocks = mend_heap_live_blocks(heap);
     counters->peak_mappings = mend_heap_mappings(heap);
-    counters->peak_chunks = heap->chunks.all.count;
+    counters->peak_chunks = mend_heap_chunks(heap);
     counters->peak_requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_zone_counters *zone = &counters->zone[i];

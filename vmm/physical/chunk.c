@@ -88,8 +88,8 @@ static bool is_refusal_of_fabric(const mend_chunks *chunks, mend_status status)
            (status == MEND_DRIVER_NOT_PERMITTED || status == MEND_DRIVER_NOT_SUPPORTED);
 }
 
-static mend_status create_handle(mend_chunks *chunks, uint64_t size_bytes,
-                                 mend_chunk_handle *handle)
+mend_status mend_chunk_ask_memory(mend_chunks *chunks, uint64_t size_bytes,
+                                  mend_chunk_handle *handle)
 {
     const mend_driver *driver = chunks->driver;
     mend_status status = driver->create(driver, size_bytes, &chunks->properties, handle);
@@ -113,7 +113,7 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     assert(size_bytes > 0);
     assert(size_bytes % MEND_GRANULE_BYTES == 0);
     mend_chunk_handle handle;
-    mend_status status = create_handle(chunks, size_bytes, &handle);
+    mend_status status = mend_chunk_ask_memory(chunks, size_bytes, &handle);
     if (status != MEND_DRIVER_OK) {
         return status;
     }
@@ -186,7 +186,8 @@ static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
         before->next = chunk->next;
     }
     mend_tree_remove(&chunks->mapped, &chunk->by_address);
-    chunks->unmapped_bytes += mend_chunk_is_alias(chunk) ? 0 : chunk->size_bytes;
+    bool has_memory = !mend_chunk_is_alias(chunk) && chunk->missing != MEND_MISSING_MEMORY;
+    chunks->unmapped_bytes += has_memory ? chunk->size_bytes : 0;
 }
 
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)
@@ -329,8 +330,8 @@ void mend_chunk_end_export(mend_chunks *chunks, mend_chunk *chunk, mend_export_w
 
 static void count_missing(mend_chunks *chunks, const mend_chunk *chunk, bool begins)
 {
-    uint32_t is_missing = chunk->missing != MEND_MISSING_NOTHING;
-    uint32_t is_unmapped = chunk->missing == MEND_MISSING_MAPPING;
+    uint32_t is_missing = mend_chunk_misses_mapping(chunk);
+    uint32_t is_unmapped = !mend_chunk_has_mapping(chunk);
     uint64_t lost_bytes = is_unmapped ? chunk->size_bytes : 0;
     if (begins) {
         chunks->missing_count += is_missing;
@@ -353,7 +354,18 @@ void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_m
     count_missing(chunks, chunk, false);
     chunk->missing = missing;
     count_missing(chunks, chunk, true);
-    assert(chunks->unmapped_count <= chunks->missing_count);
+    assert(chunks->unmapped_count <= (uint64_t)chunks->missing_count + chunks->asleep_count);
+}
+
+void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
+                         mend_chunk_missing missing)
+{
+    assert(chunk->is_frozen);
+    assert((kept == NULL) == (missing == MEND_MISSING_NOTHING));
+    count_missing(chunks, chunk, false);
+    chunk->kept = kept;
+    chunk->missing = missing;
+    count_missing(chunks, chunk, true);
 }
 
 bool mend_chunks_are_in_order(const mend_chunks *chunks)

@@ -7,6 +7,8 @@
  * at another address. An alias is a mend_chunk too, in `mapped` alone; its address and size are
  * those of that part.
  *
+ * A sleeping chunk keeps its address, and has given its memory back: see physical/asleep.h.
+ *
  * Guarded by the heap's `state` lock.
  */
 #ifndef MEND_PHYSICAL_CHUNK_H
@@ -22,11 +24,14 @@
 #include "driver/driver.h"
 #include "physical/waits.h"
 
-/* What a chunk lacks at its address, because the driver refused to restore it. */
+/* What a frozen chunk lacks at its address: because the driver refused to restore it, or because it
+ * sleeps. */
 typedef enum mend_chunk_missing {
     MEND_MISSING_NOTHING = 0,
     MEND_MISSING_MAPPING, /* the mapping and access */
-    MEND_MISSING_ACCESS
+    MEND_MISSING_ACCESS,
+    MEND_MISSING_CONTENTS, /* asleep: what it had before */
+    MEND_MISSING_MEMORY    /* asleep: the memory, and so the rest */
 } mend_chunk_missing;
 
 /* How other processes get a chunk. */
@@ -42,7 +47,7 @@ typedef struct mend_chunk {
     mend_tree_node by_size;    /* in `empty`, while mend_chunk_is_empty, unless it is in ... */
     mend_list newly;           /* ... `newly_empty`; else alone */
     mend_tree_node by_number;  /* in `all` */
-    mend_chunk_handle handle;
+    mend_chunk_handle handle;  /* none while it misses its memory */
     uint64_t size_bytes;
     uint64_t address;    /* 0: not mapped */
     uint64_t live_bytes; /* bytes of live blocks inside it */
@@ -66,8 +71,10 @@ typedef struct mend_chunk {
     uint64_t claimed_address; /* 0: not claimed */
     mend_waits claimed_waits;
 
-    /* Frozen by a compaction: never in `empty`, even without live bytes. It stays so after the
-     * compaction only while the driver refuses to restore the mapping or access. */
+    struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
+
+    /* Frozen by a compaction or by a sleep: never in `empty`, even without live bytes. It stays so
+     * after the compaction only while the driver refuses to restore the mapping or access. */
     bool is_frozen;
     bool was_exported; /* others may still hold the memory: then its release gives the device
                         * nothing */
@@ -89,13 +96,20 @@ typedef struct mend_chunks {
     uint64_t empty_bytes;
     uint64_t unmapped_bytes; /* bytes of chunks that are not mapped; part of empty_bytes */
     uint64_t alias_count;
-    uint64_t lent_bytes;     /* bytes of all aliases: live or free there, and counted there */
-    uint64_t pinned_bytes;   /* bytes of chunks with pins */
-    uint64_t exported_bytes; /* bytes of chunks with exports */
-    uint32_t frozen_count;   /* frozen chunks */
-    uint32_t missing_count;  /* of these, without mapping or access */
-    uint64_t unmapped_count; /* of these, without mapping */
-    uint64_t lost_bytes;     /* bytes of those without mapping */
+    uint64_t lent_bytes;        /* bytes of all aliases: live or free there, and counted there */
+    uint64_t pinned_bytes;      /* bytes of chunks with pins */
+    uint64_t exported_bytes;    /* bytes of chunks with exports */
+    uint32_t frozen_count;      /* frozen chunks */
+    uint32_t missing_count;     /* of these, without mapping or access, and not asleep */
+    uint32_t asleep_count;      /* of these, asleep */
+    uint32_t away_count;        /* of these, without memory; not in reserved_bytes */
+    uint64_t away_bytes;        /* their bytes */
+    uint64_t unmapped_count;    /* frozen chunks without mapping, asleep or not */
+    uint64_t lost_bytes;        /* bytes of those without mapping */
+    uint64_t asleep_bytes;      /* bytes of sleeping chunks */
+    uint64_t asleep_live_bytes; /* of these, of live blocks */
+    uint32_t left_asleep;       /* sleeping chunks that lost their last block since the last
+                                 * collection */
     uint64_t next_number;
     uint64_t created;
     uint64_t created_bytes;
@@ -119,6 +133,10 @@ bool mend_chunks_are_in_order(const mend_chunks *chunks);
  * on failure nothing changed. If the driver refuses chunks with fabric handles, this one and all
  * later ones are created without. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
+
+/* Asks the driver for the memory of a chunk as it makes them now: one step of mend_chunk_create. */
+mend_status mend_chunk_ask_memory(mend_chunks *chunks, uint64_t size_bytes,
+                                  mend_chunk_handle *handle);
 
 /* Releases a chunk that is not mapped. Calls the driver; on failure nothing changed. */
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk);
@@ -155,6 +173,10 @@ static inline bool mend_chunk_is_exported(const mend_chunk *chunk)
 /* Notes what a frozen chunk lacks at its address. */
 void mend_chunk_set_missing(mend_chunks *chunks, mend_chunk *chunk, mend_chunk_missing missing);
 
+/* The same, and begins or ends that it sleeps; for physical/asleep.h. */
+void mend_chunk_set_kept(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept,
+                         mend_chunk_missing missing);
+
 /* The chunk with this number; NULL if it was released. */
 mend_chunk *mend_chunk_numbered(const mend_chunks *chunks, uint64_t number);
 
@@ -165,6 +187,23 @@ mend_chunk *mend_chunk_at(const mend_chunks *chunks, uint64_t address);
 static inline mend_chunk *mend_chunk_next(const mend_chunk *chunk)
 {
     return chunk->next;
+}
+
+static inline bool mend_chunk_sleeps(const mend_chunk *chunk)
+{
+    return chunk->kept != NULL;
+}
+
+/* Whether a compaction could not map the chunk again. */
+static inline bool mend_chunk_misses_mapping(const mend_chunk *chunk)
+{
+    return chunk->missing != MEND_MISSING_NOTHING && !mend_chunk_sleeps(chunk);
+}
+
+/* Whether the driver holds a mapping for a chunk that has an address. */
+static inline bool mend_chunk_has_mapping(const mend_chunk *chunk)
+{
+    return chunk->missing != MEND_MISSING_MAPPING && chunk->missing != MEND_MISSING_MEMORY;
 }
 
 /* Whether it is a chunk of its own, and the chunk whose memory it is. */

@@ -79,8 +79,8 @@ void mend_budget_note_use(mend_heap *heap)
     }
     peaks->used_bytes[0] = mend_max_u64(peaks->used_bytes[0], used);
     if (is_near(heap, used)) {
-        assert(heap->counters.live_bytes <= used);
-        uint64_t trapped = used - heap->counters.live_bytes;
+        assert(mend_heap_awake_bytes(heap) <= used);
+        uint64_t trapped = used - mend_heap_awake_bytes(heap);
         peaks->trapped_bytes[0] = mend_max_u64(peaks->trapped_bytes[0], trapped);
     }
 }

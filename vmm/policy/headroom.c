@@ -8,7 +8,7 @@
 void mend_headroom_note_request(mend_heap *heap, uint64_t size_bytes)
 {
     mend_headroom *headroom = &heap->budget.headroom;
-    uint64_t live = heap->counters.live_bytes + size_bytes;
+    uint64_t live = mend_heap_awake_bytes(heap) + size_bytes;
     uint64_t allocated = MEND_HEAP_SUM(heap, allocated_bytes);
     assert(allocated >= headroom->window_start_bytes);
     if (live <= heap->config.limit_bytes) { /* a larger request cannot succeed */
@@ -61,5 +61,5 @@ void mend_headroom_note_refusal(mend_heap *heap)
 
 void mend_headroom_forget(mend_heap *heap)
 {
-    heap->budget.headroom.most_live_bytes = heap->counters.live_bytes;
+    heap->budget.headroom.most_live_bytes = mend_heap_awake_bytes(heap);
 }

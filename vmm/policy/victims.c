@@ -81,9 +81,9 @@ void mend_victims_measure(const mend_heap *heap, const mend_chunk *chunk, mend_c
 
 bool mend_victims_may_gain(mend_heap *heap, const mend_chunk *chunk)
 {
-    assert(!chunk->is_frozen); /* a pass begins without frozen chunks, and ends when a compaction
-                                * fails */
-    return chunk->live_bytes > 0 && chunk->pins == 0 && chunk->aliases == 0 &&
+    assert(!mend_chunk_misses_mapping(chunk)); /* a pass begins without such chunks, and ends when a
+                                                * compaction fails */
+    return !chunk->is_frozen && chunk->live_bytes > 0 && chunk->pins == 0 && chunk->aliases == 0 &&
            !mend_chunk_is_alias(chunk) &&
            chunk->size_bytes - chunk->live_bytes >= heap->device.granularity_bytes &&
            mend_victims_may_move(heap, chunk);

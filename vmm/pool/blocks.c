@@ -178,7 +178,9 @@ static mend_block_info describe(mend_pool *pool, const mend_span *span)
                              .pool = pool,
                              .is_unmapped = mend_layout_misses_mapping(&pool->heap, span),
                              .tag = span->tag,
-                             .group = mend_group_of(&pool->heap, span)};
+                             .group = mend_group_of(&pool->heap, span),
+                             .sleep_tag = span->sleep_tag,
+                             .is_asleep = mend_layout_sleeps(&pool->heap, span)};
 }
 
 /* Frees a block that was described, with an order that was asked for without the lock. */

@@ -12,6 +12,7 @@
 #include "observe/statistics.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include "sleep/collect.h"
 
 static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *), mend_pool *pool,
                            uint64_t keep_bytes, uint64_t *released_bytes)
@@ -21,6 +22,7 @@ static mend_result trim_by(mend_result (*trim)(mend_heap *, uint64_t, uint64_t *
         return result;
     }
     uint64_t bytes = 0;
+    mend_sleep_collect_all(&pool->heap);
     result = trim(&pool->heap, keep_bytes, &bytes);
     assert(bytes <= pool->heap.chunks.created_bytes - pool->heap.chunks.reserved_bytes);
     if (result == MEND_OK && released_bytes != NULL) {

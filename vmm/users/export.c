@@ -9,6 +9,7 @@
 #include "move/scope.h"
 #include "share/description.h"
 #include "share/server.h"
+#include "users/awake.h"
 #include "users/pin.h"
 
 typedef struct exported {
@@ -102,7 +103,11 @@ static mend_result export_and_pin(mend_heap *heap, const exported *export, mend_
                                   bool is_first)
 {
     mend_scope scope;
-    mend_result result = mend_scope_open(heap, &scope);
+    mend_result result =
+        mend_users_check_awake(heap, export->address, export->size_bytes, "mend_export");
+    if (result == MEND_OK) {
+        result = mend_scope_open(heap, &scope);
+    }
     if (result != MEND_OK) {
         return result;
     }

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "users/awake.h"
 
 typedef struct pinned_range {
     mend_tree_node by_address;
@@ -72,6 +73,10 @@ mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes
         return mend_failure(MEND_ERROR_FOREIGN_POINTER,
                             "0x%llx to 0x%llx is not all mapped memory of this pool",
                             (unsigned long long)address, (unsigned long long)end);
+    }
+    mend_result awake = mend_users_check_awake(heap, address, size_bytes, "mend_pin");
+    if (awake != MEND_OK) {
+        return awake;
     }
     pinned_range *range = find(heap, address, size_bytes, owner);
     if (range == NULL) {

@@ -20,6 +20,7 @@ void mend_pins_clear(mend_heap *heap);
 typedef enum mend_pin_owner { MEND_PIN_OF_PROGRAM = 0, MEND_PIN_OF_EXPORT } mend_pin_owner;
 
 /* Pins all chunks of the range. MEND_ERROR_FOREIGN_POINTER: not all of it is mapped;
+ * MEND_ERROR_ASLEEP: some of it sleeps;
  * MEND_ERROR_OUT_OF_HOST_MEMORY. On failure nothing changed. */
 mend_result mend_pins_add(mend_heap *heap, uint64_t address, uint64_t size_bytes,
                           mend_pin_owner owner);

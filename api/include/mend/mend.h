@@ -216,10 +216,12 @@ typedef struct mend_block_info {
     uint64_t tag;             /* of mend_alloc_options; 0: none */
     mend_group *group;        /* the group it belongs to; NULL: none, or the graph of a capture
                                * outside of groups */
+    uint64_t sleep_tag;       /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
+    int is_asleep; /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL                                \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0                          \
     }
 
 /* Describes the live block that contains `pointer`, at its start or inside. No driver call.

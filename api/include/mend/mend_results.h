@@ -34,7 +34,9 @@ extern "C" {
     X(MEND_ERROR_FORKED, 15, "the pool was inherited through fork; create one in this process")    \
     X(MEND_ERROR_INVARIANT, 16, "an invariant of the pool is broken: a bug in Mend")               \
     X(MEND_ERROR_UNREACHABLE, 17, "the process that exported the memory does not give it")         \
-    X(MEND_ERROR_SYSTEM, 18, "the operating system refused a socket, a thread or open files")
+    X(MEND_ERROR_SYSTEM, 18, "the operating system refused a socket, a thread or a file")          \
+    X(MEND_ERROR_ASLEEP, 19, "the memory sleeps: wake it first")                                   \
+    X(MEND_ERROR_PINNED, 20, "the memory is pinned or shared, so it has to stay")
 
 /* The result of a call that can fail. */
 typedef enum mend_result {

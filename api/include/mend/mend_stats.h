@@ -14,7 +14,7 @@
     X(live_bytes, "B", "bytes of live blocks, sizes rounded up to 512")                            \
     X(requested_bytes, "B", "bytes that the program asked for in live blocks")                     \
     X(reserved_bytes, "B", "physical memory that the pool holds")                                  \
-    X(free_bytes, "B", "reserved and not live; the sum of the next three")                         \
+    X(free_bytes, "B", "reserved and not live or asleep; the sum of the next three")               \
     X(free_empty_bytes, "B", "in empty chunks, which can be mapped at any address")                \
     X(free_partial_bytes, "B", "in partly used chunks, usable only where it is")                   \
     X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
@@ -90,7 +90,14 @@
     X(imports, "1", "blocks of other processes that are mapped")                                   \
     X(imported_bytes, "B", "of mapped_bytes, in chunks of other processes")                        \
     X(history_events, "1", "events added to the history")                                          \
-    X(history_lost, "1", "of these, events that it no longer has")
+    X(history_lost, "1", "of these, events that it no longer has")                                 \
+    X(asleep_bytes, "B", "memory of sleeping chunks: not in reserved_bytes, and needed to wake")   \
+    X(asleep_live_bytes, "B", "of live_bytes, in sleeping chunks")                                 \
+    X(kept_host_bytes, "B", "contents of these, in pinned memory of the host")                     \
+    X(kept_file_bytes, "B", "contents of these, in files")                                         \
+    X(sleeps, "1", "successful mend_sleep that put memory to sleep")                               \
+    X(wakes, "1", "successful mend_wake that woke memory")                                         \
+    X(dropped_bytes, "B", "contents of blocks that were dropped when they went to sleep")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

@@ -43,14 +43,15 @@ typedef struct mend_region {
     uint64_t tag;             /* of a block: the tag that it was allocated with; 0: none */
     int is_unmapped;          /* 1: a compaction could not map it again (of a block: a part of it),
                                * and it cannot be used now; see mend_defrag */
+    int is_asleep;            /* 1: it sleeps (of a block: a part of it); see mend_sleep */
 } mend_region;
 
 /*
- * Lists all mapped memory of the pool by rising address, as one consistent picture: the regions of
- * a segment follow each other without a gap. Free regions that touch differ in a field. Retired
- * mappings, memory of other processes (mend_import), and empty chunks that are mapped nowhere are
- * in no region. What a region says of work is what the pool knows without asking the driver:
- * waiting memory may be idle by now.
+ * Lists all mapped and all sleeping memory of the pool by rising address, as one consistent
+ * picture: the regions of a segment follow each other without a gap. Free regions that touch differ
+ * in a field. Retired mappings, memory of other processes (mend_import), and empty chunks that are
+ * mapped nowhere are in no region. What a region says of work is what the pool knows without asking
+ * the driver: waiting memory may be idle by now.
  *
  * Fills `regions` with *count elements of `region_bytes` each: pass sizeof(mend_region). If there
  * are more than `capacity`, only *count is set, to their number; call again with more room, because
@@ -80,6 +81,8 @@ typedef enum mend_event_kind {
     MEND_EVENT_PIN = 13,           /* a range was pinned */
     MEND_EVENT_UNPIN = 14,         /* a pin was undone */
     MEND_EVENT_GROUP_RELEASE = 15, /* `group` was released: the pointer is no longer valid */
+    MEND_EVENT_SLEEP = 16,         /* a chunk with its blocks went to sleep: see mend_sleep */
+    MEND_EVENT_WAKE = 17,          /* a sleeping chunk is usable again */
     MEND_EVENT_KINDS
 } mend_event_kind;
 

@@ -285,7 +285,7 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     char finding[MEND_AUDIT_FINDING_BYTES] = "";
     heap->counters.live_bytes += 512;
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
-    EXPECT_STR_EQ("live and free do not add up to reserved", finding);
+    EXPECT_STR_EQ("live and free do not add up to reserved and asleep", finding);
     heap->counters.live_bytes -= 512;
     heap->counters.zone[MEND_ZONE_LARGE].frees -= 1;
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));

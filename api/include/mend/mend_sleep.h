@@ -1,0 +1,147 @@
+/*
+ * Sleep and wake: the physical memory of live blocks goes back to the device, and comes back later
+ * at the same addresses. The conventions of mend.h hold here too.
+ */
+#ifndef MEND_MEND_SLEEP_H
+#define MEND_MEND_SLEEP_H
+
+#include "mend/mend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- sleep and wake -------------------------------------------------------------------------- */
+
+/*
+ * Sets the sleep tag of the calling thread, and returns the one before: a number for all blocks
+ * that the thread allocates from now on, from any pool and by any front door. 0: none, as at first.
+ * A block without one has its mend_alloc_options.tag as sleep tag. The tag of a block does not
+ * change. No lock, no driver call.
+ */
+MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
+
+/* What happens to the contents of a block that sleeps. */
+typedef enum mend_keep {
+    MEND_KEEP_DEFAULT = 0, /* see mend_sleep_options.others */
+    MEND_KEEP_HOST = 1,    /* kept in pinned memory of the host */
+    MEND_KEEP_FILE = 2,    /* kept in a file */
+    MEND_KEEP_NOTHING = 3, /* dropped: undefined after waking */
+    MEND_KEEP_AWAKE = 4    /* the block does not sleep */
+} mend_keep;
+
+/* A rule for all blocks with a sleep tag. */
+typedef struct mend_sleep_rule {
+    uint64_t tag;
+    int keep; /* a mend_keep, not MEND_KEEP_DEFAULT */
+} mend_sleep_rule;
+
+/* Which blocks sleep, and what is kept of them. */
+typedef struct mend_sleep_options {
+    size_t struct_size;
+    const mend_sleep_rule *rules; /* borrowed; of two for one tag the first counts */
+    size_t rule_count;
+    int others;            /* a mend_keep for the blocks that no rule names; 0: MEND_KEEP_HOST if
+                            * there are no rules, else MEND_KEEP_AWAKE */
+    int skip_pinned;       /* 1: pinned and exported memory stays awake, and the report counts it;
+                            * 0: it is an error */
+    int keep_free;         /* 1: free memory of the pool is not given back. 0: it is, as by
+                            * mend_trim */
+    const char *directory; /* where MEND_KEEP_FILE makes its file; it has no name there, so a crash
+                            * leaves nothing */
+} mend_sleep_options;
+#define MEND_SLEEP_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(mend_sleep_options), NULL, 0, MEND_KEEP_DEFAULT, 0, 0, NULL                         \
+    }
+
+/* What a sleep did. */
+typedef struct mend_sleep_report {
+    size_t struct_size;
+    uint64_t released_bytes; /* physical memory given back to the device: that of sleeping chunks
+                              * and of empty ones */
+    uint64_t asleep_bytes;   /* memory of the chunks that this call put to sleep */
+    uint64_t host_bytes;     /* contents kept in pinned memory of the host */
+    uint64_t file_bytes;     /* contents kept in a file */
+    uint64_t dropped_bytes;  /* contents dropped */
+    uint64_t stayed_bytes;   /* bytes of blocks that were to sleep and stay awake; the sum of the
+                              * next three */
+    uint64_t shared_bytes;   /* in chunks with blocks that stay awake */
+    uint64_t pinned_bytes;   /* in chunks with a pin or an export (skip_pinned) */
+    uint64_t mapped_bytes;   /* in chunks that are mapped at a second address: for an alias, or for
+                              * captured graphs */
+} mend_sleep_report;
+#define MEND_SLEEP_REPORT_INIT                                                                     \
+    {                                                                                              \
+        sizeof(mend_sleep_report), 0, 0, 0, 0, 0, 0, 0, 0, 0                                       \
+    }
+
+/*
+ * Puts live blocks to sleep: what their options say is kept, their physical memory goes back to the
+ * device, and their addresses stay theirs. `options` NULL: all blocks, kept in pinned memory of the
+ * host. Blocks of groups sleep too, and if every block sleeps, also the free memory that is kept
+ * for graphs. Graphs captured before can be launched after mend_wake. Blocks of other processes
+ * (mend_import) stay as they are.
+ *
+ * Memory goes back in complete chunks, which may hold several blocks. A chunk in which a block
+ * stays awake stays awake with all its blocks; a block sleeps as far as its chunks do. The report
+ * says how many bytes stayed and why: name all tags that are to sleep in one call.
+ *
+ * A sleeping block may be freed, on any stream, and described; it may not be used, and calls that
+ * need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated and freed as ever. When
+ * the last block of a sleeping chunk is freed, what is kept of the chunk goes too. The pool may be
+ * destroyed while memory sleeps.
+ *
+ * Waits for all work of the context. The caller guarantees, as for mend_defrag, that during the
+ * call no work runs or is launched that touches memory of the pool, and until mend_wake none that
+ * touches what sleeps. Other threads may allocate and free. The copies run on a stream of their
+ * own; what is written to a file is written while the next part is copied.
+ *
+ * MEND_OK, also if no block is to sleep; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_ASLEEP (all blocks
+ * that are to sleep are asleep already); MEND_ERROR_CAPTURING (a stream is being captured);
+ * MEND_ERROR_PINNED (a block that is to sleep is in a chunk with a pin or an export);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents); MEND_ERROR_SYSTEM (the file could not
+ * be made or written); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error nothing has
+ * changed. One exception, as for mend_defrag: if the driver unmaps a chunk, refuses the next one,
+ * and then refuses to map the first again, its blocks are unusable until a later call maps them.
+ */
+MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
+                                mend_sleep_report *report);
+
+/* What a wake did. */
+typedef struct mend_wake_report {
+    size_t struct_size;
+    uint64_t woken_bytes; /* physical memory taken from the device again */
+    uint64_t host_bytes;  /* contents copied back from pinned memory of the host */
+    uint64_t file_bytes;  /* contents read back from files */
+} mend_wake_report;
+#define MEND_WAKE_REPORT_INIT                                                                      \
+    {                                                                                              \
+        sizeof(mend_wake_report), 0, 0, 0                                                          \
+    }
+
+/*
+ * Wakes every chunk that holds a block with one of these sleep tags, with all its blocks;
+ * `tag_count` 0: all chunks. Memory without blocks that is kept for graphs wakes with each call.
+ * `report` may be NULL. What was kept is there again when the call returns, byte for byte; the
+ * memory and the files that kept it are freed.
+ *
+ * All wake, or none. If the limit or the device has no room, the pool makes some as a request does,
+ * without moving what is live: it gives back its own free memory, then asks peer pools of the
+ * device and the pressure callbacks. Waits for the copies only. Other threads may allocate and
+ * free.
+ *
+ * MEND_OK, also if nothing sleeps; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_CAPTURING (a stream is
+ * being captured, so the copies cannot be waited for); MEND_ERROR_OUT_OF_MEMORY (mend_last_error
+ * says how many bytes are lacking); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (the file
+ * could not be read); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error everything sleeps
+ * as before: the pool can be used, and woken again.
+ */
+MEND_API mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
+                               mend_wake_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,200 @@
+/* Sleep and wake when the driver, the host or the disk fails, at every place where it can: all of
+ * it happens or none, no byte is lost, and nothing leaks. */
+#include "tests/support/host_memory.h"
+#include "tests/unit/sleep/sleep_rig.h"
+
+static const char *const calls_of_sleep[] = {"context_push",
+                                             "exchange_capture_mode",
+                                             "context_synchronize",
+                                             "host_alloc",
+                                             "host_free",
+                                             "stream_create",
+                                             "copy",
+                                             "stream_synchronize",
+                                             "unmap",
+                                             "release"};
+static const char *const calls_of_wake[] = {"context_push", "exchange_capture_mode",
+                                            "create",       "map",
+                                            "set_access",   "host_alloc",
+                                            "host_free",    "stream_create",
+                                            "copy",         "stream_synchronize"};
+#define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
+
+typedef mend_result (*operation)(sleep_rig *r);
+
+static mend_result sleep_both_ways(sleep_rig *r)
+{
+    const mend_sleep_rule rules[] = {{1, MEND_KEEP_HOST}, {2, MEND_KEEP_FILE}};
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    options.rules = rules;
+    options.rule_count = 2;
+    options.directory = sleep_rig_directory();
+    return mend_sleep(r->w.pool, &options, NULL);
+}
+
+static mend_result wake_all(sleep_rig *r)
+{
+    return mend_wake(r->w.pool, NULL, 0, NULL);
+}
+
+static int count_asleep(sleep_rig *r)
+{
+    int count = 0;
+    for (int i = 0; i < SLEEP_BLOCKS; i++) {
+        count += sleep_rig_sleeps(r, i);
+    }
+    return count;
+}
+
+/* After a failure in one call: all as before, or done; then it works, and every byte is there. */
+static bool fail_once(operation run, bool wakes, const char *call, uint64_t after, bool *failed)
+{
+    sleep_rig r;
+    if (!sleep_rig_open(&r)) {
+        return false;
+    }
+    if (wakes) {
+        EXPECT_RESULT(MEND_OK, sleep_both_ways(&r));
+    }
+    kit_fail(&r.w, call, after, 1, MEND_DRIVER_UNKNOWN);
+    mend_stats before = mend_world_stats(&r.w);
+    mend_result result = run(&r);
+    *failed = result != MEND_OK || mend_world_stats(&r.w).driver_failures > before.driver_failures;
+    mend_sim_clear_faults(r.w.sim);
+    int expected = (result == MEND_OK) != wakes ? SLEEP_BLOCKS : 0;
+    EXPECT_INT_EQ(expected, count_asleep(&r));
+    EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
+    if (result != MEND_OK) {
+        EXPECT_RESULT(MEND_OK, run(&r));
+    }
+    EXPECT_RESULT(MEND_OK, wake_all(&r));
+    EXPECT_INT_EQ(0, count_asleep(&r));
+    kit_release_row(&r.w, r.blocks, SLEEP_BLOCKS, SLEEP_BLOCK, r.w.streams[0]);
+    mend_sim_advance(r.w.sim, 1000000);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(r.w.pool));
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).content_errors);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).chunks);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).mappings);
+    EXPECT_STR_EQ("", mend_sim_first_violation(r.w.sim));
+    mend_sim_destroy(r.w.sim);
+    return !mend_test_has_failed();
+}
+
+/* Every position of every call. */
+static void fail_everywhere(operation run, bool wakes, const char *const *calls, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool failed = true;
+        for (uint64_t after = 0; failed; after++) {
+            ASSERT_TRUE(fail_once(run, wakes, calls[i], after, &failed));
+            ASSERT_TRUE(after < 1000);
+            ASSERT_TRUE(after > 0 || failed); /* the call is made at all */
+        }
+    }
+}
+
+MEND_TEST(pool_sleep_faults, a_sleep_is_undone_at_every_driver_call)
+{
+    fail_everywhere(sleep_both_ways, false, calls_of_sleep, COUNT_OF(calls_of_sleep));
+}
+
+MEND_TEST(pool_sleep_faults, a_wake_is_undone_at_every_driver_call)
+{
+    fail_everywhere(wake_all, true, calls_of_wake, COUNT_OF(calls_of_wake));
+}
+
+/* The host memory fails at every allocation in turn. */
+static void fail_host(operation run, bool wakes)
+{
+    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
+    for (uint64_t after = 0; result != MEND_OK; after++) {
+        sleep_rig r;
+        mend_unwatched_driver unwatched;
+        mend_world_init(&r.w);
+        ASSERT_TRUE(mend_world_open_device(&r.w));
+        mend_unwatched_driver_init(&unwatched, mend_sim_driver(r.w.sim));
+        ASSERT_TRUE(mend_world_open_pool(&r.w, &unwatched.table));
+        ASSERT_TRUE(kit_open_streams(&r.w) && sleep_rig_fill(&r));
+        if (wakes) {
+            EXPECT_RESULT(MEND_OK, sleep_both_ways(&r));
+        }
+        mend_test_fail_host_memory_after(after, 1);
+        mend_test_watch_host_memory(true);
+        result = run(&r);
+        mend_test_watch_host_memory(false);
+        EXPECT_TRUE(result != MEND_OK || mend_test_failed_host_allocations() == 0);
+        mend_test_heal_host_memory();
+        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY);
+        EXPECT_INT_EQ((result == MEND_OK) != wakes ? SLEEP_BLOCKS : 0, count_asleep(&r));
+        EXPECT_TRUE(mend_world_check(&r.w));
+        sleep_rig_close(&r);
+        ASSERT_TRUE(after < 1000);
+    }
+}
+
+MEND_TEST(pool_sleep_faults, host_memory_fails_at_every_place)
+{
+    fail_host(sleep_both_ways, false);
+    fail_host(wake_all, true);
+}
+
+/* The driver unmaps, refuses the next chunks, and refuses to map the first again: as after a
+ * compaction the blocks have their bytes, and come back later. */
+MEND_TEST(pool_sleep_faults, what_cannot_be_mapped_again_comes_back_later)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_default(&w));
+    void *first = kit_alloc_written(&w, MEND_MIB, NULL);
+    void *between = kit_alloc_written(&w, MEND_MIB, NULL);
+    void *last = kit_alloc_written(&w, MEND_MIB, NULL);
+    kit_release(&w, between, MEND_MIB, NULL);
+    EXPECT_RESULT(MEND_OK, mend_trim(w.pool, 0, NULL)); /* two segments: two calls to unmap */
+    kit_fail(&w, "unmap", 1, 1, MEND_DRIVER_UNKNOWN);
+    kit_fail(&w, "map", 0, 1, MEND_DRIVER_UNKNOWN);
+    EXPECT_RESULT(MEND_ERROR_DRIVER, mend_sleep(w.pool, NULL, NULL));
+    kit_expect_words("could not be mapped");
+    mend_sim_clear_faults(w.sim);
+    EXPECT_U64_EQ(1, mend_world_stats(&w).unmapped_blocks);
+    EXPECT_U64_EQ(0, mend_world_stats(&w).asleep_bytes);
+    EXPECT_TRUE(mend_world_check(&w));
+    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, NULL)); /* maps it again first */
+    EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
+    kit_release(&w, first, MEND_MIB, NULL);
+    kit_release(&w, last, MEND_MIB, NULL);
+    kit_close(&w);
+}
+
+/* Memory that the driver does not take back is the pool's until it does, and serves the next wake.
+ */
+MEND_TEST(pool_sleep_faults, memory_that_is_refused_is_given_back_later)
+{
+    sleep_rig r;
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    ASSERT_TRUE(sleep_rig_open(&r));
+    kit_fail(&r.w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, &report));
+    EXPECT_U64_EQ(2 * SLEEP_BLOCK, mend_world_stats(&r.w).reserved_bytes);
+    EXPECT_U64_EQ(SLEEP_BLOCKS * SLEEP_BLOCK, mend_world_stats(&r.w).asleep_bytes);
+    EXPECT_TRUE(mend_world_check(&r.w));
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).reserved_bytes);
+    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
+    kit_fail(&r.w, "release", 0, 2, MEND_DRIVER_UNKNOWN);
+    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, &report));
+    mend_wake_report woken = MEND_WAKE_REPORT_INIT;
+    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, &woken));
+    EXPECT_U64_EQ((SLEEP_BLOCKS - 2) * SLEEP_BLOCK, woken.woken_bytes);
+    sleep_rig_close(&r);
+}
+
+MEND_TEST(pool_sleep_faults, the_device_is_lost_while_it_sleeps)
+{
+    sleep_rig r;
+    ASSERT_TRUE(sleep_rig_open(&r));
+    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
+    kit_break(&r.w, "create");
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_wake(r.w.pool, NULL, 0, NULL));
+    EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sleep(r.w.pool, NULL, NULL));
+    (void)mend_pool_destroy(r.w.pool);
+    mend_sim_destroy(r.w.sim);
+}

@@ -1,0 +1,87 @@
+/* The audit of sleeping chunks: each is held by nothing, and what is kept of them is counted. */
+#include "move/retire.h"
+#include "observe/audit_parts.h"
+#include "sleep/keep.h"
+
+#define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
+
+typedef struct sums {
+    uint64_t chunks;
+    uint64_t bytes;
+    uint64_t live_bytes;
+    uint64_t away;
+    uint64_t away_bytes;
+    uint64_t host_bytes;
+    uint64_t file_bytes;
+} sums;
+
+/* The pieces lie in the chunk, one behind the other, and fill what is kept. */
+static bool pieces_are_right(const mend_chunk *chunk)
+{
+    const mend_kept *kept = chunk->kept;
+    uint64_t end = 0;
+    uint64_t host_bytes = 0;
+    uint64_t file_bytes = 0;
+    for (size_t i = 0; i < kept->piece_count; i++) {
+        const mend_kept_piece *piece = &kept->pieces[i];
+        if (piece->offset_bytes < end || piece->size_bytes == 0 ||
+            (piece->keep != MEND_KEEP_HOST && piece->keep != MEND_KEEP_FILE)) {
+            return false;
+        }
+        end = piece->offset_bytes + piece->size_bytes;
+        host_bytes += piece->keep == MEND_KEEP_HOST ? piece->size_bytes : 0;
+        file_bytes += piece->keep == MEND_KEEP_FILE ? piece->size_bytes : 0;
+    }
+    return end <= chunk->size_bytes && host_bytes == kept->host_bytes &&
+           file_bytes == kept->file_bytes && (host_bytes > 0) == (kept->host != NULL) &&
+           (file_bytes > 0) == (kept->file != NULL);
+}
+
+static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
+{
+    bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
+    if (!chunk->is_frozen || chunk->missing == MEND_MISSING_NOTHING || chunk->pins != 0 ||
+        chunk->aliases != 0 || mend_chunk_is_alias(chunk) || mend_chunk_is_exported(chunk) ||
+        has_memory != (chunk->handle != 0) ||
+        (has_memory && mend_retire_holds(a->heap, chunk->handle) != NULL)) {
+        return mend_audit_broken(a, "the chunk 0x%llx sleeps, and is in use",
+                                 MEND_AUDIT_HEX(chunk->address));
+    }
+    return pieces_are_right(chunk) ||
+           mend_audit_broken(a, "what is kept of the chunk 0x%llx is wrong",
+                             MEND_AUDIT_HEX(chunk->address));
+}
+
+bool mend_audit_asleep(const mend_audit_walk *a)
+{
+    const mend_chunks *chunks = &a->heap->chunks;
+    const mend_keeping *keeping = &a->heap->keeping;
+    sums s = {0};
+    for (const mend_tree_node *at = mend_tree_first(&chunks->mapped); at != NULL;
+         at = mend_tree_next(at)) {
+        const mend_chunk *chunk = CHUNK_OF(at);
+        bool is_away = chunk->missing == MEND_MISSING_MEMORY;
+        if (!mend_chunk_sleeps(chunk)) {
+            if (is_away || chunk->missing == MEND_MISSING_CONTENTS) {
+                return mend_audit_broken(a, "the chunk 0x%llx lacks memory, and does not sleep",
+                                         MEND_AUDIT_HEX(chunk->address));
+            }
+            continue;
+        }
+        s.chunks++;
+        s.bytes += chunk->size_bytes;
+        s.live_bytes += chunk->live_bytes;
+        s.away += is_away;
+        s.away_bytes += is_away ? chunk->size_bytes : 0;
+        s.host_bytes += chunk->kept->host_bytes;
+        s.file_bytes += chunk->kept->file_bytes;
+        if (!chunk_is_right(a, chunk)) {
+            return false;
+        }
+    }
+    return (s.chunks == chunks->asleep_count && s.bytes == chunks->asleep_bytes &&
+            s.live_bytes == chunks->asleep_live_bytes && s.away == chunks->away_count &&
+            s.away_bytes == chunks->away_bytes && s.host_bytes == keeping->host_bytes &&
+            s.file_bytes == keeping->file_bytes) ||
+           mend_audit_broken(a, "the counts of what sleeps are wrong");
+}

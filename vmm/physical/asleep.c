@@ -1,0 +1,115 @@
+#include "physical/asleep.h"
+
+#include <assert.h>
+
+void mend_chunk_fall_asleep(mend_chunks *chunks, mend_chunk *chunk, struct mend_kept *kept)
+{
+    assert(chunk->pins == 0);
+    assert(chunk->aliases == 0 && !mend_chunk_is_alias(chunk));
+    assert(!mend_chunk_sleeps(chunk));
+    mend_chunk_set_kept(chunks, chunk, kept, MEND_MISSING_MAPPING);
+    chunks->asleep_count++;
+    chunks->asleep_bytes += chunk->size_bytes;
+    chunks->asleep_live_bytes += chunk->live_bytes;
+    chunks->left_asleep += chunk->live_bytes == 0;
+    mend_history_note(chunks->history, MEND_EVENT_SLEEP, chunk->address, chunk->size_bytes);
+}
+
+mend_status mend_chunk_give_memory(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(mend_chunk_sleeps(chunk));
+    assert(chunk->missing == MEND_MISSING_MAPPING);
+    assert(!mend_chunk_is_exported(chunk));
+    mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    assert(chunks->reserved_bytes >= chunk->size_bytes);
+    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MEMORY);
+    chunk->handle = 0;
+    chunk->was_exported = false;
+    chunk->has_fabric = false;
+    chunks->away_count++;
+    chunks->away_bytes += chunk->size_bytes;
+    chunks->reserved_bytes -= chunk->size_bytes;
+    chunks->released++;
+    mend_history_note(chunks->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes);
+    return MEND_DRIVER_OK;
+}
+
+mend_status mend_chunk_take_memory(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->missing == MEND_MISSING_MEMORY);
+    mend_chunk_handle handle;
+    mend_status status = mend_chunk_ask_memory(chunks, chunk->size_bytes, &handle);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    mend_chunk_set_missing(chunks, chunk, MEND_MISSING_MAPPING);
+    chunk->handle = handle;
+    chunk->share_types = chunks->properties.share_types;
+    assert(chunks->away_count > 0);
+    assert(chunks->away_bytes >= chunk->size_bytes);
+    chunks->away_count--;
+    chunks->away_bytes -= chunk->size_bytes;
+    chunks->reserved_bytes += chunk->size_bytes;
+    chunks->created++;
+    chunks->created_bytes += chunk->size_bytes;
+    mend_history_note(chunks->history, MEND_EVENT_CREATE, 0, chunk->size_bytes);
+    return MEND_DRIVER_OK;
+}
+
+/* It is not counted among the sleeping ones any more. */
+static void leave_asleep(mend_chunks *chunks, const mend_chunk *chunk)
+{
+    assert(chunks->asleep_count > 0);
+    assert(chunks->asleep_bytes >= chunk->size_bytes);
+    assert(chunks->asleep_live_bytes >= chunk->live_bytes);
+    chunks->asleep_count--;
+    chunks->asleep_bytes -= chunk->size_bytes;
+    chunks->asleep_live_bytes -= chunk->live_bytes;
+}
+
+void mend_chunk_wake_up(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(mend_chunk_sleeps(chunk));
+    assert(chunk->missing == MEND_MISSING_CONTENTS);
+    leave_asleep(chunks, chunk);
+    mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
+    mend_history_note(chunks->history, MEND_EVENT_WAKE, chunk->address, chunk->size_bytes);
+}
+
+void mend_chunk_end_asleep(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->missing == MEND_MISSING_MEMORY);
+    assert(chunk->live_bytes == 0);
+    mend_chunk_set_address(chunks, chunk, chunk->zone, 0);
+    leave_asleep(chunks, chunk);
+    chunks->away_count--;
+    chunks->away_bytes -= chunk->size_bytes;
+    mend_chunk_set_kept(chunks, chunk, NULL, MEND_MISSING_NOTHING);
+    assert(chunks->frozen_count > 0);
+    chunks->frozen_count--;
+    mend_tree_remove(&chunks->all, &chunk->by_number);
+    mend_slab_give(&chunks->slab, chunk);
+}
+
+void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64_t size_bytes)
+{
+    assert(mend_chunk_sleeps(chunk));
+    assert(chunks->asleep_live_bytes >= size_bytes);
+    chunks->asleep_live_bytes -= size_bytes;
+    chunks->left_asleep += chunk->live_bytes == 0;
+}
+
+uint64_t mend_chunks_away_in(const mend_chunks *chunks, int zone)
+{
+    uint64_t bytes = 0;
+    const mend_tree_node *at = chunks->away_count > 0 ? mend_tree_first(&chunks->mapped) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        bool is_away = chunk->missing == MEND_MISSING_MEMORY && chunk->zone == zone;
+        bytes += is_away ? chunk->size_bytes : 0;
+    }
+    return bytes;
+}

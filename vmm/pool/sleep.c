@@ -1,0 +1,174 @@
+/* The calls of mend_sleep.h. */
+#include "sleep/sleep.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/struct_size.h"
+#include "base/thread.h"
+#include "mend/mend_sleep.h"
+#include "pool/callbacks.h"
+#include "pool/enter.h"
+#include "sleep/wake.h"
+
+uint64_t mend_set_sleep_tag(uint64_t tag)
+{
+    uint64_t *own = mend_process_own_sleep_tag();
+    uint64_t before = *own;
+    *own = tag;
+    if (tag != 0) {
+        atomic_store_explicit(&mend_process_has_sleep_tags, true, memory_order_relaxed);
+    }
+    return before;
+}
+
+/* ---- sleep ----------------------------------------------------------------------------------- */
+
+static bool is_keep(int keep)
+{
+    return keep >= MEND_KEEP_DEFAULT && keep <= MEND_KEEP_AWAKE;
+}
+
+static mend_result check_options(const mend_sleep_options *options)
+{
+    bool has_files = options->others == MEND_KEEP_FILE;
+    if (!is_keep(options->others)) {
+        return mend_pool_invalid("mend_sleep_options.others is not a mend_keep");
+    }
+    if ((options->skip_pinned & ~1) != 0 || (options->keep_free & ~1) != 0) {
+        return mend_pool_invalid("mend_sleep_options.skip_pinned or keep_free is not 0 or 1");
+    }
+    if (options->rule_count > 0 && options->rules == NULL) {
+        return mend_pool_invalid("mend_sleep_options.rules is NULL");
+    }
+    for (size_t i = 0; i < options->rule_count; i++) {
+        int keep = options->rules[i].keep;
+        if (!is_keep(keep) || keep == MEND_KEEP_DEFAULT) {
+            return mend_pool_invalid("mend_sleep_rule.keep is not 1 to 4");
+        }
+        has_files = has_files || keep == MEND_KEEP_FILE;
+    }
+    return has_files && options->directory == NULL
+               ? mend_pool_invalid("mend_sleep_options.directory is NULL: MEND_KEEP_FILE needs one")
+               : MEND_OK;
+}
+
+/* Copies the caller's options, as many fields as the caller's version has. */
+static mend_result read_options(const mend_sleep_options *given, mend_sleep_options *options)
+{
+    *options = (mend_sleep_options)MEND_SLEEP_OPTIONS_INIT;
+    if (given == NULL) {
+        return MEND_OK;
+    }
+    if (!MEND_STRUCT_IS_WHOLE(given)) {
+        return mend_pool_invalid("mend_sleep_options.struct_size is wrong: begin with "
+                                 "MEND_SLEEP_OPTIONS_INIT");
+    }
+    if (given->struct_size > sizeof(*options)) {
+        return mend_pool_invalid("mend_sleep_options is of a newer version than the library");
+    }
+    memcpy(options, given, given->struct_size);
+    return check_options(options);
+}
+
+mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sleep_report *report)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_sleep: pool is NULL");
+    }
+    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
+        return mend_pool_invalid("mend_sleep_report.struct_size is wrong: begin with "
+                                 "MEND_SLEEP_REPORT_INIT");
+    }
+    mend_sleep_options options;
+    mend_result result = read_options(given, &options);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_sleep_report all = MEND_SLEEP_REPORT_INIT;
+    result = mend_sleep_put(&pool->heap, &options, &all);
+    if (result == MEND_OK && report != NULL) {
+        all.struct_size = report->struct_size;
+        memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
+    }
+    return mend_pool_leave_all(pool, result);
+}
+
+/* ---- wake ------------------------------------------------------------------------------------ */
+
+typedef struct waker {
+    mend_pool *pool;
+    const uint64_t *tags;
+    size_t tag_count;
+    mend_wake_report report;
+    uint64_t lacking_bytes;
+    mend_result result;
+} waker;
+
+/* The caller holds `state` alone. */
+static mend_outcome try_to_wake(void *context)
+{
+    waker *w = context;
+    mend_heap *heap = &w->pool->heap;
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    w->result = mend_heap_lost_by(heap) == MEND_DRIVER_OK
+                    ? mend_sleep_wake(heap, w->tags, w->tag_count, &w->report, &w->lacking_bytes)
+                    : mend_pool_check_context(w->pool);
+    mend_heap_unlock_grow(heap);
+    if (w->result == MEND_OK) {
+        return MEND_PLACED;
+    }
+    return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
+}
+
+/* Wakes; if there is no room, after each peer pool and each callback that gave some. */
+static void wake_with_help(waker *w)
+{
+    const mend_helpers helpers = mend_pool_helpers(w->pool);
+    mend_outcome outcome = try_to_wake(w);
+    uint64_t cursor = 0;
+    bool gave = false;
+    while (outcome == MEND_NOTHING &&
+           helpers.ask_peer_pool(helpers.pool, w->lacking_bytes, &cursor, &gave)) {
+        outcome = gave ? try_to_wake(w) : outcome;
+    }
+    if (outcome == MEND_NOTHING && helpers.has_callbacks(helpers.pool)) {
+        const mend_request request = {.size_bytes = w->lacking_bytes,
+                                      .requested_bytes = w->lacking_bytes,
+                                      .alignment_bytes = MEND_GRANULE_BYTES,
+                                      .handle = MEND_NO_STREAM,
+                                      .zone = MEND_ZONE_LARGE};
+        outcome = helpers.call_back(helpers.pool, &request, try_to_wake, w);
+    }
+    if (outcome == MEND_FAILED && w->result == MEND_ERROR_OUT_OF_MEMORY) {
+        w->result = MEND_ERROR_DEVICE_LOST; /* in a callback */
+    }
+}
+
+mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
+                      mend_wake_report *report)
+{
+    if (pool == NULL || (tags == NULL && tag_count > 0)) {
+        return mend_pool_invalid("mend_wake: pool or tags is NULL");
+    }
+    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
+        return mend_pool_invalid("mend_wake_report.struct_size is wrong: begin with "
+                                 "MEND_WAKE_REPORT_INIT");
+    }
+    waker w = {.pool = pool, .tags = tags, .tag_count = tag_count, .report = MEND_WAKE_REPORT_INIT};
+    mend_result result = mend_pool_enter(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    wake_with_help(&w);
+    if (w.result == MEND_OK && report != NULL) {
+        w.report.struct_size = report->struct_size;
+        memcpy(report, &w.report, mend_min_u64(report->struct_size, sizeof(w.report)));
+    }
+    return mend_pool_leave(pool, w.result);
+}

@@ -1,0 +1,119 @@
+#include "sleep/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "move/locks.h"
+
+static mend_result refused(const char *what, int error)
+{
+    return mend_failure(MEND_ERROR_SYSTEM, "%s for contents that sleep: %s", what, strerror(error));
+}
+
+/* Where the file system has no files without a name, one that loses its name at once. */
+static int open_named(const char *directory)
+{
+    static const char name[] = "/mend-sleep-XXXXXX";
+    size_t length = strlen(directory);
+    char *path = malloc(length + sizeof(name));
+    if (path == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    memcpy(path, directory, length);
+    memcpy(path + length, name, sizeof(name));
+    int descriptor = mkostemp(path, O_CLOEXEC);
+    if (descriptor >= 0) {
+        unlink(path);
+    }
+    free(path);
+    return descriptor;
+}
+
+mend_result mend_sleep_file_open(const char *directory, mend_kept_file **file)
+{
+    mend_kept_file *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a file of a sleep");
+    }
+    made->uses = 1;
+    made->descriptor = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (made->descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+        made->descriptor = open_named(directory);
+    }
+    if (made->descriptor < 0) {
+        int error = errno;
+        free(made);
+        return mend_failure(MEND_ERROR_SYSTEM, "no file can be made in \"%s\" for contents: %s",
+                            directory, strerror(error));
+    }
+    *file = made;
+    return MEND_OK;
+}
+
+void mend_sleep_file_leave(mend_kept_file *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    assert(file->uses > 0);
+    if (--file->uses == 0) {
+        close(file->descriptor);
+        free(file);
+    }
+}
+
+/* A file system that cannot take space ahead says that it is full while it is written. */
+mend_result mend_sleep_file_extend(mend_kept_file *file, uint64_t size_bytes)
+{
+    int error = 0;
+    while (fallocate(file->descriptor, 0, (off_t)file->size_bytes, (off_t)size_bytes) != 0) {
+        error = errno;
+        if (error != EINTR) {
+            break;
+        }
+        error = 0;
+    }
+    if (error != 0 && error != EOPNOTSUPP && error != ENOSYS) {
+        return refused("the file system has no space", error);
+    }
+    file->size_bytes += size_bytes;
+    return MEND_OK;
+}
+
+mend_result mend_sleep_file_write(mend_heap *heap, const mend_kept_file *file, const void *bytes,
+                                  uint64_t size_bytes, uint64_t at)
+{
+    int error = 0;
+    mend_heap_unlock(heap);
+    for (uint64_t done = 0; done < size_bytes && error == 0;) {
+        ssize_t written = pwrite(file->descriptor, (const char *)bytes + done,
+                                 (size_t)(size_bytes - done), (off_t)(at + done));
+        done += written > 0 ? (uint64_t)written : 0;
+        error = written < 0 && errno != EINTR ? errno : 0;
+    }
+    mend_heap_lock(heap);
+    return error == 0 ? MEND_OK : refused("a file could not be written", error);
+}
+
+mend_result mend_sleep_file_read(mend_heap *heap, const mend_kept_file *file, void *bytes,
+                                 uint64_t size_bytes, uint64_t at)
+{
+    int error = 0;
+    mend_heap_unlock(heap);
+    for (uint64_t done = 0; done < size_bytes && error == 0;) {
+        ssize_t count = pread(file->descriptor, (char *)bytes + done, (size_t)(size_bytes - done),
+                              (off_t)(at + done));
+        done += count > 0 ? (uint64_t)count : 0;
+        error = count < 0 && errno != EINTR ? errno : 0;
+        error = count == 0 ? EIO : error; /* it was cut */
+    }
+    mend_heap_lock(heap);
+    return error == 0 ? MEND_OK : refused("a file could not be read", error);
+}

@@ -1,0 +1,299 @@
+#include "sleep/keep.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "move/scope.h"
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+int mend_keep_of(const mend_sleep_options *options, const mend_span *span)
+{
+    for (size_t i = 0; i < options->rule_count; i++) {
+        if (options->rules[i].tag == span->sleep_tag) {
+            return options->rules[i].keep;
+        }
+    }
+    if (options->others != MEND_KEEP_DEFAULT) {
+        return options->others;
+    }
+    return options->rule_count == 0 ? MEND_KEEP_HOST : MEND_KEEP_AWAKE;
+}
+
+/* Adds bytes to the last piece, or behind it. True if they are a new piece. */
+static bool add_part(mend_kept_piece *last, const mend_kept_piece *part)
+{
+    uint64_t end = last->offset_bytes + last->size_bytes;
+    assert(last->size_bytes == 0 || part->offset_bytes >= end);
+    if (last->size_bytes > 0 && part->keep == last->keep &&
+        part->offset_bytes - end < MEND_KEEP_GAP_BYTES) {
+        last->size_bytes = part->offset_bytes + part->size_bytes - last->offset_bytes;
+        return false;
+    }
+    *last = *part;
+    return true;
+}
+
+/* The pieces of a chunk: their number, and the pieces themselves unless `kept` is NULL. */
+static size_t find_pieces(const mend_sleep_options *options, const mend_chunk *chunk,
+                          const mend_span *first, mend_kept *kept)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    mend_kept_piece last = {0};
+    size_t count = 0;
+    for (const mend_span *span = first; span != NULL && span->address < end; span = span->next) {
+        uint64_t from = mend_max_u64(span->address, chunk->address);
+        uint64_t to = mend_min_u64(mend_span_end(span), end);
+        mend_kept_piece part = {.offset_bytes = from - chunk->address,
+                                .size_bytes = to - from,
+                                .keep = span->live ? mend_keep_of(options, span) : 0};
+        assert(part.keep != MEND_KEEP_AWAKE);
+        if (kept != NULL && part.keep == MEND_KEEP_NOTHING) {
+            kept->dropped_bytes += part.size_bytes;
+        }
+        if (part.keep == MEND_KEEP_HOST || part.keep == MEND_KEEP_FILE) {
+            count += add_part(&last, &part);
+            if (kept != NULL) {
+                kept->pieces[count - 1] = last;
+            }
+        }
+    }
+    return count;
+}
+
+mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *chunk,
+                          const mend_span *first)
+{
+    size_t count = find_pieces(options, chunk, first, NULL);
+    mend_kept *kept = calloc(1, sizeof(*kept) + count * sizeof(kept->pieces[0]));
+    if (kept == NULL) {
+        return NULL;
+    }
+    kept->piece_count = find_pieces(options, chunk, first, kept);
+    assert(kept->piece_count == count);
+    for (size_t i = 0; i < count; i++) {
+        mend_kept_piece *piece = &kept->pieces[i];
+        uint64_t *bytes = piece->keep == MEND_KEEP_HOST ? &kept->host_bytes : &kept->file_bytes;
+        piece->at = *bytes; /* in the file it begins where the chunk's part does, which is not known
+                             * yet */
+        *bytes += piece->size_bytes;
+    }
+    return kept;
+}
+
+void mend_keep_drop(mend_heap *heap, mend_kept *kept)
+{
+    if (kept == NULL) {
+        return;
+    }
+    if (kept->host != NULL && heap->driver->host_free(heap->driver, kept->host) != MEND_DRIVER_OK) {
+        heap->counters.driver_failures++;
+    }
+    mend_sleep_file_leave(kept->file);
+    free(kept);
+}
+
+void mend_keep_count(mend_heap *heap, const mend_kept *kept)
+{
+    heap->keeping.host_bytes += kept->host_bytes;
+    heap->keeping.file_bytes += kept->file_bytes;
+    heap->counters.dropped_bytes += kept->dropped_bytes;
+}
+
+void mend_keep_uncount(mend_heap *heap, const mend_kept *kept)
+{
+    assert(heap->keeping.host_bytes >= kept->host_bytes);
+    assert(heap->keeping.file_bytes >= kept->file_bytes);
+    heap->keeping.host_bytes -= kept->host_bytes;
+    heap->keeping.file_bytes -= kept->file_bytes;
+}
+
+/* ---- the copies of a call -------------------------------------------------------------------- */
+
+static mend_result refused(mend_heap *heap, mend_driver_call call, mend_status status)
+{
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
+}
+
+/* Pinned memory of the host. */
+static mend_result take_host(mend_heap *heap, uint64_t size_bytes, void **pointer)
+{
+    mend_status status = heap->driver->host_alloc(heap->driver, size_bytes, pointer);
+    if (status != MEND_DRIVER_OUT_OF_MEMORY) {
+        return refused(heap, MEND_CALL_host_alloc, status);
+    }
+    heap->counters.driver_failures++;
+    return mend_driver_failure(MEND_ERROR_OUT_OF_HOST_MEMORY,
+                               mend_driver_call_name(MEND_CALL_host_alloc), status,
+                               heap->driver->status_name(heap->driver, status),
+                               "the host has no %llu bytes of pinned memory to keep what sleeps",
+                               (unsigned long long)size_bytes);
+}
+
+mend_result mend_keeper_begin(mend_keeper *keeper, mend_heap *heap, bool has_files,
+                              const char *directory)
+{
+    *keeper = (mend_keeper){.heap = heap};
+    mend_result result = MEND_OK;
+    if (directory != NULL) {
+        result = mend_sleep_file_open(directory, &keeper->file);
+    }
+    for (int i = 0; i < 2 && has_files && result == MEND_OK; i++) {
+        result = take_host(heap, MEND_KEEP_STAGE_BYTES, &keeper->stages[i]);
+    }
+    if (result == MEND_OK) {
+        mend_status status = heap->driver->stream_create(heap->driver, &keeper->stream);
+        keeper->has_stream = status == MEND_DRIVER_OK;
+        result = refused(heap, MEND_CALL_stream_create, status);
+    }
+    return result;
+}
+
+static mend_result synchronize(mend_keeper *keeper)
+{
+    const mend_driver *driver = keeper->heap->driver;
+    return refused(keeper->heap, MEND_CALL_stream_synchronize,
+                   driver->stream_synchronize(driver, keeper->stream));
+}
+
+void mend_keeper_end(mend_keeper *keeper)
+{
+    const mend_driver *driver = keeper->heap->driver;
+    if (keeper->has_stream) {
+        driver->stream_synchronize(driver, keeper->stream); /* after a failure copies may run */
+        if (driver->stream_destroy(driver, keeper->stream) != MEND_DRIVER_OK) {
+            keeper->heap->counters.driver_failures++;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (keeper->stages[i] != NULL &&
+            driver->host_free(driver, keeper->stages[i]) != MEND_DRIVER_OK) {
+            keeper->heap->counters.driver_failures++;
+        }
+    }
+    mend_sleep_file_leave(keeper->file);
+}
+
+static mend_result copy(mend_keeper *keeper, uint64_t to, uint64_t from, uint64_t size_bytes)
+{
+    const mend_driver *driver = keeper->heap->driver;
+    return refused(keeper->heap, MEND_CALL_copy,
+                   driver->copy(driver, to, from, size_bytes, keeper->stream));
+}
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+/* Writes what the other buffer holds. */
+static mend_result write_staged(mend_keeper *keeper)
+{
+    uint64_t bytes = keeper->staged_bytes;
+    keeper->staged_bytes = 0;
+    return bytes == 0 ? MEND_OK
+                      : mend_sleep_file_write(keeper->heap, keeper->file,
+                                              keeper->stages[1 - keeper->next_stage], bytes,
+                                              keeper->staged_at);
+}
+
+/* Copies bytes to a buffer while the other one is written. */
+static mend_result save_part(mend_keeper *keeper, uint64_t address, uint64_t size_bytes,
+                             uint64_t at)
+{
+    mend_result result = synchronize(keeper); /* the other buffer is full */
+    if (result == MEND_OK) {
+        result = copy(keeper, address_of(keeper->stages[keeper->next_stage]), address, size_bytes);
+    }
+    if (result == MEND_OK) {
+        result = write_staged(keeper);
+    }
+    keeper->staged_at = at;
+    keeper->staged_bytes = size_bytes;
+    keeper->next_stage = 1 - keeper->next_stage;
+    return result;
+}
+
+/* Reads bytes to a buffer while the other one is copied. */
+static mend_result load_part(mend_keeper *keeper, const mend_kept_file *file, uint64_t address,
+                             uint64_t size_bytes, uint64_t at)
+{
+    void *stage = keeper->stages[keeper->next_stage];
+    mend_result result = mend_sleep_file_read(keeper->heap, file, stage, size_bytes, at);
+    if (result == MEND_OK) {
+        result = synchronize(keeper); /* from here on the other buffer can be read to */
+    }
+    keeper->next_stage = 1 - keeper->next_stage;
+    return result == MEND_OK ? copy(keeper, address, address_of(stage), size_bytes) : result;
+}
+
+/* One piece, through the buffers. `file` is NULL to save. */
+static mend_result pass_piece(mend_keeper *keeper, const mend_chunk *chunk,
+                              const mend_kept_piece *piece, const mend_kept_file *file)
+{
+    mend_result result = MEND_OK;
+    for (uint64_t done = 0; done < piece->size_bytes && result == MEND_OK;) {
+        uint64_t address = chunk->address + piece->offset_bytes + done;
+        uint64_t bytes = mend_min_u64(piece->size_bytes - done, MEND_KEEP_STAGE_BYTES);
+        result = file == NULL ? save_part(keeper, address, bytes, piece->at + done)
+                              : load_part(keeper, file, address, bytes, piece->at + done);
+        done += bytes;
+    }
+    return result;
+}
+
+static uint64_t host_address(const mend_kept *kept, const mend_kept_piece *piece)
+{
+    return address_of(kept->host) + piece->at;
+}
+
+/* Room for what is kept: memory of the host, and a part of the file. */
+static mend_result take_room(mend_keeper *keeper, mend_kept *kept)
+{
+    mend_result result = MEND_OK;
+    if (kept->file_bytes > 0) {
+        for (size_t i = 0; i < kept->piece_count; i++) {
+            bool is_in_file = kept->pieces[i].keep == MEND_KEEP_FILE;
+            kept->pieces[i].at += is_in_file ? keeper->file->size_bytes : 0;
+        }
+        result = mend_sleep_file_extend(keeper->file, kept->file_bytes);
+        kept->file = keeper->file;
+        kept->file->uses++;
+    }
+    return result == MEND_OK && kept->host_bytes > 0
+               ? take_host(keeper->heap, kept->host_bytes, &kept->host)
+               : result;
+}
+
+mend_result mend_keeper_save(mend_keeper *keeper, const mend_chunk *chunk, mend_kept *kept)
+{
+    mend_result result = take_room(keeper, kept);
+    for (size_t i = 0; i < kept->piece_count && result == MEND_OK; i++) {
+        const mend_kept_piece *piece = &kept->pieces[i];
+        result = piece->keep == MEND_KEEP_FILE
+                     ? pass_piece(keeper, chunk, piece, NULL)
+                     : copy(keeper, host_address(kept, piece), chunk->address + piece->offset_bytes,
+                            piece->size_bytes);
+    }
+    return result;
+}
+
+mend_result mend_keeper_load(mend_keeper *keeper, const mend_chunk *chunk, const mend_kept *kept)
+{
+    mend_result result = MEND_OK;
+    for (size_t i = 0; i < kept->piece_count && result == MEND_OK; i++) {
+        const mend_kept_piece *piece = &kept->pieces[i];
+        result = piece->keep == MEND_KEEP_FILE ? pass_piece(keeper, chunk, piece, kept->file)
+                                               : copy(keeper, chunk->address + piece->offset_bytes,
+                                                      host_address(kept, piece), piece->size_bytes);
+    }
+    return result;
+}
+
+mend_result mend_keeper_finish(mend_keeper *keeper)
+{
+    mend_result result = synchronize(keeper);
+    return result == MEND_OK ? write_staged(keeper) : result;
+}

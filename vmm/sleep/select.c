@@ -1,0 +1,138 @@
+#include "sleep/select.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "move/retire.h"
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a sleep");
+}
+
+/* What a chunk holds, in bytes of blocks. */
+typedef struct contents {
+    const mend_span *first;
+    size_t spans;
+    uint64_t to_sleep_bytes;
+    uint64_t to_stay_bytes;
+    bool is_for_graphs; /* free memory in it is kept for captured graphs */
+} contents;
+
+static contents look_into(const mend_heap *heap, const mend_sleep_options *options,
+                          const mend_chunk *chunk)
+{
+    contents found = {.first = mend_heap_span_at(heap, chunk->address)};
+    uint64_t end = chunk->address + chunk->size_bytes;
+    for (const mend_span *span = found.first; span != NULL && span->address < end;
+         span = span->next) {
+        uint64_t from = mend_max_u64(span->address, chunk->address);
+        uint64_t bytes = mend_min_u64(mend_span_end(span), end) - from;
+        found.spans++;
+        if (!span->live) {
+            unsigned holds =
+                mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
+            found.is_for_graphs = found.is_for_graphs || (holds & MEND_BLOCKED_BY_GROUPS) != 0;
+        } else if (span->lent || mend_keep_of(options, span) == MEND_KEEP_AWAKE) {
+            found.to_stay_bytes += bytes;
+        } else {
+            found.to_sleep_bytes += bytes;
+        }
+    }
+    return found;
+}
+
+/* Whether no rule lets a block stay awake. */
+static bool all_sleep(const mend_sleep_options *options)
+{
+    bool all = options->others != MEND_KEEP_AWAKE &&
+               (options->others != MEND_KEEP_DEFAULT || options->rule_count == 0);
+    for (size_t i = 0; i < options->rule_count; i++) {
+        all = all && options->rules[i].keep != MEND_KEEP_AWAKE;
+    }
+    return all;
+}
+
+/* Whether the memory of the chunk can be given back; otherwise counts why not. */
+static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const contents *held,
+                      mend_selection *selection)
+{
+    uint64_t bytes = held->to_sleep_bytes;
+    if (mend_chunk_memory(chunk)->pins > 0) {
+        bool is_first = bytes > 0 && selection->pinned_at == 0;
+        selection->pinned_at = is_first ? chunk->address : selection->pinned_at;
+        selection->pinned_bytes += bytes;
+        return false;
+    }
+    if (mend_chunk_is_alias(chunk) || chunk->aliases > 0 ||
+        mend_retire_holds(heap, chunk->handle) != NULL) {
+        selection->mapped_bytes += bytes;
+        return false;
+    }
+    if (held->to_stay_bytes > 0) {
+        selection->shared_bytes += bytes;
+        return false;
+    }
+    return true;
+}
+
+static bool add(mend_selection *selection, const mend_sleep_options *options, mend_chunk *chunk,
+                const contents *held)
+{
+    mend_kept *kept = mend_keep_plan(options, chunk, held->first);
+    if (kept == NULL) {
+        return false;
+    }
+    selection->sleepers[selection->count++] = (mend_sleeper){chunk, kept};
+    selection->spans += held->spans;
+    selection->bytes += chunk->size_bytes;
+    selection->has_files = selection->has_files || kept->file_bytes > 0;
+    return true;
+}
+
+static bool select_chunk(const mend_heap *heap, const mend_sleep_options *options,
+                         mend_chunk *chunk, mend_selection *selection)
+{
+    contents held = look_into(heap, options, chunk);
+    if (mend_chunk_sleeps(chunk)) {
+        selection->asleep_bytes += held.to_sleep_bytes;
+        return true;
+    }
+    bool is_asked = held.to_sleep_bytes > 0 || (held.is_for_graphs && all_sleep(options));
+    if (!is_asked || chunk->is_frozen || !can_sleep(heap, chunk, &held, selection)) {
+        return true;
+    }
+    return add(selection, options, chunk, &held);
+}
+
+mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
+                                 mend_selection *selection)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    *selection = (mend_selection){0};
+    selection->sleepers = calloc(heap->chunks.mapped.count + 1, sizeof(selection->sleepers[0]));
+    if (selection->sleepers == NULL) {
+        return no_host_memory();
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (!select_chunk(heap, options, chunk, selection)) {
+            mend_selection_clear(heap, selection);
+            return no_host_memory();
+        }
+    }
+    return MEND_OK;
+}
+
+void mend_selection_clear(mend_heap *heap, mend_selection *selection)
+{
+    for (size_t i = 0; i < selection->count; i++) {
+        mend_keep_drop(heap, selection->sleepers[i].kept);
+    }
+    free(selection->sleepers);
+    *selection = (mend_selection){0};
+}

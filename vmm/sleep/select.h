@@ -1,0 +1,37 @@
+/*
+ * Which chunks sleep: those in which every block is to sleep, and, if every block of the pool is to
+ * sleep, those without blocks whose memory is kept for captured graphs.
+ *
+ * The caller holds both locks. No driver call.
+ */
+#ifndef MEND_SLEEP_SELECT_H
+#define MEND_SLEEP_SELECT_H
+
+#include "sleep/keep.h"
+
+typedef struct mend_sleeper {
+    mend_chunk *chunk;
+    mend_kept *kept; /* owned by the selection until the chunk sleeps */
+} mend_sleeper;
+
+typedef struct mend_selection {
+    mend_sleeper *sleepers; /* by address */
+    size_t count;
+    size_t spans;          /* in these chunks */
+    uint64_t bytes;        /* of these chunks */
+    bool has_files;        /* something is kept in a file */
+    uint64_t asleep_bytes; /* of blocks that are to sleep, and do */
+    uint64_t shared_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
+    uint64_t pinned_bytes; /* in chunks with a pin or an export */
+    uint64_t mapped_bytes; /* in chunks that are mapped at a second address */
+    uint64_t pinned_at;    /* the first chunk with a pin that holds such a block; 0: none */
+} mend_selection;
+
+/* Finds them. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing is selected. */
+mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
+                                 mend_selection *selection);
+
+/* Frees the selection, and what chunks that do not sleep would keep. Calls the driver. */
+void mend_selection_clear(mend_heap *heap, mend_selection *selection);
+
+#endif

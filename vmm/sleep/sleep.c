@@ -1,0 +1,273 @@
+#include "sleep/sleep.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "move/dissolve.h"
+#include "move/remap.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "move/trim.h"
+#include "physical/asleep.h"
+#include "physical/fence.h"
+#include "sleep/collect.h"
+#include "sleep/select.h"
+#include "sleep/settle.h"
+#include "users/capture_group.h"
+
+typedef struct sleeping {
+    mend_heap *heap;
+    const mend_sleep_options *options;
+    mend_selection selection;
+    mend_layout_promise nodes;
+    uint64_t released_bytes;
+} sleeping;
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a sleep");
+}
+
+/* ---- before anything changes ----------------------------------------------------------------- */
+
+/* Waits for the context, and ends what only looks as if it were in use. */
+static mend_result prepare(mend_heap *heap)
+{
+    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    mend_capture_groups_collect(heap);
+    if (result == MEND_OK) {
+        result = mend_remap(heap);
+    }
+    bool any;
+    if (result == MEND_OK) {
+        result = mend_dissolve_aliases(heap, &any);
+    }
+    if (result == MEND_OK) {
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        mend_sleep_settle(heap);
+        mend_sleep_collect(heap);
+    }
+    return result;
+}
+
+/* Reasons by name for a call that cannot do what it was asked for. */
+static mend_result check(const sleeping *s)
+{
+    const mend_selection *selection = &s->selection;
+    if (selection->pinned_at != 0 && s->options->skip_pinned == 0) {
+        return mend_failure(MEND_ERROR_PINNED,
+                            "mend_sleep: %llu bytes that are to sleep are pinned or exported, the "
+                            "first in the chunk at 0x%llx; skip_pinned leaves them awake",
+                            (unsigned long long)selection->pinned_bytes,
+                            (unsigned long long)selection->pinned_at);
+    }
+    uint64_t stayed = selection->shared_bytes + selection->pinned_bytes + selection->mapped_bytes;
+    if (selection->count == 0 && stayed == 0 && selection->asleep_bytes > 0) {
+        return mend_failure(MEND_ERROR_ASLEEP,
+                            "mend_sleep: all %llu bytes of blocks that are to sleep are asleep",
+                            (unsigned long long)selection->asleep_bytes);
+    }
+    return MEND_OK;
+}
+
+/* A claimed span may be split at the edges of its chunk, and becomes a run if the sleep is undone.
+ */
+static bool promise_nodes(sleeping *s)
+{
+    size_t chunks = s->selection.count;
+    s->nodes = mend_layout_nodes_for(s->heap, chunks);
+    s->nodes.spans += 2 * chunks;
+    s->nodes.runs += s->selection.spans + 2 * chunks;
+    return mend_layout_promise_these(s->heap, &s->nodes);
+}
+
+/* ---- freezing -------------------------------------------------------------------------------- */
+
+static const mend_span *span_in_run(const mend_run *run, uint64_t address)
+{
+    const mend_span *span = run->first;
+    while (mend_span_end(span) <= address) {
+        span = span->next;
+    }
+    return span;
+}
+
+/* Spans are claimed one by one: each goes on waiting for what it waits for. */
+static void freeze(mend_heap *heap, mend_chunk *chunk)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    mend_zone *zone = &heap->zones[chunk->zone];
+    mend_chunk_freeze(&heap->chunks, chunk);
+    for (uint64_t at = chunk->address; at < end;) {
+        mend_run *run = mend_layout_run_from(zone, at);
+        if (run == NULL || run->address >= end) {
+            break;
+        }
+        uint64_t from = mend_max_u64(at, run->address);
+        at = mend_min_u64(mend_span_end(span_in_run(run, from)), end);
+        mend_layout_claim_part(heap, run, from, at - from);
+    }
+}
+
+static void thaw(mend_heap *heap, mend_chunk *chunk)
+{
+    mend_chunk_thaw(&heap->chunks, chunk);
+    mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
+                          chunk->address + chunk->size_bytes);
+}
+
+/* ---- what can fail --------------------------------------------------------------------------- */
+
+static mend_result save(sleeping *s)
+{
+    mend_selection *selection = &s->selection;
+    mend_keeper keeper;
+    mend_result result = mend_keeper_begin(&keeper, s->heap, selection->has_files,
+                                           selection->has_files ? s->options->directory : NULL);
+    for (size_t i = 0; i < selection->count && result == MEND_OK; i++) {
+        mend_sleeper *at = &selection->sleepers[i];
+        result = mend_keeper_save(&keeper, at->chunk, at->kept);
+    }
+    if (result == MEND_OK) {
+        result = mend_keeper_finish(&keeper);
+    }
+    mend_keeper_end(&keeper);
+    return result;
+}
+
+/* The number of sleepers from `first` on that are neighbours; *size_bytes: of them all. */
+static size_t count_neighbours(const mend_selection *selection, size_t first, uint64_t *size_bytes)
+{
+    size_t count = 0;
+    *size_bytes = 0;
+    uint64_t address = selection->sleepers[first].chunk->address;
+    while (first + count < selection->count &&
+           selection->sleepers[first + count].chunk->address == address + *size_bytes) {
+        *size_bytes += selection->sleepers[first + count].chunk->size_bytes;
+        count++;
+    }
+    return count;
+}
+
+/* Unmaps all; *unmapped counts those that are. */
+static mend_result unmap(sleeping *s, size_t *unmapped)
+{
+    const mend_driver *driver = s->heap->driver;
+    mend_status status = MEND_DRIVER_OK;
+    while (*unmapped < s->selection.count && status == MEND_DRIVER_OK) {
+        uint64_t size_bytes;
+        size_t count = count_neighbours(&s->selection, *unmapped, &size_bytes);
+        status = driver->unmap(driver, s->selection.sleepers[*unmapped].chunk->address, size_bytes);
+        *unmapped += status == MEND_DRIVER_OK ? count : 0;
+    }
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_driver_refused(s->heap, MEND_CALL_unmap, status);
+}
+
+/* The first `unmapped` chunks are mapped again. Returns the failure that led here, or that of a
+ * refused mapping: then the chunk stays frozen, as after a compaction. */
+static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
+{
+    mend_heap *heap = s->heap;
+    for (size_t i = 0; i < s->selection.count; i++) {
+        mend_chunk *chunk = s->selection.sleepers[i].chunk;
+        mend_driver_call refused;
+        if (i >= unmapped) {
+            thaw(heap, chunk);
+            continue;
+        }
+        mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_MAPPING);
+        mend_status status =
+            mend_remap_chunk(heap, chunk, mend_heap_span_at(heap, chunk->address), &refused);
+        result = status == MEND_DRIVER_OK ? result : mend_remap_failed(heap, refused, status);
+    }
+    return result;
+}
+
+/* ---- what cannot fail ------------------------------------------------------------------------ */
+
+/* The chunks sleep. Memory that the driver does not take back now is given back by a later call. */
+static void fall_asleep(sleeping *s, mend_sleep_report *report)
+{
+    mend_chunks *chunks = &s->heap->chunks;
+    for (size_t i = 0; i < s->selection.count; i++) {
+        mend_sleeper *at = &s->selection.sleepers[i];
+        report->host_bytes += at->kept->host_bytes;
+        report->file_bytes += at->kept->file_bytes;
+        report->dropped_bytes += at->kept->dropped_bytes;
+        report->asleep_bytes += at->chunk->size_bytes;
+        mend_keep_count(s->heap, at->kept);
+        mend_chunk_fall_asleep(chunks, at->chunk, at->kept);
+        at->kept = NULL;
+    }
+    for (size_t i = 0; i < s->selection.count; i++) {
+        mend_chunk *chunk = s->selection.sleepers[i].chunk;
+        bool is_shared = chunk->was_exported;
+        if (mend_chunk_give_memory(chunks, chunk) == MEND_DRIVER_OK) {
+            report->released_bytes += is_shared ? 0 : chunk->size_bytes;
+        } else {
+            s->heap->counters.driver_failures++;
+        }
+    }
+}
+
+static mend_result perform(sleeping *s, mend_sleep_report *report)
+{
+    size_t unmapped = 0;
+    for (size_t i = 0; i < s->selection.count; i++) {
+        freeze(s->heap, s->selection.sleepers[i].chunk);
+    }
+    mend_result result = save(s);
+    if (result == MEND_OK) {
+        result = unmap(s, &unmapped);
+    }
+    if (result != MEND_OK) {
+        return undo(s, unmapped, result);
+    }
+    fall_asleep(s, report);
+    s->heap->counters.sleeps++;
+    mend_sleep_collect(s->heap); /* blocks that other threads freed meanwhile */
+    return MEND_OK;
+}
+
+/* Selects, and puts to sleep what is selected. */
+static mend_result put(sleeping *s, mend_sleep_report *report)
+{
+    mend_result result = mend_select_to_sleep(s->heap, s->options, &s->selection);
+    if (result == MEND_OK) {
+        result = check(s);
+    }
+    report->shared_bytes = s->selection.shared_bytes;
+    report->pinned_bytes = s->selection.pinned_bytes;
+    report->mapped_bytes = s->selection.mapped_bytes;
+    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->mapped_bytes;
+    if (result == MEND_OK && s->selection.count > 0) {
+        result = promise_nodes(s) ? perform(s, report) : no_host_memory();
+        mend_layout_end_promise(s->heap, &s->nodes);
+    }
+    mend_selection_clear(s->heap, &s->selection);
+    return result;
+}
+
+mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
+                           mend_sleep_report *report)
+{
+    mend_scope scope;
+    sleeping s = {.heap = heap, .options = options};
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = prepare(heap);
+    if (result == MEND_OK) {
+        result = put(&s, report);
+    }
+    uint64_t trimmed_bytes = 0;
+    if (result == MEND_OK && options->keep_free == 0 &&
+        mend_trim_to(heap, 0, false, &trimmed_bytes) == MEND_OK) {
+        report->released_bytes += trimmed_bytes;
+    }
+    mend_scope_close(heap, &scope);
+    return result;
+}

@@ -1,0 +1,283 @@
+#include "sleep/wake.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/words.h"
+#include "layout/layout.h"
+#include "move/attainable.h"
+#include "move/remap.h"
+#include "move/scope.h"
+#include "move/steps.h"
+#include "move/trim.h"
+#include "physical/asleep.h"
+#include "policy/budget.h"
+#include "sleep/collect.h"
+#include "sleep/keep.h"
+#include "sleep/settle.h"
+
+/* Chunks are handled in order of addresses; `missing` says how far each one is. */
+typedef struct waking {
+    mend_heap *heap;
+    mend_chunk **chunks; /* by address */
+    size_t count;
+    size_t spans; /* in these chunks */
+    uint64_t needed_bytes;
+    bool has_files;
+    uint64_t lacking_bytes;
+} waking;
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a wake");
+}
+
+/* ---- which chunks ---------------------------------------------------------------------------- */
+
+static bool is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count)
+{
+    bool is = false;
+    for (size_t i = 0; i < tag_count; i++) {
+        is = is || tags[i] == span->sleep_tag;
+    }
+    return is;
+}
+
+/* Adds the chunk if it wakes; counts its spans. */
+static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t tag_count)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    bool wakes = tag_count == 0 || chunk->live_bytes == 0;
+    size_t spans = 0;
+    for (const mend_span *span = mend_heap_span_at(w->heap, chunk->address);
+         span != NULL && span->address < end; span = span->next) {
+        wakes = wakes || (span->live && is_tagged(span, tags, tag_count));
+        spans++;
+    }
+    if (wakes) {
+        w->chunks[w->count++] = chunk;
+        w->spans += spans;
+        w->needed_bytes += chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
+        w->has_files = w->has_files || chunk->kept->file_bytes > 0;
+    }
+}
+
+static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
+{
+    w->chunks = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(mend_chunk *));
+    if (w->chunks == NULL) {
+        return no_host_memory();
+    }
+    for (mend_tree_node *at = mend_tree_first(&w->heap->chunks.mapped); at != NULL;
+         at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (mend_chunk_sleeps(chunk)) {
+            look_at(w, chunk, tags, tag_count);
+        }
+    }
+    return MEND_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
+{
+    w->lacking_bytes = lacking_bytes;
+    return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
+                        "waking takes %s of memory, and %s lacks %s (%llu bytes) of it; everything "
+                        "sleeps as before",
+                        mend_words_amount(w->needed_bytes).text, who,
+                        mend_words_amount_above(lacking_bytes).text,
+                        (unsigned long long)lacking_bytes);
+}
+
+/* Gives back empty chunks until the limit has room. */
+static mend_result make_room_under_limit(waking *w)
+{
+    mend_heap *heap = w->heap;
+    uint64_t limit = heap->config.limit_bytes;
+    uint64_t most = limit > w->needed_bytes ? limit - w->needed_bytes : 0;
+    uint64_t released_bytes;
+    if (heap->chunks.reserved_bytes > most) {
+        mend_trim_to(heap, most, true,
+                     &released_bytes); /* what it could not give back is lacking */
+    }
+    uint64_t wanted = heap->chunks.reserved_bytes + w->needed_bytes;
+    return wanted <= limit ? MEND_OK : no_room(w, wanted - limit, "the limit");
+}
+
+/* The device refused to create memory while `left_bytes` were still to be taken. */
+static mend_result refused_by_device(waking *w, uint64_t left_bytes)
+{
+    mend_heap *heap = w->heap;
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    mend_attainable_note_refusal(heap);
+    if (heap->driver->memory_info(heap->driver, &free_bytes, &total_bytes) != MEND_DRIVER_OK ||
+        free_bytes >= left_bytes) {
+        free_bytes = 0; /* it does not say why it refused */
+    }
+    return no_room(w, left_bytes - free_bytes, "the device");
+}
+
+/* Takes memory for all chunks. If the device refuses, the pool's empty chunks go back once. */
+static mend_result take_memory(waking *w)
+{
+    mend_heap *heap = w->heap;
+    uint64_t left_bytes = w->needed_bytes;
+    bool is_trimmed = false;
+    for (size_t i = 0; i < w->count;) {
+        mend_chunk *chunk = w->chunks[i];
+        bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
+        mend_status status =
+            has_memory ? MEND_DRIVER_OK : mend_chunk_take_memory(&heap->chunks, chunk);
+        if (status == MEND_DRIVER_OK) {
+            left_bytes -= has_memory ? 0 : chunk->size_bytes;
+            i++;
+            continue;
+        }
+        mend_result result = mend_driver_refused(heap, MEND_CALL_create, status);
+        uint64_t released_bytes;
+        if (result != MEND_ERROR_OUT_OF_MEMORY) {
+            return result;
+        }
+        if (is_trimmed || mend_trim_to(heap, 0, true, &released_bytes) != MEND_OK ||
+            released_bytes == 0) {
+            return refused_by_device(w, left_bytes);
+        }
+        is_trimmed = true;
+    }
+    return MEND_OK;
+}
+
+/* ---- mappings and contents ------------------------------------------------------------------- */
+
+static mend_result map(waking *w)
+{
+    mend_heap *heap = w->heap;
+    for (size_t i = 0; i < w->count; i++) {
+        mend_chunk *chunk = w->chunks[i];
+        mend_status status = chunk->missing == MEND_MISSING_MAPPING
+                                 ? mend_step_map(heap, chunk->address, chunk)
+                                 : MEND_DRIVER_OK;
+        if (status != MEND_DRIVER_OK) {
+            return mend_driver_refused(heap, MEND_CALL_map, status);
+        }
+        if (chunk->missing == MEND_MISSING_MAPPING) {
+            mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_ACCESS);
+        }
+    }
+    return MEND_OK;
+}
+
+/* One call for neighbours. */
+static mend_result allow(waking *w)
+{
+    mend_heap *heap = w->heap;
+    for (size_t first = 0, end; first < w->count; first = end) {
+        uint64_t address = w->chunks[first]->address;
+        uint64_t size_bytes = 0;
+        for (end = first; end < w->count && w->chunks[end]->address == address + size_bytes;
+             end++) {
+            size_bytes += w->chunks[end]->size_bytes;
+        }
+        mend_status status = mend_step_allow(heap, address, size_bytes);
+        if (status != MEND_DRIVER_OK) {
+            return mend_driver_refused(heap, MEND_CALL_set_access, status);
+        }
+        for (size_t i = first; i < end; i++) {
+            if (w->chunks[i]->missing == MEND_MISSING_ACCESS) {
+                mend_chunk_set_missing(&heap->chunks, w->chunks[i], MEND_MISSING_CONTENTS);
+            }
+        }
+    }
+    return MEND_OK;
+}
+
+static mend_result load(waking *w)
+{
+    mend_keeper keeper;
+    mend_result result = mend_keeper_begin(&keeper, w->heap, w->has_files, NULL);
+    for (size_t i = 0; i < w->count && result == MEND_OK; i++) {
+        result = mend_keeper_load(&keeper, w->chunks[i], w->chunks[i]->kept);
+    }
+    if (result == MEND_OK) {
+        result = mend_keeper_finish(&keeper);
+    }
+    mend_keeper_end(&keeper);
+    return result;
+}
+
+static void wake_up(waking *w, mend_wake_report *report)
+{
+    mend_heap *heap = w->heap;
+    report->woken_bytes = w->needed_bytes;
+    for (size_t i = 0; i < w->count; i++) {
+        mend_chunk *chunk = w->chunks[i];
+        mend_kept *kept = chunk->kept;
+        report->host_bytes += kept->host_bytes;
+        report->file_bytes += kept->file_bytes;
+        mend_chunk_wake_up(&heap->chunks, chunk);
+        mend_chunk_thaw(&heap->chunks, chunk);
+        mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
+                              chunk->address + chunk->size_bytes);
+        mend_keep_uncount(heap, kept);
+        w->chunks[i] = NULL;
+        mend_keep_drop(heap, kept); /* releases `state`: another thread may use the chunk now */
+    }
+    heap->counters.wakes++;
+    mend_step_note_peaks(heap);
+}
+
+/* Between the failure of a step and its undoing nothing is lost: what sleeps keeps its contents. */
+static mend_result perform(waking *w, mend_wake_report *report)
+{
+    mend_heap *heap = w->heap;
+    if (!mend_slab_promise(&heap->nodes.runs, w->spans)) {
+        return no_host_memory();
+    }
+    mend_result result = make_room_under_limit(w);
+    if (result == MEND_OK) {
+        result = take_memory(w);
+    }
+    if (result == MEND_OK) {
+        result = map(w);
+    }
+    if (result == MEND_OK) {
+        result = allow(w);
+    }
+    if (result == MEND_OK) {
+        result = load(w);
+    }
+    if (result == MEND_OK) {
+        wake_up(w, report);
+    } else {
+        mend_sleep_settle(heap);
+    }
+    mend_slab_end_promise(&heap->nodes.runs, w->spans);
+    return result;
+}
+
+mend_result mend_sleep_wake(mend_heap *heap, const uint64_t *tags, size_t tag_count,
+                            mend_wake_report *report, uint64_t *lacking_bytes)
+{
+    mend_scope scope;
+    waking w = {.heap = heap};
+    if (heap->chunks.asleep_count == 0) {
+        return MEND_OK;
+    }
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_sleep_collect(heap);
+    result = find(&w, tags, tag_count);
+    if (result == MEND_OK && w.count > 0) {
+        result = perform(&w, report);
+    }
+    free(w.chunks);
+    mend_scope_close(heap, &scope);
+    *lacking_bytes = w.lacking_bytes;
+    return result;
+}
