@@ -33,7 +33,7 @@ inline PoolId pool_of(const mend_region &region)
 inline cca::BlockInfo block_of(const mend_region &region, const History &history)
 {
     cca::BlockInfo block;
-    const bool is_live = region.kind == MEND_REGION_LIVE;
+    const bool is_live = region.kind == MEND_REGION_LIVE || region.kind == MEND_REGION_PAGE;
     block.size = region.size_bytes;
     block.requested_size =
         is_live ? mend_torch_block_requested(region.address, region.requested_bytes) : 0;
@@ -68,7 +68,8 @@ inline void add_block(cca::SegmentInfo &segment, const mend_region &region, cca:
 // A segment has one stream: that of its live blocks.
 inline bool is_of_another_stream(const cca::SegmentInfo &segment, const mend_region &region)
 {
-    return region.kind == MEND_REGION_LIVE && segment.allocated_size != 0 &&
+    return (region.kind == MEND_REGION_LIVE || region.kind == MEND_REGION_PAGE) &&
+           segment.allocated_size != 0 &&
            segment.stream != reinterpret_cast<decltype(segment.stream)>(region.stream);
 }
 

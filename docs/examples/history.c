@@ -9,8 +9,10 @@ static const char *const events[] = {
     [MEND_EVENT_ALLOC] = "alloc", [MEND_EVENT_FREE] = "free",     [MEND_EVENT_MAP] = "map",
     [MEND_EVENT_UNMAP] = "unmap", [MEND_EVENT_CREATE] = "create", [MEND_EVENT_RELEASE] = "release",
     [MEND_EVENT_KINDS] = "other"};
-static const char *const regions[] = {
-    [MEND_REGION_LIVE] = "live", [MEND_REGION_FREE] = "free", [MEND_REGION_WAITING] = "waiting"};
+static const char *const regions[] = {[MEND_REGION_LIVE] = "live",
+                                      [MEND_REGION_FREE] = "free",
+                                      [MEND_REGION_WAITING] = "waiting",
+                                      [MEND_REGION_PAGE] = "page"};
 
 static void print_events(mend_pool *pool, uint64_t *cursor)
 {

@@ -15,7 +15,8 @@ from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
-           "mend_share", "mend_sleep", "mend_devices", "mend_hooks", "mend_torch", "mend_sim")
+           "mend_share", "mend_range", "mend_sleep", "mend_devices", "mend_hooks", "mend_torch",
+           "mend_sim")
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
@@ -37,6 +38,9 @@ PAGES = (
     ("sleep", "Sleep and wake", "Give the physical memory of live blocks back for a while. [In"
      " plain words](sleep.md).",
      (("mend_sleep", ("sleep and wake",)),)),
+    ("ranges", "Growable ranges",
+     "A fixed address with memory that comes and goes below it. [In plain words](ranges.md).",
+     (("mend_range", ("ranges",)),)),
     ("diagnosis", "Errors, statistics and log", "Why a call failed, and what a pool does.",
      (("mend_results", ("results",)), ("mend", ("observe",)), ("mend_stats", ("statistics",)),
       ("mend_views", ("regions", "history")),
@@ -213,6 +217,8 @@ TASKS = (
     ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
                                      "mend_group_release", "mend_group_free")),
     ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),
+    ("grow and shrink at one address", ("mend_range_create", "mend_range_commit",
+                                        "mend_range_decommit", "mend_range_destroy")),
     ("compact", ("mend_defrag",)),
     ("record what a pool does", ("mend_history_start", "mend_history_read", "mend_history_event")),
     ("observe", ("mend_get_stats", "mend_get_regions", "mend_get_block_info", "mend_log_set_sink",

@@ -52,6 +52,10 @@ typedef struct scenario {
 extern const scenario scenarios[];
 extern const size_t scenario_count;
 
+/* Those of growable ranges. */
+extern const scenario range_scenarios[];
+extern const size_t range_scenario_count;
+
 /* One thing that goes wrong during the call. */
 typedef struct planned_fault {
     enum { FAULT_NONE, FAULT_DRIVER, FAULT_LOST, FAULT_HOST } kind;

@@ -225,6 +225,11 @@ static void use_created(scene *s)
 static void free_all(scene *s)
 {
     mend_pool *pool = s->run.world.pool;
+    if (s->run.range != NULL) {
+        const operation end = {RANGE_END, 0, 0, 0};
+        mend_sim_advance(s->run.world.sim, 2000); /* other streams use its pages, too */
+        EXPECT_RESULT(MEND_OK, story_call(&s->run, &end));
+    }
     for (int i = 0; i < STORY_SLOTS; i++) {
         slot *block = &s->run.slots[i];
         if (block->imported != NULL) {
@@ -248,6 +253,7 @@ static void free_all(scene *s)
     void *pointer;
     bool held = mend_world_stats(&s->run.world).reserved_bytes > 0;
     EXPECT_TRUE(!held || s->given->call.action == FREE_ANYWHERE);
+    EXPECT_U64_EQ(0, mend_world_stats(&s->run.world).range_address_bytes);
     EXPECT_RESULT(MEND_OK, mend_alloc(pool, 5000, s->run.streams[0], &pointer));
     mend_world_check(&s->run.world);
 }

@@ -26,9 +26,33 @@ static const operation stream_operations[] = {
     {TRIM, 0, 0, 0},
 };
 
+static const operation range_operations[] = {
+    {RANGE, 2, 0, KIB(8192)},
+    {LIMIT, 0, 0, KIB(8192)},
+    {COMMIT, 0, 0, KIB(1024)},
+    {COMMIT, 16, 1, KIB(2048)},
+    {SHARE_PAGES, 0, 1, 0},
+    {DECOMMIT, 0, 0, 0},
+    {COMMIT, 0, 0, KIB(1024)},
+    {ALLOC, 100, 0, KIB(5000)},
+    {DECOMMIT, 16, 1, 0},
+    {ALLOC, 101, 1, KIB(2000)},
+    {FREE, 100, 0, 0},
+    {COMMIT, 64, 0, KIB(4096)},
+    {WAIT, 0, 0, 0},
+    {FREE, 101, 1, 0},
+    {COMMIT, 16, 0, KIB(2048)},
+    {DECOMMIT, 64, 0, 0},
+    {FORGET, 0, 1, 0},
+    {RANGE_END, 0, 0, 0},
+    {WAIT, 0, 0, 0},
+    {TRIM, 0, 0, 0},
+};
+
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 const story story_of_room = {"room", room_operations, COUNT_OF(room_operations)};
+const story story_of_ranges = {"ranges", range_operations, COUNT_OF(range_operations)};
 const story story_of_streams = {"streams", stream_operations, COUNT_OF(stream_operations)};
 
 void story_begin(story_run *run)
@@ -143,6 +167,72 @@ static mend_result close_import(story_run *run, slot *block, mend_stream stream)
     return result;
 }
 
+static mend_result create_range(story_run *run, const operation *op)
+{
+    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
+    static const uint64_t pages[] = {STORY_PAGE_BYTES, STORY_PAGE_BYTES / 4, 16 * STORY_PAGE_BYTES};
+    options.page_bytes = pages[op->slot];
+    return mend_range_create(run->world.pool, op->bytes, &options, &run->range);
+}
+
+static mend_result commit(story_run *run, const operation *op, slot *block)
+{
+    const uint64_t offset_bytes = (uint64_t)op->slot * STORY_PAGE_BYTES;
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    mend_result result =
+        mend_range_commit(run->range, offset_bytes, op->bytes, run->streams[op->stream]);
+    if (result == MEND_OK) {
+        EXPECT_RESULT(MEND_OK, mend_range_get_info(run->range, &info));
+        block->pointer = (char *)info.base + offset_bytes;
+        block->readable_ns = UINT64_MAX; /* until it is written */
+    }
+    return result;
+}
+
+/* Of a slot: the pages that were committed for it. */
+static mend_result call_for_pages(story_run *run, const operation *op, slot *block)
+{
+    const uint64_t offset_bytes = (uint64_t)op->slot * STORY_PAGE_BYTES;
+    mend_stream stream = run->streams[op->stream];
+    if (block->pointer == NULL) {
+        return MEND_OK; /* their commit failed for good */
+    }
+    if (op->action == SHARE_PAGES) {
+        return mend_range_record_stream(run->range, offset_bytes, block->bytes, stream);
+    }
+    mend_result result = mend_range_decommit(run->range, offset_bytes, block->bytes, stream);
+    block->pointer = result == MEND_OK ? NULL : block->pointer;
+    return result;
+}
+
+static mend_result end_range(story_run *run, mend_stream stream)
+{
+    mend_range_info info = MEND_RANGE_INFO_INIT;
+    mend_range *range = run->range;
+    EXPECT_RESULT(MEND_OK, mend_range_get_info(range, &info));
+    mend_result result = mend_range_destroy(range, stream);
+    run->range = result == MEND_OK ? NULL : range;
+    for (int i = 0; i < STORY_SLOTS && result == MEND_OK; i++) {
+        const uintptr_t offset = (uintptr_t)run->slots[i].pointer - (uintptr_t)info.base;
+        run->slots[i].pointer = offset < info.size_bytes ? NULL : run->slots[i].pointer;
+    }
+    return result;
+}
+
+static mend_result call_range(story_run *run, const operation *op, slot *block)
+{
+    switch (op->action) {
+    case RANGE:
+        return create_range(run, op);
+    case COMMIT:
+        return commit(run, op, block);
+    case RANGE_END:
+        return end_range(run, run->streams[op->stream]);
+    default:
+        return call_for_pages(run, op, block);
+    }
+}
+
 static mend_result share(story_run *run, const operation *op, slot *block)
 {
     mend_pool *pool = run->world.pool;
@@ -167,6 +257,9 @@ mend_result story_call(story_run *run, const operation *op)
 {
     mend_pool *pool = run->world.pool;
     slot *block = &run->slots[op->slot];
+    if (op->action >= RANGE && op->action <= RANGE_END) {
+        return call_range(run, op, block);
+    }
     switch (op->action) {
     case ALLOC:
         return mend_alloc(pool, op->bytes, run->streams[op->stream], &block->pointer);
@@ -225,12 +318,9 @@ mend_result story_call(story_run *run, const operation *op)
         return restore(run, block);
     case PRESSURE:
         return mend_add_pressure_callback(pool, look_for_memory, NULL);
-    case FOREIGN:
-    case USE:
-    case WAIT:
+    default: /* FOREIGN, USE, WAIT */
         return MEND_OK;
     }
-    return MEND_OK;
 }
 
 static uint64_t launch(story_run *run, const slot *block, mend_sim_work_kind kind,
@@ -256,7 +346,8 @@ static void occupy(story_run *run, const slot *block, mend_sim_work_kind kind, i
 void story_use(story_run *run, const operation *op)
 {
     slot *block = &run->slots[op->slot];
-    if (op->action == ALLOC || op->action == ALLOC_ALIGNED || op->action == ALLOC_FOR_ANY) {
+    if (op->action == ALLOC || op->action == ALLOC_ALIGNED || op->action == ALLOC_FOR_ANY ||
+        op->action == COMMIT) {
         block->bytes = op->bytes;
         block->tag = ++run->next_tag;
         block->stream = op->stream;
@@ -291,6 +382,10 @@ void story_expect_unchanged(const mend_stats *before, const mend_stats *after)
     EXPECT_U64_EQ(before->peak_live_bytes, after->peak_live_bytes);
     EXPECT_U64_EQ(before->allocations, after->allocations);
     EXPECT_U64_EQ(before->frees, after->frees);
+    EXPECT_U64_EQ(before->ranges, after->ranges);
+    EXPECT_U64_EQ(before->range_bytes, after->range_bytes);
+    EXPECT_U64_EQ(before->pages_committed, after->pages_committed);
+    EXPECT_U64_EQ(before->pages_decommitted, after->pages_decommitted);
 }
 
 void story_expect_explained(mend_result result)

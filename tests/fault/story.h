@@ -6,6 +6,7 @@
 #define MEND_TESTS_FAULT_STORY_H
 
 #include "base/align.h"
+#include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "tests/support/world.h"
 
@@ -14,8 +15,11 @@ enum { STORY_SLOTS = 512, STORY_STREAMS = 4, STORY_PER_THREAD = STORY_STREAMS - 
 
 /* PRESSURE adds a callback that calls the pool, and frees nothing. FOREIGN: another process takes
  * memory of the device. USE: the GPU reads a block on a stream until the next WAIT. ALLOC_ALIGNED
- * asks for this. ALLOC_FOR_ANY asks without a stream, and uses the block on one. */
+ * asks for this. RANGE creates a range (slot 1: with small pages, 2: with large ones); COMMIT makes
+ * a block of its pages from the slot's number on, DECOMMIT and SHARE_PAGES are for these.
+ * ALLOC_FOR_ANY asks without a stream, and uses the block on one. */
 #define STORY_ALIGNMENT_BYTES (256 * MEND_KIB)
+#define STORY_PAGE_BYTES      (64 * MEND_KIB)
 
 typedef enum story_action {
     ALLOC,
@@ -46,6 +50,11 @@ typedef enum story_action {
     FREE_IN_GROUP,
     CHECKPOINT,
     RESTORE,
+    RANGE,
+    COMMIT,
+    DECOMMIT,
+    SHARE_PAGES,
+    RANGE_END,
     PRESSURE,
     FOREIGN,
     USE,
@@ -70,6 +79,9 @@ typedef struct story {
  * at the limit. */
 extern const story story_of_room;
 
+/* Pages are committed from new and from freed memory, and serve blocks. */
+extern const story story_of_ranges;
+
 /* Memory crosses from one stream to the other, behind fences and waits. */
 extern const story story_of_streams;
 
@@ -89,6 +101,7 @@ typedef struct story_run {
     mend_stream streams[STORY_STREAMS];
     mend_stream reader; /* the pool never hears of it */
     mend_group *group;  /* from GROUP_BEGIN to GROUP_RELEASE */
+    mend_range *range;  /* from RANGE to RANGE_END */
     mend_group_block checkpoint[STORY_SLOTS];
     size_t checkpoint_count;
     unsigned char description[1024]; /* by EXPORT_BY_FABRIC */

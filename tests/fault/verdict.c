@@ -56,6 +56,18 @@ void scene_judge_success(const scene *s)
         EXPECT_U64_EQ(before->allocations + 1, after->allocations);
         EXPECT_U64_EQ(before->requested_bytes + s->given->call.bytes, after->requested_bytes);
         break;
+    case RANGE:
+        EXPECT_U64_EQ(before->ranges + 1, after->ranges);
+        break;
+    case RANGE_END:
+        EXPECT_U64_EQ(before->ranges - 1, after->ranges);
+        break;
+    case COMMIT:
+        EXPECT_U64_EQ(before->range_bytes + s->given->call.bytes, after->range_bytes);
+        break;
+    case DECOMMIT:
+        EXPECT_TRUE(before->range_bytes > after->range_bytes);
+        break;
     case FREE:
     case FREE_ANYWHERE:
         EXPECT_U64_EQ(before->frees + 1, after->frees);
@@ -143,9 +155,17 @@ static bool is_documented(const scene *s)
     case ALLOC_IN_GROUP:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
+    case COMMIT:
+        return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
+               s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
+    case RANGE:
+        return documented || s->result == MEND_ERROR_OUT_OF_ADDRESSES;
     case FREE:
     case FREE_ANYWHERE:
     case SHARE:
+    case DECOMMIT:
+    case SHARE_PAGES:
+    case RANGE_END:
     case FORGET:
     case GROUP_RELEASE:
     case FREE_IN_GROUP:
@@ -244,6 +264,11 @@ static void expect_blocks_unchanged(const scene *s)
     EXPECT_TRUE(after->aliases <= before->aliases); /* those without blocks may have ended */
     EXPECT_TRUE(after->lent_bytes <= before->lent_bytes);
     EXPECT_SAME(groups);
+    EXPECT_SAME(ranges);
+    EXPECT_SAME(range_bytes);
+    EXPECT_SAME(peak_range_bytes);
+    EXPECT_SAME(pages_committed);
+    EXPECT_SAME(pages_decommitted);
     EXPECT_SAME(exported_blocks);
     EXPECT_SAME(exported_bytes);
     EXPECT_SAME(pinned_bytes);

@@ -24,6 +24,8 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend_devices.h
 ./usr/include/mend/mend_groups.h
 ./usr/include/mend/mend_hooks.h
+./usr/include/mend/mend_range.h
+./usr/include/mend/mend_range.hpp
 ./usr/include/mend/mend_results.h
 ./usr/include/mend/mend_share.h
 ./usr/include/mend/mend_sim.h

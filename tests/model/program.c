@@ -83,6 +83,8 @@ static const struct {
     {12, step_trim},
     {12, step_limit},
     {12, step_foreign},
+    {120, program_commit},
+    {16, program_change_ranges},
     {60, program_capture},
     {30, program_launch_graph},
     {8, program_forget_and_go_on},
@@ -171,6 +173,7 @@ static void finish(program *p)
         program_use(p);
     }
     if (drains && p->outcome->holds) {
+        program_drop_ranges(p);
         program_claim(p, mend_world_stats(&p->world).live_bytes == 0, "freed blocks are live");
         mend_sim_advance(p->world.sim, UINT64_C(1) << 30);
         program_claim(p, mend_world_ledger(&p->world).pending_work == 0, "work never ends");

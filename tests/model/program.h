@@ -40,6 +40,7 @@ typedef struct program_config {
     bool foreign_memory;       /* another process takes memory, and gives it back */
     bool captures;             /* streams are captured, their graphs launched */
     bool groups;               /* of which some have groups */
+    bool ranges;               /* pages of ranges are committed and decommitted */
     bool prices_advance_clock; /* calls of the driver take their time */
     uint64_t event_delay_ns;
     int faults_per_mille; /* of the pool's calls, in which calls of the driver fail */

@@ -56,8 +56,7 @@ static uint64_t draw_size(program *p)
     return 1 + program_below(p, p->world.sim_config.memory_bytes / 3);
 }
 
-/* Empty chunks and the room under the limit together do not hold the request. */
-static void check_refusal(program *p, const program_call *call)
+void program_check_refusal(program *p, const program_call *call)
 {
     if (!program_claim(p, call->result == MEND_ERROR_OUT_OF_MEMORY, "an allocation: %s",
                        mend_result_name(call->result)) ||
@@ -68,6 +67,9 @@ static void check_refusal(program *p, const program_call *call)
     if (stats.groups > 0 || stats.captures > 0) {
         return; /* what they keep is free, but not for this */
     }
+    if (call->kind == CALL_COMMIT && stats.reserved_bytes > stats.limit_bytes) {
+        return; /* chunks that are no pages cannot be made again */
+    }
     uint64_t page = p->world.sim_config.page_bytes;
     uint64_t under_limit = stats.limit_bytes > stats.reserved_bytes
                                ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, page)
@@ -77,20 +79,20 @@ static void check_refusal(program *p, const program_call *call)
     p->driver->memory_info(p->driver, &on_device, &total);
     uint64_t room = stats.free_empty_bytes + mend_min_u64(under_limit, on_device);
     program_claim(p, call->size_bytes > room,
-                  "%llu bytes were refused with %llu in whole chunks and room for %llu",
+                  "%llu bytes were refused with %llu in whole chunks and room for %llu (%s)",
                   (unsigned long long)call->size_bytes, (unsigned long long)stats.free_empty_bytes,
-                  (unsigned long long)mend_min_u64(under_limit, on_device));
+                  (unsigned long long)mend_min_u64(under_limit, on_device), call->message);
 }
 
-static bool overlaps_any(const program *p, uint64_t address, uint64_t size_bytes)
+bool program_is_unowned(const program *p, uint64_t address, uint64_t size_bytes)
 {
     for (int i = 0; i < p->block_count; i++) {
         const program_block *other = &p->blocks[i];
         if (address < other->address + other->size_bytes && other->address < address + size_bytes) {
-            return true;
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 program_block *program_alloc_on(program *p, int stream)
@@ -105,7 +107,7 @@ program_block *program_alloc_on(program *p, int stream)
                              program_one_in(p, 8) ? UINT64_C(1) << program_below(p, 18) : 512};
     if (program_try(p, program_thread_of(p, stream), &call) != MEND_OK) {
         if (!call.faulty) {
-            check_refusal(p, &call);
+            program_check_refusal(p, &call);
         }
         return NULL;
     }
@@ -113,8 +115,8 @@ program_block *program_alloc_on(program *p, int stream)
     uint64_t size_bytes = mend_align_up(call.size_bytes, 512);
     program_claim(p, address % mend_max_u64(call.alignment_bytes, 512) == 0, "a block at 0x%llx",
                   (unsigned long long)address);
-    program_claim(p, !overlaps_any(p, address, size_bytes), "a block lies in another, at 0x%llx",
-                  (unsigned long long)address);
+    program_claim(p, program_is_unowned(p, address, size_bytes),
+                  "a block lies in another, at 0x%llx", (unsigned long long)address);
     program_block *block = &p->blocks[p->block_count++];
     *block = (program_block){.address = address,
                              .size_bytes = size_bytes,
@@ -152,6 +154,10 @@ static void declare(program *p, program_block *block, int stream)
     program_call call = {.kind = CALL_RECORD_STREAM,
                          .stream = program_handle(p, stream),
                          .pointer = pointer_of(block)};
+    if (block->range != NO_RANGE) {
+        call.kind = CALL_RECORD_PAGES;
+        program_name_page(p, block, &call);
+    }
     program_must(p, program_thread_of(p, stream), &call);
 }
 
@@ -259,7 +265,7 @@ static mend_stream last_use(program *p, program_block *block)
         }
         return all_declared ? program_handle(p, block->home) : MEND_NO_STREAM;
     }
-    if (!block->used && !program_one_in(p, 4)) {
+    if (!block->used && block->range == NO_RANGE && !program_one_in(p, 4)) {
         block->home = program_draw_stream(p); /* there is no use to come after */
         return program_handle(p, block->home);
     }
@@ -300,8 +306,16 @@ void program_free(program *p, int at)
     call.stream = last_use(p, &block);
     keep_from_graph(p, &block);
     int thread = call.stream == MEND_NO_STREAM ? 0 : program_thread_of(p, block.home);
+    if (block.range != NO_RANGE) {
+        call.kind = CALL_DECOMMIT;
+        program_name_page(p, &block, &call);
+    }
     program_must(p, thread, &call);
     p->blocks[at] = p->blocks[--p->block_count];
+    if (block.range != NO_RANGE) {
+        program_must(p, thread, &call); /* once more changes nothing */
+        return;
+    }
     if (program_try(p, thread, &call) == MEND_ERROR_DRIVER && call.faulty) {
         program_try(p, thread, &call); /* the driver did not tell of the stream */
     }
@@ -312,7 +326,8 @@ void program_free(program *p, int at)
 void program_free_any(program *p)
 {
     program_block *block = draw_block(p);
-    if (block != NULL && program_graph_lets_free(p, block)) {
+    bool is_held = block != NULL && block->range != NO_RANGE && program_is_captured(p, block);
+    if (block != NULL && !is_held && program_graph_lets_free(p, block)) {
         program_free(p, (int)(block - p->blocks));
     }
 }

@@ -29,9 +29,42 @@ static void wait(const mend_driver *driver, program_call *call)
     driver->event_destroy(driver, call->event);
 }
 
+static void call_range(mend_pool *pool, program_call *call)
+{
+    mend_range_options options = MEND_RANGE_OPTIONS_INIT;
+    options.page_bytes = call->page_bytes;
+    switch (call->kind) {
+    case CALL_RANGE_CREATE:
+        call->result = mend_range_create(pool, call->size_bytes, &options, &call->range);
+        break;
+    case CALL_COMMIT:
+        call->result =
+            mend_range_commit(call->range, call->offset_bytes, call->size_bytes, call->stream);
+        break;
+    case CALL_DECOMMIT:
+        call->result =
+            mend_range_decommit(call->range, call->offset_bytes, call->size_bytes, call->stream);
+        break;
+    case CALL_RECORD_PAGES:
+        call->result = mend_range_record_stream(call->range, call->offset_bytes, call->size_bytes,
+                                                call->stream);
+        break;
+    default:
+        call->result = mend_range_destroy(call->range, call->stream);
+        break;
+    }
+}
+
 static void call_pool(mend_pool *pool, program_call *call)
 {
     switch (call->kind) {
+    case CALL_RANGE_CREATE:
+    case CALL_COMMIT:
+    case CALL_DECOMMIT:
+    case CALL_RECORD_PAGES:
+    case CALL_RANGE_DESTROY:
+        call_range(pool, call);
+        break;
     case CALL_ALLOC:
         call->result = mend_alloc_aligned(pool, call->size_bytes, call->alignment_bytes,
                                           call->stream, &call->pointer);
@@ -127,6 +160,9 @@ static bool is_as_before(const mend_stats *before, const mend_stats *after)
     return before->live_bytes == after->live_bytes && before->live_blocks == after->live_blocks &&
            before->requested_bytes == after->requested_bytes &&
            before->allocations == after->allocations && before->frees == after->frees &&
+           before->range_bytes == after->range_bytes && before->ranges == after->ranges &&
+           before->pages_committed == after->pages_committed &&
+           before->pages_decommitted == after->pages_decommitted &&
            before->peak_live_bytes == after->peak_live_bytes;
 }
 

@@ -16,6 +16,8 @@ static void add(totals *sum, const program_outcome *outcome)
     sum->stats.host_waits += outcome->stats.host_waits;
     sum->stats.chunks_moved += outcome->stats.chunks_moved;
     sum->stats.out_of_memory += outcome->stats.out_of_memory;
+    sum->stats.pages_committed += outcome->stats.pages_committed;
+    sum->stats.pages_decommitted += outcome->stats.pages_decommitted;
     sum->stats.chunks_released += outcome->stats.chunks_released;
     sum->stream_wait_calls += outcome->asked.call[MEND_CALL_stream_wait].calls;
     sum->failed_calls += outcome->failed_calls;
@@ -204,4 +206,76 @@ MEND_TEST(program, holds_with_all_of_it)
     config.faults_per_mille = 50;
     config.event_delay_ns = 40;
     run(&config, 6);
+}
+
+/* ---- growable ranges --------------------------------------------------------------------------
+ */
+
+static const program_config growing = {.name = "ranges",
+                                       .steps = 700,
+                                       .memory_bytes = 8 * MEND_MIB,
+                                       .created_streams = 3,
+                                       .legacy_stream = true,
+                                       .streams_die = true,
+                                       .limit_changes = true,
+                                       .ranges = true};
+
+MEND_TEST(program, holds_with_ranges)
+{
+    totals sum = run(&growing, 10);
+    EXPECT_TRUE(sum.stats.pages_committed > 300);
+    EXPECT_TRUE(sum.stats.pages_decommitted > 300);
+    EXPECT_TRUE(sum.stats.chunks_moved > 0);
+    EXPECT_TRUE(sum.stats.out_of_memory > 0);
+}
+
+MEND_TEST(program, holds_with_ranges_on_one_stream)
+{
+    program_config config = growing;
+    config.name = "ranges, one stream";
+    config.created_streams = 0;
+    config.streams_die = false;
+    run(&config, 6);
+}
+
+MEND_TEST(program, holds_with_ranges_where_streams_vanish)
+{
+    program_config config = growing;
+    config.name = "ranges, streams vanish";
+    config.threads = 2;
+    config.streams_vanish = true;
+    run(&config, 6);
+}
+
+MEND_TEST(program, holds_with_ranges_without_stream_waits)
+{
+    program_config config = growing;
+    config.name = "ranges, no stream waits";
+    config.no_stream_waits = true;
+    config.event_delay_ns = 300;
+    totals sum = run(&config, 6);
+    EXPECT_TRUE(sum.stats.host_waits > 0);
+}
+
+MEND_TEST(program, holds_with_ranges_where_the_driver_fails)
+{
+    program_config config = growing;
+    config.name = "ranges, faults";
+    config.faults_per_mille = 250;
+    totals sum = run(&config, 8);
+    EXPECT_TRUE(sum.failed_calls > 0);
+}
+
+MEND_TEST(program, holds_with_ranges_and_all_of_it)
+{
+    program_config config = growing;
+    config.name = "ranges, all";
+    config.threads = 3;
+    config.foreign_memory = true;
+    config.captures = true;
+    config.groups = true;
+    config.knows_all_streams = false;
+    config.faults_per_mille = 50;
+    config.event_delay_ns = 40;
+    run(&config, 10);
 }

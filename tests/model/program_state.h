@@ -3,6 +3,7 @@
 #define MEND_TESTS_MODEL_PROGRAM_STATE_H
 
 #include "base/align.h"
+#include "mend/mend_range.h"
 #include "tests/model/program.h"
 #include "tests/model/turns.h"
 #include "tests/support/test.h"
@@ -11,6 +12,9 @@ enum { PROGRAM_BLOCKS = 192, PROGRAM_STREAMS = 24, ANY_THREAD = -1 };
 
 /* The slots of graphs begin behind NO_GRAPH. */
 enum { NO_GRAPH = 0, PROGRAM_GRAPHS = 4 };
+
+/* The slots of ranges begin behind NO_RANGE. */
+enum { NO_RANGE = 0, PROGRAM_RANGES = 3 };
 
 typedef struct program_stream {
     mend_stream handle;
@@ -38,6 +42,7 @@ typedef struct program_block {
     uint32_t readers;  /* a bit for each stream */
     uint32_t declared; /* of the readers, those the pool was given */
     uint32_t known_to; /* all streams the pool was given, and has not forgotten since */
+    int range;         /* it is a committed page of this range, and no block */
     int graph;         /* its launches write the block, with this tag */
     bool of_group;     /* the graph keeps the memory: it may be freed before the graph goes */
     uint64_t graph_tag;
@@ -51,6 +56,13 @@ typedef struct program_graph {
     int joined;            /* another that took part in it, or -1 */
     int home;              /* a stream behind all launches, or -1 */
 } program_graph;
+
+typedef struct program_range {
+    mend_range *range; /* NULL: none */
+    uint64_t base;
+    uint64_t page_bytes;
+    uint64_t pages; /* those that the program uses, from the start on */
+} program_range;
 
 typedef struct program {
     const program_config *config;
@@ -66,6 +78,7 @@ typedef struct program {
     program_stream streams[PROGRAM_STREAMS];
     int stream_count;
     program_graph graphs[PROGRAM_GRAPHS];
+    program_range ranges[PROGRAM_RANGES];
     int taken; /* the graph whose capture is under way, or NO_GRAPH */
     program_block blocks[PROGRAM_BLOCKS];
     int block_count;
@@ -92,6 +105,11 @@ typedef enum program_call_kind {
     CALL_FORGET_STREAM,
     CALL_TRIM,
     CALL_SET_LIMIT,
+    CALL_RANGE_CREATE,
+    CALL_COMMIT, /* of size_bytes at offset_bytes of the range */
+    CALL_DECOMMIT,
+    CALL_RECORD_PAGES,
+    CALL_RANGE_DESTROY,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
@@ -115,6 +133,9 @@ typedef struct program_call {
     mend_sim_work work;
     mend_sim_graph *graph;
     mend_group *group;
+    mend_range *range;
+    uint64_t offset_bytes;
+    uint64_t page_bytes;
     bool faulty;       /* faults stood */
     char message[200]; /* why the pool's call failed */
     mend_result result;
@@ -161,6 +182,24 @@ void program_join_readers(program *p, program_block *block, bool declared_too);
 
 /* The home stream takes part in a capture, or a reader does: the block is left alone. */
 bool program_is_captured(const program *p, const program_block *block);
+
+/* Whether a call for memory may have been refused so: not while memory in free chunks and under the
+ * limit would be enough. */
+void program_check_refusal(program *p, const program_call *call);
+
+/* Whether no block or page has any of these bytes. */
+bool program_is_unowned(const program *p, uint64_t address, uint64_t size_bytes);
+
+/* ---- program_ranges.c --------------------------------------------------------------------------
+ */
+
+/* Commits some pages, which then are blocks of the program; or makes or destroys a range. */
+void program_commit(program *p);
+void program_change_ranges(program *p);
+void program_drop_ranges(program *p);
+
+/* What a call about the page needs. */
+void program_name_page(const program *p, const program_block *page, program_call *call);
 
 /* ---- program_streams.c -------------------------------------------------------------------------
  */

@@ -284,6 +284,14 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_sleeps            (IS(sleeps) == 0)
 #define RULE_wakes             (IS(wakes) == 0)
 #define RULE_dropped_bytes     (IS(dropped_bytes) == 0)
+/* No operation of these trials has ranges: tests/model/program_ranges.c has them. */
+#define RULE_ranges              (IS(ranges) == 0)
+#define RULE_range_bytes         (IS(range_bytes) == 0)
+#define RULE_peak_range_bytes    (IS(peak_range_bytes) == 0)
+#define RULE_range_free_bytes    (IS(range_free_bytes) == 0)
+#define RULE_range_address_bytes (IS(range_address_bytes) == 0)
+#define RULE_pages_committed     (IS(pages_committed) == 0)
+#define RULE_pages_decommitted   (IS(pages_decommitted) == 0)
 
 static const char *wrong_figure(const look *l)
 {

@@ -52,11 +52,13 @@ mend_region_sums mend_regions_sum(const mend_region *regions, size_t count)
     mend_region_sums sums = {0};
     for (size_t i = 0; i < count; i++) {
         const mend_region *at = &regions[i];
-        bool is_live = at->kind == MEND_REGION_LIVE;
+        bool is_page = at->kind == MEND_REGION_PAGE;
+        bool is_live = at->kind == MEND_REGION_LIVE || is_page;
         sums.bytes += at->size_bytes;
-        sums.live_blocks += is_live;
+        sums.live_blocks += is_live && !is_page;
         sums.live_bytes += is_live ? at->size_bytes : 0;
-        sums.requested_bytes += at->requested_bytes;
+        sums.page_bytes += is_page ? at->size_bytes : 0;
+        sums.requested_bytes += is_page ? 0 : at->requested_bytes;
         sums.idle_bytes += at->kind == MEND_REGION_FREE ? at->size_bytes : 0;
         sums.small_bytes += at->is_small ? at->size_bytes : 0;
         sums.kept_bytes += !is_live && at->is_for_graphs ? at->size_bytes : 0;
@@ -72,6 +74,11 @@ mend_region_sums mend_regions_sum(const mend_region *regions, size_t count)
 static uint64_t end_of(const mend_region *region)
 {
     return (uint64_t)(uintptr_t)region->address + region->size_bytes;
+}
+
+static bool is_used(const mend_region *region)
+{
+    return region->kind == MEND_REGION_LIVE || region->kind == MEND_REGION_PAGE;
 }
 
 /* A region begins where the one before in its segment ends; a segment begins with a region. */
@@ -92,8 +99,7 @@ static bool order_is_right(const look *l, const mend_region *before, const mend_
                    before->is_unmapped == at->is_unmapped && before->is_asleep == at->is_asleep;
     return equal(l, "a hole", address, end_of(before)) &&
            equal(l, "zones in a segment", (uint64_t)before->is_small, (uint64_t)at->is_small) &&
-           claim(l, !is_same || at->kind == MEND_REGION_LIVE, "two free regions are one", address,
-                 0);
+           claim(l, !is_same || is_used(at), "two free regions are one", address, 0);
 }
 
 static bool block_is_right(const look *l, const mend_region *at)
@@ -162,6 +168,7 @@ static bool sums_are_right(const look *l, const mend_region_sums *sums)
     }
     return equal(l, "live blocks", sums->live_blocks, stats.live_blocks) &&
            equal(l, "live bytes", sums->live_bytes, stats.live_bytes) &&
+           equal(l, "bytes of pages", sums->page_bytes, stats.range_bytes) &&
            equal(l, "requested bytes", sums->requested_bytes, stats.requested_bytes) &&
            equal(l, "free bytes", sums->bytes - sums->live_bytes,
                  stats.free_bytes - why.unmapped_bytes + free_away(chunks)) &&
@@ -194,7 +201,7 @@ bool mend_regions_are_right(mend_pool *pool, char finding[MEND_REGIONS_FINDING_B
     for (size_t i = 0; i < count && are_right; i++) {
         const mend_region *at = &regions[i];
         are_right = order_is_right(&l, i > 0 ? at - 1 : NULL, at) &&
-                    (at->kind == MEND_REGION_LIVE ? block_is_right(&l, at) : free_is_right(&l, at));
+                    (is_used(at) ? block_is_right(&l, at) : free_is_right(&l, at));
     }
     if (are_right) {
         mend_region_sums sums = mend_regions_sum(regions, count);

@@ -17,7 +17,8 @@ mend_region *mend_regions_of(mend_pool *pool, size_t *count);
 typedef struct mend_region_sums {
     uint64_t bytes;
     uint64_t live_blocks;
-    uint64_t live_bytes;
+    uint64_t live_bytes; /* pages included */
+    uint64_t page_bytes;
     uint64_t requested_bytes;
     uint64_t idle_bytes; /* of kind FREE */
     uint64_t small_bytes;

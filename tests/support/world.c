@@ -91,7 +91,8 @@ static void check_explanation(mend_world *world, const mend_stats *stats)
     EXPECT_RESULT(MEND_OK, mend_pool_explain(world->pool, NULL, &explanation));
     EXPECT_U64_EQ(stats->free_bytes, mend_explanation_free_bytes(&explanation));
     EXPECT_U64_EQ(stats->free_partial_bytes,
-                  mend_explanation_partial_bytes(&explanation, MEND_ZONE_LARGE));
+                  mend_explanation_partial_bytes(&explanation, MEND_ZONE_LARGE) +
+                      mend_explanation_partial_bytes(&explanation, MEND_ZONE_RANGE));
     EXPECT_U64_EQ(stats->free_small_bytes,
                   mend_explanation_partial_bytes(&explanation, MEND_ZONE_SMALL));
 }

@@ -84,6 +84,14 @@ uint64_t mend_space_room_at(const mend_space *space, uint64_t address)
     return gap != NULL && gap->address == address ? gap->size_bytes : 0;
 }
 
+uint64_t mend_space_free_from(const mend_space *space, uint64_t address)
+{
+    const mend_gap *gap = gap_before(space, address);
+    return gap != NULL && address - gap->address < gap->size_bytes
+               ? gap->size_bytes - (address - gap->address)
+               : 0;
+}
+
 static void add_gap(mend_space *space, mend_reservation *reservation, uint64_t address,
                     uint64_t size_bytes)
 {
@@ -355,4 +363,24 @@ void mend_space_trim_but_oldest(mend_space *space)
             free_reservation(space, RESERVATION_OF(at));
         }
     }
+}
+
+mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *address)
+{
+    const uint64_t all_bytes = mend_align_up(size_bytes, space->page_bytes) + space->page_bytes;
+    mend_status status = reserve(space, 0, all_bytes, 0);
+    if (status == MEND_DRIVER_OK) {
+        *address = RESERVATION_OF(space->reservations.previous)->address;
+    }
+    return status;
+}
+
+bool mend_space_disown(mend_space *space, uint64_t address)
+{
+    mend_reservation *reservation = reservation_of(space, address);
+    const size_t count = space->reservation_count;
+    assert(reservation != NULL);
+    assert(reservation->address == address);
+    free_reservation(space, reservation);
+    return space->reservation_count < count;
 }

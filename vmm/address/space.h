@@ -68,6 +68,19 @@ void mend_space_abandon(mend_space *space);
  * malloc. False if malloc fails. */
 bool mend_space_reserve_nodes(mend_space *space, size_t count);
 
+/*
+ * A reservation for one owner, for a space that has no others: the owner takes what it wants of it
+ * and gives that back. Rounded up to a page, and one more. The caller reserved nodes. Returns the
+ * driver's result; on failure nothing changed.
+ */
+mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *address);
+
+/* Frees the reservation that begins at the address, if nothing of it is taken. False: it stays. */
+bool mend_space_disown(mend_space *space, uint64_t address);
+
+/* Number of unmapped bytes from `address` on, wherever the gap around it begins. */
+uint64_t mend_space_free_from(const mend_space *space, uint64_t address);
+
 /* Number of unmapped, usable bytes that begin exactly at `address`; 0 if there are none. */
 uint64_t mend_space_room_at(const mend_space *space, uint64_t address);
 

@@ -11,6 +11,7 @@
 #include "ladder/ladder.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
+#include "layout/range.h"
 #include "layout/ready.h"
 #include "move/scope.h"
 #include "physical/fence.h"
@@ -104,7 +105,7 @@ static mend_result place_at(mend_heap *heap, mend_request *request, mend_span **
         return no_host_memory();
     }
     mend_run *run = NULL;
-    for (int zone = 0; zone < MEND_ZONE_COUNT && run == NULL; zone++) {
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS && run == NULL; zone++) {
         mend_cache_flush(heap, zone);
         run = mend_layout_run_at(&heap->zones[zone], request->at);
     }
@@ -168,6 +169,12 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
 __attribute__((noinline)) static mend_result explain_pointer(const mend_heap *heap,
                                                              uint64_t address)
 {
+    const mend_range *range = mend_range_at(heap, address);
+    if (range != NULL && !range->is_closed) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "0x%llx lies in the range 0x%llx, not in a block: see mend_range.h",
+                            (unsigned long long)address, (unsigned long long)range->address);
+    }
     if (mend_chunk_at(&heap->chunks, address) == NULL) {
         return mend_failure(MEND_ERROR_FOREIGN_POINTER, "0x%llx is not memory of this pool",
                             (unsigned long long)address);
@@ -204,8 +211,7 @@ static void stamp_all(mend_heap *heap, mend_span *span)
     }
 }
 
-/* If the driver refuses, the free still succeeds. */
-static void record_fence(mend_heap *heap, uint32_t stream)
+void mend_block_record_fence(mend_heap *heap, uint32_t stream)
 {
     mend_scope scope;
     if (mend_scope_open(heap, &scope) == MEND_OK) {
@@ -214,10 +220,10 @@ static void record_fence(mend_heap *heap, uint32_t stream)
     }
 }
 
-/* Turns the declared users of a block into stamps of now. What the memory waited for when the block
- * was taken stays, unless the stream is behind it: the freeing stream may not be ordered after the
- * work of the stream that the block was allocated for. Returns the first of the chain of users. */
-static uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
+/* What the memory waited for when the block was taken stays, unless the stream is behind it: the
+ * freeing stream may not be ordered after the work of the stream that the block was allocated
+ * for. */
+uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     uint32_t last_user = MEND_STREAM_UNKNOWN;
     mend_streams *streams = &heap->streams;
@@ -266,7 +272,7 @@ void mend_block_record_early_fence(mend_heap *heap, uint32_t freed_on)
     if (heap->streams.items[freed_on].open_bytes >= epoch_bytes &&
         mend_mutex_try_lock(&heap->grow)) {
         heap->frees.early_fences_left--;
-        record_fence(heap, freed_on);
+        mend_block_record_fence(heap, freed_on);
         mend_mutex_unlock(&heap->grow);
     }
 }
@@ -283,22 +289,22 @@ static void record_fences_of_users(mend_heap *heap, uint32_t last_user, uint64_t
     for (uint32_t next; at != MEND_STREAM_UNKNOWN && streams->items[at].freed_by == freed_by;
          at = next) {
         next = streams->items[at].freed_next;
-        record_fence(heap, at);
+        mend_block_record_fence(heap, at);
     }
     for (uint32_t i = streams->count; at != MEND_STREAM_UNKNOWN && i > 0; i--) {
         if (streams->items[i - 1].freed_by == freed_by) {
-            record_fence(heap, i - 1);
+            mend_block_record_fence(heap, i - 1);
         }
     }
 }
 
-static void record_fence_at_free(mend_heap *heap, uint32_t stream)
+void mend_block_record_fence_at_free(mend_heap *heap, uint32_t stream)
 {
     if (stream == MEND_STREAM_UNKNOWN || heap->streams.items[stream].group != 0) {
         return;
     }
     if (heap->config.streams_may_vanish) {
-        record_fence(heap, stream);
+        mend_block_record_fence(heap, stream);
     } else if (mend_block_wants_early_fence(heap)) {
         mend_block_record_early_fence(heap, stream);
     }
@@ -353,7 +359,7 @@ static inline mend_result find_users(mend_heap *heap, const mend_span *span, men
 /* The result of finding the users of a block that is freed. A free does not fail in two cases. If a
  * capture was invalidated, the stream cannot be identified, and a wait for the context covers the
  * work. If the driver has shut down, no work will use the block again. */
-static mend_result excuse(const mend_heap *heap, mend_result result, mend_block_users *users)
+mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_block_users *users)
 {
     bool is_spoilt = result == MEND_ERROR_CAPTURING && heap->config.streams_may_vanish;
     bool is_over =
@@ -377,7 +383,7 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
     note_block(heap, MEND_EVENT_FREE, span, handle_of(heap, users));
-    const uint32_t last_user = stamp_users(heap, span, users.first);
+    const uint32_t last_user = mend_block_stamp(heap, span, users.first);
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
@@ -396,7 +402,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     const bool has_users = span->waits.others != NULL;
     const uint32_t last_user = mend_block_let_go(heap, span, users);
     const uint64_t freed_by = heap->frees.of_users;
-    record_fence_at_free(heap, users.first);
+    mend_block_record_fence_at_free(heap, users.first);
     if (has_users && heap->config.streams_may_vanish) {
         record_fences_of_users(heap, last_user, freed_by);
     }
@@ -413,14 +419,13 @@ mend_result mend_block_find_to_free(mend_heap *heap, uint64_t address, mend_orde
     *users = (mend_block_users){MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
     mend_result result = find_block(heap, address, span);
     if (result == MEND_OK) {
-        result = excuse(heap, find_users(heap, *span, order, users), users);
+        result = mend_block_excuse(heap, find_users(heap, *span, order, users), users);
     }
     return result == MEND_OK ? find_block(heap, address, span) : result; /* `state` may have been
                                                                           * released */
 }
 
-/* Adds a user to a live block; it is stamped when the block is freed. Idempotent. */
-static mend_result add_user(mend_heap *heap, mend_span *span, uint32_t user)
+mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user)
 {
     assert(span->live);
     assert(user != MEND_STREAM_UNKNOWN);
@@ -454,10 +459,10 @@ mend_result mend_heap_record_stream(mend_heap *heap, uint64_t address, mend_orde
         result = find_users(heap, span, order, &users);
     }
     if (result == MEND_OK) {
-        result = add_user(heap, span, users.first);
+        result = mend_block_add_user(heap, span, users.first);
     }
     return result == MEND_OK && users.second != MEND_STREAM_UNKNOWN
-               ? add_user(heap, span, users.second)
+               ? mend_block_add_user(heap, span, users.second)
                : result;
 }
 
@@ -471,7 +476,7 @@ mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_orde
     mend_result result = find_block(heap, address, &span);
     if (result == MEND_OK) {
         const bool is_own = mend_group_owns(heap, group, span);
-        result = excuse(heap, find_users_in(heap, group, is_own, order, &users), &users);
+        result = mend_block_excuse(heap, find_users_in(heap, group, is_own, order, &users), &users);
     }
     if (result == MEND_OK) {
         result = find_block(heap, address, &span); /* `state` may have been released */

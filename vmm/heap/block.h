@@ -31,6 +31,22 @@ void mend_block_hand_out(mend_heap *heap, const mend_request *request, mend_span
  * first of the chain of its other users. */
 uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users users);
 
+/* Turns the declared users of a live span into stamps of now, and adds that of the stream that it
+ * is freed on. The caller reserved nodes. Returns the first of the chain of users. */
+uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on);
+
+/* Adds a user to a live span; it is stamped when the span is freed. Idempotent.
+ * MEND_ERROR_OUT_OF_HOST_MEMORY. */
+mend_result mend_block_add_user(mend_heap *heap, mend_span *span, uint32_t user);
+
+/* The result of finding the users of what is freed, which fails only where a free may fail. */
+mend_result mend_block_excuse(const mend_heap *heap, mend_result result, mend_block_users *users);
+
+/* Records a fence for frees; and, if it is of use, for a free on the stream. Calls the driver, and
+ * releases `state` in between; if the driver refuses, the free still succeeds. */
+void mend_block_record_fence(mend_heap *heap, uint32_t stream);
+void mend_block_record_fence_at_free(mend_heap *heap, uint32_t stream);
+
 /* Frees a block that the cache cannot keep. MEND_ERROR_OUT_OF_HOST_MEMORY: the block is still
  * live. */
 mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_block_users users);

@@ -392,7 +392,7 @@ static void take(restoration *r, const target *t)
 {
     mend_heap *heap = r->heap;
     mend_run *run = NULL;
-    for (int zone = 0; zone < MEND_ZONE_COUNT && run == NULL; zone++) {
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS && run == NULL; zone++) {
         run = mend_layout_run_at(&heap->zones[zone], t->address);
     }
     assert(run != NULL);

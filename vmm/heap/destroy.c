@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "heap/heap.h"
 #include "move/import.h"
+#include "move/range.h"
 #include "move/scope.h"
 #include "physical/fence.h"
 #include "physical/foreign.h"
@@ -164,14 +165,17 @@ static void give_back(mend_heap *heap, bool is_idle, refusal *first)
     note(first, call, status);
     if (is_idle && mappings_left.status == MEND_DRIVER_OK) {
         note(first, MEND_CALL_address_free, mend_space_clear(&heap->space));
+        note(first, MEND_CALL_address_free, mend_space_clear(&heap->ranges.space));
     } else {
         mend_space_abandon(&heap->space);
+        mend_space_abandon(&heap->ranges.space);
     }
 }
 
 static void free_host_memory(mend_heap *heap)
 {
     mend_imports_clear(heap);
+    mend_ranges_clear(heap);
     mend_chunks_clear(&heap->chunks);
     mend_pointer_map_clear(&heap->blocks);
     mend_slab_clear(&heap->nodes.spans);

@@ -7,6 +7,7 @@
 #include "layout/layout.h"
 #include "move/access.h"
 #include "move/import.h"
+#include "move/range.h"
 #include "move/retire.h"
 #include "policy/budget.h"
 #include "policy/tightness.h"
@@ -70,6 +71,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     assert(reserve_bytes > 0);
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
                     growth_bytes);
+    mend_ranges_init(heap);
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_layout_init_zone(&heap->zones[i]);
     }

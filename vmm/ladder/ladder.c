@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "ladder/commit.h"
 #include "ladder/continue.h"
 #include "ladder/defrag.h"
 #include "ladder/largest.h"
@@ -162,8 +163,9 @@ static mend_outcome behind_host_waits(climb *c)
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
         /* Memory of the request's own stream needs no wait, but addresses that it may still use
-         * do. */
-        bool lacks_addresses = heap->shortage.no_addresses != MEND_DRIVER_OK;
+         * do, and chunks that must be given back to be of the size of a page. */
+        bool lacks_addresses =
+            heap->shortage.no_addresses != MEND_DRIVER_OK || c->request->range != NULL;
         mend_result result = mend_capture_groups_wait_oldest(heap, c->request->stream,
                                                              lacks_addresses, &has_graphs, &waited);
         if (result != MEND_OK && result != MEND_ERROR_CAPTURING) {
@@ -250,25 +252,6 @@ static mend_outcome search_once(climb *c)
     return outcome;
 }
 
-/* How much memory the device lacks for what it refused; all of it, if the driver refuses although
- * it counts enough as free. */
-static uint64_t lacking_bytes(const mend_shortage *shortage)
-{
-    return shortage->refused_bytes > shortage->device_free_bytes
-               ? shortage->refused_bytes - shortage->device_free_bytes
-               : shortage->refused_bytes;
-}
-
-/* There was memory for the request, but no addresses to map it. */
-static void out_of_addresses(const mend_heap *heap, const mend_request *request)
-{
-    mend_status status = heap->shortage.no_addresses;
-    mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES, mend_driver_call_name(MEND_CALL_reserve),
-                        status, heap->driver->status_name(heap->driver, status),
-                        "no range of addresses is left for %llu bytes",
-                        (unsigned long long)request->size_bytes);
-}
-
 /* There was no room. Says what would have fitted instead; if the driver cannot say whether a
  * capture forbids waits, one does. */
 static void out_of_memory(climb *c)
@@ -286,9 +269,10 @@ static void note_shortage(climb *c)
 {
     const mend_shortage *shortage = &c->heap->shortage;
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
-    c->lacking_bytes = lacking_bytes(shortage);
-    if (c->lacks_addresses) {
-        out_of_addresses(c->heap, c->request);
+    c->lacking_bytes = mend_report_lacking_bytes(shortage);
+    const bool is_held = shortage->pages_are_held && !mend_report_is_hopeless(c->heap, c->request);
+    if (c->waits_on_host && (c->lacks_addresses || is_held)) {
+        mend_report_out_of_addresses(c->heap, c->request);
     } else if (c->waits_on_host) {
         out_of_memory(c);
     }
@@ -311,9 +295,9 @@ static mend_outcome search(climb *c)
     uint64_t frees_before;
     mend_outcome outcome;
     do {
-        frees_before = MEND_HEAP_SUM(heap, frees);
+        frees_before = mend_heap_frees(heap);
         outcome = search_once(c);
-    } while (outcome == MEND_NOTHING && MEND_HEAP_SUM(heap, frees) != frees_before &&
+    } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
              ++searches < SEARCHES);
     if (outcome == MEND_NOTHING) {
         note_shortage(c);
@@ -346,6 +330,12 @@ static mend_outcome beside_another_grower(climb *c)
     return mend_place_mapped(c->heap, &breaking, &c->span);
 }
 
+static mend_outcome in_mapped(climb *c)
+{
+    return c->request->range != NULL ? mend_commit_mapped(c->heap, c->request)
+                                     : mend_place_mapped(c->heap, c->request, &c->span);
+}
+
 /* Takes the grow lock and searches. While this thread waits for the lock, a stream may be
  * forgotten, a group released, or room be made. */
 static mend_outcome make_room(climb *c)
@@ -360,9 +350,7 @@ static mend_outcome make_room(climb *c)
     }
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    outcome = mend_requester_find(heap, c->request) == MEND_OK
-                  ? mend_place_mapped(heap, c->request, &c->span)
-                  : MEND_FAILED;
+    outcome = mend_requester_find(heap, c->request) == MEND_OK ? in_mapped(c) : MEND_FAILED;
     if (outcome == MEND_NOTHING) {
         outcome = search(c);
     }
@@ -385,7 +373,8 @@ static mend_outcome place_mapped(mend_heap *heap, mend_request *request, mend_sp
 static mend_outcome try_again(void *context)
 {
     climb *c = context;
-    mend_outcome outcome = place_mapped(c->heap, c->request, &c->span);
+    mend_outcome outcome =
+        c->request->range != NULL ? MEND_NOTHING : place_mapped(c->heap, c->request, &c->span);
     return outcome == MEND_NOTHING ? make_room(c) : outcome;
 }
 
@@ -406,7 +395,7 @@ static mend_outcome after_peer_pools(climb *c)
 
 static mend_outcome after_callbacks(climb *c)
 {
-    return c->helpers->has_callbacks(c->helpers->pool)
+    return c->helpers->has_callbacks(c->helpers->pool) && !c->heap->shortage.pages_are_held
                ? c->helpers->call_back(c->helpers->pool, c->request, try_again, c)
                : MEND_NOTHING;
 }
@@ -426,7 +415,7 @@ static uint64_t wanted_at_last(const climb *c)
  * needed. */
 static uint64_t changes_of(const mend_heap *heap)
 {
-    return MEND_HEAP_SUM(heap, frees) + heap->chunks.created;
+    return mend_heap_frees(heap) + heap->chunks.created;
 }
 
 /* The last search, in which the host waits. It is repeated after each peer pool that gives
@@ -480,7 +469,7 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
         outcome = to_the_end(&c);
     }
     if (outcome == MEND_PLACED) {
-        assert(c.span->size_bytes == request->size_bytes);
+        assert(request->range != NULL || c.span->size_bytes == request->size_bytes);
         *span = c.span;
         return MEND_OK;
     }
@@ -497,4 +486,14 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
     mend_outcome outcome = place_mapped(heap, request, span);
     assert(outcome != MEND_PLACED || (*span)->size_bytes == request->size_bytes);
     return outcome == MEND_PLACED ? MEND_OK : climb_on(heap, request, helpers, outcome, span);
+}
+
+mend_result mend_ladder_commit(mend_heap *heap, mend_request *request, const mend_helpers *helpers)
+{
+    mend_span *none = NULL;
+    assert(request->range != NULL);
+    mend_outcome outcome = mend_requester_find(heap, request) == MEND_OK
+                               ? mend_commit_mapped(heap, request)
+                               : MEND_FAILED;
+    return outcome == MEND_PLACED ? MEND_OK : climb_on(heap, request, helpers, outcome, &none);
 }

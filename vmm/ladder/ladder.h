@@ -42,6 +42,10 @@ typedef struct mend_helpers {
 mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend_helpers *helpers,
                               mend_span **span);
 
+/* The same for a request to commit pages of a range (layout/range.h). On failure no page is
+ * committed that was not. */
+mend_result mend_ladder_commit(mend_heap *heap, mend_request *request, const mend_helpers *helpers);
+
 /* Unmaps retired mappings, records and polls fences, as every climb that makes room does. The
  * caller holds both locks, and a driver scope is open. */
 mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request);

@@ -67,7 +67,7 @@ static bool finds_place(mend_question *q, const mend_request *request)
 {
     mend_heap *heap = q->heap;
     bool looks_anywhere = !request->behind_wait || heap->streams.looks_ahead;
-    for (int zone = request->zone; zone < MEND_ZONE_COUNT; zone++) {
+    for (int zone = request->zone; zone < MEND_ZONES_OF_BLOCKS; zone++) {
         mend_fit fit = looks_anywhere ? mend_fit_find_anywhere(heap, request, zone)
                                       : mend_fit_find(heap, request, zone, UINT64_MAX);
         if (fit.run != NULL) {
@@ -145,6 +145,9 @@ static void count_what_the_device_has(mend_heap *heap)
 uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool is_captured)
 {
     mend_question q = {.heap = heap, .is_captured = is_captured};
+    if (refused->range != NULL) {
+        return 0; /* a commit of fewer pages is not a question of runs */
+    }
     mend_request waiting = *refused;
     mend_attainable attainable = heap->budget.attainable;
     bool spends_last_room = heap->budget.spends_last_room;

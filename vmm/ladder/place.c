@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "ladder/commit.h"
 #include "layout/cache.h"
 #include "layout/ready.h"
 #include "move/grow.h"
@@ -72,7 +73,7 @@ mend_outcome mend_place_mapped(mend_heap *heap, const mend_request *request, men
 mend_outcome mend_place_in_stretch(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     mend_outcome outcome = MEND_NOTHING;
-    for (int zone = request->zone; outcome == MEND_NOTHING && zone < MEND_ZONE_COUNT; zone++) {
+    for (int zone = request->zone; outcome == MEND_NOTHING && zone < MEND_ZONES_OF_BLOCKS; zone++) {
         outcome = take(heap, request, mend_fit_find_anywhere(heap, request, zone), span);
     }
     return outcome;
@@ -239,6 +240,9 @@ static mend_outcome remake_chunk(mend_heap *heap, const mend_request *request, m
 mend_outcome mend_place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     assert(!request->may_break);
+    if (request->range != NULL) {
+        return mend_commit(heap, request);
+    }
     mend_outcome outcome = place_by_rules(heap, request, span);
     bool is_critical = outcome == MEND_NOTHING && request->zone == MEND_ZONE_LARGE &&
                        mend_budget_pressure(heap) == MEND_PRESSURE_CRITICAL;

@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "base/words.h"
 #include "layout/layout.h"
+#include "layout/range.h"
 #include "move/attainable.h"
 #include "policy/budget.h"
 
@@ -102,7 +103,8 @@ static usable look_past(const mend_heap *heap, const mend_request *request, unsi
     usable found = {.empty_bytes = heap->chunks.unmapped_bytes};
     for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
         const mend_tree_node *at = mend_tree_first(&heap->zones[zone].runs_by_address);
-        bool may_lie_here = zone >= request->zone; /* a small request may use both zones */
+        bool may_lie_here = zone >= request->zone && zone < MEND_ZONES_OF_BLOCKS; /* a small one: in
+                                                                                   both */
         for (; at != NULL; at = mend_tree_next(at)) {
             found.empty_bytes += empty_bytes_of(heap, request, RUN_OF(at), holds);
             if (may_lie_here) {
@@ -168,6 +170,13 @@ static uint64_t fitting_without(const mend_heap *heap, const mend_request *reque
 static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     return fitting_without(heap, request, holds) >= request->size_bytes;
+}
+
+uint64_t mend_report_lacking_bytes(const mend_shortage *shortage)
+{
+    return shortage->refused_bytes > shortage->device_free_bytes
+               ? shortage->refused_bytes - shortage->device_free_bytes
+               : shortage->refused_bytes;
 }
 
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request)
@@ -269,9 +278,14 @@ static bool add_amount(sentence *s, const char *before, uint64_t bytes, const ch
 }
 
 /* Begins with what was requested and what would help. */
-static void add_advice(sentence *s, const mend_shortfall *f, const char *advice)
+static void add_advice(sentence *s, const mend_shortfall *f, const char *advice,
+                       const mend_range *range)
 {
-    add(s, "out of memory: %s requested.", mend_words_amount(f->requested_bytes).text);
+    add(s, "out of memory: %s requested", mend_words_amount(f->requested_bytes).text);
+    if (range != NULL) {
+        add(s, " in the range 0x%llx", (unsigned long long)range->address);
+    }
+    add(s, ".");
     if (f->sufficient_limit > 0) {
         add(s, " Raise the limit to %s or more, or free memory.",
             mend_words_amount_above(f->sufficient_limit).text);
@@ -303,10 +317,11 @@ static void add_pool(sentence *s, const mend_shortfall *f)
     add(s, ".");
 }
 
-mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice)
+static mend_result fail(const mend_shortfall *shortfall, const char *advice,
+                        const mend_range *range)
 {
     sentence s = {.used = 0};
-    add_advice(&s, shortfall, advice);
+    add_advice(&s, shortfall, advice, range);
     add_pool(&s, shortfall);
     add(&s, " The GPU has %s, of which %s is free", mend_words_amount(shortfall->device_bytes).text,
         mend_words_amount(shortfall->device_free_bytes).text);
@@ -316,6 +331,11 @@ mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice
     mend_process_failure()->shortfall = *shortfall;
     mend_process_failure()->shortfall.struct_size = sizeof(*shortfall);
     return result;
+}
+
+mend_result mend_report_fail(const mend_shortfall *shortfall, const char *advice)
+{
+    return fail(shortfall, advice, NULL);
 }
 
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
@@ -343,5 +363,33 @@ mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request 
         shortfall.holder_address = holder->address;
         shortfall.holder_bytes = holder->size_bytes;
     }
-    return mend_report_fail(&shortfall, advice_in_words(heap, request));
+    return fail(&shortfall, advice_in_words(heap, request), request->range);
+}
+
+/* Pages of a range that old mappings keep. */
+static mend_result pages_are_held(const mend_heap *heap, const mend_range *range)
+{
+    const mend_status refused = heap->retire.refused;
+    const unsigned long long address = range->address;
+    return refused != MEND_DRIVER_OK
+               ? mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                                     mend_driver_call_name(MEND_CALL_unmap), refused,
+                                     heap->driver->status_name(heap->driver, refused),
+                                     "pages of the range 0x%llx could not be unmapped", address)
+               : mend_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                              "pages of the range 0x%llx are still mapped for earlier work, and "
+                              "a capture in progress keeps them so",
+                              address);
+}
+
+mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request)
+{
+    mend_status status = heap->shortage.no_addresses;
+    return heap->shortage.pages_are_held
+               ? pages_are_held(heap, request->range)
+               : mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                                     mend_driver_call_name(MEND_CALL_reserve), status,
+                                     heap->driver->status_name(heap->driver, status),
+                                     "no range of addresses is left for %llu bytes",
+                                     (unsigned long long)request->size_bytes);
 }

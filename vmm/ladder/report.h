@@ -7,6 +7,10 @@
 /* Whether the request would not fit even if all free memory were joined. */
 bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request);
 
+/* How much memory the device lacks for what it refused; all of it, if the driver refuses although
+ * it counts enough as free. */
+uint64_t mend_report_lacking_bytes(const mend_shortage *shortage);
+
 /* How many bytes the request lacks: this much more in free chunks that its stream may use, or in
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
@@ -16,6 +20,10 @@ uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *re
  * MEND_ERROR_OUT_OF_MEMORY. */
 mend_result mend_report_out_of_memory(const mend_heap *heap, const mend_request *request,
                                       uint64_t fitting_bytes);
+
+/* The same if there was memory, but no addresses to map it: those of a range may be in use by old
+ * mappings. MEND_ERROR_OUT_OF_ADDRESSES. */
+mend_result mend_report_out_of_addresses(const mend_heap *heap, const mend_request *request);
 
 /* Notes the text as the failure, never cut off whatever the numbers, with the shortfall. `advice`
  * is used if no limit would help. MEND_ERROR_OUT_OF_MEMORY. */

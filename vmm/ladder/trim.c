@@ -6,6 +6,7 @@
 #include "layout/layout.h"
 #include "move/attainable.h"
 #include "move/import.h"
+#include "move/range.h"
 #include "move/scope.h"
 #include "move/trim.h"
 #include "physical/fence.h"
@@ -22,11 +23,12 @@ static void settle_imports(mend_heap *heap)
     }
 }
 
-/* Also releases groups of captures whose graphs have ended. */
+/* Also releases groups of captures whose graphs have ended, and addresses of destroyed ranges. */
 static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_capture_groups_collect(heap);
     settle_imports(heap);
+    mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     return mend_trim_to(heap, keep_bytes, false, released_bytes);
 }
 

@@ -6,6 +6,9 @@
 #include "layout/locate.h"
 
 #include <assert.h>
+
+#include "layout/range.h"
+
 #define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
 
 /* Goes forward from a span at or before the address; NULL if the segment ends before the
@@ -26,11 +29,14 @@ static mend_span *walk_back(mend_span *span, uint64_t address)
     return span;
 }
 
-/* The span that begins at the address and is in the pointer map, or the last span of the run that
- * contains the address. NULL: the address is inside a block, or claimed. */
+/* The span that begins at the address and is in the pointer map, the committed page around it, or
+ * the last span of the run that contains the address. NULL: the address is inside a block, or
+ * claimed. */
 static mend_span *find_by_index(const mend_heap *heap, const mend_zone *zone, uint64_t address)
 {
-    mend_span *span = mend_pointer_map_find(&heap->blocks, address);
+    mend_span *span = zone == &heap->zones[MEND_ZONE_RANGE]
+                          ? mend_range_page_at(heap, address)
+                          : mend_pointer_map_find(&heap->blocks, address);
     const mend_run *run = span == NULL ? mend_layout_run_at(zone, address) : NULL;
     return run != NULL ? run->last : span;
 }

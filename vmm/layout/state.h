@@ -3,7 +3,8 @@
  * and the free runs that neighbouring free spans form across chunk boundaries. A few of the spans
  * freed last are cached (layout/cache.h): free, and in no run yet.
  *
- * Two zones keep small and large requests apart; small ones have small chunks. Invariants, all
+ * Two zones keep small and large requests apart; small ones have small chunks. A third one has the
+ * committed pages of growable ranges, which are live spans, too (layout/range.h). Invariants, all
  * checked by the audit (mend_audit):
  *  - the spans of a segment tile it without a hole; a span never crosses an unmapped address;
  *  - neighbouring free spans belong to one run, and a run is maximal, apart from cached spans; a
@@ -14,7 +15,7 @@
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
  *    all but one of them sleep (physical/asleep.h), except while a sleep begins;
  *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
- *    not what is lent;
+ *    not what is lent, and no page of a range;
  *  - a lent span is the part of exactly one alias of its chunk (physical/alias.h), with the same
  *    distance from the start of the chunk in both mappings; so no granule is free or live twice;
  *  - a user of a live block is a node without an epoch, which names the slot of the stream. A slot
@@ -48,8 +49,17 @@
 #include "physical/chunk.h"
 #include "physical/waits.h"
 
-enum { MEND_ZONE_SMALL = 0, MEND_ZONE_LARGE = 1, MEND_ZONE_COUNT = 2 };
-static_assert(MEND_ZONE_COUNT == 2, "a figure of all zones is that of the small and the large one");
+/* The first two are the zones of blocks; the third one has what is mapped in ranges
+ * (layout/range.h), and no request for a block is placed there. */
+enum {
+    MEND_ZONE_SMALL = 0,
+    MEND_ZONE_LARGE = 1,
+    MEND_ZONES_OF_BLOCKS = 2,
+    MEND_ZONE_RANGE = 2,
+    MEND_ZONE_COUNT = 3
+};
+static_assert(MEND_ZONES_OF_BLOCKS == 2,
+              "a figure of all blocks is that of the small and the large zone");
 
 /* A stretch of mapped addresses in one state. All but its last member fill two cache lines: a call
  * reads both of its own span, and the first one of the neighbours. */
@@ -157,7 +167,7 @@ typedef struct mend_zone_counters {
 
 typedef struct mend_heap_counters {
     mend_zone_counters zone[MEND_ZONE_COUNT];
-    uint64_t live_bytes; /* of both zones; other sums are computed on demand */
+    uint64_t live_bytes; /* of all zones; other sums are computed on demand */
 #define X(counter) uint64_t counter;
     MEND_HEAP_COUNTERS(X)
 #undef X
@@ -173,6 +183,7 @@ typedef struct mend_shortage {
     bool device_is_asked;       /* whether this search has asked the device */
     mend_status no_addresses;   /* the driver's refusal of addresses, when there was memory; or
                                  * OK */
+    bool pages_are_held;        /* old mappings that work may use are in the way of a commit */
 } mend_shortage;
 
 /* The most memory that the pool can hold, by what the device last reported. */
@@ -311,6 +322,13 @@ typedef struct mend_imports {
         unreleased; /* imports with handles that the driver did not take back; closed or not */
 } mend_imports;
 
+/* Growable ranges (layout/range.h). Read under `state`, written under both locks. */
+typedef struct mend_ranges {
+    mend_tree by_address; /* all that have addresses, closed ones too */
+    uint64_t closed;      /* of these, destroyed, but with memory that is still mapped there */
+    mend_space space;     /* their addresses: one reservation each */
+} mend_ranges;
+
 typedef struct mend_heap {
     mend_mutex grow;  /* see the top of this file */
     mend_mutex state; /* see the top of this file */
@@ -336,7 +354,8 @@ typedef struct mend_heap {
     mend_history history; /* while it is on, the front cache is closed */
 
     /* For making room. Read under `state`, written under both locks. */
-    mend_space space; /* the addresses of both zones */
+    mend_space space; /* the addresses of the zones of blocks */
+    mend_ranges ranges;
     mend_retiring retire;
     mend_keeping keeping;
     mend_imports imports;
@@ -387,9 +406,12 @@ typedef struct mend_request {
     uint32_t owner;   /* the group that the caller named; 0: none */
     uint64_t at;      /* the address that the caller named; 0: any */
     uint64_t tag;
+    struct mend_range *range; /* not a block: the pages from `at` to `end` are to be committed,
+                               * of which size_bytes are not. NULL: a block */
+    uint64_t end;
 } mend_request;
 
-/* The sum of a counter over both zones. */
+/* The sum of a counter over both zones of blocks. */
 #define MEND_HEAP_SUM(heap, figure)                                                                \
     ((heap)->counters.zone[MEND_ZONE_SMALL].figure + (heap)->counters.zone[MEND_ZONE_LARGE].figure)
 
@@ -411,6 +433,12 @@ static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
     assert(heap->chunks.all.count >= heap->chunks.away_count);
     return heap->chunks.all.count - heap->chunks.away_count;
+}
+
+/* How often memory of the heap became free. */
+static inline uint64_t mend_heap_frees(const mend_heap *heap)
+{
+    return MEND_HEAP_SUM(heap, frees) + heap->counters.zone[MEND_ZONE_RANGE].frees;
 }
 
 /* Mappings that the driver holds for the heap. */

@@ -23,6 +23,7 @@ typedef struct transaction {
     mend_span *head_part;
     mend_zone *zone;
     int zone_number;
+    mend_space *space;   /* the addresses that it uses */
     mend_chunk *chunks;  /* claimed ones, then created ones, linked by next_claimed */
     mend_chunk **tail;   /* end of that list */
     mend_chunk *created; /* the first created one */
@@ -48,7 +49,7 @@ static bool reserve_nodes(transaction *t)
     t->has_nodes = mend_layout_promise_nodes(heap, chunks, &t->nodes);
     return t->has_nodes && mend_retire_reserve(heap, chunks) &&
            mend_slab_reserve(&heap->chunks.slab, created + ends) &&
-           mend_space_reserve_nodes(&t->heap->space, 1);
+           mend_space_reserve_nodes(t->space, 1);
 }
 
 static mend_result order_behind_end(mend_heap *heap, const mend_end *end, uint32_t stream)
@@ -221,6 +222,11 @@ static mend_status place_after_trim(transaction *t, uint64_t alignment_bytes)
 static mend_result choose_address(transaction *t, const mend_request *request)
 {
     mend_heap *heap = t->heap;
+    if (t->plan->fixed_address != 0) {
+        t->address = t->plan->fixed_address;
+        assert(mend_space_free_from(t->space, t->address) >= t->total_bytes);
+        return MEND_OK;
+    }
     if (t->plan->base != NULL) {
         return MEND_OK;
     }
@@ -287,7 +293,7 @@ static void retire_next(const transaction *t, const mend_chunk *chunk, uint64_t 
 static void retire_mapped(transaction *t)
 {
     uint64_t address = t->address;
-    mend_space_take(&t->heap->space, t->address, t->mapped_bytes);
+    mend_space_take(t->space, t->address, t->mapped_bytes);
     retire_next(t, t->plan->tail.chunk, &address);
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
         retire_next(t, at, &address);
@@ -347,7 +353,7 @@ static void commit(transaction *t)
     mend_wait_env room = mend_heap_wait_env(heap);
     uint64_t address = t->address;
     assert(t->mapped_bytes == t->total_bytes);
-    mend_space_take(&t->heap->space, address, t->total_bytes);
+    mend_space_take(t->space, address, t->total_bytes);
     end_claim_of_base(t);
     lend(t, &t->plan->tail, t->tail_part, &address);
     for (mend_chunk *at = t->chunks; at != NULL; at = at->next_claimed) {
@@ -415,6 +421,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
                      .plan = plan,
                      .zone = &heap->zones[request->zone],
                      .zone_number = request->zone,
+                     .space = plan->fixed_address != 0 ? &heap->ranges.space : &heap->space,
                      .total_bytes = mend_plan_mapped_bytes(plan)};
     assert(t.total_bytes > 0);
     assert(request->size_bytes % MEND_GRANULE_BYTES == 0);
@@ -424,7 +431,7 @@ mend_outcome mend_grow(mend_heap *heap, const mend_request *request, const mend_
     mend_outcome outcome = mend_outcome_of(perform(&t, request));
     if (outcome == MEND_PLACED) {
         commit(&t);
-        *span = take_block(&t, request, start_of(&t));
+        *span = plan->fixed_address == 0 ? take_block(&t, request, start_of(&t)) : NULL;
     } else {
         undo(&t);
     }

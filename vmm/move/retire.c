@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "layout/layout.h"
+#include "layout/range.h"
 #include "move/attainable.h"
 #include "move/scope.h"
 #include "physical/fence.h"
@@ -76,7 +77,7 @@ static void note_end_of_foreign(mend_heap *heap, const mend_retired *unmapped)
 static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired *end,
                         uint64_t size_bytes)
 {
-    mend_space *space = &heap->space;
+    mend_space *space = mend_heap_space_at(heap, first->address);
     assert(size_bytes >= first->size_bytes);
     assert(size_bytes <= heap->retire.bytes);
     if (!mend_space_reserve_nodes(space, 1)) {

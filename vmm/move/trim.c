@@ -128,13 +128,20 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
-/* Among the chunks that the plan does not use; NULL: none. Not one that others may hold: another
- * chunk could not be created from its memory. */
+/* Whether the chunk is idle, and no part of the plan. Not one that others may hold: another chunk
+ * could not be created from its memory. */
+static bool may_give(mend_heap *heap, mend_plan *plan, const mend_chunk *at, bool may_unmap)
+{
+    bool is_kept =
+        mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap) || at->was_exported;
+    return !is_kept;
+}
+
+/* NULL: none. */
 static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
     mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, plan->lacking_bytes, 0);
-    while (at != NULL &&
-           (mend_plan_uses(plan, at) || !can_withdraw(heap, at, may_unmap) || at->was_exported)) {
+    while (at != NULL && !may_give(heap, plan, at, may_unmap)) {
         at = mend_chunk_empty_next(at);
     }
     return at;
@@ -143,6 +150,12 @@ static mend_chunk *smallest_idle(mend_heap *heap, mend_plan *plan, bool may_unma
 bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap)
 {
     return plan->lacking_bytes != 0 && smallest_idle(heap, plan, may_unmap) != NULL;
+}
+
+/* Only a lost context is a failure. */
+static mend_result unless_lost(const mend_heap *heap, mend_result result)
+{
+    return mend_heap_lost_by(heap) != MEND_DRIVER_OK ? result : MEND_OK;
 }
 
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released)
@@ -164,7 +177,91 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
         result = release_chunks(heap, chunk, &released_bytes);
         *released = released_bytes > 0;
     }
-    return mend_heap_lost_by(heap) != MEND_DRIVER_OK ? result : MEND_OK;
+    return unless_lost(heap, result);
+}
+
+/* Bytes of the idle empty chunks that the plan does not use. */
+static uint64_t idle_bytes(mend_heap *heap, mend_plan *plan, bool may_unmap)
+{
+    uint64_t bytes = 0;
+    mend_chunk *at = mend_chunk_empty_at_least(&heap->chunks, 0, 0);
+    for (; at != NULL && bytes < plan->lacking_bytes; at = mend_chunk_empty_next(at)) {
+        bytes += may_give(heap, plan, at, may_unmap) ? at->size_bytes : 0;
+    }
+    return bytes;
+}
+
+/* Withdraws chunks until the plan lacks nothing; links them by next_claimed. False if malloc
+ * fails. */
+static bool withdraw_for(mend_heap *heap, mend_plan *plan, bool may_unmap, mend_chunk **withdrawn)
+{
+    uint64_t lacking_bytes = plan->lacking_bytes;
+    mend_chunk *enough = smallest_idle(heap, plan, may_unmap);
+    mend_chunk *at =
+        enough != NULL ? enough : mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
+    while (at != NULL && lacking_bytes > 0) {
+        mend_chunk *smaller =
+            mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
+        if (may_give(heap, plan, at, may_unmap)) {
+            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+                return false;
+            }
+            withdraw(heap, at);
+            at->next_claimed = *withdrawn;
+            *withdrawn = at;
+            lacking_bytes -= mend_min_u64(lacking_bytes, at->size_bytes);
+        }
+        at = smaller;
+    }
+    return true;
+}
+
+mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released)
+{
+    *released = false;
+    bool is_captured = false;
+    bool has_nodes = true;
+    mend_result result = refresh_fences(heap);
+    if (result == MEND_OK) {
+        result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    }
+    if (result == MEND_OK && plan->lacking_bytes != 0 &&
+        idle_bytes(heap, plan, !is_captured) >= plan->lacking_bytes) {
+        mend_chunk *withdrawn = NULL;
+        uint64_t released_bytes;
+        has_nodes = withdraw_for(heap, plan, !is_captured, &withdrawn);
+        result = release_chunks(heap, withdrawn, &released_bytes);
+        *released = released_bytes >= plan->lacking_bytes;
+    }
+    if (!has_nodes) {
+        return no_host_memory();
+    }
+    return result == MEND_ERROR_OUT_OF_HOST_MEMORY ? result : unless_lost(heap, result);
+}
+
+void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
+{
+    bool is_captured = false;
+    if (refresh_fences(heap) != MEND_OK ||
+        mend_streams_find_capture(&heap->streams, asking, &is_captured) != MEND_OK) {
+        return;
+    }
+    for (uint64_t at = from; at < end && !is_captured;) {
+        mend_chunk key = {.address = at};
+        mend_tree_node *node = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
+        mend_chunk *chunk = MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address);
+        if (chunk == NULL || chunk->address >= end) {
+            break;
+        }
+        at = chunk->address + chunk->size_bytes;
+        if (mend_chunk_is_empty(chunk) && can_withdraw(heap, chunk, true)) {
+            if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+                break;
+            }
+            withdraw(heap, chunk);
+        }
+    }
+    mend_retire_flush(heap, asking);
 }
 
 bool mend_trim_addresses(mend_heap *heap, uint32_t asking)

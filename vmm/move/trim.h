@@ -15,6 +15,18 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
  * it stays as free memory. Calls the driver; fails only if the context is lost. */
 mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
 
+/*
+ * Gives back idle empty chunks that the plan does not use, until there are as many bytes as the
+ * plan lacks: the smallest one that is enough, or several, the largest first. *released is false if
+ * there are not enough, or if not all could be given back. Errors as mend_trim_one, or
+ * MEND_ERROR_OUT_OF_HOST_MEMORY.
+ */
+mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
+
+/* Unmaps idle empty chunks that are mapped between two addresses; then they are mapped nowhere, and
+ * stay free memory. What is not idle, or refused by the driver, stays. */
+void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
+
 /* Whether mend_trim_one would find a chunk to give back. `may_unmap`: also one that is mapped.
  * Takes idle what is known to be. No driver call. */
 bool mend_trim_finds_one(mend_heap *heap, mend_plan *plan, bool may_unmap);

@@ -19,9 +19,8 @@ static bool nodes_are_right(const mend_audit_walk *a)
            mend_audit_broken(a, "nodes of spans, runs, waits, retired mappings or chunks are lost");
 }
 
-static bool nodes_of_addresses_are_right(const mend_audit_walk *a)
+static bool nodes_of_addresses_are_right(const mend_audit_walk *a, const mend_space *space)
 {
-    const mend_space *space = &a->heap->space;
     return (space->gaps.count == space->gap_slab.used_count &&
             space->reservation_count == space->reservation_slab.used_count) ||
            mend_audit_broken(a, "nodes of gaps or reservations are lost");
@@ -88,7 +87,10 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
 {
     mend_audit_walk a = {
         .heap = heap, .finding = finding, .finding_bytes = MEND_AUDIT_FINDING_BYTES};
-    uint64_t free_bytes = heap->zones[0].free_bytes + heap->zones[1].free_bytes;
+    uint64_t free_bytes = 0;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        free_bytes += heap->zones[zone].free_bytes;
+    }
     if (free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes !=
         heap->chunks.reserved_bytes + heap->chunks.away_bytes) {
         return mend_audit_broken(&a, "live and free do not add up to reserved and asleep");
@@ -109,10 +111,13 @@ bool mend_observe_audit(const mend_heap *heap, char finding[MEND_AUDIT_FINDING_B
             return false;
         }
     }
-    if (!mend_audit_space(&a) || !mend_audit_chunks(&a) || !mend_audit_aliases(&a) ||
+    if (!mend_audit_space(&a, &heap->space) || !mend_audit_space(&a, &heap->ranges.space) ||
+        !mend_audit_ranges(&a) || !mend_audit_chunks(&a) || !mend_audit_aliases(&a) ||
         !mend_audit_retired(&a) || !mend_audit_imports(&a) || !exports_are_right(&a) ||
-        !mend_audit_streams(&a) || !nodes_are_right(&a) || !nodes_of_addresses_are_right(&a) ||
-        !nothing_is_claimed(&a) || !groups_are_right(&a) || !counts_are_right(&a)) {
+        !mend_audit_streams(&a) || !nodes_are_right(&a) ||
+        !nodes_of_addresses_are_right(&a, &heap->space) ||
+        !nodes_of_addresses_are_right(&a, &heap->ranges.space) || !nothing_is_claimed(&a) ||
+        !groups_are_right(&a) || !counts_are_right(&a)) {
         return false;
     }
     if (heap->caching.closings == 0 &&

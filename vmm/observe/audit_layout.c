@@ -3,6 +3,7 @@
 
 #include "layout/cache.h"
 #include "layout/layout.h"
+#include "layout/range.h"
 #include "observe/audit_parts.h"
 
 #define SEGMENT_OF(node) MEND_CONTAINER_OF(node, mend_span, by_end)
@@ -97,7 +98,9 @@ static bool span_is_right(mend_audit_walk *a, const mend_span *span, int zone)
         return mend_audit_broken(a, "span 0x%llx does not touch its neighbour",
                                  MEND_AUDIT_HEX(span->address));
     }
-    bool in_map = mend_pointer_map_find(&heap->blocks, span->address) == span;
+    bool in_map = zone == MEND_ZONE_RANGE
+                      ? mend_range_page_at(heap, span->address) == span
+                      : mend_pointer_map_find(&heap->blocks, span->address) == span;
     if (in_map != ((span->live && !span->lent) || span->cached)) {
         return mend_audit_broken(a, "span 0x%llx: live and the pointer map disagree",
                                  MEND_AUDIT_HEX(span->address));

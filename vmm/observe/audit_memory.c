@@ -136,9 +136,9 @@ static uint64_t import_at(const mend_heap *heap, uint64_t address)
 
 /* The size of what begins at an address: a gap, a mapped chunk, a retired mapping or an import; 0:
  * nothing begins there. */
-static uint64_t piece_at(const mend_heap *heap, uint64_t address)
+static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_t address)
 {
-    uint64_t size_bytes = mend_space_room_at(&heap->space, address);
+    uint64_t size_bytes = mend_space_room_at(space, address);
     mend_chunk chunk_key = {.address = address};
     mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &chunk_key.by_address);
     if (at != NULL && mend_chunk_mapping_address(CHUNK_OF(at)) == address) {
@@ -156,14 +156,13 @@ static uint64_t piece_at(const mend_heap *heap, uint64_t address)
     return size_bytes;
 }
 
-static bool reservation_is_right(const mend_audit_walk *a, const mend_reservation *reservation,
-                                 size_t *gaps)
+static bool reservation_is_right(const mend_audit_walk *a, const mend_space *space,
+                                 const mend_reservation *reservation, size_t *gaps)
 {
-    const mend_space *space = &a->heap->space;
     uint64_t end = reservation->address + reservation->size_bytes - space->page_bytes;
     uint64_t taken_bytes = 0;
     for (uint64_t address = reservation->address; address < end;) {
-        uint64_t size_bytes = piece_at(a->heap, address);
+        uint64_t size_bytes = piece_at(a->heap, space, address);
         if (size_bytes == 0 || size_bytes > end - address) {
             return mend_audit_broken(a,
                                      "not exactly one of gap, chunk, retired and import at 0x%llx",
@@ -179,9 +178,8 @@ static bool reservation_is_right(const mend_audit_walk *a, const mend_reservatio
                              MEND_AUDIT_HEX(reservation->address));
 }
 
-bool mend_audit_space(const mend_audit_walk *a)
+bool mend_audit_space(const mend_audit_walk *a, const mend_space *space)
 {
-    const mend_space *space = &a->heap->space;
     uint64_t address_bytes = 0;
     uint64_t taken_bytes = 0;
     size_t gaps = 0;
@@ -192,7 +190,7 @@ bool mend_audit_space(const mend_audit_walk *a)
         address_bytes += reservation->size_bytes;
         taken_bytes += reservation->taken_bytes;
         count++;
-        if (!reservation_is_right(a, reservation, &gaps)) {
+        if (!reservation_is_right(a, space, reservation, &gaps)) {
             return false;
         }
     }

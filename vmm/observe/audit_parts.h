@@ -43,7 +43,7 @@ bool mend_audit_zone(mend_audit_walk *a, int zone);
 
 /* Checks chunks, addresses and retired mappings (audit_memory.c). */
 bool mend_audit_chunks(const mend_audit_walk *a);
-bool mend_audit_space(const mend_audit_walk *a);
+bool mend_audit_space(const mend_audit_walk *a, const mend_space *space);
 bool mend_audit_retired(mend_audit_walk *a);
 
 /* Checks aliases, and what is lent to them; after the zones (audit_aliases.c). */
@@ -51,6 +51,9 @@ bool mend_audit_aliases(const mend_audit_walk *a);
 
 /* Checks the chunks that sleep, and what is kept of them (audit_asleep.c). */
 bool mend_audit_asleep(const mend_audit_walk *a);
+
+/* Checks ranges and their page tables, after the zones (audit_ranges.c). */
+bool mend_audit_ranges(const mend_audit_walk *a);
 
 /* Checks imports; their addresses are checked with all others. */
 bool mend_audit_imports(const mend_audit_walk *a);

@@ -271,7 +271,7 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
             add_chunk(explanation, CHUNK_OF(at), &walk);
         }
     }
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS; zone++) {
         at = mend_tree_first(&heap->zones[zone].runs_by_address);
         for (; at != NULL; at = mend_tree_next(at)) {
             explanation->usable_bytes =

@@ -120,7 +120,7 @@ static mend_region region_at(const region_walk *walk, const mend_span *span)
 static void walk_block(region_walk *walk, const mend_span *span)
 {
     mend_region region = region_at(walk, span);
-    region.kind = MEND_REGION_LIVE;
+    region.kind = span->zone == MEND_ZONE_RANGE ? MEND_REGION_PAGE : MEND_REGION_LIVE;
     region.requested_bytes = span->requested_bytes;
     region.stream = span->stream;
     region.tag = span->tag;
@@ -176,6 +176,19 @@ static void walk_segment(region_walk *walk, const mend_tree_node *end)
     end_open(walk);
 }
 
+/* The next segment of all zones, by address; NULL: none. */
+static const mend_tree_node **lowest(const mend_tree_node *ends[MEND_ZONE_COUNT])
+{
+    const mend_tree_node **found = NULL;
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        if (ends[zone] != NULL &&
+            (found == NULL || SEGMENT_OF(ends[zone])->address < SEGMENT_OF(*found)->address)) {
+            found = &ends[zone];
+        }
+    }
+    return found;
+}
+
 size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_bytes,
                             size_t capacity)
 {
@@ -184,14 +197,11 @@ size_t mend_observe_regions(const mend_heap *heap, void *regions, size_t region_
     assert(regions != NULL || capacity == 0);
     region_walk walk = {
         .heap = heap, .regions = regions, .region_bytes = region_bytes, .capacity = capacity};
-    const mend_tree_node *small = mend_tree_first(&heap->zones[MEND_ZONE_SMALL].segment_ends);
-    const mend_tree_node *large = mend_tree_first(&heap->zones[MEND_ZONE_LARGE].segment_ends);
-    while (small != NULL || large != NULL) {
-        const mend_tree_node **next = &small;
-        if (small == NULL ||
-            (large != NULL && SEGMENT_OF(large)->address < SEGMENT_OF(small)->address)) {
-            next = &large;
-        }
+    const mend_tree_node *ends[MEND_ZONE_COUNT];
+    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+        ends[zone] = mend_tree_first(&heap->zones[zone].segment_ends);
+    }
+    for (const mend_tree_node **next; (next = lowest(ends)) != NULL;) {
         walk_segment(&walk, *next);
         *next = mend_tree_next(*next);
     }

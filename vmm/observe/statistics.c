@@ -55,14 +55,16 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     const mend_chunks *chunks = &heap->chunks;
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
+    const mend_zone *range = &heap->zones[MEND_ZONE_RANGE];
     stats->live_bytes = heap->counters.live_bytes;
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes;
     uint64_t small_bytes = small->free_bytes - bytes_not_here(heap, MEND_ZONE_SMALL);
     uint64_t large_bytes = large->free_bytes - bytes_not_here(heap, MEND_ZONE_LARGE);
-    stats->free_bytes = small_bytes + large_bytes + chunks->unmapped_bytes;
+    stats->free_bytes = small_bytes + large_bytes + range->free_bytes + chunks->unmapped_bytes;
     stats->free_empty_bytes = chunks->empty_bytes;
     stats->free_partial_bytes = large_bytes - empty_bytes_in(heap, MEND_ZONE_LARGE);
+    stats->free_partial_bytes += range->free_bytes - empty_bytes_in(heap, MEND_ZONE_RANGE);
     stats->free_small_bytes = small_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
@@ -75,8 +77,9 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->attainable_bytes = mend_budget_limit(heap);
     stats->group_bytes = mend_ladder_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
-    stats->address_bytes = heap->space.address_bytes;
-    stats->mapped_bytes = heap->space.taken_bytes - chunks->lost_bytes;
+    stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes;
+    stats->mapped_bytes =
+        heap->space.taken_bytes + heap->ranges.space.taken_bytes - chunks->lost_bytes;
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
@@ -85,7 +88,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     assert(stats->free_bytes + stats->live_bytes ==
            stats->reserved_bytes + stats->asleep_live_bytes);
     assert(stats->requested_bytes <= stats->live_bytes);
-    assert(stats->free_partial_bytes <= large_bytes);
+    assert(stats->free_partial_bytes <= large_bytes + range->free_bytes);
     assert(stats->free_small_bytes <= small_bytes);
     assert(heap->space.taken_bytes >= chunks->lost_bytes);
 }
@@ -166,6 +169,19 @@ static void fill_small(const mend_heap *heap, mend_stats *stats)
     stats->created_bytes = heap->chunks.created_bytes;
 }
 
+static void fill_ranges(const mend_heap *heap, mend_stats *stats)
+{
+    const mend_zone_counters *pages = &heap->counters.zone[MEND_ZONE_RANGE];
+    assert(heap->ranges.by_address.count >= heap->ranges.closed);
+    stats->ranges = heap->ranges.by_address.count - heap->ranges.closed;
+    stats->range_bytes = pages->live_bytes;
+    stats->peak_range_bytes = pages->peak_live_bytes;
+    stats->range_free_bytes = heap->zones[MEND_ZONE_RANGE].free_bytes;
+    stats->range_address_bytes = heap->ranges.space.address_bytes;
+    stats->pages_committed = pages->allocations;
+    stats->pages_decommitted = pages->frees;
+}
+
 /* Updates the peaks. Memory that a thread is adding counts, even if it is removed again after a
  * failure. */
 static void note_peaks(mend_heap *heap, const mend_stats *stats)
@@ -207,6 +223,7 @@ void mend_observe_statistics(mend_heap *heap, mend_stats *stats)
     fill_bytes(heap, stats);
     fill_counts(heap, stats);
     fill_small(heap, stats);
+    fill_ranges(heap, stats);
     note_peaks(heap, stats);
     fill_counters(heap, stats);
     fill_zone_peaks(heap, stats);

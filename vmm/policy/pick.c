@@ -39,7 +39,7 @@ static bool reserve(mend_picks *picks)
     return true;
 }
 
-static void pick(mend_plan *plan, mend_chunk *chunk)
+void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
 {
     assert(mend_chunk_is_empty(chunk));
     assert(!mend_plan_is_in_base(plan, chunk));
@@ -52,12 +52,18 @@ static void pick(mend_plan *plan, mend_chunk *chunk)
     plan->moved_count += chunk->address != 0 ? 1 : 0;
 }
 
+bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                   const mend_chunk *chunk)
+{
+    return !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
+}
+
 static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *plan,
                      mend_chunk *chunk)
 {
-    bool picks = !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
+    bool picks = mend_pick_may(heap, request, plan, chunk);
     if (picks) {
-        pick(plan, chunk);
+        mend_pick_add(plan, chunk);
     }
     return picks;
 }
@@ -150,7 +156,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
     }
     bool covers = cover != NULL && cover->size_bytes - need_bytes <= allowed_bytes;
     if (covers) {
-        pick(plan, cover);
+        mend_pick_add(plan, cover);
     }
     return covers;
 }

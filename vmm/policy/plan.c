@@ -50,6 +50,10 @@ uint64_t mend_plan_next_chunk(const mend_plan *plan, uint64_t left_bytes)
     assert(left_bytes <= plan->create_bytes);
     assert(plan->create_unit_bytes > 0);
     assert(plan->create_tail_bytes < plan->create_bytes);
+    assert(plan->create_head_bytes <= plan->create_bytes);
+    if (plan->create_head_bytes != 0 && left_bytes == plan->create_bytes) {
+        return plan->create_head_bytes;
+    }
     return left_bytes > plan->create_tail_bytes
                ? mend_min_u64(left_bytes - plan->create_tail_bytes, plan->create_unit_bytes)
                : left_bytes;

@@ -29,13 +29,16 @@ typedef struct mend_plan {
     mend_run *base; /* the run to extend; NULL: use a new address */
     uint64_t base_address;
     uint64_t base_bytes;
-    uint64_t start; /* with a base: where the block begins in it */
+    uint64_t start;         /* with a base: where the block begins in it */
+    uint64_t fixed_address; /* where the chunks are mapped, in a range: free memory there, and no
+                             * block is taken. 0: behind the base, or at a new address */
     mend_picks picks;
     size_t moved_count; /* picked chunks that are mapped */
     uint64_t picked_bytes;
     uint64_t create_bytes;      /* bytes to create behind the picked chunks */
     uint64_t create_unit_bytes; /* size of the created chunks; the last may be smaller */
     uint64_t create_tail_bytes; /* size of the last created chunk; 0: as the others */
+    uint64_t create_head_bytes; /* size of the first one; 0: as the others */
     uint64_t lacking_bytes;     /* if there is no plan: bytes to give back first, because of the
                                  * limit; 0: another reason */
     uint64_t refused_bytes;     /* smallest creation that the limit allows and the device has no

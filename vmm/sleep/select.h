@@ -1,6 +1,6 @@
 /*
  * Which chunks sleep: those in which every block is to sleep, and, if every block of the pool is to
- * sleep, those without blocks whose memory is kept for captured graphs.
+ * sleep, those without blocks whose memory is kept for captured graphs. Pages of ranges stay awake.
  *
  * The caller holds both locks. No driver call.
  */

@@ -56,6 +56,10 @@ mend_result mend_requester_find(mend_heap *heap, mend_request *request)
     }
     mend_order order = {request->handle, request->capture};
     mend_result result = MEND_OK;
+    if (request->range != NULL) { /* its pages belong to no group */
+        request->group = 0;
+        return mend_users_find_stream(heap, request->handle, 0, &request->stream);
+    }
     if (request->owner != 0) {
         request->group = request->owner;
     } else {

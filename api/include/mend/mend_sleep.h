@@ -81,7 +81,8 @@ typedef struct mend_sleep_report {
  * device, and their addresses stay theirs. `options` NULL: all blocks, kept in pinned memory of the
  * host. Blocks of groups sleep too, and if every block sleeps, also the free memory that is kept
  * for graphs. Graphs captured before can be launched after mend_wake. Blocks of other processes
- * (mend_import) stay as they are.
+ * (mend_import) stay as they are, and so do pages of ranges (mend_range.h), which the program can
+ * decommit.
  *
  * Memory goes back in complete chunks, which may hold several blocks. A chunk in which a block
  * stays awake stays awake with all its blocks; a block sleeps as far as its chunks do. The report

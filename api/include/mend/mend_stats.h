@@ -11,7 +11,7 @@
  * count since the pool was created; fields named peak_... are maxima since then or since
  * mend_reset_peak_stats. */
 #define MEND_STATS(X)                                                                              \
-    X(live_bytes, "B", "bytes of live blocks, sizes rounded up to 512")                            \
+    X(live_bytes, "B", "bytes of live blocks, rounded up to 512, and of committed pages")          \
     X(requested_bytes, "B", "bytes that the program asked for in live blocks")                     \
     X(reserved_bytes, "B", "physical memory that the pool holds")                                  \
     X(free_bytes, "B", "reserved and not live or asleep; the sum of the next three")               \
@@ -33,7 +33,7 @@
     X(groups, "1", "groups created and not released")                                              \
     X(allocations, "1", "successful mend_alloc")                                                   \
     X(frees, "1", "successful mend_free of a block")                                               \
-    X(out_of_memory, "1", "mend_alloc that ended in out of memory")                                \
+    X(out_of_memory, "1", "requests that ended in out of memory")                                  \
     X(placed_in_run, "1", "requests placed in mapped free memory, without a mapping call")         \
     X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
     X(placed_at_new_address, "1", "requests for which chunks were mapped at a new address")        \
@@ -97,7 +97,14 @@
     X(kept_file_bytes, "B", "contents of these, in files")                                         \
     X(sleeps, "1", "successful mend_sleep that put memory to sleep")                               \
     X(wakes, "1", "successful mend_wake that woke memory")                                         \
-    X(dropped_bytes, "B", "contents of blocks that were dropped when they went to sleep")
+    X(dropped_bytes, "B", "contents of blocks that were dropped when they went to sleep")          \
+    X(ranges, "1", "growable ranges (mend_range.h)")                                               \
+    X(range_bytes, "B", "of live_bytes, committed pages of ranges")                                \
+    X(peak_range_bytes, "B", "largest range_bytes")                                                \
+    X(range_free_bytes, "B", "of free_bytes, still mapped in ranges")                              \
+    X(range_address_bytes, "B", "of address_bytes, those of ranges")                               \
+    X(pages_committed, "1", "pages of ranges committed so far")                                    \
+    X(pages_decommitted, "1", "pages of ranges decommitted so far")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

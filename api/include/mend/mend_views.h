@@ -17,13 +17,14 @@ extern "C" {
 
 /* The kind of a region. Later versions may add kinds. */
 typedef enum mend_region_kind {
-    MEND_REGION_LIVE = 1,   /* a live block */
-    MEND_REGION_FREE = 2,   /* free memory, and known to be idle */
-    MEND_REGION_WAITING = 3 /* free memory that work or graphs may still use */
+    MEND_REGION_LIVE = 1,    /* a live block */
+    MEND_REGION_FREE = 2,    /* free memory, and known to be idle */
+    MEND_REGION_WAITING = 3, /* free memory that work or graphs may still use */
+    MEND_REGION_PAGE = 4     /* a committed page of a range (mend_range.h): like a block */
 } mend_region_kind;
 
-/* A stretch of mapped memory in one state: a live block, or free memory of which each byte has the
- * same fields. It may span several chunks. Fields may be added at the end. */
+/* A stretch of mapped memory in one state: a live block or page, or free memory of which each byte
+ * has the same fields. It may span several chunks. Fields may be added at the end. */
 typedef struct mend_region {
     void *address;
     uint64_t size_bytes;      /* of a block: rounded up to 512 */

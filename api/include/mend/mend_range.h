@@ -1,0 +1,123 @@
+/*
+ * Growable ranges: a fixed address with memory that comes and goes below it, in pages, in stream
+ * order. The conventions of mend.h hold here too.
+ */
+#ifndef MEND_MEND_RANGE_H
+#define MEND_MEND_RANGE_H
+
+#include "mend/mend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+/*
+ * A range is addresses, up to terabytes, and no memory at first. To commit pages is to allocate
+ * memory for them, from the pool and within its limit; to decommit them is to free it. The address
+ * never changes, so a cache or a tensor grows and shrinks without a copy. The memory passes both
+ * ways between ranges and blocks by mapping: what a range decommits serves blocks, and other
+ * ranges, and the reverse.
+ *
+ * Work may use committed pages only: the others are not mapped, or mapped for the pool's own ends.
+ * A range is used by several threads as a pool is. It must be destroyed before its pool.
+ */
+typedef struct mend_range mend_range;
+
+/* Begin with MEND_RANGE_OPTIONS_INIT, and set what differs. Fields may be added at the end. */
+typedef struct mend_range_options {
+    size_t struct_size;
+    uint64_t page_bytes; /* what is committed and decommitted: a multiple of the device's page,
+                          * which is usually 2 MiB. 0: one page of the device. Large pages need
+                          * fewer calls of the driver; small ones leave less memory unused */
+    uint64_t tag;        /* the program's number for the range; 0: none */
+} mend_range_options;
+#define MEND_RANGE_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        sizeof(mend_range_options), 0, 0                                                           \
+    }
+
+/* Begin with MEND_RANGE_INFO_INIT. Fields may be added at the end. */
+typedef struct mend_range_info {
+    size_t struct_size;
+    void *base;               /* where the range begins */
+    uint64_t size_bytes;      /* rounded up to a page */
+    uint64_t page_bytes;      /* the granularity of commits */
+    uint64_t committed_bytes; /* memory of committed pages */
+    uint64_t mapped_bytes;    /* the same, and free memory of the pool that is still mapped here: a
+                               * commit of such a page needs no call of the driver */
+    uint64_t tag;             /* as in the options */
+    mend_pool *pool;          /* the pool it was created in */
+} mend_range_info;
+#define MEND_RANGE_INFO_INIT                                                                       \
+    {                                                                                              \
+        sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL                                         \
+    }
+
+/* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL.
+ * Calls the driver. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; the size is 0 or above 2^46; the
+ * page is no multiple of the device's, or so small that there are more than 2^26 of them);
+ * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. */
+MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
+                                       const mend_range_options *options, mend_range **range);
+
+/* Where the range is, and how much of it has memory. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_FORKED. */
+MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *info);
+
+/*
+ * Commits the pages from `offset_bytes` on: afterwards `stream` may use them, as a block that was
+ * allocated for it (MEND_NO_STREAM: every stream may). Pages that are committed already stay as
+ * they are, with their contents; those of the others are undefined. Finds memory by all means of
+ * mend_alloc: it may wait for the GPU, ask other pools and callbacks, and compact.
+ *
+ * A page that was decommitted a moment ago, and whose memory went elsewhere, is mapped again when
+ * the work that was queued before its decommit is done: so a commit of it may wait for that work.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; MEND_EVERY_STREAM; `offset_bytes` or `size_bytes`
+ * is no multiple of the page, or 0 bytes, or beyond the range); MEND_ERROR_OUT_OF_MEMORY (with a
+ * report that names the range); MEND_ERROR_CAPTURING (`stream` is being captured: commit before
+ * that); MEND_ERROR_OUT_OF_ADDRESSES (an old mapping cannot go during a capture);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. On failure no page is committed that was not; memory that was found for
+ * some is free memory of the pool.
+ */
+MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
+                                       uint64_t size_bytes, mend_stream stream);
+
+/*
+ * Decommits the pages: frees their memory, as mend_free frees a block. Later work on `stream` may
+ * get it at once, other streams after the work queued so far on `stream`, and on those that were
+ * recorded. With MEND_NO_STREAM it waits for all work, as there. Pages that are not committed stay
+ * so. The program queues no more work that uses these pages, and launches no graph that does, until
+ * they are committed again.
+ *
+ * Calls the driver only to record events; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (as
+ * above); MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY;
+ * MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure nothing
+ * changed.
+ */
+MEND_API mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes,
+                                         uint64_t size_bytes, mend_stream stream);
+
+/* Declares that `stream` uses the committed ones among the pages: their memory is not used again
+ * before the work that was queued on it up to their decommit, as by mend_record_stream. Results as
+ * mend_range_decommit; MEND_NO_STREAM is MEND_ERROR_INVALID_ARGUMENT. */
+MEND_API mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes,
+                                              uint64_t size_bytes, mend_stream stream);
+
+/* Decommits all pages and destroys the range (NULL: nothing). The addresses go back to the driver
+ * when nothing is mapped there any more. Calls the driver; never waits for the GPU. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM; a page is pinned); MEND_ERROR_CAPTURING
+ * (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST (the pool keeps the range until it is destroyed). On
+ * failure nothing changed. */
+MEND_API mend_result mend_range_destroy(mend_range *range, mend_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

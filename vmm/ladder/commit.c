@@ -1,0 +1,195 @@
+#include "ladder/commit.h"
+
+#include <assert.h>
+
+#include "layout/layout.h"
+#include "layout/pages.h"
+#include "layout/ready.h"
+#include "move/grow.h"
+#include "move/outcome.h"
+#include "move/retire.h"
+#include "move/trim.h"
+#include "physical/capture.h"
+#include "policy/budget.h"
+#include "policy/fixed.h"
+
+/* The most plans for one gap: the driver may refuse the first one, the next one may lack room under
+ * what the device can give, and the last one has it. */
+enum { PLANS = 3 };
+
+/* ---- where all pages are mapped ----------------------------------------------------------------
+ */
+
+/* The run around a page that is not committed; NULL: part of the page is not mapped, or pinned free
+ * memory that a compaction claimed. */
+static mend_run *run_of(const mend_heap *heap, const mend_range *range, uint64_t address)
+{
+    mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_RANGE], address);
+    return run != NULL && mend_run_end(run) - address >= range->page_bytes ? run : NULL;
+}
+
+/* Whether each missing page is mapped, and its memory ready for the stream. */
+static bool are_ready(mend_heap *heap, const mend_request *request, size_t *missing)
+{
+    const mend_range *range = request->range;
+    const uint64_t page_bytes = range->page_bytes;
+    *missing = 0;
+    for (uint64_t at = request->at; at < request->end; at += page_bytes) {
+        if (range->pages[mend_range_page_of(range, at)] != NULL) {
+            continue;
+        }
+        mend_run *run = run_of(heap, range, at);
+        if (run == NULL || !mend_layout_is_ready(heap, run, at, page_bytes, request->stream,
+                                                 request->behind_wait)) {
+            return false;
+        }
+        ++*missing;
+    }
+    return true;
+}
+
+/* Makes the stream wait for the last use of the pages' memory. Releases `state` if it queues a
+ * wait, and says AGAIN then. */
+static mend_outcome order_stream(mend_heap *heap, const mend_request *request)
+{
+    const mend_range *range = request->range;
+    for (uint64_t at = request->at; at < request->end; at += range->page_bytes) {
+        if (range->pages[mend_range_page_of(range, at)] != NULL) {
+            continue;
+        }
+        mend_result result = mend_layout_make_ready(heap, run_of(heap, range, at), at,
+                                                    range->page_bytes, request->stream);
+        if (result != MEND_OK) {
+            return mend_outcome_of(result);
+        }
+    }
+    return MEND_PLACED;
+}
+
+mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
+{
+    assert(mend_mutex_is_held(&heap->state));
+    mend_range *range = request->range;
+    size_t missing;
+    if (!are_ready(heap, request, &missing)) {
+        return MEND_NOTHING;
+    }
+    if (request->behind_wait) {
+        mend_outcome outcome = order_stream(heap, request);
+        if (outcome != MEND_PLACED) {
+            return outcome;
+        }
+    }
+    if (!mend_range_reserve_nodes(heap, missing)) {
+        return mend_outcome_without_host_memory();
+    }
+    for (uint64_t at = request->at; at < request->end; at += range->page_bytes) {
+        const size_t page = mend_range_page_of(range, at);
+        if (range->pages[page] == NULL) {
+            mend_range_take_page(heap, range, page, request->handle);
+        }
+    }
+    return MEND_PLACED;
+}
+
+/* ---- mapping what is missing -------------------------------------------------------------------
+ */
+
+static bool has_addresses_for(const mend_heap *heap, mend_range_gap gap)
+{
+    return mend_space_free_from(&heap->ranges.space, gap.address) >= gap.size_bytes;
+}
+
+/* Whether no old mapping is left in any gap. */
+static bool has_addresses(const mend_heap *heap, const mend_request *request)
+{
+    uint64_t from = request->at;
+    for (;;) {
+        mend_range_gap gap = mend_range_next_gap(heap, request->range, from, request->end);
+        if (gap.size_bytes == 0) {
+            return true;
+        }
+        if (!has_addresses_for(heap, gap)) {
+            return false;
+        }
+        from = gap.address + gap.size_bytes;
+    }
+}
+
+/* Carries a plan out, if there is one. If the limit forbids what it creates, chunks that fit no
+ * page are given back, so that others can be created; *goes_on: there may be a plan now. */
+static mend_outcome carry_out(mend_heap *heap, const mend_request *request, bool is_found,
+                              mend_plan *plan, bool *goes_on)
+{
+    mend_span *none = NULL;
+    *goes_on = false;
+    if (plan->refused_bytes != 0) {
+        mend_budget_note_lack(heap, plan->refused_bytes);
+    }
+    if (is_found) {
+        *goes_on = plan->create_bytes > 0; /* the pool may know now that the device has less */
+        return mend_grow(heap, request, plan, &none);
+    }
+    if (plan->lacks_host_memory) {
+        return mend_outcome_without_host_memory();
+    }
+    mend_result result = mend_trim_for(heap, request->stream, plan, goes_on);
+    heap->counters.chunks_remade += *goes_on;
+    return result == MEND_OK ? MEND_NOTHING : MEND_FAILED;
+}
+
+/* Maps the gap, or the beginning of it. An attempt that the driver did not let undo leaves a
+ * mapping there: then there is no other one. */
+static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, mend_range_gap gap)
+{
+    mend_outcome outcome = MEND_NOTHING;
+    bool goes_on = true;
+    for (int tries = 0;
+         tries < PLANS && goes_on && outcome == MEND_NOTHING && has_addresses_for(heap, gap);
+         tries++) {
+        mend_plan plan;
+        bool is_found = mend_plan_find_fixed(heap, request, gap, &plan);
+        outcome = carry_out(heap, request, is_found, &plan, &goes_on);
+        mend_plan_clear(&plan);
+    }
+    return outcome;
+}
+
+/* Whether the gaps can be mapped. If the driver refused to unmap, or to tell of captures, it is
+ * asked once more. */
+static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request)
+{
+    bool is_captured = false;
+    if (has_addresses(heap, request)) {
+        return MEND_PLACED;
+    }
+    if (mend_streams_find_capture(&heap->streams, request->stream, &is_captured) != MEND_OK) {
+        return MEND_FAILED;
+    }
+    mend_retire_flush(heap, request->stream);
+    return has_addresses(heap, request) ? MEND_PLACED : MEND_NOTHING;
+}
+
+mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    mend_outcome outcome = MEND_PLACED;
+    uint64_t from = request->at;
+    const uint64_t missing_bytes =
+        mend_range_missing_bytes(request->range, request->at, request->end);
+    if (!mend_range_reserve_nodes(heap, (size_t)(missing_bytes / request->range->page_bytes))) {
+        return mend_outcome_without_host_memory(); /* before anything is mapped */
+    }
+    mend_budget_note_use(heap);
+    outcome = clear_gaps(heap, request);
+    heap->shortage.pages_are_held = outcome == MEND_NOTHING;
+    while (outcome == MEND_PLACED) {
+        mend_range_gap gap = mend_range_next_gap(heap, request->range, from, request->end);
+        if (gap.size_bytes == 0) {
+            return mend_commit_mapped(heap, request);
+        }
+        outcome = fill_gap(heap, request, gap);
+        from = gap.address;
+    }
+    return outcome;
+}

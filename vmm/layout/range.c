@@ -1,0 +1,96 @@
+#include "layout/range.h"
+
+#include <assert.h>
+
+#define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
+#define CHUNK_OF(node) MEND_CONTAINER_OR_NULL(node, mend_chunk, by_address)
+
+static int compare_address(const mend_tree_node *a, const mend_tree_node *b)
+{
+    uint64_t first = MEND_CONTAINER_OF(a, mend_range, by_address)->address;
+    uint64_t second = MEND_CONTAINER_OF(b, mend_range, by_address)->address;
+    return (first > second) - (first < second);
+}
+
+void mend_ranges_init_tree(mend_heap *heap)
+{
+    mend_tree_init(&heap->ranges.by_address, compare_address);
+}
+
+static bool begins_behind(const mend_tree_node *node, const void *key)
+{
+    return MEND_CONTAINER_OF(node, mend_range, by_address)->address > *(const uint64_t *)key;
+}
+
+mend_range *mend_range_at(const mend_heap *heap, uint64_t address)
+{
+    mend_range *range =
+        RANGE_OF(mend_tree_last_to(&heap->ranges.by_address, &address, begins_behind));
+    return range != NULL && address - range->address < range->size_bytes ? range : NULL;
+}
+
+mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address)
+{
+    const mend_range *range = mend_range_at(heap, address);
+    return range != NULL ? range->pages[mend_range_page_of(range, address)] : NULL;
+}
+
+uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end)
+{
+    uint64_t bytes = 0;
+    assert((from - range->address) % range->page_bytes == 0);
+    for (; from < end; from += range->page_bytes) {
+        bytes += range->pages[mend_range_page_of(range, from)] == NULL ? range->page_bytes : 0;
+    }
+    return bytes;
+}
+
+/* The first chunk at or behind an address; NULL: none. */
+static const mend_chunk *chunk_from(const mend_heap *heap, uint64_t address)
+{
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
+    mend_chunk key = {.address = address};
+    return chunk != NULL ? chunk
+                         : CHUNK_OF(mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address));
+}
+
+uint64_t mend_range_mapped_bytes(const mend_heap *heap, const mend_range *range)
+{
+    uint64_t bytes = 0;
+    const mend_chunk *chunk = chunk_from(heap, range->address);
+    for (; chunk != NULL && chunk->address < mend_range_end(range);
+         chunk = mend_chunk_next(chunk)) {
+        bytes += chunk->size_bytes;
+    }
+    return bytes;
+}
+
+bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)
+{
+    const mend_chunk *chunk = chunk_from(heap, range->address);
+    while (chunk != NULL && chunk->address < mend_range_end(range) && chunk->pins == 0) {
+        chunk = mend_chunk_next(chunk);
+    }
+    return chunk != NULL && chunk->address < mend_range_end(range);
+}
+
+mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
+                                   uint64_t end)
+{
+    assert(from >= range->address);
+    assert(end <= mend_range_end(range));
+    while (from < end) {
+        const size_t page = mend_range_page_of(range, from);
+        if (range->pages[page] != NULL) {
+            from = mend_range_page_start(range, page + 1);
+            continue;
+        }
+        const mend_chunk *chunk = chunk_from(heap, from);
+        if (chunk == NULL || chunk->address > from) {
+            uint64_t gap_end = chunk != NULL ? mend_min_u64(chunk->address, end) : end;
+            return (mend_range_gap){from, gap_end - from};
+        }
+        from = chunk->address + chunk->size_bytes;
+    }
+    return (mend_range_gap){0};
+}

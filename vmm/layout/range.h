@@ -1,0 +1,85 @@
+/*
+ * Growable ranges: addresses that stay, and memory that comes and goes below them, in pages. A
+ * committed page is a live span of the zone MEND_ZONE_RANGE, so that waits, streams, pins and
+ * compactions treat it as a block. A decommitted page is free memory of that zone: its chunks are
+ * in the set of empty ones, and any request may move them elsewhere. Until then the page is still
+ * mapped, and is committed again without a driver call. Invariants, checked by the audit:
+ *  - each range has one reservation of `ranges.space`, and nothing else is mapped there. A range is
+ *    closed, or the program has it;
+ *  - a chunk of the zone lies inside one page of one range;
+ *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
+ *    table of its range names. So a chunk there is live as a whole, or empty;
+ *  - a closed range has no committed pages, and something is mapped in it.
+ *
+ * Guarded by the heap's `state` lock.
+ */
+#ifndef MEND_LAYOUT_RANGE_H
+#define MEND_LAYOUT_RANGE_H
+
+#include "layout/state.h"
+#include "mend/mend_range.h"
+
+struct mend_range {
+    mend_tree_node by_address;
+    struct mend_pool *pool; /* for the calls of mend_range.h */
+    uint64_t address;
+    uint64_t size_bytes; /* a multiple of page_bytes */
+    uint64_t page_bytes;
+    uint64_t committed_bytes;
+    uint64_t tag;
+    bool is_closed;
+    mend_span *pages[]; /* the live span of each page; NULL: not committed */
+};
+
+void mend_ranges_init_tree(mend_heap *heap);
+
+/* The range that contains an address; NULL: none. */
+mend_range *mend_range_at(const mend_heap *heap, uint64_t address);
+
+/* The live span of the committed page that contains an address; NULL: none. */
+mend_span *mend_range_page_at(const mend_heap *heap, uint64_t address);
+
+/* The addresses that contain an address of the pool. */
+static inline mend_space *mend_heap_space_at(mend_heap *heap, uint64_t address)
+{
+    bool is_in_range = heap->ranges.by_address.count > 0 && mend_range_at(heap, address) != NULL;
+    return is_in_range ? &heap->ranges.space : &heap->space;
+}
+
+static inline uint64_t mend_range_end(const mend_range *range)
+{
+    return range->address + range->size_bytes;
+}
+
+/* The number of the page that contains an address, and where a page begins. */
+static inline size_t mend_range_page_of(const mend_range *range, uint64_t address)
+{
+    assert(address - range->address < range->size_bytes);
+    return (size_t)((address - range->address) / range->page_bytes);
+}
+
+static inline uint64_t mend_range_page_start(const mend_range *range, size_t page)
+{
+    return range->address + page * range->page_bytes;
+}
+
+/* Bytes from `from` to `end`, both at pages, that are not committed. */
+uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
+
+/* Mapped bytes of a range, committed or free. */
+uint64_t mend_range_mapped_bytes(const mend_heap *heap, const mend_range *range);
+
+/* Whether a chunk below the range is pinned. */
+bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range);
+
+/* A stretch of the range that nothing is mapped at and no committed page covers. */
+typedef struct mend_range_gap {
+    uint64_t address;
+    uint64_t size_bytes; /* 0: there is none */
+} mend_range_gap;
+
+/* The first one from `from` on, up to `end`. */
+mend_range_gap mend_range_next_gap(const mend_heap *heap, const mend_range *range, uint64_t from,
+                                   uint64_t end);
+
+#endif

@@ -1,0 +1,127 @@
+#include "move/range.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "move/scope.h"
+#include "move/trim.h"
+
+#define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
+
+void mend_ranges_init(mend_heap *heap)
+{
+    mend_ranges_init_tree(heap);
+    mend_space_init(&heap->ranges.space, heap->driver, heap->device.granularity_bytes,
+                    heap->device.granularity_bytes, 0);
+}
+
+static void drop(mend_heap *heap, mend_range *range)
+{
+    mend_tree_remove(&heap->ranges.by_address, &range->by_address);
+    heap->ranges.closed -= range->is_closed;
+    free(range);
+}
+
+void mend_ranges_clear(mend_heap *heap)
+{
+    mend_tree_node *at;
+    while ((at = mend_tree_first(&heap->ranges.by_address)) != NULL) {
+        drop(heap, RANGE_OF(at));
+    }
+}
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a range");
+}
+
+/* If the driver has no addresses left, those of the pool that nothing uses go back first. */
+static mend_result place(mend_heap *heap, mend_range *range)
+{
+    mend_space *space = &heap->ranges.space;
+    mend_status status = mend_space_own(space, range->size_bytes, &range->address);
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        mend_space_trim(&heap->space, 0);
+        if (!mend_space_reserve_nodes(space, 1)) {
+            return no_host_memory();
+        }
+        status = mend_space_own(space, range->size_bytes, &range->address);
+    }
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        mend_driver_refused(heap, MEND_CALL_reserve, status); /* counts it */
+        return mend_driver_failure(MEND_ERROR_OUT_OF_ADDRESSES,
+                                   mend_driver_call_name(MEND_CALL_reserve), status,
+                                   heap->driver->status_name(heap->driver, status),
+                                   "no addresses are left for a range of %llu bytes",
+                                   (unsigned long long)range->size_bytes);
+    }
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_driver_refused(heap, MEND_CALL_reserve, status);
+}
+
+static mend_result place_in_scope(mend_heap *heap, mend_range *range)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
+    result =
+        mend_space_reserve_nodes(&heap->ranges.space, 1) ? place(heap, range) : no_host_memory();
+    mend_scope_close(heap, &scope);
+    return result;
+}
+
+mend_result mend_ranges_create(mend_heap *heap, uint64_t size_bytes, uint64_t page_bytes,
+                               mend_range **range)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(page_bytes % heap->device.granularity_bytes == 0);
+    assert(size_bytes % page_bytes == 0);
+    const size_t page_count = (size_t)(size_bytes / page_bytes);
+    mend_range *made = calloc(1, sizeof(*made) + page_count * sizeof(mend_span *));
+    if (made == NULL) {
+        return no_host_memory();
+    }
+    made->size_bytes = size_bytes;
+    made->page_bytes = page_bytes;
+    mend_result result = place_in_scope(heap, made);
+    if (result != MEND_OK) {
+        free(made);
+        return result;
+    }
+    mend_tree_insert(&heap->ranges.by_address, &made->by_address);
+    *range = made;
+    return MEND_OK;
+}
+
+void mend_ranges_close(mend_heap *heap, mend_range *range)
+{
+    assert(range->committed_bytes == 0);
+    assert(!range->is_closed);
+    range->is_closed = true;
+    heap->ranges.closed++;
+}
+
+void mend_ranges_settle(mend_heap *heap, uint32_t asking)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    if (heap->ranges.closed == 0) {
+        return;
+    }
+    mend_tree_node *next;
+    for (mend_tree_node *at = mend_tree_first(&heap->ranges.by_address); at != NULL; at = next) {
+        mend_range *range = RANGE_OF(at);
+        next = mend_tree_next(at);
+        if (!range->is_closed) {
+            continue;
+        }
+        mend_trim_between(heap, range->address, mend_range_end(range), asking);
+        if (mend_space_free_from(&heap->ranges.space, range->address) >= range->size_bytes &&
+            mend_space_disown(&heap->ranges.space, range->address)) {
+            drop(heap, range);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+/* The audit of growable ranges: the invariants of layout/range.h. */
+#include "layout/range.h"
+#include "observe/audit_parts.h"
+
+#define RANGE_OF(node)       MEND_CONTAINER_OF(node, mend_range, by_address)
+#define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
+#define CHUNK_OF(node)       MEND_CONTAINER_OF(node, mend_chunk, by_address)
+
+/* Each page of the table is the live span of that page, and what is committed is their sum. */
+static bool pages_are_right(const mend_audit_walk *a, const mend_range *range, uint64_t *pages)
+{
+    uint64_t committed_bytes = 0;
+    const size_t count = (size_t)(range->size_bytes / range->page_bytes);
+    for (size_t i = 0; i < count; i++) {
+        const mend_span *span = range->pages[i];
+        if (span == NULL) {
+            continue;
+        }
+        if (!span->live || span->zone != MEND_ZONE_RANGE || span->lent || span->of_group ||
+            span->address != mend_range_page_start(range, i) ||
+            span->size_bytes != range->page_bytes) {
+            return mend_audit_broken(a, "page %zu of the range 0x%llx is not its span", i,
+                                     MEND_AUDIT_HEX(range->address));
+        }
+        committed_bytes += span->size_bytes;
+        ++*pages;
+    }
+    return (committed_bytes == range->committed_bytes &&
+            (committed_bytes == 0 || !range->is_closed)) ||
+           mend_audit_broken(a, "the committed bytes of the range 0x%llx are wrong",
+                             MEND_AUDIT_HEX(range->address));
+}
+
+/* Each reservation is that of one range. */
+static bool has_range(const mend_audit_walk *a, const mend_reservation *reservation)
+{
+    const mend_range *range = mend_range_at(a->heap, reservation->address);
+    const uint64_t page = a->heap->ranges.space.page_bytes;
+    return (range != NULL && range->address == reservation->address &&
+            range->size_bytes + page == reservation->size_bytes) ||
+           mend_audit_broken(a, "the reservation 0x%llx is that of no range",
+                             MEND_AUDIT_HEX(reservation->address));
+}
+
+/* A chunk of the zone lies inside a page, and is live as a whole or not at all; others lie in no
+ * range. */
+static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
+{
+    const mend_range *range = mend_range_at(a->heap, chunk->address);
+    bool is_there = chunk->zone == MEND_ZONE_RANGE;
+    bool is_right = (range != NULL) == is_there;
+    if (is_right && is_there) {
+        const size_t page = mend_range_page_of(range, chunk->address);
+        const uint64_t page_end = mend_range_page_start(range, page + 1);
+        const uint64_t live_bytes = range->pages[page] != NULL ? chunk->size_bytes : 0;
+        is_right = chunk->address + chunk->size_bytes <= page_end &&
+                   chunk->live_bytes == live_bytes && !mend_chunk_is_alias(chunk) &&
+                   chunk->aliases == 0 && !chunk->is_frozen;
+    }
+    return is_right || mend_audit_broken(a, "the chunk 0x%llx does not fit its page of a range",
+                                         MEND_AUDIT_HEX(chunk->address));
+}
+
+bool mend_audit_ranges(const mend_audit_walk *a)
+{
+    const mend_ranges *ranges = &a->heap->ranges;
+    uint64_t pages = 0;
+    uint64_t closed = 0;
+    const mend_tree_node *at = mend_tree_first(&ranges->by_address);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        closed += RANGE_OF(at)->is_closed;
+        if (!pages_are_right(a, RANGE_OF(at), &pages)) {
+            return false;
+        }
+    }
+    const mend_list *end = &ranges->space.reservations;
+    for (const mend_list *link = end->next; link != end; link = link->next) {
+        if (!has_range(a, RESERVATION_OF(link))) {
+            return false;
+        }
+    }
+    at = mend_tree_first(&a->heap->chunks.mapped);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        if (!chunk_is_right(a, CHUNK_OF(at))) {
+            return false;
+        }
+    }
+    return (mend_tree_is_valid(&ranges->by_address) &&
+            ranges->by_address.count == ranges->space.reservation_count &&
+            pages == a->live[MEND_ZONE_RANGE].blocks && closed == ranges->closed) ||
+           mend_audit_broken(a, "the counts of ranges and of their pages are wrong");
+}

@@ -1,0 +1,230 @@
+/* The calls of mend_range.h: they check the arguments, take the locks and call the heap. */
+#include "mend/mend_range.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/struct_size.h"
+#include "heap/range.h"
+#include "move/range.h"
+#include "pool/callbacks.h"
+#include "pool/enter.h"
+#include "pool/pool.h"
+
+#define LARGEST_RANGE_BYTES (UINT64_C(1) << 46)
+#define MOST_PAGES          (UINT64_C(1) << 26)
+
+static mend_result read_options(const mend_range_options *given, mend_range_options *options)
+{
+    *options = (mend_range_options)MEND_RANGE_OPTIONS_INIT;
+    if (given == NULL) {
+        return MEND_OK;
+    }
+    if (!MEND_STRUCT_IS_WHOLE(given)) {
+        return mend_pool_invalid("mend_range_options.struct_size is wrong: begin with "
+                                 "MEND_RANGE_OPTIONS_INIT");
+    }
+    if (given->struct_size > sizeof(*options)) {
+        return mend_pool_invalid("mend_range_options is of a newer version than the library");
+    }
+    memcpy(options, given, given->struct_size);
+    return MEND_OK;
+}
+
+/* Sets the default page and rounds the size. */
+static mend_result check_sizes(const mend_pool *pool, uint64_t *size_bytes, uint64_t *page_bytes)
+{
+    const uint64_t device_page = pool->heap.device.granularity_bytes;
+    *page_bytes = *page_bytes != 0 ? *page_bytes : device_page;
+    if (*page_bytes % device_page != 0 || *page_bytes > LARGEST_RANGE_BYTES) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "mend_range_options.page_bytes is %llu, not a multiple of the device's "
+                         "page, %llu bytes",
+                         (unsigned long long)*page_bytes, (unsigned long long)device_page);
+    }
+    if (*size_bytes == 0 || *size_bytes > LARGEST_RANGE_BYTES ||
+        (*size_bytes - 1) / *page_bytes >= MOST_PAGES) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "a range of %llu bytes is not possible; it has 1 to 2^46 bytes, in at "
+                         "most 2^26 pages (of %llu bytes)",
+                         (unsigned long long)*size_bytes, (unsigned long long)*page_bytes);
+    }
+    *size_bytes = ((*size_bytes - 1) / *page_bytes + 1) * *page_bytes;
+    return MEND_OK;
+}
+
+mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_range_options *given,
+                              mend_range **range)
+{
+    if (pool == NULL || range == NULL) {
+        return mend_pool_invalid("mend_range_create: pool or range is NULL");
+    }
+    mend_range_options options;
+    mend_result result = read_options(given, &options);
+    if (result == MEND_OK) {
+        result = check_sizes(pool, &size_bytes, &options.page_bytes);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_ranges_create(&pool->heap, size_bytes, options.page_bytes, range);
+    if (result == MEND_OK) {
+        (*range)->pool = pool;
+        (*range)->tag = options.tag;
+    }
+    return mend_pool_leave_all(pool, result);
+}
+
+mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
+{
+    if (range == NULL || info == NULL) {
+        return mend_pool_invalid("mend_range_get_info: range or info is NULL");
+    }
+    if (!MEND_STRUCT_IS_WHOLE(info)) {
+        return mend_pool_invalid(
+            "mend_range_info.struct_size is wrong: begin with MEND_RANGE_INFO_INIT");
+    }
+    mend_pool *pool = range->pool;
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_heap_lock(&pool->heap);
+    const mend_range_info all = {
+        .struct_size = info->struct_size,
+        .base = (void *)(uintptr_t)range->address,
+        .size_bytes = range->size_bytes,
+        .page_bytes = range->page_bytes,
+        .committed_bytes = range->committed_bytes,
+        .mapped_bytes = mend_range_mapped_bytes(&pool->heap, range),
+        .tag = range->tag,
+        .pool = pool,
+    };
+    mend_heap_unlock(&pool->heap);
+    memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
+    return MEND_OK;
+}
+
+/* Checks what names pages of a range, and finds the order of the stream. */
+static mend_result check_pages(const char *call, mend_range *range, uint64_t offset_bytes,
+                               uint64_t size_bytes, mend_stream stream)
+{
+    if (range == NULL || stream == MEND_EVERY_STREAM) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "%s: range is NULL, or stream is MEND_EVERY_STREAM", call);
+    }
+    if (size_bytes == 0 || offset_bytes > range->size_bytes ||
+        size_bytes > range->size_bytes - offset_bytes) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "%s: %llu bytes at offset %llu are not in the range of %llu bytes", call,
+                         (unsigned long long)size_bytes, (unsigned long long)offset_bytes,
+                         (unsigned long long)range->size_bytes);
+    }
+    if (offset_bytes % range->page_bytes != 0 || size_bytes % range->page_bytes != 0) {
+        return mend_fail(MEND_ERROR_INVALID_ARGUMENT,
+                         "%s: offset %llu or size %llu is no multiple of the page, %llu bytes",
+                         call, (unsigned long long)offset_bytes, (unsigned long long)size_bytes,
+                         (unsigned long long)range->page_bytes);
+    }
+    return MEND_OK;
+}
+
+/* A graph would use the pages at each launch, whatever they are by then: so its program commits
+ * them before, and decommits them behind all launches. */
+static mend_result check_capture(mend_pool *pool, const char *call, mend_stream stream)
+{
+    mend_order order;
+    mend_result result = mend_pool_find_order(pool, stream, &order);
+    return result == MEND_OK && order.capture != 0
+               ? mend_fail(MEND_ERROR_CAPTURING,
+                           "%s: the stream is being captured; commit pages before the capture, "
+                           "and decommit them behind the graph's launches",
+                           call)
+               : result;
+}
+
+mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
+                              mend_stream stream)
+{
+    const char *call = "mend_range_commit";
+    mend_result result = check_pages(call, range, offset_bytes, size_bytes, stream);
+    if (result == MEND_OK) {
+        result = check_capture(range->pool, call, stream);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_take(range->pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_pool *pool = range->pool;
+    const mend_helpers helpers = mend_pool_helpers(pool);
+    const uint64_t from = range->address + offset_bytes;
+    return mend_pool_leave(
+        pool, mend_heap_commit(&pool->heap, range, from, from + size_bytes, stream, &helpers));
+}
+
+mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
+                                mend_stream stream)
+{
+    const char *call = "mend_range_decommit";
+    mend_result result = check_pages(call, range, offset_bytes, size_bytes, stream);
+    if (result == MEND_OK) {
+        result = check_capture(range->pool, call, stream);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_take_to_free(range->pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_pool *pool = range->pool;
+    const uint64_t from = range->address + offset_bytes;
+    return mend_pool_leave(pool,
+                           mend_heap_decommit(&pool->heap, range, from, from + size_bytes, stream));
+}
+
+mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,
+                                     mend_stream stream)
+{
+    const char *call = "mend_range_record_stream";
+    mend_result result = check_pages(call, range, offset_bytes, size_bytes, stream);
+    if (result == MEND_OK && stream == MEND_NO_STREAM) {
+        result = mend_pool_invalid("mend_range_record_stream: MEND_NO_STREAM");
+    }
+    if (result == MEND_OK) {
+        result = check_capture(range->pool, call, stream);
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_take(range->pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_pool *pool = range->pool;
+    const uint64_t from = range->address + offset_bytes;
+    return mend_pool_leave(
+        pool, mend_heap_record_range(&pool->heap, range, from, from + size_bytes, stream));
+}
+
+mend_result mend_range_destroy(mend_range *range, mend_stream stream)
+{
+    if (range == NULL) {
+        return MEND_OK;
+    }
+    if (stream == MEND_EVERY_STREAM) {
+        return mend_pool_invalid("mend_range_destroy: stream is MEND_EVERY_STREAM");
+    }
+    mend_pool *pool = range->pool;
+    mend_result result = check_capture(pool, "mend_range_destroy", stream);
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(pool);
+    }
+    return result != MEND_OK
+               ? result
+               : mend_pool_leave_all(pool, mend_heap_destroy_range(&pool->heap, range, stream));
+}
