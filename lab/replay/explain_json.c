@@ -2,7 +2,7 @@
 
 #include "lab/replay/explain.h"
 
-static const char *const zone_names[MEND_ZONE_COUNT] = {"small", "large"};
+static const char *const zone_names[MEND_ZONES_OF_BLOCKS] = {"small", "large"};
 static const char *const place_names[MEND_FREE_PLACES] = {"whole", "edge", "hole"};
 static const char *const reason_names[MEND_FREE_REASONS] = {"idle", "own", "streams", "streamless",
                                                             "groups"};
@@ -98,7 +98,7 @@ static void print_moment(mend_json *json, const char *key, const mend_replay_mom
     mend_json_integer(json, "reserved_bytes", state->reserved_bytes);
     mend_json_integer(json, "live_bytes", state->live_bytes);
     mend_json_integer(json, "unmapped_bytes", state->unmapped_bytes);
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS; zone++) {
         print_zone(json, state, zone);
     }
     mend_json_begin_array(json, "emptiest");

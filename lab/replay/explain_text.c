@@ -10,7 +10,7 @@
 
 enum { TEXT_BYTES = 64, SHOWN_EMPTIEST = 4 };
 
-static const char *const zone_names[MEND_ZONE_COUNT] = {"small zone", "large zone"};
+static const char *const zone_names[MEND_ZONES_OF_BLOCKS] = {"small zone", "large zone"};
 static const char *const place_names[MEND_FREE_PLACES] = {
     "empty chunks", "edges of partly used chunks", "holes of partly used chunks"};
 static const char *const reason_names[MEND_FREE_REASONS] = {
@@ -79,7 +79,7 @@ static void print_head(FILE *out, const mend_replay_explanation *explanation)
 static void print_free(FILE *out, const mend_replay_result *result)
 {
     const mend_replay_moment *moments = result->explanation->moments;
-    for (int zone = MEND_ZONE_COUNT - 1; zone >= 0; zone--) {
+    for (int zone = MEND_ZONES_OF_BLOCKS - 1; zone >= 0; zone--) {
         for (int place = 0; place < MEND_FREE_PLACES; place++) {
             for (int reason = 0; reason < MEND_FREE_REASONS; reason++) {
                 line l = {0};
@@ -130,7 +130,7 @@ static void print_holders(FILE *out, const mend_replay_result *result)
 {
     char what[TEXT_BYTES];
     char size[32];
-    for (int zone = MEND_ZONE_COUNT - 1; zone >= 0; zone--) {
+    for (int zone = MEND_ZONES_OF_BLOCKS - 1; zone >= 0; zone--) {
         for (size_t i = 0; i < MEND_EXPLAIN_CLASSES; i++) {
             bool is_last = mend_explain_class_bytes(i) == UINT64_MAX;
             mend_format_bytes(mend_explain_class_bytes(is_last ? i - 1 : i), size, sizeof(size));
@@ -182,7 +182,7 @@ static void print_largest(FILE *out, const mend_replay_result *result)
 static uint64_t missing_bytes(const mend_replay_moment *moment, uint64_t room_bytes)
 {
     uint64_t movable_bytes = room_bytes + moment->state.unmapped_bytes;
-    for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+    for (int zone = 0; zone < MEND_ZONES_OF_BLOCKS; zone++) {
         const uint64_t *whole = moment->state.free_bytes[zone][MEND_FREE_EMPTY];
         movable_bytes += whole[MEND_FREE_IDLE] + whole[MEND_FREE_OWN];
     }
