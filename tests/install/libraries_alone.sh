@@ -30,6 +30,7 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend_share.h
 ./usr/include/mend/mend_sim.h
 ./usr/include/mend/mend_sleep.h
+./usr/include/mend/mend_sleep.hpp
 ./usr/include/mend/mend_stats.h
 ./usr/include/mend/mend_types.h
 ./usr/include/mend/mend_views.h

@@ -271,7 +271,8 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
     return true;
 }
 
-/* The memory was free a moment ago, and nobody has taken it since. */
+/* The memory was free a moment ago, and nobody has taken it since. If it slept, it may be no memory
+ * of the pool any more. */
 static void free_again(trial *t, const trial_block *block, mend_stream stream)
 {
     trial_pool *pool = &t->pools[block->pool];
@@ -279,8 +280,10 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
         return;
     }
     mend_result result = mend_free(pool->pool, pointer_of(block), stream);
-    trial_claim(t, TRIAL_RESULT, result == MEND_ERROR_DOUBLE_FREE, "a second free: %s",
-                mend_result_name(result));
+    trial_claim(t, TRIAL_RESULT,
+                result == MEND_ERROR_DOUBLE_FREE ||
+                    (block->asleep && result == MEND_ERROR_FOREIGN_POINTER),
+                "a second free: %s", mend_result_name(result));
 }
 
 /* Where a block may be freed with nothing more than what is ordered or declared by now. */
@@ -393,7 +396,8 @@ bool trial_info(trial *t, const operation *op)
                 result == MEND_OK && info.base == pointer_of(block) &&
                     info.requested_bytes == block->requested_bytes &&
                     info.usable_bytes == block->size_bytes && info.stream == block->allocated_on &&
-                    info.pool == pool && (info.is_unmapped != 0) == block->unmapped,
+                    info.pool == pool && (info.is_unmapped != 0) == block->unmapped &&
+                    (info.is_asleep != 0) == block->asleep,
                 "the pool describes a block otherwise than it was asked for: %s",
                 mend_result_name(result));
     return true;

@@ -69,7 +69,8 @@ static void call_pool(trial_call *call, mend_pool *pool)
     mend_test_call begun;
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    if (!trial_call_group(call, pool) && !trial_call_share(call, pool) && !trial_hooks_take(call)) {
+    if (!trial_call_sleep(call, pool) && !trial_call_group(call, pool) &&
+        !trial_call_share(call, pool) && !trial_hooks_take(call)) {
         call_directly(call, pool);
     }
     call->remains = mend_test_remains_of_call(&begun, call->result);
@@ -231,16 +232,17 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool);
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
-        return call->kind == CALL_ALLOC || (trial_is_import(call) && lacks_memory_or_addresses(t));
+        return call->kind == CALL_ALLOC || call->kind == CALL_WAKE ||
+               (trial_is_import(call) && lacks_memory_or_addresses(t));
     case MEND_ERROR_CAPTURING:
         if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM) {
             return names_a_spoilt_capture(t, call);
         }
-        return (call->kind == CALL_DEFRAG || call->kind == CALL_CLOSE ||
+        return (call->kind == CALL_DEFRAG || call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
                 (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:
-        return false;
+        return trial_may_answer_asleep(t, call);
     }
 }
 
@@ -397,9 +399,7 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     t->calling_stream = outer_stream;
     t->outcome->tally.answered[t->op->kind][call->result % TRIAL_RESULTS]++;
     call->faulty = call->faulty || t->disturbed || t->refused;
-    bool may_compact =
-        call->kind == CALL_DEFRAG || (call->kind == CALL_ALLOC && t->config.quiet != 0);
-    t->may_unmap |= may_compact && call->faulty;
+    t->may_unmap |= trial_may_remap(t, call) && call->faulty;
     judge_remains(t, call);
     judge_failed(t, call, &before_it);
     judge_lost(t, call);

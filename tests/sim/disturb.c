@@ -76,7 +76,8 @@ static int other_thread(const trial *t)
 static bool can_spring(const trial *t, const char *call)
 {
     bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
-                      t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG;
+                      t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG ||
+                      t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE;
     return t->ambush.set && makes_room && __builtin_strcmp(call, t->ambush.call) == 0;
 }
 

@@ -146,6 +146,7 @@ void trial_finish(trial *t)
     clear_the_way(t);
     trial_hooks_end_allocators(t);
     trial_map_again(t);
+    trial_wake_all(t);
     free_all(t);
     trial_end_pins(t);
     bool is_whole = !t->may_be_lost && !t->stopped;

@@ -356,7 +356,9 @@ static bool take(trial *t, const operation *op)
     case OP_GRAPH_DESTROY:
         return trial_graph_operation(t, op);
     default:
-        return trial_shares(op) ? trial_share_memory(t, op) : trial_disturb(t, op);
+        return op->kind >= OP_SLEEP ? trial_sleep_operation(t, op) /* the last kinds */
+               : trial_shares(op)   ? trial_share_memory(t, op)
+                                    : trial_disturb(t, op);
     }
 }
 
@@ -406,6 +408,7 @@ void trial_step(trial *t, const operation *op)
     end_disturbance(t);
     note_spoilt_captures(t);
     trial_note_unmapped(t);
+    trial_note_asleep(t);
     trial_judge(t);
     t->op = &nothing;
     t->step++;

@@ -92,6 +92,7 @@ typedef struct trial_tally {
     uint64_t failed_calls[MEND_DRIVER_CALL_COUNT]; /* calls of the driver that failed */
     uint64_t ambushes[AMBUSH_ACTIONS];             /* that were sprung */
     uint64_t failed_mallocs;
+    uint64_t fell_asleep;     /* blocks */
     uint64_t unmapped;        /* blocks that a compaction could not map again */
     uint64_t captures_spoilt; /* by a pool that could not know of them */
     mend_stats stats;         /* of the pool, at the end: only sums of events matter */

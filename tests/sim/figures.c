@@ -116,6 +116,11 @@ static uint64_t largest_pin(const look *l)
     return largest_bytes;
 }
 
+static uint64_t asleep_in(const look *l, asleep_figure figure)
+{
+    return trial_asleep(l->pool, figure);
+}
+
 static bool is_between(uint64_t least, uint64_t value, uint64_t most)
 {
     return least <= value && value <= most;
@@ -185,9 +190,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (l->t->stopped ||                                                                              \
      is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes == l->is->imported_bytes + l->is->reserved_bytes -        \
-                                                l->why->unmapped_bytes + l->is->retired_bytes +    \
-                                                mend_regions_aliased(l->pool->pool))
+    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
+     asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes + l->is->reserved_bytes -                   \
+         l->why->unmapped_bytes + l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
@@ -207,7 +212,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \
-     l->is->free_bytes + l->is->live_bytes == l->is->reserved_bytes)
+     l->is->free_bytes + l->is->live_bytes == l->is->reserved_bytes + asleep_in(l, ASLEEP_LIVE))
 #define RULE_free_empty_bytes                                                                      \
     (l->is->free_empty_bytes + l->is->free_partial_bytes + l->is->free_small_bytes ==              \
      l->is->free_bytes)
@@ -222,9 +227,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_group_bytes                                                                           \
     (IS(group_bytes) <= held_for_groups(l->why) &&                                                 \
      (IS(group_bytes) > 0 || held_for_groups(l->why) == 0 ||                                       \
-      l->pool->pool->heap.chunks.missing_count > 0))
+      l->pool->pool->heap.chunks.frozen_count > 0))
 #define RULE_small_reserved_bytes                                                                  \
-    (l->is->small_reserved_bytes == l->is->small_live_bytes + in_small_zone(l->why))
+    (l->is->small_reserved_bytes + asleep_in(l, ASLEEP_SMALL_LIVE) ==                              \
+     l->is->small_live_bytes + in_small_zone(l->why))
 #define RULE_small_chunks                                                                          \
     (l->is->small_chunks <= l->is->chunks &&                                                       \
      l->is->small_chunks * l->t->page_bytes <= l->is->small_reserved_bytes &&                      \
@@ -276,14 +282,14 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_driver_failures GROWS(driver_failures, DONE(failures))
 #define RULE_peer_pool_trims GROWS(peer_pool_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
 
-/* Nothing sleeps. */
-#define RULE_asleep_bytes      (IS(asleep_bytes) == 0)
-#define RULE_asleep_live_bytes (IS(asleep_live_bytes) == 0)
-#define RULE_kept_host_bytes   (IS(kept_host_bytes) == 0)
-#define RULE_kept_file_bytes   (IS(kept_file_bytes) == 0)
-#define RULE_sleeps            (IS(sleeps) == 0)
-#define RULE_wakes             (IS(wakes) == 0)
-#define RULE_dropped_bytes     (IS(dropped_bytes) == 0)
+/* What sleeps, chunk by chunk; a sleeping chunk may have kept its memory. */
+#define RULE_asleep_bytes      (IS(asleep_bytes) == asleep_in(l, ASLEEP_SIZE))
+#define RULE_asleep_live_bytes (IS(asleep_live_bytes) == asleep_in(l, ASLEEP_LIVE))
+#define RULE_kept_host_bytes   (IS(kept_host_bytes) == asleep_in(l, ASLEEP_HOST))
+#define RULE_kept_file_bytes   (IS(kept_file_bytes) == asleep_in(l, ASLEEP_FILE))
+#define RULE_sleeps            MODEL(sleeps)
+#define RULE_wakes             MODEL(wakes)
+#define RULE_dropped_bytes     MODEL(dropped_bytes)
 /* No operation of these trials has ranges: tests/model/program_ranges.c has them. */
 #define RULE_ranges              (IS(ranges) == 0)
 #define RULE_range_bytes         (IS(range_bytes) == 0)
@@ -379,7 +385,7 @@ enum { MOST_ALIASES_OF_PLAN = 2 };
 static void judge_sums(trial *t)
 {
     const trial_seen *seen = &t->seen;
-    bool is_plain = seen->failures == 0 && !t->lacked_memory;
+    bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep;
     uint64_t host_waits = seen->copies == 0 ? seen->most_host_waits : seen->least_host_waits;
     judge_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
               seen->created);
@@ -446,6 +452,7 @@ void trial_judge_figures(trial *t)
         judge_pool(t, i);
     }
     judge_sums(t);
+    t->had_sleep = false;
     t->had_unmapped = false;
     for (int i = 0; i < t->pool_count; i++) {
         t->had_unmapped |= t->pools[i].has_unmapped;

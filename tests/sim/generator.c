@@ -391,6 +391,25 @@ static void draw_rooms(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* Sleeps and wakes. Of its own numbers, as draw_hooks. */
+static void draw_sleeps(trial_random *places, size_t count, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    bool has_them = trial_random_below(&random, 3) == 0;
+    for (size_t i = 0; i < count && has_them; i++) {
+        uint64_t numbers = trial_random_next(&random);
+        if (numbers % 64 < 7) {
+            ops[i] = (operation){.kind = numbers % 64 < 3 ? OP_SLEEP : OP_WAKE,
+                                 .slot = (uint8_t)(numbers >> 8) % 8 == 0,
+                                 .stream = (uint8_t)(numbers >> 16),
+                                 .size = (uint8_t)(numbers >> 24),
+                                 .alignment = (uint8_t)(numbers >> 32),
+                                 .thread = (uint8_t)(numbers >> 40) % 4,
+                                 .amount = (uint8_t)(numbers >> 48)};
+        }
+    }
+}
+
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random places = {seed};
@@ -411,4 +430,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_histories(&places, count, ops);
     draw_shares(&places, count, ops);
     draw_fabric(&places, count, config, ops);
+    draw_sleeps(&places, count, ops);
 }

@@ -97,7 +97,7 @@ void trial_judge_granules(trial *t)
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &t->blocks[i];
-        if (block->live && !block->unmapped) {
+        if (block->live && !block->unmapped && !block->asleep) {
             count = add_block(t, block, list, count);
         }
     }

@@ -82,7 +82,12 @@
       "inside; an odd amount: asks for the size of the description first")                         \
     X(IMPORT_BY_FABRIC,                                                                            \
       "imports by the newest description, if its block is live; an odd size: into the second "     \
-      "pool")
+      "pool")                                                                                      \
+    X(SLEEP,                                                                                       \
+      "puts blocks to sleep: by `size` modulo 4 rules, of what is kept as `amount` says, the "     \
+      "others as `alignment` says; an odd stream: skips what is pinned; an odd slot: of the "      \
+      "second pool")                                                                               \
+    X(WAKE, "wakes what sleeps; an odd amount: of tag `size`; an odd slot: of the second pool")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

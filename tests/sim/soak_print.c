@@ -41,6 +41,7 @@ static void print_faults(FILE *out, const trial_tally *tally)
     }
     fprintf(out, "%-40s %12llu\n", "malloc failed", LLU(tally->failed_mallocs));
     fprintf(out, "%-40s %12llu\n", "blocks unmapped", LLU(tally->unmapped));
+    fprintf(out, "%-40s %12llu\n", "blocks that fell asleep", LLU(tally->fell_asleep));
     fprintf(out, "%-40s %12llu\n", "spoilt a capture it could not know of",
             LLU(tally->captures_spoilt));
 }

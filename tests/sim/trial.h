@@ -7,6 +7,7 @@
 #include "driver/forward.h"
 #include "driver/traced.h"
 #include "mend/mend_devices.h"
+#include "mend/mend_sleep.h"
 #include "observe/explain.h"
 #include "tests/model/turns.h"
 #include "tests/sim/executor.h"
@@ -37,6 +38,9 @@ typedef struct trial_pool {
     mend_follower follower;
     uint64_t history_capacity; /* 0: off */
     uint64_t history_held;     /* events in the ring */
+    uint64_t sleeps;
+    uint64_t wakes;
+    uint64_t dropped_bytes;
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
@@ -123,6 +127,8 @@ typedef enum trial_call_kind {
     CALL_GROUP_LIST,
     CALL_GROUP_RESTORE,
     CALL_HISTORY,
+    CALL_SLEEP,
+    CALL_WAKE,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
@@ -189,6 +195,7 @@ struct trial {
     int calling_thread;
     int calling_stream;
     bool has_called; /* in the present step */
+    bool had_sleep;  /* since the last look, a call of sleep or wake was made */
     bool may_unmap;  /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */
@@ -267,6 +274,8 @@ typedef struct trial_call {
     size_t count;
     mend_export_token token;    /* of CALL_EXPORT and CALL_IMPORT */
     trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
+    mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
+    mend_sleep_report slept;
     mend_sim_work work;
     mend_sim_graph *graph;
     mend_event event;
@@ -419,6 +428,25 @@ void trial_note_unmapped(trial *t);
 
 /* Nothing fails any more: every pool maps all blocks again. */
 void trial_map_again(trial *t);
+
+/* asleep.c */
+typedef enum asleep_figure {
+    ASLEEP_SIZE,
+    ASLEEP_LIVE,
+    ASLEEP_SMALL_LIVE,
+    ASLEEP_AWAY,
+    ASLEEP_HOST,
+    ASLEEP_FILE,
+    ASLEEP_FIGURES
+} asleep_figure;
+uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);
+bool trial_call_sleep(trial_call *call, mend_pool *pool); /* false: it is of another kind */
+bool trial_may_answer_asleep(const trial *t, const trial_call *call);
+bool trial_sleeps(const trial *t, int pool);                  /* anything does */
+bool trial_may_remap(const trial *t, const trial_call *call); /* unmap blocks, and map them */
+bool trial_sleep_operation(trial *t, const operation *op);
+void trial_note_asleep(trial *t);
+void trial_wake_all(trial *t);
 
 /* disturb.c */
 bool trial_disturb(trial *t, const operation *op);

@@ -1,5 +1,5 @@
 /* How a program uses its blocks: every use is ordered behind the former ones, or declared; what the
- * pool calls unmapped is not used. */
+ * pool calls unmapped is not used, nor what sleeps. */
 #include "tests/sim/trial.h"
 
 static trial_block *live_block(trial *t, const operation *op)
@@ -11,7 +11,7 @@ static trial_block *live_block(trial *t, const operation *op)
 static trial_block *usable_block(trial *t, const operation *op)
 {
     trial_block *block = live_block(t, op);
-    return block != NULL && !block->unmapped ? block : NULL;
+    return block != NULL && !block->unmapped && !block->asleep ? block : NULL;
 }
 
 /* The home stream, or a reader, takes part in a capture or is out of use: it is left alone. */
@@ -46,7 +46,8 @@ static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
                        .pool = block->pool,
                        .stream = trial_handle(t, stream, false),
                        .pointer = (void *)(uintptr_t)block->address};
-    bool is_noted = trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
+    bool is_noted =
+        !block->asleep && trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
     block->noted |= is_noted ? trial_bit(stream) : 0;
     return is_noted;
 }
@@ -171,7 +172,7 @@ bool trial_move(trial *t, const operation *op)
 /* Idempotent, and of streams that never use the block too. */
 bool trial_record(trial *t, const operation *op)
 {
-    trial_block *block = live_block(t, op);
+    trial_block *block = usable_block(t, op);
     int stream = op->stream % t->stream_count;
     if (block == NULL) {
         return false;

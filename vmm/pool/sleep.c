@@ -107,6 +107,7 @@ typedef struct waker {
     mend_wake_report report;
     uint64_t lacking_bytes;
     mend_result result;
+    mend_thread_error answer; /* why it failed; calls of peer pools and callbacks note others */
 } waker;
 
 /* The caller holds `state` alone. */
@@ -123,6 +124,7 @@ static mend_outcome try_to_wake(void *context)
     if (w->result == MEND_OK) {
         return MEND_PLACED;
     }
+    w->answer = *mend_process_failure();
     return w->result == MEND_ERROR_OUT_OF_MEMORY ? MEND_NOTHING : MEND_FAILED;
 }
 
@@ -146,7 +148,9 @@ static void wake_with_help(waker *w)
         outcome = helpers.call_back(helpers.pool, &request, try_to_wake, w);
     }
     if (outcome == MEND_FAILED && w->result == MEND_ERROR_OUT_OF_MEMORY) {
-        w->result = MEND_ERROR_DEVICE_LOST; /* in a callback */
+        w->result = MEND_ERROR_DEVICE_LOST; /* in a callback, which has noted it */
+    } else if (w->result != MEND_OK) {
+        *mend_process_failure() = w->answer;
     }
 }
 

@@ -12,21 +12,17 @@
 
 #define CHUNK_OF(node) MEND_CONTAINER_OF(node, mend_chunk, by_address)
 
-/* The number of its spans; 0: a captured graph may use its memory again. */
-static size_t count_spans(mend_heap *heap, const mend_chunk *chunk)
+/* Whether a captured graph may use its memory again. */
+static bool is_for_graphs(mend_heap *heap, const mend_chunk *chunk)
 {
     uint64_t end = chunk->address + chunk->size_bytes;
-    size_t count = 0;
+    unsigned holds = 0;
     for (const mend_span *span = mend_heap_span_at(heap, chunk->address);
          span != NULL && span->address < end; span = span->next) {
-        unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
         assert(!span->live);
-        if ((holds & MEND_BLOCKED_BY_GROUPS) != 0) {
-            return 0;
-        }
-        count++;
+        holds |= mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
     }
-    return count;
+    return (holds & MEND_BLOCKED_BY_GROUPS) != 0;
 }
 
 static void end_chunk(mend_heap *heap, mend_chunk *chunk)
@@ -36,10 +32,10 @@ static void end_chunk(mend_heap *heap, mend_chunk *chunk)
     mend_span *span = mend_heap_span_at(heap, chunk->address);
     while (span != NULL && span->address < end) {
         mend_span *next = span->next;
-        mend_space_give(&heap->space, span->address, span->size_bytes);
         mend_layout_cut(heap, span);
         span = next;
     }
+    mend_space_give(&heap->space, chunk->address, chunk->size_bytes);
     mend_chunk_end_asleep(&heap->chunks, chunk);
     mend_keep_uncount(heap, kept);
     mend_keep_drop(heap, kept); /* releases `state` */
@@ -54,9 +50,8 @@ static mend_chunk *next_to_end(mend_heap *heap, uint64_t behind)
         mend_chunk *chunk = CHUNK_OF(at);
         bool is_left = mend_chunk_sleeps(chunk) && chunk->live_bytes == 0 &&
                        chunk->missing == MEND_MISSING_MEMORY;
-        size_t spans = is_left ? count_spans(heap, chunk) : 0;
-        if (spans > 0) {
-            return mend_space_reserve_nodes(&heap->space, spans) ? chunk : NULL;
+        if (is_left && !is_for_graphs(heap, chunk)) {
+            return mend_space_reserve_nodes(&heap->space, 1) ? chunk : NULL;
         }
     }
     return NULL;

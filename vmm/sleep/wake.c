@@ -18,9 +18,14 @@
 #include "sleep/settle.h"
 
 /* Chunks are handled in order of addresses; `missing` says how far each one is. */
+typedef struct waker {
+    mend_chunk *chunk;
+    bool is_taken; /* its memory was taken by this call */
+} waker;
+
 typedef struct waking {
     mend_heap *heap;
-    mend_chunk **chunks; /* by address */
+    waker *chunks; /* by address */
     size_t count;
     size_t spans; /* in these chunks */
     uint64_t needed_bytes;
@@ -56,7 +61,7 @@ static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t t
         spans++;
     }
     if (wakes) {
-        w->chunks[w->count++] = chunk;
+        w->chunks[w->count++].chunk = chunk;
         w->spans += spans;
         w->needed_bytes += chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
         w->has_files = w->has_files || chunk->kept->file_bytes > 0;
@@ -65,7 +70,7 @@ static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t t
 
 static mend_result find(waking *w, const uint64_t *tags, size_t tag_count)
 {
-    w->chunks = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(mend_chunk *));
+    w->chunks = calloc((size_t)w->heap->chunks.asleep_count + 1, sizeof(waker));
     if (w->chunks == NULL) {
         return no_host_memory();
     }
@@ -128,12 +133,13 @@ static mend_result take_memory(waking *w)
     uint64_t left_bytes = w->needed_bytes;
     bool is_trimmed = false;
     for (size_t i = 0; i < w->count;) {
-        mend_chunk *chunk = w->chunks[i];
+        mend_chunk *chunk = w->chunks[i].chunk;
         bool has_memory = chunk->missing != MEND_MISSING_MEMORY;
         mend_status status =
             has_memory ? MEND_DRIVER_OK : mend_chunk_take_memory(&heap->chunks, chunk);
         if (status == MEND_DRIVER_OK) {
             left_bytes -= has_memory ? 0 : chunk->size_bytes;
+            w->chunks[i].is_taken = !has_memory;
             i++;
             continue;
         }
@@ -157,7 +163,7 @@ static mend_result map(waking *w)
 {
     mend_heap *heap = w->heap;
     for (size_t i = 0; i < w->count; i++) {
-        mend_chunk *chunk = w->chunks[i];
+        mend_chunk *chunk = w->chunks[i].chunk;
         mend_status status = chunk->missing == MEND_MISSING_MAPPING
                                  ? mend_step_map(heap, chunk->address, chunk)
                                  : MEND_DRIVER_OK;
@@ -176,19 +182,20 @@ static mend_result allow(waking *w)
 {
     mend_heap *heap = w->heap;
     for (size_t first = 0, end; first < w->count; first = end) {
-        uint64_t address = w->chunks[first]->address;
+        uint64_t address = w->chunks[first].chunk->address;
         uint64_t size_bytes = 0;
-        for (end = first; end < w->count && w->chunks[end]->address == address + size_bytes;
+        for (end = first; end < w->count && w->chunks[end].chunk->address == address + size_bytes;
              end++) {
-            size_bytes += w->chunks[end]->size_bytes;
+            size_bytes += w->chunks[end].chunk->size_bytes;
         }
         mend_status status = mend_step_allow(heap, address, size_bytes);
         if (status != MEND_DRIVER_OK) {
             return mend_driver_refused(heap, MEND_CALL_set_access, status);
         }
         for (size_t i = first; i < end; i++) {
-            if (w->chunks[i]->missing == MEND_MISSING_ACCESS) {
-                mend_chunk_set_missing(&heap->chunks, w->chunks[i], MEND_MISSING_CONTENTS);
+            mend_chunk *chunk = w->chunks[i].chunk;
+            if (chunk->missing == MEND_MISSING_ACCESS) {
+                mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_CONTENTS);
             }
         }
     }
@@ -200,7 +207,7 @@ static mend_result load(waking *w)
     mend_keeper keeper;
     mend_result result = mend_keeper_begin(&keeper, w->heap, w->has_files, NULL);
     for (size_t i = 0; i < w->count && result == MEND_OK; i++) {
-        result = mend_keeper_load(&keeper, w->chunks[i], w->chunks[i]->kept);
+        result = mend_keeper_load(&keeper, w->chunks[i].chunk, w->chunks[i].chunk->kept);
     }
     if (result == MEND_OK) {
         result = mend_keeper_finish(&keeper);
@@ -214,7 +221,7 @@ static void wake_up(waking *w, mend_wake_report *report)
     mend_heap *heap = w->heap;
     report->woken_bytes = w->needed_bytes;
     for (size_t i = 0; i < w->count; i++) {
-        mend_chunk *chunk = w->chunks[i];
+        mend_chunk *chunk = w->chunks[i].chunk;
         mend_kept *kept = chunk->kept;
         report->host_bytes += kept->host_bytes;
         report->file_bytes += kept->file_bytes;
@@ -223,14 +230,28 @@ static void wake_up(waking *w, mend_wake_report *report)
         mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
                               chunk->address + chunk->size_bytes);
         mend_keep_uncount(heap, kept);
-        w->chunks[i] = NULL;
         mend_keep_drop(heap, kept); /* releases `state`: another thread may use the chunk now */
     }
     heap->counters.wakes++;
     mend_step_note_peaks(heap);
 }
 
-/* Between the failure of a step and its undoing nothing is lost: what sleeps keeps its contents. */
+/* Gives back what was taken; those creations do not count. Nothing is lost: what sleeps keeps its
+ * contents. */
+static void undo(waking *w)
+{
+    mend_chunks *chunks = &w->heap->chunks;
+    mend_sleep_settle(w->heap);
+    for (size_t i = 0; i < w->count; i++) {
+        const mend_chunk *chunk = w->chunks[i].chunk;
+        if (w->chunks[i].is_taken && chunk->missing == MEND_MISSING_MEMORY) {
+            chunks->created--;
+            chunks->created_bytes -= chunk->size_bytes;
+            chunks->released--;
+        }
+    }
+}
+
 static mend_result perform(waking *w, mend_wake_report *report)
 {
     mend_heap *heap = w->heap;
@@ -253,7 +274,11 @@ static mend_result perform(waking *w, mend_wake_report *report)
     if (result == MEND_OK) {
         wake_up(w, report);
     } else {
-        mend_sleep_settle(heap);
+        undo(w);
+    }
+    if (result == MEND_ERROR_OUT_OF_MEMORY && w->lacking_bytes == 0) { /* for page tables */
+        result =
+            no_room(w, mend_max_u64(w->needed_bytes, heap->device.granularity_bytes), "the driver");
     }
     mend_slab_end_promise(&heap->nodes.runs, w->spans);
     return result;

@@ -280,7 +280,7 @@ MEND_TEST(devices_allocators, every_result_of_mends_comes_through)
     EXPECT_RESULT(name, mend_device_trim(0, 0, NULL));
     MEND_RESULTS(X)
 #undef X
-    c.answer = MEND_ERROR_SYSTEM + 1;
+    c.answer = MEND_ERROR_PINNED + 1;
     EXPECT_RESULT(MEND_ERROR_DRIVER, mend_device_trim(0, 0, NULL));
     devices_close(&world);
 }

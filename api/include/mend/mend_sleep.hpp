@@ -1,0 +1,45 @@
+/*
+ * Sleep and wake in C++17: mend_sleep.h with exceptions in the place of results, and the sleep tag
+ * of a thread for a scope. As mend.hpp.
+ */
+#ifndef MEND_MEND_SLEEP_HPP
+#define MEND_MEND_SLEEP_HPP
+
+#include "mend/mend.hpp"
+#include "mend/mend_sleep.h"
+
+namespace mend
+{
+
+/* While it lives, what the thread allocates has this sleep tag. */
+class sleep_tag
+{
+  public:
+    explicit sleep_tag(std::uint64_t tag) noexcept : before_(mend_set_sleep_tag(tag)) {}
+    ~sleep_tag() { mend_set_sleep_tag(before_); }
+    sleep_tag(const sleep_tag &) = delete;
+    sleep_tag &operator=(const sleep_tag &) = delete;
+
+  private:
+    std::uint64_t before_;
+};
+
+/* Puts blocks to sleep: all of them without options, kept in pinned memory of the host. */
+inline mend_sleep_report sleep(const pool_ref &pool, const mend_sleep_options *options = nullptr)
+{
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    check(mend_sleep(pool.get(), options, &report));
+    return report;
+}
+
+/* Wakes what has one of these sleep tags; all that sleeps without tags. */
+inline mend_wake_report wake(const pool_ref &pool, const std::vector<std::uint64_t> &tags = {})
+{
+    mend_wake_report report = MEND_WAKE_REPORT_INIT;
+    check(mend_wake(pool.get(), tags.data(), tags.size(), &report));
+    return report;
+}
+
+} // namespace mend
+
+#endif

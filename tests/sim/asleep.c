@@ -1,0 +1,243 @@
+/*
+ * Sleep and wake in a trial. Every block gets a sleep tag by its operation. A block that sleeps is
+ * not used, and may be freed; which ones sleep is asked of the pool, and changes in these calls
+ * alone: all that was to wake is awake after a success, and after a failure everything is as it
+ * was. The device's ledger says whether the memory came back, and a later look at a block whether
+ * its bytes did.
+ */
+#include <stdlib.h>
+
+#include "mend/mend_sleep.h"
+#include "pool/pool.h"
+#include "sleep/keep.h"
+#include "tests/sim/trial.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+enum { TAGS = 3 };
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+static const char *directory(void)
+{
+    const char *name = getenv("TMPDIR");
+    return name != NULL ? name : "/tmp";
+}
+
+bool trial_call_sleep(trial_call *call, mend_pool *pool)
+{
+    mend_set_sleep_tag(1 + call->trial->op->slot % TAGS); /* of what the call allocates */
+    if (call->kind == CALL_SLEEP) {
+        mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+        options.rules = call->rules;
+        options.rule_count = call->count;
+        options.others = call->mode;
+        options.skip_pinned = call->waits;
+        options.directory = directory();
+        call->slept = (mend_sleep_report)MEND_SLEEP_REPORT_INIT;
+        call->result = mend_sleep(pool, &options, &call->slept);
+    } else if (call->kind == CALL_WAKE) {
+        call->result = mend_wake(pool, &call->rules[0].tag, call->count, NULL);
+    }
+    return call->kind == CALL_SLEEP || call->kind == CALL_WAKE;
+}
+
+static bool any_sleeps(const trial *t, int pool)
+{
+    return t->pools[pool].pool->heap.chunks.asleep_count > 0;
+}
+
+bool trial_may_answer_asleep(const trial *t, const trial_call *call)
+{
+    switch (call->result) {
+    case MEND_ERROR_ASLEEP:
+        return any_sleeps(t, call->pool) &&
+               (call->kind == CALL_SLEEP || call->kind == CALL_PIN || call->kind == CALL_EXPORT ||
+                call->kind == CALL_EXPORT_BY_FABRIC || call->kind == CALL_GROUP_RESTORE);
+    case MEND_ERROR_PINNED:
+        return call->kind == CALL_SLEEP && trial_holds_chunks(t, call->pool) && !call->waits;
+    default:
+        return false;
+    }
+}
+
+bool trial_may_remap(const trial *t, const trial_call *call)
+{
+    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP ||
+           (call->kind == CALL_ALLOC && t->config.quiet != 0);
+}
+
+/* ---- what sleeps ----------------------------------------------------------------------------- */
+
+bool trial_sleeps(const trial *t, int pool)
+{
+    return any_sleeps(t, pool);
+}
+
+/* Chunk by chunk. */
+uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
+{
+    uint64_t sums[ASLEEP_FIGURES] = {0};
+    const mend_tree_node *at = mend_tree_first(&pool->pool->heap.chunks.mapped);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (mend_chunk_sleeps(chunk)) {
+            sums[ASLEEP_SIZE] += chunk->size_bytes;
+            sums[ASLEEP_LIVE] += chunk->live_bytes;
+            sums[ASLEEP_SMALL_LIVE] += chunk->zone == MEND_ZONE_SMALL ? chunk->live_bytes : 0;
+            sums[ASLEEP_AWAY] += chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
+            sums[ASLEEP_HOST] += chunk->kept->host_bytes;
+            sums[ASLEEP_FILE] += chunk->kept->file_bytes;
+        }
+    }
+    return sums[figure];
+}
+
+/* What the pool says of a block: it is asked only where it may sleep. */
+static bool is_asleep(trial *t, const trial_block *block, uint64_t *tag)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    const void *pointer = (const void *)(uintptr_t)block->address;
+    mend_result result = mend_get_block_info(t->pools[block->pool].pool, pointer, &info);
+    trial_claim(t, TRIAL_MODEL, result == MEND_OK, "mend_get_block_info: %s",
+                mend_result_name(result));
+    *tag = info.sleep_tag;
+    return result == MEND_OK && info.is_asleep != 0;
+}
+
+static int keep_of(const trial_call *call, uint64_t tag)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->rules[i].tag == tag) {
+            return call->rules[i].keep;
+        }
+    }
+    return call->mode != 0 ? call->mode : call->count == 0 ? MEND_KEEP_HOST : MEND_KEEP_AWAKE;
+}
+
+static bool was_dropped(const trial_call *call, const trial_block *block, uint64_t tag)
+{
+    return call != NULL && call->kind == CALL_SLEEP && call->result == MEND_OK &&
+           call->pool == block->pool && keep_of(call, tag) == MEND_KEEP_NOTHING;
+}
+
+/* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
+ * sleeps, and what was dropped is undefined from then on. */
+static void note(trial *t, const trial_call *call)
+{
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        trial_block *block = &t->blocks[i];
+        bool may_sleep = block->live && (block->asleep || any_sleeps(t, block->pool));
+        uint64_t tag = 0;
+        bool was_asleep = block->asleep;
+        block->asleep = may_sleep && is_asleep(t, block, &tag);
+        if (block->asleep && was_dropped(call, block, tag)) {
+            block->written = false; /* perhaps that of a part that was awake */
+        }
+        if (!block->live || block->asleep == was_asleep) {
+            continue;
+        }
+        bool is_here = call != NULL && call->pool == block->pool;
+        bool may_change =
+            is_here && call->result == MEND_OK && (call->kind == CALL_SLEEP) == block->asleep;
+        trial_claim(t, TRIAL_MODEL, may_change, "the block at 0x%llx %s without a reason",
+                    LLU(block->address), block->asleep ? "fell asleep" : "woke");
+        if (block->asleep && call != NULL) {
+            int keep = keep_of(call, tag);
+            trial_claim(t, TRIAL_MODEL, keep != MEND_KEEP_AWAKE,
+                        "the block at 0x%llx was to stay awake", LLU(block->address));
+            t->outcome->tally.fell_asleep++;
+        }
+    }
+}
+
+void trial_note_asleep(trial *t)
+{
+    note(t, NULL);
+}
+
+static void judge_sleep(trial *t, const trial_call *call)
+{
+    trial_pool *pool = &t->pools[call->pool];
+    pool->sleeps += call->result == MEND_OK && call->slept.asleep_bytes > 0;
+    pool->dropped_bytes += call->result == MEND_OK ? call->slept.dropped_bytes : 0;
+    bool is_quiet = call->result == MEND_OK && !call->faulty && call->slept.stayed_bytes == 0;
+    for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {
+        const trial_block *block = &t->blocks[i];
+        uint64_t tag = 0;
+        bool is_here = block->live && block->pool == call->pool;
+        trial_claim(t, TRIAL_MODEL,
+                    !is_here || is_asleep(t, block, &tag) || keep_of(call, tag) == MEND_KEEP_AWAKE,
+                    "the block at 0x%llx stays awake, and the report says that none did",
+                    LLU(block->address));
+    }
+}
+
+static bool put_to_sleep(trial *t, const operation *op)
+{
+    static const int keeps[] = {MEND_KEEP_HOST, MEND_KEEP_FILE, MEND_KEEP_NOTHING, MEND_KEEP_AWAKE};
+    trial_call call = {.kind = CALL_SLEEP,
+                       .pool = op->slot % t->pool_count,
+                       .count = op->size % (TAGS + 1),
+                       .mode = op->alignment % 5,
+                       .waits = op->stream % 2 != 0};
+    for (size_t i = 0; i < TAGS; i++) {
+        call.rules[i] = (mend_sleep_rule){i + 1, keeps[(op->amount >> (2 * i)) % 4]};
+    }
+    t->had_sleep = true;
+    trial_call_pool(t, op->thread % t->turns.count, &call);
+    judge_sleep(t, &call);
+    note(t, &call);
+    return true;
+}
+
+static mend_result wake(trial *t, int pool, const uint64_t *tag, int thread)
+{
+    trial_call call = {.kind = CALL_WAKE, .pool = pool, .count = tag != NULL};
+    call.rules[0].tag = tag != NULL ? *tag : 0;
+    uint64_t before = trial_stats(t, pool).asleep_bytes;
+    t->had_sleep = true;
+    mend_result result = trial_call_pool(t, thread, &call);
+    t->pools[pool].wakes = trial_stats(t, pool).wakes; /* it is judged by what woke */
+    trial_claim(t, TRIAL_MODEL,
+                result != MEND_OK || tag != NULL || trial_stats(t, pool).asleep_bytes == 0,
+                "a wake leaves something asleep");
+    trial_claim(t, TRIAL_MODEL, result == MEND_OK || trial_stats(t, pool).asleep_bytes <= before,
+                "a wake that failed changed what sleeps");
+    note(t, &call);
+    return result;
+}
+
+bool trial_sleep_operation(trial *t, const operation *op)
+{
+    if (op->kind == OP_SLEEP) {
+        return put_to_sleep(t, op);
+    }
+    const uint64_t tag = 1 + op->size % TAGS;
+    int pool = op->slot % t->pool_count;
+    if (!any_sleeps(t, pool)) {
+        return false;
+    }
+    mend_result result =
+        wake(t, pool, op->amount % 2 == 0 ? NULL : &tag, op->thread % t->turns.count);
+    return result == MEND_OK;
+}
+
+/* Nothing is in the way any more: all that sleeps wakes. */
+void trial_wake_all(trial *t)
+{
+    for (int i = 0; i < t->pool_count; i++) {
+        if (any_sleeps(t, i) && !t->stopped && !t->may_be_lost) {
+            trial_witness_call(t);
+            mend_set_limit(t->pools[i].pool, 0);
+            t->pools[i].limit_bytes = t->device_bytes;
+            for (int k = 0; k < t->pool_count; k++) {
+                trial_witness_call(t);
+                mend_trim_wait(t->pools[k].pool, 0, NULL);
+            }
+            mend_result result = wake(t, i, NULL, 0);
+            trial_claim(t, TRIAL_LIVENESS, result == MEND_OK || result == MEND_ERROR_OUT_OF_MEMORY,
+                        "in the end what sleeps does not wake: %s", mend_result_name(result));
+        }
+    }
+}
