@@ -6,6 +6,7 @@
 
 #include "layout/locate.h"
 #include "mend/mend_share.h"
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
@@ -108,6 +109,24 @@ MEND_TEST(pool_ends, a_block_begins_in_one_chunk_and_ends_in_another)
     give(&s, s.tail);
     give(&s, s.head);
     char *block = take_by_alias(&s, 2 * QUARTER, 2, 2 * QUARTER);
+    expect_alone(&s, block, 2 * QUARTER);
+    kit_close(&s.w);
+}
+
+MEND_TEST(pool_ends, what_lies_at_two_addresses_stays_awake)
+{
+    scene s;
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    ASSERT_TRUE(open_scene(&s));
+    give(&s, s.tail);
+    give(&s, s.head);
+    char *block = take_by_alias(&s, 2 * QUARTER, 2, 2 * QUARTER);
+    EXPECT_RESULT(MEND_OK, mend_sleep(s.w.pool, NULL, &report));
+    EXPECT_U64_EQ(MEND_MIB + 4 * QUARTER, report.asleep_bytes); /* the second and the fourth */
+    EXPECT_U64_EQ(3 * QUARTER + 3 * QUARTER + 2 * QUARTER, report.mapped_bytes);
+    EXPECT_U64_EQ(report.mapped_bytes, report.stayed_bytes);
+    EXPECT_TRUE(mend_world_check(&s.w));
+    EXPECT_RESULT(MEND_OK, mend_wake(s.w.pool, NULL, 0, NULL));
     expect_alone(&s, block, 2 * QUARTER);
     kit_close(&s.w);
 }

@@ -1,0 +1,77 @@
+/* Other threads allocate and free while one puts memory to sleep and wakes it: their blocks, and
+ * those that slept. */
+#include <stdatomic.h>
+
+#include "tests/support/threads.h"
+#include "tests/unit/sleep/sleep_rig.h"
+
+enum { CYCLES = 60, THREADS = 3, OTHERS = 24 };
+
+typedef struct arena {
+    sleep_rig r;
+    atomic_bool is_over;
+    _Atomic(void *) others[OTHERS]; /* blocks of tag 3, which any thread may free */
+} arena;
+
+typedef struct worker {
+    arena *a;
+    int number; /* 0: sleeps and wakes */
+} worker;
+
+static void sleep_and_wake(arena *a)
+{
+    const uint64_t tags[] = {1, 3};
+    mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    options.directory = sleep_rig_directory();
+    for (int i = 0; i < CYCLES; i++) {
+        options.others = i % 3 == 0 ? MEND_KEEP_FILE : MEND_KEEP_HOST;
+        EXPECT_RESULT(MEND_OK, mend_sleep(a->r.w.pool, &options, NULL));
+        EXPECT_RESULT(MEND_OK, mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
+        EXPECT_RESULT(MEND_OK, mend_wake(a->r.w.pool, NULL, 0, NULL));
+    }
+    atomic_store(&a->is_over, true);
+}
+
+/* No work of the GPU: memory of the pool is not touched meanwhile. */
+static void come_and_go(arena *a, int number)
+{
+    mend_test_random random;
+    mend_test_random_init(&random, (uint64_t)number);
+    mend_set_sleep_tag(3);
+    while (!atomic_load(&a->is_over)) {
+        uint64_t size_bytes = 512 * (1 + mend_test_random_below(&random, 3000));
+        void *block = NULL;
+        if (mend_alloc(a->r.w.pool, size_bytes, a->r.w.streams[number % 3], &block) != MEND_OK) {
+            continue;
+        }
+        block = atomic_exchange(&a->others[mend_test_random_below(&random, OTHERS)], block);
+        EXPECT_RESULT(MEND_OK, mend_free(a->r.w.pool, block, a->r.w.streams[number % 3]));
+    }
+}
+
+static void *work_on(void *argument)
+{
+    worker *w = argument;
+    if (w->number == 0) {
+        sleep_and_wake(w->a);
+    } else {
+        come_and_go(w->a, w->number);
+    }
+    return NULL;
+}
+
+MEND_TEST(pool_sleep_threads, others_allocate_and_free_meanwhile)
+{
+    static arena a;
+    worker workers[THREADS];
+    ASSERT_TRUE(sleep_rig_open(&a.r));
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){&a, i};
+    }
+    mend_test_run_threads(work_on, workers, THREADS);
+    for (int i = 0; i < OTHERS; i++) {
+        EXPECT_RESULT(MEND_OK, mend_free(a.r.w.pool, atomic_load(&a.others[i]), NULL));
+    }
+    EXPECT_U64_EQ(0, mend_world_stats(&a.r.w).asleep_bytes);
+    sleep_rig_close(&a.r);
+}
