@@ -22,13 +22,25 @@ static void keep(const mend_span *largest[SHOWN], const mend_span *span)
     }
 }
 
+/* Returns the length of the text. */
+static int put_ranges(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
+{
+    const uint64_t ranges = heap->ranges.by_address.count - heap->ranges.closed;
+    const uint64_t committed_bytes = heap->counters.zone[MEND_ZONE_RANGE].live_bytes;
+    line[0] = '\0';
+    return ranges == 0
+               ? 0
+               : snprintf(line, MEND_REMAINS_BYTES, "%llu ranges, %s committed",
+                          (unsigned long long)ranges, mend_words_amount(committed_bytes).text);
+}
+
 bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
 {
     uint64_t count = mend_heap_live_blocks(heap);
     const mend_span *largest[SHOWN] = {NULL};
-    line[0] = '\0';
+    int used = put_ranges(heap, line);
     if (count == 0) {
-        return false;
+        return used > 0;
     }
     for (size_t i = 0; i < heap->blocks.capacity; i++) {
         const mend_span *span = heap->blocks.entries[i].value;
@@ -36,10 +48,11 @@ bool mend_observe_remains(const mend_heap *heap, char line[MEND_REMAINS_BYTES])
             keep(largest, span);
         }
     }
-    mend_amount live = mend_words_amount(heap->counters.live_bytes);
-    int used =
-        snprintf(line, MEND_REMAINS_BYTES,
-                 "%llu blocks alive, %s; the largest:", (unsigned long long)count, live.text);
+    mend_amount live = mend_words_amount(heap->counters.zone[MEND_ZONE_SMALL].live_bytes +
+                                         heap->counters.zone[MEND_ZONE_LARGE].live_bytes);
+    used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used,
+                     "%s%llu blocks alive, %s; the largest:", used > 0 ? ", and " : "",
+                     (unsigned long long)count, live.text);
     for (int i = 0; i < SHOWN && largest[i] != NULL; i++) {
         mend_amount size = mend_words_amount(largest[i]->size_bytes);
         used += snprintf(line + used, MEND_REMAINS_BYTES - (size_t)used, "%s 0x%llx (%s)",

@@ -75,6 +75,7 @@ MEND_TEST(pool_range, the_same_pages_come_back_without_the_driver)
     expect_commit(range, 0, 8 * PAGE, w.streams[0]);
     use(&w, range, 0, 8 * PAGE, w.streams[0]);
     uint64_t creations = mend_world_stats(&w).chunks_created;
+    EXPECT_TRUE(mend_world_check(&w));
     expect_decommit(range, 2 * PAGE, 3 * PAGE, w.streams[0]);
     EXPECT_U64_EQ(5 * PAGE, info_of(range).committed_bytes);
     EXPECT_U64_EQ(8 * PAGE, info_of(range).mapped_bytes);

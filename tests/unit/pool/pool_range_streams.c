@@ -1,5 +1,9 @@
 /* Growable ranges on several streams, and their end. */
+#include <string.h>
+
 #include "mend/mend_sleep.h"
+#include "observe/remains.h"
+#include "pool/pool.h"
 #include "tests/unit/pool/pages.h"
 
 MEND_TEST(pool_range_streams, memory_passes_to_other_streams_behind_their_work)
@@ -156,6 +160,12 @@ MEND_TEST(pool_range_streams, a_pool_ends_with_its_ranges)
     expect_commit(closed, 0, PAGE, w.streams[0]);
     kit_use(&w, w.streams[0], at(closed, 0), PAGE, 50000);
     EXPECT_RESULT(MEND_OK, mend_range_destroy(closed, w.streams[0]));
+    char line[MEND_REMAINS_BYTES]; /* what a destruction of the pool warns of */
+    EXPECT_TRUE(mend_observe_remains(&w.pool->heap, line));
+    EXPECT_STR_EQ("1 ranges, 1.00 MiB committed", line);
+    kit_alloc(&w, 512, w.streams[0]);
+    EXPECT_TRUE(mend_observe_remains(&w.pool->heap, line));
+    EXPECT_TRUE(strstr(line, "1.00 MiB committed, and 1 blocks alive") == line + 10);
     kit_close(&w);
 }
 
