@@ -223,7 +223,7 @@ void mend_block_record_fence(mend_heap *heap, uint32_t stream)
 /* What the memory waited for when the block was taken stays, unless the stream is behind it: the
  * freeing stream may not be ordered after the work of the stream that the block was allocated
  * for. */
-uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
+static inline uint32_t stamp_users(mend_heap *heap, mend_span *span, uint32_t freed_on)
 {
     uint32_t last_user = MEND_STREAM_UNKNOWN;
     mend_streams *streams = &heap->streams;
@@ -298,7 +298,7 @@ static void record_fences_of_users(mend_heap *heap, uint32_t last_user, uint64_t
     }
 }
 
-void mend_block_record_fence_at_free(mend_heap *heap, uint32_t stream)
+static inline void record_fence_at_free(mend_heap *heap, uint32_t stream)
 {
     if (stream == MEND_STREAM_UNKNOWN || heap->streams.items[stream].group != 0) {
         return;
@@ -383,7 +383,7 @@ uint32_t mend_block_let_go(mend_heap *heap, mend_span *span, mend_block_users us
     mend_pointer_map_remove(&heap->blocks, span->address);
     mend_block_count_free(heap, span);
     note_block(heap, MEND_EVENT_FREE, span, handle_of(heap, users));
-    const uint32_t last_user = mend_block_stamp(heap, span, users.first);
+    const uint32_t last_user = stamp_users(heap, span, users.first);
     if (users.second != MEND_STREAM_UNKNOWN) {
         mend_waits_add(mend_heap_wait_env(heap), &span->waits,
                        mend_streams_stamp(&heap->streams, users.second, span->size_bytes));
@@ -402,7 +402,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     const bool has_users = span->waits.others != NULL;
     const uint32_t last_user = mend_block_let_go(heap, span, users);
     const uint64_t freed_by = heap->frees.of_users;
-    mend_block_record_fence_at_free(heap, users.first);
+    record_fence_at_free(heap, users.first);
     if (has_users && heap->config.streams_may_vanish) {
         record_fences_of_users(heap, last_user, freed_by);
     }
@@ -482,4 +482,17 @@ mend_result mend_heap_free_in_group(mend_heap *heap, uint64_t address, mend_orde
         result = find_block(heap, address, &span); /* `state` may have been released */
     }
     return result == MEND_OK ? mend_block_free_into_runs(heap, span, users) : result;
+}
+
+/* ---- for pages of ranges (heap/range.c) -------------------------------------------------------
+ */
+
+uint32_t mend_block_stamp(mend_heap *heap, mend_span *span, uint32_t freed_on)
+{
+    return stamp_users(heap, span, freed_on);
+}
+
+void mend_block_record_fence_at_free(mend_heap *heap, uint32_t stream)
+{
+    record_fence_at_free(heap, stream);
 }

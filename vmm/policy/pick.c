@@ -39,7 +39,7 @@ static bool reserve(mend_picks *picks)
     return true;
 }
 
-void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
+static void pick(mend_plan *plan, mend_chunk *chunk)
 {
     assert(mend_chunk_is_empty(chunk));
     assert(!mend_plan_is_in_base(plan, chunk));
@@ -52,8 +52,8 @@ void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
     plan->moved_count += chunk->address != 0 ? 1 : 0;
 }
 
-bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
-                   const mend_chunk *chunk)
+static bool may_pick(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                     const mend_chunk *chunk)
 {
     return !mend_plan_is_in_base(plan, chunk) && is_ready(heap, chunk, request);
 }
@@ -61,9 +61,9 @@ bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan
 static bool try_pick(mend_heap *heap, const mend_request *request, mend_plan *plan,
                      mend_chunk *chunk)
 {
-    bool picks = mend_pick_may(heap, request, plan, chunk);
+    bool picks = may_pick(heap, request, plan, chunk);
     if (picks) {
-        mend_pick_add(plan, chunk);
+        pick(plan, chunk);
     }
     return picks;
 }
@@ -156,7 +156,7 @@ static bool pick_cover(mend_heap *heap, const mend_request *request, mend_plan *
     }
     bool covers = cover != NULL && cover->size_bytes - need_bytes <= allowed_bytes;
     if (covers) {
-        mend_pick_add(plan, cover);
+        pick(plan, cover);
     }
     return covers;
 }
@@ -191,4 +191,18 @@ bool mend_pick_one(mend_heap *heap, const mend_request *request, mend_plan *plan
         chunk = mend_chunk_empty_next(chunk);
     }
     return false;
+}
+
+/* ---- for plans of other kinds -------------------------------------------------------------------
+ */
+
+bool mend_pick_may(mend_heap *heap, const mend_request *request, const mend_plan *plan,
+                   const mend_chunk *chunk)
+{
+    return may_pick(heap, request, plan, chunk);
+}
+
+void mend_pick_add(mend_plan *plan, mend_chunk *chunk)
+{
+    pick(plan, chunk);
 }
