@@ -33,7 +33,7 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
 
 bool mend_budget_is_roomy(const mend_heap *heap)
 {
-    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / 2;
+    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / ROOM_OF_LIMIT;
 }
 
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)

@@ -22,11 +22,12 @@ typedef enum mend_pressure {
 
 mend_pressure mend_budget_pressure(const mend_heap *heap);
 
-/* Whether at least half of the limit is not reserved. */
+/* Whether at least a quarter of the limit (ROOM_OF_LIMIT) is not reserved. */
 bool mend_budget_is_roomy(const mend_heap *heap);
 
-/* Whether a search spares empty chunks: under critical pressure; and under high pressure, once half
- * of the limit is reserved. Before that the comparison of runs is not worth its time. */
+/* Whether a search spares empty chunks: under critical pressure; and under high pressure, once
+ * less than a quarter of the limit is left. Before that the comparison of runs is not worth its
+ * time. */
 bool mend_budget_spares_empty(const mend_heap *heap);
 
 /* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it

@@ -3,9 +3,9 @@
  *
  * A program whose sizes never fit the freed memory would move chunks for ever; a little more memory
  * ends that. So unless pressure is critical, a little more than the peak of live bytes may be
- * created. While half of the limit is not reserved, each chunk that was moved in this window pays
- * for a part of a chunk: moves that go on cost a few times what creation costs, not more, and no
- * single request takes more than was paid for.
+ * created. While a quarter of the limit is not reserved, each chunk that was moved in this window
+ * pays for a part of a chunk: moves that go on cost a few times what creation costs, not more, and
+ * no single request takes more than was paid for.
  *
  * Guarded by the heap's `grow` lock.
  */

@@ -78,13 +78,13 @@ MEND_TEST(policy_headroom, rare_moves_pay_for_nothing)
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
 
-MEND_TEST(policy_headroom, moves_pay_only_while_half_of_the_limit_is_left)
+MEND_TEST(policy_headroom, moves_pay_only_while_a_quarter_of_the_limit_is_left)
 {
     mend_heap heap = heap_that_held_it();
     note_moves(&heap, 100);
-    heap.config.limit_bytes = 2 * LIVED_BYTES;
+    heap.config.limit_bytes = LIVED_BYTES / 3 * 4 + 4;
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(5)));
-    heap.config.limit_bytes -= 2;
+    heap.config.limit_bytes -= 8;
     EXPECT_FALSE(mend_headroom_allows(&heap, PERCENT(5)));
     EXPECT_TRUE(mend_headroom_allows(&heap, PERCENT(4)));
 }
