@@ -181,6 +181,13 @@ static uint64_t efforts(trial *t, int pool)
     return stats.host_waits + stats.pressure_calls + stats.peer_pool_trims + stats.compactions;
 }
 
+/* A request that would fit calls the callbacks too if the pool would grow above its soft limit;
+ * they change what there is, so the answer says nothing of the room before. */
+static bool changes_room(trial *t, int pool, uint64_t calls_before)
+{
+    return t->config.soft_limit_percent > 0 && trial_stats(t, pool).pressure_calls > calls_before;
+}
+
 /* Requests what the report says would fit, or 512 bytes more. */
 static void ask_for_what_fits(trial *t, const operation *op, const trial_call *refused)
 {
@@ -192,8 +199,9 @@ static void ask_for_what_fits(trial *t, const operation *op, const trial_call *r
         return;
     }
     uint64_t before = efforts(t, 0);
+    uint64_t calls_before = trial_stats(t, 0).pressure_calls;
     mend_result result = take_block(t, op, &call);
-    if (!call.faulty) {
+    if (!call.faulty && !changes_room(t, 0, calls_before)) {
         trial_judge_report(t, refused, &call, efforts(t, 0) > before);
     }
     if (result == MEND_OK) {
@@ -214,11 +222,12 @@ bool trial_ask_room(trial *t, const operation *op)
                        .size_bytes = ask.room.now_bytes + (is_more ? 512 : 0),
                        .alignment_bytes = 512};
     uint64_t before = efforts(t, 0);
+    uint64_t calls_before = trial_stats(t, 0).pressure_calls;
     if (call.size_bytes == 0) {
         return true;
     }
     mend_result result = take_block(t, op, &call);
-    if (!call.faulty) {
+    if (!call.faulty && !changes_room(t, 0, calls_before)) {
         bool has_waited = efforts(t, 0) > before;
         trial_judge_room(t, &ask, &call, result == MEND_OK && !has_waited);
     }

@@ -155,6 +155,7 @@ static bool open_pools(trial *t)
     pool_config.driver = t->traced;
     pool_config.reserve_bytes = t->device_bytes * config->reserve_devices;
     pool_config.limit_bytes = t->device_bytes * config->limit_percent / 100;
+    pool_config.soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;

@@ -1,8 +1,8 @@
 #include "ladder/available.h"
 
 #include "base/error.h"
-#include "ladder/ladder.h"
 #include "ladder/largest.h"
+#include "ladder/streams.h"
 #include "move/attainable.h"
 #include "move/dissolve.h"
 #include "move/remap.h"

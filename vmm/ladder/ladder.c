@@ -10,6 +10,7 @@
 #include "ladder/largest.h"
 #include "ladder/place.h"
 #include "ladder/report.h"
+#include "ladder/streams.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
 #include "move/dissolve.h"
@@ -45,48 +46,6 @@ typedef struct climb {
 } climb;
 
 /* ---- with the grow lock: what the pool does by itself ---------------------------------------- */
-
-/* Records fences for frees of other streams, so that a later poll can find them passed, and
- * polls. */
-static mend_result refresh_fences(mend_heap *heap, const mend_request *request)
-{
-    mend_streams *streams = &heap->streams;
-    if (!mend_streams_are_several(streams)) {
-        return MEND_OK;
-    }
-    for (uint32_t i = MEND_STREAM_UNKNOWN + 1; i < streams->count; i++) {
-        if (i != request->stream) {
-            mend_result result = mend_streams_close_epoch(streams, i);
-            if (result != MEND_OK) {
-                return result;
-            }
-        }
-    }
-    mend_streams_poll(streams);
-    return MEND_OK;
-}
-
-mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request)
-{
-    mend_retire_flush(heap, request->stream);
-    return refresh_fences(heap, request);
-}
-
-/* False for a group, because its graphs may be launched on any stream; and for a request without a
- * stream. */
-mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
-                                        bool *may_wait)
-{
-    *may_wait = false;
-    if (!heap->config.allow_stream_waits || request->group != 0 ||
-        !mend_streams_are_several(&heap->streams)) {
-        return MEND_OK;
-    }
-    mend_reach reach = MEND_REACH_GONE;
-    mend_result result = mend_streams_reach(&heap->streams, request->stream, &reach);
-    *may_wait = result == MEND_OK && reach == MEND_REACH_OPEN;
-    return result;
-}
 
 typedef mend_outcome (*a_try)(mend_heap *, const mend_request *, mend_span **);
 
@@ -236,7 +195,7 @@ static mend_outcome search_once(climb *c)
     if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
         outcome = place(c, true); /* others have freed device memory since the driver was asked */
     }
-    if (outcome == MEND_NOTHING) {
+    if (outcome == MEND_NOTHING && !c->request->keeps_soft_limit) {
         outcome = continue_ends(c, true);
     }
     if (outcome == MEND_NOTHING && c->waits_on_host) {
@@ -294,11 +253,14 @@ static mend_outcome search(climb *c)
     int searches = 0;
     uint64_t frees_before;
     mend_outcome outcome;
+    assert(!heap->budget.keeps_soft_limit);
+    heap->budget.keeps_soft_limit = c->request->keeps_soft_limit;
     do {
         frees_before = mend_heap_frees(heap);
         outcome = search_once(c);
     } while (outcome == MEND_NOTHING && mend_heap_frees(heap) != frees_before &&
              ++searches < SEARCHES);
+    heap->budget.keeps_soft_limit = false;
     if (outcome == MEND_NOTHING) {
         note_shortage(c);
     }
@@ -400,6 +362,25 @@ static mend_outcome after_callbacks(climb *c)
                : MEND_NOTHING;
 }
 
+static bool has_soft_limit(const mend_heap *heap)
+{
+    return heap->config.soft_limit_bytes != 0 &&
+           heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
+}
+
+/* Before the pool grows beyond its soft limit: what it can do without growth, and the callbacks. */
+static mend_outcome within_soft_limit(climb *c)
+{
+    assert(!c->waits_on_host);
+    c->request->keeps_soft_limit = true;
+    mend_outcome outcome = make_room(c);
+    if (outcome == MEND_NOTHING) {
+        outcome = after_callbacks(c);
+    }
+    c->request->keeps_soft_limit = false;
+    return outcome;
+}
+
 /* What peer pools must give after the last search. If it lacked only addresses: all that they do
  * not use. Memory, only if this search was the first that the device refused, because it may use
  * what is kept for compactions. 0: peer pools cannot help. */
@@ -454,6 +435,11 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
 {
     mend_thread_error answer; /* large, so it is written only if needed */
     climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
+    bool keeps_soft_limit = outcome == MEND_NOTHING && has_soft_limit(heap);
+    if (keeps_soft_limit) {
+        outcome = within_soft_limit(&c);
+        keeps_soft_limit = outcome == MEND_NOTHING;
+    }
     bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
     if (is_helped) {
         outcome = make_room(&c); /* without a host wait */
@@ -470,6 +456,8 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
     }
     if (outcome == MEND_PLACED) {
         assert(request->range != NULL || c.span->size_bytes == request->size_bytes);
+        heap->counters.soft_limit_passed +=
+            keeps_soft_limit && heap->chunks.reserved_bytes > heap->config.soft_limit_bytes;
         *span = c.span;
         return MEND_OK;
     }

@@ -46,12 +46,4 @@ mend_result mend_ladder_climb(mend_heap *heap, mend_request *request, const mend
  * committed that was not. */
 mend_result mend_ladder_commit(mend_heap *heap, mend_request *request, const mend_helpers *helpers);
 
-/* Unmaps retired mappings, records and polls fences, as every climb that makes room does. The
- * caller holds both locks, and a driver scope is open. */
-mend_result mend_ladder_refresh(mend_heap *heap, const mend_request *request);
-
-/* Whether the request's stream may be made to wait for others, on the device. Calls the driver. */
-mend_result mend_ladder_may_wait_behind(mend_heap *heap, const mend_request *request,
-                                        bool *may_wait);
-
 #endif

@@ -163,7 +163,8 @@ typedef struct mend_zone_counters {
     X(sleeps)                                                                                      \
     X(wakes)                                                                                       \
     X(dropped_bytes)                                                                               \
-    X(driver_failures)
+    X(driver_failures)                                                                             \
+    X(soft_limit_passed)
 
 typedef struct mend_heap_counters {
     mend_zone_counters zone[MEND_ZONE_COUNT];
@@ -239,6 +240,7 @@ typedef struct mend_heap_config {
     uint64_t peers;  /* bit n: device n may use the memory from the start */
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
+    uint64_t soft_limit_bytes;    /* 0: none. Written under both locks */
     uint64_t reserve_bytes;
     int tightness;            /* 1 to 5; 0: the default */
     mend_placement placement; /* filled at creation */
@@ -269,6 +271,7 @@ typedef struct mend_budget {
     mend_usage_peaks peaks;
     mend_headroom headroom;
     bool spends_last_room; /* creation may use the room that is kept for compactions */
+    bool keeps_soft_limit; /* this search creates nothing beyond the soft limit */
 } mend_budget;
 
 /* Whether the front cache may be used. Guarded by `state`. */
@@ -333,7 +336,7 @@ typedef struct mend_heap {
     mend_mutex grow;  /* see the top of this file */
     mend_mutex state; /* see the top of this file */
 
-    /* Constant after creation, except config.limit_bytes (written under both locks). */
+    /* Constant after creation, except the limits (written under both locks). */
     mend_heap_config config;
     mend_device_info device;
     const mend_driver *driver; /* the table of `unlocking` */
@@ -397,14 +400,15 @@ typedef struct mend_request {
     uint64_t alignment_bytes; /* at least the granule */
     uint64_t requested_bytes;
     mend_stream handle;
-    uint64_t capture; /* the capture that records its use; 0: none */
-    uint32_t stream;  /* index; MEND_STREAM_UNKNOWN: any stream may use the block */
-    uint32_t group;   /* the group that the block will belong to; 0: none */
-    int zone;         /* MEND_ZONE_... */
-    bool behind_wait; /* it may get memory of other streams, behind a wait on the device */
-    bool may_break;   /* it may break empty chunks although pressure is critical */
-    uint32_t owner;   /* the group that the caller named; 0: none */
-    uint64_t at;      /* the address that the caller named; 0: any */
+    uint64_t capture;      /* the capture that records its use; 0: none */
+    uint32_t stream;       /* index; MEND_STREAM_UNKNOWN: any stream may use the block */
+    uint32_t group;        /* the group that the block will belong to; 0: none */
+    int zone;              /* MEND_ZONE_... */
+    bool behind_wait;      /* it may get memory of other streams, behind a wait on the device */
+    bool may_break;        /* it may break empty chunks although pressure is critical */
+    bool keeps_soft_limit; /* its searches create nothing beyond the soft limit, for now */
+    uint32_t owner;        /* the group that the caller named; 0: none */
+    uint64_t at;           /* the address that the caller named; 0: any */
     uint64_t tag;
     struct mend_range *range; /* not a block: the pages from `at` to `end` are to be committed,
                                * of which size_bytes are not. NULL: a block */

@@ -8,7 +8,7 @@ void mend_attainable_forget(mend_heap *heap)
 
 static bool is_below_limit(const mend_heap *heap)
 {
-    return mend_budget_limit(heap) < heap->config.limit_bytes;
+    return mend_budget_hard_limit(heap) < heap->config.limit_bytes;
 }
 
 /* Asks the driver. Updates the attainable limit if there is one already, or if `learns`. */
@@ -58,10 +58,10 @@ void mend_attainable_begin_search(mend_heap *heap)
 
 bool mend_attainable_has_grown(mend_heap *heap)
 {
-    uint64_t before = mend_budget_limit(heap);
+    uint64_t before = mend_budget_hard_limit(heap);
     if (!is_below_limit(heap) || heap->shortage.device_is_asked) {
         return false;
     }
     mend_attainable_look(heap);
-    return mend_budget_limit(heap) > before;
+    return mend_budget_hard_limit(heap) > before;
 }

@@ -59,20 +59,33 @@ static void withdraw(mend_heap *heap, mend_chunk *chunk)
     mend_retire_mapping(heap, chunk, address, &waits);
 }
 
-/* Withdraws idle chunks, the largest first, until at most `keep_bytes` would stay reserved, and
- * links them by next_claimed. `to_create`: not those that others may hold, since no chunk can be
- * created from their memory. False if malloc fails. */
-static bool withdraw_chunks(mend_heap *heap, uint64_t keep_bytes, bool may_unmap, bool to_create,
-                            mend_chunk **withdrawn)
+/* Which chunks are withdrawn. */
+typedef struct choice {
+    uint64_t keep_bytes;    /* until at most this much would stay reserved */
+    uint64_t idle_until_ns; /* 0: any. Those that a collection has known as empty since then */
+    bool may_unmap;
+    bool to_create; /* not those that others may hold: no chunk can be created from their memory */
+} choice;
+
+static bool is_chosen(mend_heap *heap, const mend_chunk *chunk, const choice *which)
+{
+    bool is_unused = which->idle_until_ns == 0 ||
+                     (chunk->idle_since_ns != 0 && chunk->idle_since_ns <= which->idle_until_ns);
+    return is_unused && !(which->to_create && chunk->was_exported) &&
+           can_withdraw(heap, chunk, which->may_unmap);
+}
+
+/* Withdraws idle chunks, the largest first, and links them by next_claimed. False if malloc
+ * fails. */
+static bool withdraw_chunks(mend_heap *heap, const choice *which, mend_chunk **withdrawn)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     mend_chunk *at = mend_chunk_empty_at_most(&heap->chunks, UINT64_MAX, UINT64_MAX);
     *withdrawn = NULL;
-    while (at != NULL && reserved_bytes > keep_bytes) {
+    while (at != NULL && reserved_bytes > which->keep_bytes) {
         mend_chunk *smaller =
             mend_chunk_empty_at_most(&heap->chunks, at->size_bytes, at->number - 1);
-        bool helps = !to_create || !at->was_exported;
-        if (helps && can_withdraw(heap, at, may_unmap)) {
+        if (is_chosen(heap, at, which)) {
             if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
                 return false;
             }
@@ -274,15 +287,15 @@ bool mend_trim_addresses(mend_heap *heap, uint32_t asking)
     mend_dissolve_aliases(heap, &any); /* as many as can */
     if (refresh_fences(heap) == MEND_OK &&
         mend_streams_find_capture(&heap->streams, asking, &is_captured) == MEND_OK) {
-        withdraw_chunks(heap, 0, !is_captured, false, &withdrawn);
+        withdraw_chunks(heap, &(choice){.may_unmap = !is_captured}, &withdrawn);
         mend_retire_flush(heap, asking);
     }
     mend_space_trim(&heap->space, 0);
     return heap->space.taken_bytes < taken_bytes || heap->space.address_bytes < address_bytes;
 }
 
-mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
-                         uint64_t *released_bytes)
+/* Gives back the chosen chunks. */
+static mend_result trim(mend_heap *heap, choice which, uint64_t *released_bytes)
 {
     mend_remap_try(heap); /* the missing memory may be free now */
     bool any;
@@ -300,9 +313,29 @@ mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
     }
     mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
     mend_chunk *withdrawn;
-    bool lacks_nodes = !withdraw_chunks(heap, keep_bytes, !is_captured, to_create, &withdrawn);
+    which.may_unmap = !is_captured;
+    bool lacks_nodes = !withdraw_chunks(heap, &which, &withdrawn);
     result = release_chunks(heap, withdrawn, released_bytes);
     mend_headroom_forget(heap);
     mend_space_trim_but_oldest(&heap->space);
     return lacks_nodes ? no_host_memory() : result;
+}
+
+mend_result mend_trim_to(mend_heap *heap, uint64_t keep_bytes, bool to_create,
+                         uint64_t *released_bytes)
+{
+    choice which = {.keep_bytes = keep_bytes, .to_create = to_create};
+    return trim(heap, which, released_bytes);
+}
+
+mend_result mend_trim_unused(mend_heap *heap, uint64_t unused_ns, uint64_t *released_bytes)
+{
+    uint64_t now_ns = heap->driver->clock_ns(heap->driver) + 1; /* 0 means none */
+    uint64_t until_ns = now_ns > unused_ns ? now_ns - unused_ns : 0;
+    assert(unused_ns > 0);
+    *released_bytes = 0;
+    if (!mend_chunks_note_idle(&heap->chunks, now_ns, until_ns)) {
+        return MEND_OK;
+    }
+    return trim(heap, (choice){.idle_until_ns = until_ns}, released_bytes);
 }

@@ -67,6 +67,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->free_partial_bytes += range->free_bytes - empty_bytes_in(heap, MEND_ZONE_RANGE);
     stats->free_small_bytes = small_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
+    stats->soft_limit_bytes = heap->config.soft_limit_bytes;
     stats->pinned_bytes = chunks->pinned_bytes;
     stats->lent_bytes = chunks->lent_bytes;
     stats->exported_blocks = heap->exports.by_address.count;
@@ -74,7 +75,7 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->imports = heap->imports.by_address.count;
     stats->imported_bytes = heap->imports.bytes;
     stats->peer_devices = (uint64_t)heap->allowed.count - 1;
-    stats->attainable_bytes = mend_budget_limit(heap);
+    stats->attainable_bytes = mend_budget_hard_limit(heap);
     stats->group_bytes = mend_ladder_group_bytes(heap);
     stats->device_bytes = heap->device.total_bytes;
     stats->address_bytes = heap->space.address_bytes + heap->ranges.space.address_bytes;

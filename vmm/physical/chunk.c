@@ -68,6 +68,7 @@ void mend_chunk_leave_empty(mend_chunks *chunks, mend_chunk *chunk)
         mend_list_remove(&chunk->newly);
     }
     chunks->empty_bytes -= chunk->size_bytes;
+    chunk->idle_since_ns = 0;
 }
 
 uint64_t mend_chunks_kept_by_pins(const mend_chunks *chunks)
@@ -426,4 +427,17 @@ mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, 
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk)
 {
     return CHUNK_OF(mend_tree_next(&chunk->by_size), by_size);
+}
+
+bool mend_chunks_note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns)
+{
+    bool any = false;
+    assert(now_ns > 0);
+    assert(until_ns <= now_ns);
+    mend_chunk *at = mend_chunk_empty_at_least(chunks, 0, 0);
+    for (; at != NULL; at = mend_chunk_empty_next(at)) {
+        at->idle_since_ns = at->idle_since_ns != 0 ? at->idle_since_ns : now_ns;
+        any |= at->idle_since_ns <= until_ns;
+    }
+    return any;
 }

@@ -63,6 +63,8 @@ typedef struct mend_chunk {
     int file;        /* the chunk for other processes; only while there are exports by file */
     uint64_t number; /* rises with each creation */
     int zone;        /* of its address */
+    uint64_t idle_since_ns; /* empty: when a collection saw it empty first, by the driver's clock;
+                             * 0: none has since it became empty */
 
     struct mend_chunk *next_claimed; /* list of the transaction that claimed it */
 
@@ -284,5 +286,9 @@ mend_chunk *mend_chunk_empty_at_least(mend_chunks *chunks, uint64_t size_bytes, 
 
 /* The next one in that order; one that became empty after the search is not seen. */
 mend_chunk *mend_chunk_empty_next(const mend_chunk *chunk);
+
+/* Notes the time, above 0, in all empty chunks that have none. Whether one has been idle since
+ * `until_ns` or before. */
+bool mend_chunks_note_idle(mend_chunks *chunks, uint64_t now_ns, uint64_t until_ns);
 
 #endif

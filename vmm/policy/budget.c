@@ -31,9 +31,15 @@ uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes)
     return wanted - limit;
 }
 
+/* Whether this part of the limit is not reserved. */
+static bool has_part(const mend_heap *heap, uint64_t part)
+{
+    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / part;
+}
+
 bool mend_budget_is_roomy(const mend_heap *heap)
 {
-    return mend_budget_room_bytes(heap) >= mend_budget_limit(heap) / ROOM_OF_LIMIT;
+    return has_part(heap, ROOM_OF_LIMIT);
 }
 
 static bool is_near(const mend_heap *heap, uint64_t used_bytes)
@@ -61,7 +67,7 @@ bool mend_budget_spares_empty(const mend_heap *heap)
 {
     mend_pressure pressure = mend_budget_pressure(heap);
     return pressure == MEND_PRESSURE_CRITICAL ||
-           (pressure == MEND_PRESSURE_HIGH && !mend_budget_is_roomy(heap));
+           (pressure == MEND_PRESSURE_HIGH && !has_part(heap, UNSPARING_OF_LIMIT));
 }
 
 void mend_budget_note_use(mend_heap *heap)
@@ -87,7 +93,7 @@ void mend_budget_note_use(mend_heap *heap)
 
 static bool is_below_limit(const mend_heap *heap)
 {
-    return mend_budget_limit(heap) < heap->config.limit_bytes;
+    return mend_budget_hard_limit(heap) < heap->config.limit_bytes;
 }
 
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)

@@ -25,9 +25,9 @@ mend_pressure mend_budget_pressure(const mend_heap *heap);
 /* Whether at least a quarter of the limit (ROOM_OF_LIMIT) is not reserved. */
 bool mend_budget_is_roomy(const mend_heap *heap);
 
-/* Whether a search spares empty chunks: under critical pressure; and under high pressure, once
- * less than a quarter of the limit is left. Before that the comparison of runs is not worth its
- * time. */
+/* Whether a search spares empty chunks: under critical pressure; and under high pressure, once half
+ * of the limit is reserved (UNSPARING_OF_LIMIT). Before that the comparison of runs is not worth
+ * its time. */
 bool mend_budget_spares_empty(const mend_heap *heap);
 
 /* Updates the peaks of used bytes, for the pressure. The caller makes room: only then it
@@ -42,11 +42,19 @@ uint64_t mend_budget_room_bytes(const mend_heap *heap);
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
 
 /* The limit, or what the device can give if that is less. */
-static inline uint64_t mend_budget_limit(const mend_heap *heap)
+static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
 {
     uint64_t limit = heap->config.limit_bytes;
     return heap->budget.attainable.is_known ? mend_min_u64(limit, heap->budget.attainable.bytes)
                                             : limit;
+}
+
+/* The same, or the soft limit if that is less, while a search keeps to it. */
+static inline uint64_t mend_budget_limit(const mend_heap *heap)
+{
+    uint64_t limit = mend_budget_hard_limit(heap);
+    return heap->budget.keeps_soft_limit ? mend_min_u64(limit, heap->config.soft_limit_bytes)
+                                         : limit;
 }
 
 /* Notes that the device lacks memory to create this much. The smallest of a search counts, because

@@ -172,7 +172,11 @@ static uint64_t missing_bytes_of(mend_heap *heap, const mend_request *request)
     now.zone = 0;
     now.stream = stream == MEND_NO_STREAM ? MEND_STREAM_UNKNOWN
                                           : mend_streams_lookup(&heap->streams, stream, group);
-    return mend_report_missing_bytes(heap, &now);
+    bool keeps_soft_limit = heap->budget.keeps_soft_limit; /* another thread's search may */
+    heap->budget.keeps_soft_limit = request->keeps_soft_limit;
+    uint64_t missing_bytes = mend_report_missing_bytes(heap, &now);
+    heap->budget.keeps_soft_limit = keeps_soft_limit;
+    return missing_bytes;
 }
 
 /* Calls one callback without the lock. True if it freed anything. */

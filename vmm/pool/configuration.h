@@ -23,6 +23,8 @@
  */
 #define MEND_CONFIGURATION(X)                                                                      \
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
+    X(soft_limit, soft_limit_bytes, BYTES, "none",                                                 \
+      "above this the pool grows only after all that needs no growth, and the pressure callbacks") \
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \

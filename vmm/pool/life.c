@@ -209,6 +209,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .peers = names_peers ? config->peers : 0,
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
+        .soft_limit_bytes = config->soft_limit_bytes,
         .reserve_bytes = config->reserve_bytes,
         .tightness = config->tightness,
     };

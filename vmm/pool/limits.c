@@ -90,6 +90,19 @@ mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes)
     return result;
 }
 
+mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_set_soft_limit: pool is NULL");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    pool->heap.config.soft_limit_bytes = soft_limit_bytes;
+    return mend_pool_leave_all(pool, MEND_OK);
+}
+
 /* Copies the caller's limits, as many fields as the caller's version has. */
 static mend_result read_limits(const mend_defrag_limits *given, mend_defrag_limits *limits)
 {

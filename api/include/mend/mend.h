@@ -95,10 +95,13 @@ typedef struct mend_pool_config {
     int shareable;      /* 1: other processes can import the memory, by file descriptors
                          * (mend_share.h). 2: also by fabric handles, if the device has them; the
                          * log warns if the driver then refuses them. 0: off */
+    uint64_t soft_limit_bytes; /* above this much physical memory the pool grows only after it has
+                                * tried what needs no growth and called the pressure callbacks: see
+                                * mend_set_soft_limit. 0: none */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0             \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0          \
     }
 
 /*
@@ -287,6 +290,17 @@ MEND_API mend_result mend_trim_wait(mend_pool *pool, uint64_t keep_bytes, uint64
  * mend_trim. */
 MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
 
+/*
+ * Sets a second, lower limit, in bytes of physical memory (0: none; a soft limit that is not below
+ * the limit has no effect). Before the pool grows above it for a request, it tries all that needs
+ * no growth but host waits, compactions and a second mapping of chunks, and then the pressure
+ * callbacks, whose `missing_bytes` is counted against the soft limit. If there is still no room it
+ * grows, up to the limit: no request fails for the soft limit. Gives nothing back by itself;
+ * mend_trim does. Takes effect with the next request that needs room. No driver call. MEND_OK;
+ * MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED.
+ */
+MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
+
 /* How much memory could be allocated from a pool. */
 typedef struct mend_room {
     size_t struct_size;
@@ -324,14 +338,15 @@ MEND_API mend_result mend_get_room(mend_pool *pool, mend_stream stream, mend_roo
 /* ---- pressure callbacks ---------------------------------------------------------------------- */
 
 /*
- * Called before an allocation would make the host wait for the GPU or run out of memory: the
- * callback frees what the program can do without, on any pool. Each is called once for an
- * allocation. `needed_bytes` is the requested size. `missing_bytes` is how much the pool lacks: if
- * that much more is empty and idle, in chunks or below the limit, the request succeeds; memory
- * freed beside live blocks, or with work in flight, may help less. Returns whether it freed
- * anything. The pool holds no lock; the callback may call the pool, but not destroy it, and several
- * threads may be inside it at once. It must not wait for another thread that allocates from the
- * pool. An allocation made inside a callback calls no callbacks.
+ * Called before an allocation would make the host wait for the GPU or run out of memory, and before
+ * the pool would grow above its soft limit: the callback frees what the program can do without, on
+ * any pool. Each is called once for an allocation, or once for each of the two limits.
+ * `needed_bytes` is the requested size. `missing_bytes` is how much the pool lacks: if that much
+ * more is empty and idle, in chunks or below the limit, the request succeeds; memory freed beside
+ * live blocks, or with work in flight, may help less. Returns whether it freed anything. The pool
+ * holds no lock; the callback may call the pool, but not destroy it, and several threads may be
+ * inside it at once. It must not wait for another thread that allocates from the pool. An
+ * allocation made inside a callback calls no callbacks.
  */
 typedef int (*mend_pressure_callback)(void *context, mend_pool *pool, uint64_t needed_bytes,
                                       uint64_t missing_bytes);

@@ -104,7 +104,9 @@
     X(range_free_bytes, "B", "of free_bytes, still mapped in ranges")                              \
     X(range_address_bytes, "B", "of address_bytes, those of ranges")                               \
     X(pages_committed, "1", "pages of ranges committed so far")                                    \
-    X(pages_decommitted, "1", "pages of ranges decommitted so far")
+    X(pages_decommitted, "1", "pages of ranges decommitted so far")                                \
+    X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps; 0: none")      \
+    X(soft_limit_passed, "1", "allocations for which the pool grew above it")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

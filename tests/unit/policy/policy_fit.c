@@ -108,9 +108,9 @@ MEND_TEST(policy_fit, an_empty_chunk_is_kept_when_memory_is_short)
 {
     hand_heap h;
     open_with_empty_chunk(&h);
-    h.heap.config.limit_bytes = h.heap.chunks.reserved_bytes / 3 * 4 + 4;
-    EXPECT_INT_EQ(0, fit_pages(&h, 2)); /* a quarter of the limit is left */
-    h.heap.config.limit_bytes -= 8;
+    h.heap.config.limit_bytes = 2 * h.heap.chunks.reserved_bytes;
+    EXPECT_INT_EQ(0, fit_pages(&h, 2)); /* half of the limit is left */
+    h.heap.config.limit_bytes -= 2;
     EXPECT_INT_EQ(12, fit_pages(&h, 2));
     be_short_of_memory(&h);
     EXPECT_INT_EQ(12, fit_pages(&h, 2));

@@ -142,6 +142,7 @@ static bool outputs_are_untouched(const scene *s)
 #define ROOM(X)                                                                                    \
     X(INVALID, mend_trim(NULL, 0, &s->released))                                                   \
     X(INVALID, mend_set_limit(NULL, 0))                                                            \
+    X(INVALID, mend_set_soft_limit(NULL, 0))                                                       \
     X(INVALID, mend_defrag(NULL, NULL, NULL))                                                      \
     X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){0}, NULL))                               \
     X(INVALID, mend_defrag(s->pool, &(mend_defrag_limits){.struct_size = SIZE_MAX}, NULL))         \
