@@ -214,7 +214,7 @@ TASKS = (
     ("know how much fits", ("mend_get_room",)),
     ("free caches before out of memory", ("mend_add_pressure_callback",)),
     ("give memory back", ("mend_trim", "mend_trim_wait", "mend_set_limit",
-                          "mend_set_soft_limit")),
+                          "mend_set_soft_limit", "mend_collect")),
     ("share memory between graphs", ("mend_group_create", "mend_group_begin", "mend_group_end",
                                      "mend_group_release", "mend_group_free")),
     ("restore the blocks of a graph", ("mend_group_get_blocks", "mend_group_set_blocks")),
@@ -319,6 +319,8 @@ def api_documents():
 
 
 KINDS = {
+    "COUNT": "a whole number",
+    "PATH": "a path from `/` on, of at most 255 characters, without commas",
     "BYTES": "bytes",
     "LIMIT": "bytes, or `90%` of the device's memory",
     "ON": "`on` or `off`",

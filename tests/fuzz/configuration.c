@@ -68,6 +68,7 @@ static void try_pool(const mend_pool_config *read)
     device.memory_bytes = 96 * MEND_MIB;
     FUZZ_CHECK(mend_sim_create(&device, &sim) == MEND_OK, "no device");
     mend_pool_config config = *read;
+    config.limit_file = NULL; /* writes no files */
     config.driver = mend_sim_driver(sim);
     mend_pool *pool = NULL;
     mend_result result = mend_pool_create(&config, &pool);

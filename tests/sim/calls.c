@@ -36,7 +36,7 @@ static void call_directly(trial_call *call, mend_pool *pool)
         call->result = mend_forget_stream(pool, call->stream);
         break;
     case CALL_TRIM:
-        call->result = (call->waits ? mend_trim_wait : mend_trim)(pool, call->size_bytes, NULL);
+        call->result = trial_call_trim(call, pool);
         break;
     case CALL_ROOM:
         call->room = (mend_room)MEND_ROOM_INIT;

@@ -181,6 +181,7 @@ static bool open_pools(trial *t)
             return false;
         }
         mend_test_place(pool->pool, &placement);
+        pool->pool->idle_ns = config->idle_ns;
         pool->limit_bytes =
             pool_config.limit_bytes != 0 ? pool_config.limit_bytes : t->device_bytes;
         t->pool_count++;
@@ -227,14 +228,24 @@ trial *trial_begin(const trial_config *config, trial_outcome *outcome)
 
 /* ---- its steps ------------------------------------------------------------------------------- */
 
+mend_result trial_call_trim(trial_call *call, mend_pool *pool)
+{
+    return call->collects ? mend_collect(pool, &call->collected_bytes)
+           : call->waits  ? mend_trim_wait(pool, call->size_bytes, NULL)
+                          : mend_trim(pool, call->size_bytes, NULL);
+}
+
 static bool trim(trial *t, const operation *op)
 {
     int pool = op->slot % t->pool_count;
     trial_call call = {.kind = CALL_TRIM,
                        .pool = pool,
                        .size_bytes = t->device_bytes / 256 * op->amount,
-                       .waits = op->stream % 4 == 3};
+                       .waits = op->stream % 4 == 3,
+                       .collects = op->stream % 4 == 2};
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
+    t->pools[pool].collected_bytes += result == MEND_OK ? call.collected_bytes : 0;
+    t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
     if (result == MEND_OK && call.waits && !call.faulty) {
         trial_judge_trim(t, &call);
     }

@@ -154,6 +154,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_out_of_memory   MODEL(out_of_memory)
 #define RULE_pressure_calls  MODEL(pressure_calls)
 #define RULE_limit_bytes     MODEL(limit_bytes)
+/* A collection that fails may have given something back. */
+#define RULE_collected_bytes                                                                       \
+    (IS(collected_bytes) >= l->pool->collected_bytes &&                                            \
+     (IS(collected_bytes) == l->pool->collected_bytes || l->pool->fails_to_collect))
 #define RULE_soft_limit_bytes                                                                      \
     (IS(soft_limit_bytes) == l->t->device_bytes * l->t->config.soft_limit_percent / 100)
 #define RULE_soft_limit_passed GROWS(soft_limit_passed, IS(soft_limit_bytes) > 0 ? REQUESTS : 0)

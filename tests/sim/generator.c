@@ -54,6 +54,7 @@ static void draw_config(trial_random *r, trial_config *config)
     config->neighbour = PICK(&more, 0, 1);
     config->tightness = PICK(&more, 0, 0, 1, 2, 3, 4, 5);
     config->soft_limit_percent = PICK(&more, 0, 0, 0, 5, 30, 60, 90);
+    config->idle_ns = PICK(&more, 0, 1, 100, 10000);
     if (config->streams + config->legacy == 0 && !config->thread_streams) {
         config->streams = 1;
     }

@@ -128,6 +128,9 @@ bool trial_hooks_take(trial_call *call)
         call->result = mend_device_record_stream(device, call->pointer, call->stream);
         return true;
     case CALL_TRIM:
+        if (call->collects) {
+            return false;
+        }
         call->result = call->waits ? mend_device_trim_wait(0, call->size_bytes, NULL)
                                    : mend_device_trim(0, call->size_bytes, NULL);
         return true;

@@ -29,7 +29,7 @@
     X(ADVANCE, "the clock runs on by `amount`")                                                    \
     X(SYNCHRONIZE, "the host waits for all work")                                                  \
     X(TRIM, "gives back to `amount` 256ths of the device; an odd slot: the second pool; a "        \
-            "stream of 3 modulo 4: and waits for what it needs")                                   \
+            "stream of 3 modulo 4: and waits for what it needs; of 2: collects instead")           \
     X(SET_LIMIT, "sets the limit to `amount` 256ths of the device; an odd size: to `amount` "      \
                  "modulo 32 of them more than lives; an odd slot: the second pool")                \
     X(FORGET, "the pool forgets a stream that is used on")                                         \

@@ -32,6 +32,8 @@ typedef struct trial_pool {
     uint64_t frees;
     uint64_t out_of_memory;
     uint64_t pressure_calls;
+    uint64_t collected_bytes;
+    bool fails_to_collect; /* a collection has failed */
     trial_zone zones[2];
     uint64_t limit_bytes;
     bool lost; /* a call found the context broken; from then on all do */
@@ -281,7 +283,9 @@ typedef struct trial_call {
     mend_event event;
     mend_stream_info info;
     int mode;
-    bool waits;             /* of a trim */
+    bool waits;    /* of a trim */
+    bool collects; /* a trim: mend_collect is called instead */
+    uint64_t collected_bytes;
     bool by_pointer;        /* of a free: the pool gets the pointer alone, and says what it freed */
     bool faulty;            /* something was planted that may make it fail */
     mend_room room;         /* CALL_ROOM's answer */
@@ -347,6 +351,7 @@ bool trial_alloc(trial *t, const operation *op, int pool);
 bool trial_free(trial *t, const operation *op);
 bool trial_mistake(trial *t, const operation *op);
 bool trial_info(trial *t, const operation *op);
+mend_result trial_call_trim(trial_call *call, mend_pool *pool);
 bool trial_call_group(trial_call *call, mend_pool *pool); /* false: it is of another kind */
 bool trial_alloc_in(trial *t, const operation *op);
 bool trial_checkpoint_group(trial *t, const operation *op);

@@ -61,12 +61,12 @@ MAY_CALL = {
     "socket": re.compile(r"vmm/(?:share/\w+|sim/fabric)\.c$"),
     "bind": re.compile(r"vmm/(?:share/server|sim/fabric)\.c$"),
     "connect": re.compile(r"vmm/(?:share/fetch|sim/fabric)\.c$"),
-    "open": re.compile(r"vmm/(?:sim/fabric|sleep/file)\.c$"),
+    "open": re.compile(r"vmm/(?:sim/fabric|sleep/file|share/limit_file)\.c$"),
     "send": re.compile(r"vmm/share/fetch\.c$"),
     "sendmsg": re.compile(r"vmm/(?:share/server|sim/shares)\.c$"),
     # Contents that sleep in a file, which has no name.
     "mkostemp": re.compile(r"vmm/sleep/file\.c$"),
-    "pwrite": re.compile(r"vmm/sleep/file\.c$"),
+    "pwrite": re.compile(r"vmm/(?:sleep/file|share/limit_file)\.c$"),
     "unlink": re.compile(r"vmm/sleep/file\.c$"),
     # The log of libmend, where a config or MEND_CONF asks for it: to standard error.
     "write": re.compile(r"vmm/(?:sim/\w+|base/log)\.c$"),

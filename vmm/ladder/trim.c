@@ -141,6 +141,40 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
     return result;
 }
 
+static uint64_t above_soft_limit(const mend_heap *heap)
+{
+    uint64_t soft = heap->config.soft_limit_bytes;
+    return soft != 0 && heap->chunks.reserved_bytes > soft ? heap->chunks.reserved_bytes - soft : 0;
+}
+
+mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
+                                uint64_t *released_bytes)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    *released_bytes = 0;
+    if (result != MEND_OK) {
+        return result;
+    }
+    if (unused_ns > 0) {
+        result = mend_trim_unused(heap, unused_ns, released_bytes);
+    }
+    uint64_t left = owed_bytes > *released_bytes ? owed_bytes - *released_bytes : 0;
+    left = mend_max_u64(left, above_soft_limit(heap));
+    if (result == MEND_OK && left > 0 && heap->chunks.empty_bytes > 0) {
+        uint64_t reserved = heap->chunks.reserved_bytes;
+        uint64_t bytes = 0;
+        result = mend_trim_to(heap, reserved > left ? reserved - left : 0, false, &bytes);
+        *released_bytes += bytes;
+    }
+    mend_scope_close(heap, &scope);
+    heap->counters.collected_bytes += *released_bytes;
+    if (*released_bytes > 0) {
+        note_trim(heap, result, *released_bytes);
+    }
+    return result;
+}
+
 bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes)
 {
     uint64_t released_bytes = 0;

@@ -21,4 +21,10 @@ bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes);
 /* As mend_set_limit. */
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
 
+/* Gives back for others what nothing needs now: chunks unused for `unused_ns` (0: none), then idle
+ * ones until `owed_bytes` are given and the pool is below its soft limit. Waits for nothing. The
+ * caller holds both locks. Errors as mend_trim; *released_bytes is right even then. */
+mend_result mend_ladder_collect(mend_heap *heap, uint64_t unused_ns, uint64_t owed_bytes,
+                                uint64_t *released_bytes);
+
 #endif

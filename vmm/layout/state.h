@@ -164,7 +164,8 @@ typedef struct mend_zone_counters {
     X(wakes)                                                                                       \
     X(dropped_bytes)                                                                               \
     X(driver_failures)                                                                             \
-    X(soft_limit_passed)
+    X(soft_limit_passed)                                                                           \
+    X(collected_bytes)
 
 typedef struct mend_heap_counters {
     mend_zone_counters zone[MEND_ZONE_COUNT];

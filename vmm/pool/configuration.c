@@ -12,6 +12,7 @@
 #define LARGEST_BYTES   (UINT64_C(1) << 60)
 #define LARGEST_LEVEL   2
 #define LARGEST_PERCENT 100
+#define LARGEST_COUNT   UINT64_C(1000000000)
 #define MOST_FRACTION   UINT64_C(999999999)
 enum { MOST_FRACTION_DIGITS = 9 };
 #define LARGEST_PEER 62
@@ -25,7 +26,9 @@ typedef enum configuration_kind {
     KIND_TIGHTNESS,
     KIND_LOG,
     KIND_SHARING,
-    KIND_PEERS
+    KIND_PEERS,
+    KIND_COUNT,
+    KIND_PATH
 } configuration_kind;
 
 typedef enum configuration_key {
@@ -63,6 +66,8 @@ static const char *const kind_takes[] = {
     [KIND_LOG] = "debug, info or warning",
     [KIND_SHARING] = "off, on or fabric",
     [KIND_PEERS] = "auto, none, or numbers of devices up to 62 joined by + (0+2)",
+    [KIND_COUNT] = "a whole number from 1 to 10^9",
+    [KIND_PATH] = "a path that begins with /, of at most 255 characters",
 };
 
 static const struct {
@@ -72,7 +77,7 @@ static const struct {
 enum { UNIT_COUNT = sizeof(units) / sizeof(*units) };
 
 /* A part of the text. */
-static_assert(sizeof(kind_takes) / sizeof(*kind_takes) == KIND_PEERS + 1, "each kind is explained");
+static_assert(sizeof(kind_takes) / sizeof(*kind_takes) == KIND_PATH + 1, "each kind is explained");
 static_assert(LARGEST_PEER < 63, "a device is a bit of a number that has a sign");
 
 typedef struct slice {
@@ -232,6 +237,11 @@ static bool read_value(configuration_kind kind, slice value, int64_t *read)
         return *read != 0 || is(value, "off");
     case KIND_PEERS:
         return read_peers(value, read);
+    case KIND_COUNT:
+        return read_from_to(value, 1, LARGEST_COUNT, read);
+    case KIND_PATH:
+        *read = (int64_t)(intptr_t)value.text;
+        return value.length > 0 && value.text[0] == '/' && value.length < MEND_CONFIGURATION_PATH;
     }
     return false;
 }

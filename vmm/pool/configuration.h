@@ -25,6 +25,14 @@
     X(limit, limit_bytes, LIMIT, "the device's memory", "most physical memory a pool may hold")    \
     X(soft_limit, soft_limit_bytes, BYTES, "none",                                                 \
       "above this the pool grows only after all that needs no growth, and the pressure callbacks") \
+    X(keep_free, keep_free_bytes, BYTES, "none",                                                   \
+      "of the device's memory, left free for others; the driver is asked before each creation")    \
+    X(idle_ms, idle_ms, COUNT, "none",                                                             \
+      "milliseconds after which a collection gives back memory that no block has used")            \
+    X(limit_file, limit_file, PATH, "none",                                                        \
+      "file by which processes share the limit, which all name alike")                             \
+    X(collector, collector, OFF, "off",                                                            \
+      "a thread collects memory for others: see idle_ms, keep_free, limit_file, soft_limit")       \
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \
@@ -71,7 +79,10 @@
  * if the wrong item names a field that would have stayed. MEND_OK; MEND_ERROR_INVALID_ARGUMENT: an
  * unknown or repeated key, a value that its kind does not allow, an empty item (a comma at the end
  * makes one), white space anywhere. mend_last_error names the key, the value and what is allowed.
+ * A path that comes from the text ends there with a comma or the text; it is shorter than
+ * MEND_CONFIGURATION_PATH.
  */
+enum { MEND_CONFIGURATION_PATH = 256 };
 mend_result mend_configuration_read(const char *text, mend_pool_config *config);
 
 #endif

@@ -1,6 +1,7 @@
 /* Creation and destruction of a pool, and its configuration. */
 #include "observe/remains.h"
 #include "pool/callbacks.h"
+#include "pool/collector.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
 
@@ -20,9 +21,30 @@
 /* A larger size in a config is a mistake, and sums of such sizes would overflow. */
 #define LARGEST_CONFIG_BYTES (UINT64_C(1) << 60)
 
+#define LARGEST_IDLE_MS      UINT64_C(1000000000)
+#define NS_OF_MS             UINT64_C(1000000)
+
 static bool is_flag(int value)
 {
     return value == 0 || value == 1;
+}
+
+/* The part of a config for others that use the device. */
+static mend_result check_neighbours(const mend_pool_config *config)
+{
+    if (config->idle_ms > LARGEST_IDLE_MS) {
+        return mend_pool_invalid("mend_pool_config.idle_ms is above 10^9");
+    }
+    if (!is_flag(config->collector)) {
+        return mend_pool_invalid("mend_pool_config.collector is not 0 or 1");
+    }
+    if (config->collector == 1 && config->idle_ms == 0 && config->keep_free_bytes == 0 &&
+        config->limit_file == NULL && config->soft_limit_bytes == 0) {
+        return mend_pool_invalid("mend_pool_config.collector is 1, but nothing says what to "
+                                 "collect: set idle_ms, keep_free_bytes, limit_file or "
+                                 "soft_limit_bytes");
+    }
+    return MEND_OK;
 }
 
 static mend_result check_config(const mend_pool_config *config)
@@ -69,7 +91,7 @@ static mend_result check_config(const mend_pool_config *config)
     if (config->reserve_bytes > LARGEST_CONFIG_BYTES) {
         return mend_pool_invalid("mend_pool_config.reserve_bytes is above 2^60");
     }
-    return MEND_OK;
+    return check_neighbours(config);
 }
 
 mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_config *config)
@@ -87,13 +109,23 @@ mend_result mend_pool_copy_config(const mend_pool_config *given, mend_pool_confi
     return MEND_OK;
 }
 
-/* Fills the config from the program's, and from the environment where that has a default. */
-static mend_result read_config(const mend_pool_config *given, mend_pool_config *config)
+/* Fills the config from the program's, and from the environment where that has a default; `path`
+ * holds what the config names of the latter. */
+static mend_result read_config(const mend_pool_config *given, mend_pool_config *config,
+                               char path[MEND_CONFIGURATION_PATH])
 {
     *config = (mend_pool_config)MEND_POOL_CONFIG_INIT;
     mend_result result = given != NULL ? mend_pool_copy_config(given, config) : MEND_OK;
+    bool names_file = config->limit_file != NULL;
     if (result == MEND_OK) {
         result = mend_configuration_read(mend_process_configuration(), config);
+    }
+    if (result == MEND_OK && !names_file && config->limit_file != NULL) {
+        size_t length = strcspn(config->limit_file, ",");
+        assert(length < MEND_CONFIGURATION_PATH);
+        memcpy(path, config->limit_file, length);
+        path[length] = 0;
+        config->limit_file = path;
     }
     return result == MEND_OK ? check_config(config) : result;
 }
@@ -239,6 +271,24 @@ static mend_result check_limit(const mend_heap_config *config, const mend_device
                      (unsigned long long)info->granularity_bytes);
 }
 
+/* Makes the heap on the driver, or behind what rations it. */
+static mend_result make_rationed(mend_pool *pool, const mend_pool_config *config,
+                                 const mend_device_info *info, const mend_heap_config *heap_config)
+{
+    mend_result result = mend_ration_open(&pool->ration, config->driver, config->keep_free_bytes,
+                                          config->limit_file, heap_config->limit_bytes);
+    if (result != MEND_OK) {
+        return result;
+    }
+    bool is_rationed = mend_ration_is_on(&pool->ration);
+    result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.table : config->driver, info,
+                            heap_config);
+    if (result != MEND_OK) {
+        mend_ration_close(&pool->ration);
+    }
+    return result;
+}
+
 /* Makes the heap on an open device. */
 static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
                              const mend_device_info *info)
@@ -252,21 +302,24 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     if (result == MEND_OK) {
         mend_heap_config heap_config = heap_config_of(config, info, default_limit_bytes);
         result = check_limit(&heap_config, info);
-        result = result == MEND_OK ? mend_heap_init(&pool->heap, config->driver, info, &heap_config)
-                                   : result;
+        result = result == MEND_OK ? make_rationed(pool, config, info, &heap_config) : result;
     }
     return result;
 }
 
-/* Makes the pool known to others of the process. On failure it leaves them again, and its heap is
- * destroyed. */
-static mend_result join_process(mend_pool *pool)
+/* Makes the pool known to others of the process, and starts its thread. On failure it leaves them
+ * again, and its heap is destroyed. */
+static mend_result join_process(mend_pool *pool, bool starts_collector)
 {
     mend_process_join(&pool->member);
     mend_result result = mend_peer_devices_meet(pool);
+    if (result == MEND_OK && starts_collector) {
+        result = mend_collector_start(pool);
+    }
     if (result != MEND_OK) {
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
+        mend_ration_close(&pool->ration);
         mend_callbacks_destroy(&pool->pressure);
     }
     return result;
@@ -292,9 +345,11 @@ static mend_result fill_pool(mend_pool *pool, const mend_pool_config *config)
     pool->driver = config->driver;
     pool->device = config->device;
     pool->audit_level = config->audit_level;
+    pool->idle_ns = config->idle_ms * NS_OF_MS;
+    pool->collector = (mend_collecting){0};
     pool->generation = mend_process_generation();
     pool->member = (mend_process_member){.domain = config->driver, .device = config->device};
-    result = join_process(pool);
+    result = join_process(pool, config->collector == 1);
     if (result != MEND_OK) {
         config->driver->device_close(config->driver, config->device);
         return result;
@@ -318,7 +373,8 @@ mend_result mend_pool_create(const mend_pool_config *given, mend_pool **pool)
         return mend_pool_invalid("mend_pool_create: pool is NULL");
     }
     mend_pool_config config;
-    mend_result result = read_config(given, &config);
+    char path[MEND_CONFIGURATION_PATH];
+    mend_result result = read_config(given, &config, path);
     if (result == MEND_OK && mend_process_prepare() != MEND_OK) {
         result = no_host_memory();
     }
@@ -359,6 +415,8 @@ mend_result mend_pool_destroy(mend_pool *pool)
     if (result != MEND_OK) {
         return result;
     }
+    bool collects = pool->collector.runs;
+    mend_collector_stop(pool);
     mend_process_leave(&pool->member);
     char remains[MEND_REMAINS_BYTES];
     bool has_blocks = mend_observe_remains(&pool->heap, remains);
@@ -366,7 +424,8 @@ mend_result mend_pool_destroy(mend_pool *pool)
     result = mend_publish(mend_heap_destroy(&pool->heap));
     if (result == MEND_ERROR_CAPTURING) {
         mend_process_join(&pool->member);
-        return result;
+        return collects && mend_collector_start(pool) != MEND_OK ? mend_publish(MEND_ERROR_SYSTEM)
+                                                                 : result;
     }
     mend_status status = pool->driver->device_close(pool->driver, pool->device);
     if (result == MEND_OK && status != MEND_DRIVER_OK && status != MEND_DRIVER_DEINITIALIZED) {
@@ -377,6 +436,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_process_drop_pool(pool->device, pool);
     free_groups(&pool->heap.groups.list);
     mend_callbacks_destroy(&pool->pressure);
+    mend_ration_close(&pool->ration);
     free(pool);
     if (has_blocks) {
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",

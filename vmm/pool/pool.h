@@ -10,7 +10,9 @@
 #include "mend/mend.h"
 #include "observe/audit.h"
 #include "observe/explain.h"
+#include "pool/collecting.h"
 #include "pool/pressure.h"
+#include "share/ration.h"
 
 struct mend_pool {
     mend_heap heap; /* has the locks of the pool */
@@ -19,6 +21,9 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it */
     mend_process_member member; /* in the process's list of pools */
     mend_pressure pressure;
+    mend_ration ration;        /* between the heap and the driver, if mend_ration_is_on */
+    uint64_t idle_ns;          /* 0: none */
+    mend_collecting collector; /* the thread, if there is one */
     int audit_level;
     bool meets_peers; /* devices with a pool in this process may access its memory */
 };

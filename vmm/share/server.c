@@ -228,9 +228,8 @@ static bool start_thread(mend_process_shares *shares)
     return is_started;
 }
 
-/* The thread runs code of this library until the process ends, so dlclose must leave it there. In a
- * program that is linked statically there is nothing to hold. */
-static void hold_library(void)
+/* In a program that is linked statically there is nothing to hold. */
+void mend_share_hold_library(void)
 {
     Dl_info found;
     if (dladdr((const void *)(uintptr_t)serve, &found) != 0 && found.dli_fname != NULL) {
@@ -272,7 +271,7 @@ static const char *open_all(mend_process_shares *shares)
     if (shares->listener < 0) {
         return "a socket";
     }
-    hold_library();
+    mend_share_hold_library();
     if (!start_thread(shares)) {
         close(shares->listener);
         return "a thread";

@@ -31,4 +31,8 @@ void mend_share_withdraw(mend_published *export);
 /* The token of a published export. */
 void mend_share_write_token(const mend_published *export, mend_export_token *token);
 
+/* dlclose leaves the library in the process from now on: a thread may run its code until the
+ * process ends. */
+void mend_share_hold_library(void);
+
 #endif

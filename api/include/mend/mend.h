@@ -98,10 +98,22 @@ typedef struct mend_pool_config {
     uint64_t soft_limit_bytes; /* above this much physical memory the pool grows only after it has
                                 * tried what needs no growth and called the pressure callbacks: see
                                 * mend_set_soft_limit. 0: none */
+    uint64_t keep_free_bytes;  /* the pool creates nothing that would leave less than this of the
+                                * device's memory free, and mend_collect gives memory back while
+                                * less is free. The driver is asked before each creation. 0: none */
+    uint64_t idle_ms;          /* mend_collect gives back memory that no block has used for this
+                                * long. 0: none */
+    const char *limit_file; /* path of a file by which pools of several processes share one limit:
+                             * together they hold no more than limit_bytes, which all must name
+                             * alike. Created if it does not exist; on a local file system. Read
+                             * during creation only. NULL: none */
+    int collector;          /* 1: a thread of the library calls mend_collect, so that memory goes
+                             * back while the program is busy with something else. 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
-        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0          \
+        sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
+            NULL, 0                                                                                \
     }
 
 /*
@@ -300,6 +312,18 @@ MEND_API mend_result mend_set_limit(mend_pool *pool, uint64_t limit_bytes);
  * MEND_ERROR_INVALID_ARGUMENT (pool is NULL); MEND_ERROR_FORKED.
  */
 MEND_API mend_result mend_set_soft_limit(mend_pool *pool, uint64_t soft_limit_bytes);
+
+/*
+ * Gives memory back for others, without waiting for the GPU: chunks that no block has used for
+ * mend_pool_config.idle_ms, as far as earlier calls of this function saw; idle chunks while less of
+ * the device is free than keep_free_bytes, while processes of the same limit_file wait for memory,
+ * and while the pool is above its soft limit. Call it where the program is idle, or at the end of a
+ * step; with mend_pool_config.collector a thread of the library calls it. Without anything to
+ * give back it costs two locks, with keep_free_bytes or limit_file a question to the driver or to
+ * the file, too. The bytes are stored in *released_bytes, unless that is NULL. Results as
+ * mend_trim.
+ */
+MEND_API mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes);
 
 /* How much memory could be allocated from a pool. */
 typedef struct mend_room {

@@ -106,7 +106,8 @@
     X(pages_committed, "1", "pages of ranges committed so far")                                    \
     X(pages_decommitted, "1", "pages of ranges decommitted so far")                                \
     X(soft_limit_bytes, "B", "above this the pool grows only if nothing else helps; 0: none")      \
-    X(soft_limit_passed, "1", "allocations for which the pool grew above it")
+    X(soft_limit_passed, "1", "allocations for which the pool grew above it")                      \
+    X(collected_bytes, "B", "total given back by mend_collect")
 
 /* The statistics of a pool. */
 typedef struct mend_stats {

@@ -220,7 +220,8 @@ MEND_TEST(pool_configuration, what_the_program_set_stays)
 MEND_TEST(pool_configuration, every_field_that_the_program_set_stays)
 {
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-#define X(key, field, kind, fallback, meaning) config.field = 1;
+#define X(key, field, kind, fallback, meaning)                                                     \
+    config.field = (__typeof__(config.field))(uintptr_t)1;
     MEND_CONFIGURATION(X)
 #undef X
     mend_pool_config before = config;

@@ -1,0 +1,125 @@
+#include "pool/collector.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "base/error.h"
+#include "ladder/trim.h"
+#include "pool/enter.h"
+#include "pool/pool.h"
+#include "share/server.h"
+
+/* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
+enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
+static_assert(PERIOD_WITH_FILE_MS * 4 <= MEND_RATION_PATIENCE_MS, "others wait long enough");
+
+/* What the pool owes to others. The driver needs a context; without one it owes nothing. */
+static uint64_t owed_bytes(mend_pool *pool)
+{
+    const mend_driver *driver = pool->driver;
+    uint64_t owed = 0;
+    if (mend_ration_is_on(&pool->ration) &&
+        driver->context_push(driver, pool->heap.device.context) == MEND_DRIVER_OK) {
+        owed = mend_ration_owed_bytes(&pool->ration);
+        driver->context_pop(driver);
+    }
+    return owed;
+}
+
+mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_collect: pool is NULL");
+    }
+    mend_result result = mend_pool_check_process(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint64_t owed = owed_bytes(pool);
+    result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    uint64_t bytes = 0;
+    result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed, &bytes);
+    uint64_t empty_bytes = pool->heap.chunks.empty_bytes;
+    result = mend_pool_leave_all(pool, result);
+    mend_ration_offer(&pool->ration, empty_bytes, pool->collector.runs);
+    if (result == MEND_OK && released_bytes != NULL) {
+        *released_bytes = bytes;
+    }
+    return result;
+}
+
+static void *collect(void *context)
+{
+    mend_pool *pool = context;
+    struct pollfd bell = {.fd = pool->collector.bell, .events = POLLIN};
+    mend_result result = MEND_OK;
+    while (result != MEND_ERROR_DEVICE_LOST && result != MEND_ERROR_FORKED) {
+        int rung = poll(&bell, 1, pool->collector.period_ms);
+        if (rung > 0) {
+            break;
+        }
+        result = mend_collect(pool, NULL);
+    }
+    return NULL;
+}
+
+static int period_of(const mend_pool *pool)
+{
+    uint64_t idle_ms = pool->idle_ns / UINT64_C(1000000);
+    uint64_t period = idle_ms == 0 ? USUAL_MS : idle_ms / PERIODS_OF_IDLE;
+    period = mend_min_u64(mend_max_u64(period, SHORTEST_MS), USUAL_MS);
+    return pool->ration.has_file ? PERIOD_WITH_FILE_MS : (int)period;
+}
+
+/* Signals are for the program's own threads. */
+static bool start_thread(mend_pool *pool)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+        return false;
+    }
+    bool is_started = pthread_create(&pool->collector.thread, NULL, collect, pool) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_started;
+}
+
+mend_result mend_collector_start(mend_pool *pool)
+{
+    mend_collecting *collector = &pool->collector;
+    assert(!collector->runs);
+    collector->period_ms = period_of(pool);
+    collector->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (collector->bell < 0) {
+        return mend_failure(MEND_ERROR_SYSTEM, "no file for the collector's thread (errno %d)",
+                            errno);
+    }
+    collector->runs = true; /* the thread reads it */
+    mend_share_hold_library();
+    if (!start_thread(pool)) {
+        collector->runs = false;
+        close(collector->bell);
+        return mend_failure(MEND_ERROR_SYSTEM, "the system started no thread for the collector");
+    }
+    return MEND_OK;
+}
+
+void mend_collector_stop(mend_pool *pool)
+{
+    mend_collecting *collector = &pool->collector;
+    if (collector->runs) {
+        (void)eventfd_write(collector->bell, 1);
+        pthread_join(collector->thread, NULL);
+        close(collector->bell);
+        collector->runs = false;
+    }
+}

@@ -1,0 +1,327 @@
+#include "share/limit_file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/align.h"
+#include "base/error.h"
+
+/* It changes with every change of the structures below. */
+#define MARK UINT64_C(0x316d696c646e656d)
+enum { SLOTS = 63 };
+
+typedef struct slot_content {
+    uint64_t claimed_bytes;
+    uint64_t wanted_bytes;
+    uint64_t idle_bytes;
+    uint64_t gives_back;
+} slot_content;
+
+/* In the numbers of this machine: the file is for processes of one machine. */
+typedef struct file_content {
+    uint64_t mark;
+    uint64_t limit_bytes;
+    uint64_t unused[2];
+    slot_content slots[SLOTS];
+} file_content;
+
+/* The byte whose lock is held while the content is read and changed, and that of a slot. They lie
+ * behind the content. */
+#define BYTE_OF_CONTENT  ((off_t)sizeof(file_content))
+#define BYTE_OF_SLOT(at) (BYTE_OF_CONTENT + 1 + (at))
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static bool set_lock(int file, short kind, off_t byte, bool waits)
+{
+    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    int done;
+    do {
+        done = fcntl(file, waits ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
+    } while (done != 0 && errno == EINTR);
+    return done == 0;
+}
+
+static bool is_sound(const file_content *content)
+{
+    bool sound = content->mark == MARK;
+    for (int i = 0; i < SLOTS; i++) {
+        sound = sound && content->slots[i].claimed_bytes <= UINT64_MAX / SLOTS &&
+                content->slots[i].wanted_bytes <= UINT64_MAX / SLOTS;
+    }
+    return sound;
+}
+
+static bool read_content(int file, file_content *content)
+{
+    return pread(file, content, sizeof(*content), 0) == (ssize_t)sizeof(*content) &&
+           is_sound(content);
+}
+
+static bool write_content(int file, const file_content *content)
+{
+    return pwrite(file, content, sizeof(*content), 0) == (ssize_t)sizeof(*content);
+}
+
+/* Whether the slot has no living owner; then the caller holds its lock. */
+static bool takes_slot(int file, int number)
+{
+    return set_lock(file, F_WRLCK, BYTE_OF_SLOT(number), false);
+}
+
+/* Empties the slots, other than `own`, whose owners have died. True if there was one. */
+static bool bury_dead(int file, int own, file_content *content)
+{
+    const slot_content empty = {0};
+    bool any = false;
+    for (int i = 0; i < SLOTS; i++) {
+        bool is_used = memcmp(&content->slots[i], &empty, sizeof(empty)) != 0;
+        if (i != own && is_used && takes_slot(file, i)) {
+            content->slots[i] = empty;
+            set_lock(file, F_UNLCK, BYTE_OF_SLOT(i), false);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static uint64_t claimed_in(const file_content *content)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        bytes += content->slots[i].claimed_bytes;
+    }
+    return bytes;
+}
+
+static uint64_t room_in(const file_content *content)
+{
+    uint64_t claimed = claimed_in(content);
+    return content->limit_bytes > claimed ? content->limit_bytes - claimed : 0;
+}
+
+/* ---- one slot -------------------------------------------------------------------------------- */
+
+/* Begins a change: the content is locked and read. False: the file is damaged. */
+static bool begin(mend_limit_slot *slot, file_content *content)
+{
+    if (slot->is_broken) {
+        return false;
+    }
+    if (set_lock(slot->file, F_WRLCK, BYTE_OF_CONTENT, true)) {
+        if (read_content(slot->file, content)) {
+            return true;
+        }
+        set_lock(slot->file, F_UNLCK, BYTE_OF_CONTENT, false);
+    }
+    slot->is_broken = true;
+    return false;
+}
+
+static void end(mend_limit_slot *slot, file_content *content)
+{
+    content->slots[slot->number] = (slot_content){.claimed_bytes = slot->claimed_bytes,
+                                                  .wanted_bytes = slot->wanted_bytes,
+                                                  .idle_bytes = slot->idle_bytes,
+                                                  .gives_back = slot->gives_back};
+    slot->is_broken = !write_content(slot->file, content);
+    set_lock(slot->file, F_UNLCK, BYTE_OF_CONTENT, false);
+}
+
+bool mend_limit_file_claim(mend_limit_slot *slot, uint64_t bytes)
+{
+    file_content content;
+    if (!begin(slot, &content)) {
+        slot->claimed_bytes += bytes;
+        return true;
+    }
+    bool fits = bytes <= room_in(&content);
+    if (!fits && bury_dead(slot->file, slot->number, &content)) {
+        fits = bytes <= room_in(&content);
+    }
+    slot->claimed_bytes += fits ? bytes : 0;
+    end(slot, &content);
+    return fits;
+}
+
+void mend_limit_file_give(mend_limit_slot *slot, uint64_t bytes)
+{
+    file_content content;
+    bool is_begun = begin(slot, &content);
+    assert(slot->claimed_bytes >= bytes);
+    slot->claimed_bytes -= bytes;
+    if (is_begun) {
+        end(slot, &content);
+    }
+}
+
+void mend_limit_file_want(mend_limit_slot *slot, uint64_t bytes)
+{
+    file_content content;
+    if (slot->wanted_bytes != bytes && begin(slot, &content)) {
+        slot->wanted_bytes = bytes;
+        end(slot, &content);
+    }
+}
+
+uint64_t mend_limit_file_room(mend_limit_slot *slot)
+{
+    file_content content;
+    if (!begin(slot, &content)) {
+        return UINT64_MAX;
+    }
+    bury_dead(slot->file, slot->number, &content);
+    uint64_t room = room_in(&content);
+    end(slot, &content);
+    return room;
+}
+
+void mend_limit_file_offer(mend_limit_slot *slot, uint64_t idle_bytes, bool gives_back)
+{
+    file_content content;
+    bool is_new = slot->idle_bytes != idle_bytes || slot->gives_back != gives_back;
+    if (is_new && begin(slot, &content)) {
+        slot->idle_bytes = idle_bytes;
+        slot->gives_back = gives_back;
+        end(slot, &content);
+    }
+}
+
+/* The caller is asked often, and mostly nobody waits: then the file is read once, without a
+ * lock. */
+uint64_t mend_limit_file_wanted_by_others(mend_limit_slot *slot)
+{
+    file_content content;
+    uint64_t wanted = 0;
+    if (!slot->is_broken && read_content(slot->file, &content)) {
+        for (int i = 0; i < SLOTS; i++) {
+            wanted += i != slot->number ? content.slots[i].wanted_bytes : 0;
+        }
+    }
+    if (wanted == 0 || !begin(slot, &content)) {
+        return 0;
+    }
+    bury_dead(slot->file, slot->number, &content);
+    uint64_t room = room_in(&content);
+    wanted = 0;
+    for (int i = 0; i < SLOTS; i++) {
+        wanted += i != slot->number ? content.slots[i].wanted_bytes : 0;
+    }
+    end(slot, &content);
+    return wanted > room ? wanted - room : 0;
+}
+
+uint64_t mend_limit_file_offered_by_others(mend_limit_slot *slot)
+{
+    file_content content;
+    uint64_t bytes = 0;
+    if (!slot->is_broken && read_content(slot->file, &content)) {
+        for (int i = 0; i < SLOTS; i++) {
+            const slot_content *other = &content.slots[i];
+            uint64_t offered = mend_min_u64(other->idle_bytes, other->claimed_bytes);
+            bytes += i != slot->number && other->gives_back != 0 ? offered : 0;
+        }
+    }
+    return bytes;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static mend_result refused_by_system(const char *path, const char *what)
+{
+    return mend_failure(MEND_ERROR_SYSTEM, "the limit file %.200s %s (errno %d)", path, what,
+                        errno);
+}
+
+static mend_result is_no_limit_file(const char *path)
+{
+    return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                        "%.200s is no limit file of this version of Mend: name a file that does "
+                        "not exist, or is empty",
+                        path);
+}
+
+/* Takes the first free slot. With the content's lock. */
+static int find_slot(int file)
+{
+    int number = 0;
+    while (number < SLOTS && !takes_slot(file, number)) {
+        number++;
+    }
+    return number;
+}
+
+/* With the content's lock: reads the file, or fills an empty one, and takes a slot in it. */
+static mend_result join(const char *path, uint64_t limit_bytes, mend_limit_slot *slot)
+{
+    file_content content = {.mark = MARK, .limit_bytes = limit_bytes};
+    struct stat about;
+    if (fstat(slot->file, &about) != 0) {
+        return refused_by_system(path, "cannot be looked at");
+    }
+    if (!S_ISREG(about.st_mode) || (about.st_size != 0 && !read_content(slot->file, &content))) {
+        return is_no_limit_file(path);
+    }
+    slot->number = find_slot(slot->file);
+    if (slot->number == SLOTS) {
+        return mend_failure(MEND_ERROR_SYSTEM,
+                            "the limit file %.200s is shared by %d pools, and "
+                            "that is the most",
+                            path, SLOTS);
+    }
+    bury_dead(slot->file, slot->number, &content);
+    content.slots[slot->number] = (slot_content){0};
+    bool is_alone = true;
+    for (int i = 0; i < SLOTS && is_alone; i++) {
+        is_alone = i == slot->number || takes_slot(slot->file, i);
+        if (is_alone && i != slot->number) {
+            set_lock(slot->file, F_UNLCK, BYTE_OF_SLOT(i), false);
+        }
+    }
+    if (!is_alone && content.limit_bytes != limit_bytes) {
+        return mend_failure(MEND_ERROR_INVALID_ARGUMENT,
+                            "the pools that share the limit file %.200s have a limit of %llu "
+                            "bytes, not of %llu: all must name the same",
+                            path, (unsigned long long)content.limit_bytes,
+                            (unsigned long long)limit_bytes);
+    }
+    content.limit_bytes = limit_bytes;
+    return write_content(slot->file, &content) ? MEND_OK
+                                               : refused_by_system(path, "cannot be written");
+}
+
+mend_result mend_limit_file_open(const char *path, uint64_t limit_bytes, mend_limit_slot *slot)
+{
+    mend_limit_slot made = {.limit_bytes = limit_bytes};
+    made.file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    if (made.file < 0) {
+        return refused_by_system(path, "cannot be opened");
+    }
+    if (!set_lock(made.file, F_WRLCK, BYTE_OF_CONTENT, true)) {
+        mend_result result = refused_by_system(path, "cannot be locked");
+        close(made.file);
+        return result;
+    }
+    mend_result result = join(path, limit_bytes, &made);
+    set_lock(made.file, F_UNLCK, BYTE_OF_CONTENT, false);
+    if (result != MEND_OK) {
+        close(made.file); /* ends its locks */
+        return result;
+    }
+    *slot = made;
+    return MEND_OK;
+}
+
+void mend_limit_file_close(mend_limit_slot *slot)
+{
+    file_content content;
+    if (begin(slot, &content)) {
+        *slot = (mend_limit_slot){.file = slot->file, .number = slot->number};
+        end(slot, &content);
+    }
+    close(slot->file);
+}

@@ -1,0 +1,237 @@
+#include "share/ration.h"
+
+#include <assert.h>
+#include <poll.h>
+
+#include "base/align.h"
+#include "driver/forward.h"
+#include "share/wire.h"
+
+/* How often it looks whether others have given memory back. */
+enum { LOOK_MS = 1 };
+
+/* A handle is a small number on some devices, an address on others; the map spreads multiples of
+ * 512. */
+static uint64_t key_of(mend_chunk_handle handle)
+{
+    assert(handle != 0);
+    return handle << 9 | handle >> 55;
+}
+
+/* ---- the calls that are rationed ------------------------------------------------------------- */
+
+static mend_status free_bytes_of(const mend_ration *ration, uint64_t *free_bytes,
+                                 uint64_t *total_bytes)
+{
+    return ration->inner->memory_info(ration->inner, free_bytes, total_bytes);
+}
+
+/* Whether the device keeps enough free. Where the driver does not say, it decides itself. */
+static bool leaves_enough(const mend_ration *ration, uint64_t size_bytes)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    return ration->keep_free_bytes == 0 ||
+           free_bytes_of(ration, &free_bytes, &total_bytes) != MEND_DRIVER_OK ||
+           (free_bytes >= size_bytes && free_bytes - size_bytes >= ration->keep_free_bytes);
+}
+
+static bool claim(mend_ration *ration, uint64_t size_bytes)
+{
+    mend_mutex_lock(&ration->mutex);
+    bool has_room = mend_pointer_map_promise(&ration->sizes);
+    bool is_claimed = has_room && mend_limit_file_claim(&ration->slot, size_bytes);
+    if (has_room && !is_claimed) {
+        mend_pointer_map_end_promise(&ration->sizes);
+    }
+    mend_mutex_unlock(&ration->mutex);
+    return is_claimed;
+}
+
+static void settle(mend_ration *ration, mend_chunk_handle handle, uint64_t size_bytes)
+{
+    mend_mutex_lock(&ration->mutex);
+    mend_pointer_map_end_promise(&ration->sizes);
+    if (handle != 0) {
+        mend_pointer_map_insert(&ration->sizes, key_of(handle), (void *)(uintptr_t)size_bytes);
+    } else {
+        mend_limit_file_give(&ration->slot, size_bytes);
+    }
+    mend_mutex_unlock(&ration->mutex);
+}
+
+static mend_status rationed_create(const mend_driver *driver, uint64_t size_bytes,
+                                   const mend_chunk_properties *properties,
+                                   mend_chunk_handle *handle)
+{
+    mend_ration *ration = driver->state;
+    if (!leaves_enough(ration, size_bytes) || (ration->has_file && !claim(ration, size_bytes))) {
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    mend_chunk_handle made = 0;
+    mend_status status = ration->inner->create(ration->inner, size_bytes, properties, &made);
+    if (ration->has_file) {
+        settle(ration, status == MEND_DRIVER_OK ? made : 0, size_bytes);
+    }
+    if (status == MEND_DRIVER_OK) {
+        *handle = made;
+    }
+    return status;
+}
+
+static mend_status rationed_release(const mend_driver *driver, mend_chunk_handle handle)
+{
+    mend_ration *ration = driver->state;
+    mend_status status = ration->inner->release(ration->inner, handle);
+    if (status == MEND_DRIVER_OK && ration->has_file) {
+        mend_mutex_lock(&ration->mutex);
+        uint64_t bytes = (uintptr_t)mend_pointer_map_find(&ration->sizes, key_of(handle));
+        if (bytes > 0) { /* else it was imported */
+            mend_pointer_map_remove(&ration->sizes, key_of(handle));
+            mend_limit_file_give(&ration->slot, bytes);
+        }
+        mend_mutex_unlock(&ration->mutex);
+    }
+    return status;
+}
+
+static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *free_bytes,
+                                        uint64_t *total_bytes)
+{
+    mend_ration *ration = driver->state;
+    uint64_t bytes = 0;
+    uint64_t all_bytes = 0;
+    mend_status status = free_bytes_of(ration, &bytes, &all_bytes);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    bytes = bytes > ration->keep_free_bytes ? bytes - ration->keep_free_bytes : 0;
+    if (ration->has_file) {
+        mend_mutex_lock(&ration->mutex);
+        bytes = mend_min_u64(bytes, mend_limit_file_room(&ration->slot));
+        mend_mutex_unlock(&ration->mutex);
+    }
+    *free_bytes = bytes;
+    *total_bytes = all_bytes;
+    return status;
+}
+
+/* ---- all others ------------------------------------------------------------------------------ */
+
+#define X(member, call_bytes, parameters, arguments)                                               \
+    static mend_status passed_##member parameters                                                  \
+    {                                                                                              \
+        const mend_ration *ration = driver->state;                                                 \
+        const mend_driver *inner = ration->inner;                                                  \
+        return inner->member arguments;                                                            \
+    }
+MEND_DRIVER_SIGNATURES(X)
+#undef X
+
+static uint64_t passed_clock_ns(const mend_driver *driver)
+{
+    const mend_ration *ration = driver->state;
+    return ration->inner->clock_ns(ration->inner);
+}
+
+static void passed_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_ration *ration = driver->state;
+    ration->inner->pause(ration->inner, duration_ns);
+}
+
+static const char *passed_status_name(const mend_driver *driver, mend_status status)
+{
+    const mend_ration *ration = driver->state;
+    return ration->inner->status_name(ration->inner, status);
+}
+
+static const mend_driver passing_table = {
+#define X(member, call_bytes, parameters, arguments) .member = passed_##member,
+    MEND_DRIVER_SIGNATURES(X)
+#undef X
+        .clock_ns = passed_clock_ns,
+    .pause = passed_pause,
+    .status_name = passed_status_name,
+};
+
+/* ---- for the pool ---------------------------------------------------------------------------- */
+
+mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
+                             uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes)
+{
+    *ration =
+        (mend_ration){.inner = inner, .keep_free_bytes = keep_free_bytes, .has_file = path != NULL};
+    mend_result result =
+        path != NULL ? mend_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
+    if (result != MEND_OK) {
+        return result;
+    }
+    ration->table = passing_table;
+    ration->table.state = ration;
+    ration->table.name = inner->name;
+    ration->table.create = rationed_create;
+    ration->table.release = rationed_release;
+    ration->table.memory_info = rationed_memory_info;
+    mend_mutex_init(&ration->mutex, MEND_RANK_DRIVER);
+    mend_pointer_map_init(&ration->sizes);
+    return MEND_OK;
+}
+
+void mend_ration_close(mend_ration *ration)
+{
+    if (ration->has_file) {
+        mend_limit_file_close(&ration->slot);
+    }
+    mend_pointer_map_clear(&ration->sizes);
+    mend_mutex_destroy(&ration->mutex);
+}
+
+uint64_t mend_ration_owed_bytes(mend_ration *ration)
+{
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+    uint64_t owed = 0;
+    if (ration->keep_free_bytes > 0 &&
+        free_bytes_of(ration, &free_bytes, &total_bytes) == MEND_DRIVER_OK &&
+        free_bytes < ration->keep_free_bytes) {
+        owed = ration->keep_free_bytes - free_bytes;
+    }
+    if (ration->has_file) {
+        mend_mutex_lock(&ration->mutex);
+        owed = mend_max_u64(owed, mend_limit_file_wanted_by_others(&ration->slot));
+        mend_mutex_unlock(&ration->mutex);
+    }
+    return owed;
+}
+
+void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back)
+{
+    if (ration->has_file) {
+        mend_mutex_lock(&ration->mutex);
+        mend_limit_file_offer(&ration->slot, idle_bytes, gives_back);
+        mend_mutex_unlock(&ration->mutex);
+    }
+}
+
+bool mend_ration_wait(mend_ration *ration, uint64_t more_bytes)
+{
+    const uint64_t end_ms = mend_share_now_ms() + MEND_RATION_PATIENCE_MS;
+    uint64_t wanted = 0;
+    bool has_room = false;
+    bool goes_on = ration->has_file;
+    while (goes_on) {
+        mend_mutex_lock(&ration->mutex);
+        uint64_t room = mend_limit_file_room(&ration->slot);
+        wanted = wanted == 0 ? room + mend_min_u64(more_bytes, UINT64_MAX - room) : wanted;
+        has_room = room >= wanted;
+        goes_on = !has_room && mend_share_now_ms() < end_ms &&
+                  mend_limit_file_offered_by_others(&ration->slot) > 0;
+        mend_limit_file_want(&ration->slot, goes_on ? wanted : 0);
+        mend_mutex_unlock(&ration->mutex);
+        if (goes_on) {
+            (void)poll(NULL, 0, LOOK_MS); /* other processes run by the real clock */
+        }
+    }
+    return has_room;
+}
