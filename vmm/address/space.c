@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/align.h"
+#include "driver/plain.h"
 
 #define GAP_OF(node)         MEND_CONTAINER_OR_NULL(node, mend_gap, by_address)
 #define RESERVATION_OF(node) MEND_CONTAINER_OF(node, mend_reservation, link)
@@ -298,6 +299,24 @@ static mend_status place_tight(mend_space *space, int zone, uint64_t size_bytes,
                : MEND_DRIVER_OUT_OF_MEMORY;
 }
 
+/* Where each reservation costs memory: one of the usual size, or one that just holds this. */
+static mend_status place_scarce(mend_space *space, int zone, uint64_t size_bytes,
+                                uint64_t alignment_bytes, uint64_t *address)
+{
+    if (find_tight(space, size_bytes, alignment_bytes, address)) {
+        return MEND_DRIVER_OK;
+    }
+    uint64_t least_bytes = mend_align_up(size_bytes + space->page_bytes, MEND_PLAIN_STEP_BYTES);
+    uint64_t bytes = mend_max_u64(space->reserve_bytes, least_bytes);
+    mend_status status = reserve(space, zone, bytes, alignment_bytes);
+    if (status != MEND_DRIVER_OK && bytes > least_bytes && !mend_status_is_fatal(status)) {
+        status = reserve(space, zone, least_bytes, alignment_bytes);
+    }
+    return status != MEND_DRIVER_OK || find_tight(space, size_bytes, alignment_bytes, address)
+               ? status
+               : MEND_DRIVER_OUT_OF_MEMORY;
+}
+
 mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
                              uint64_t alignment_bytes, uint64_t *address)
 {
@@ -305,6 +324,9 @@ mend_status mend_space_place(mend_space *space, int zone, uint64_t size_bytes,
     assert(size_bytes % space->page_bytes == 0);
     assert(alignment_bytes == 0 || mend_is_power_of_two(alignment_bytes));
     alignment_bytes = mend_max_u64(alignment_bytes, space->page_bytes);
+    if (space->is_scarce) {
+        return place_scarce(space, zone, size_bytes, alignment_bytes, address);
+    }
     if (!is_short(space)) {
         mend_status status = place_roomy(space, zone, size_bytes, alignment_bytes, address);
         if (status == MEND_DRIVER_OK || mend_status_is_fatal(status)) {
@@ -357,6 +379,10 @@ static bool is_oldest_of_zone(const mend_space *space, const mend_reservation *r
 
 void mend_space_trim_but_oldest(mend_space *space)
 {
+    if (space->is_scarce) {
+        mend_space_trim(space, 0);
+        return;
+    }
     for (mend_list *at = space->reservations.next, *next; at != &space->reservations; at = next) {
         next = at->next;
         if (!is_oldest_of_zone(space, RESERVATION_OF(at))) {

@@ -40,6 +40,8 @@ typedef struct mend_reservation {
 typedef struct mend_space {
     const mend_driver *driver;
     uint64_t page_bytes;
+    bool is_scarce;         /* a reservation costs memory: no more than one call's are in advance,
+                             * and none for growth. Constant */
     uint64_t reserve_bytes; /* most bytes reserved by one call */
     uint64_t ask_bytes;     /* bytes to ask the driver for; less after it has refused more */
     uint64_t refused_bytes; /* the smallest size refused since addresses were last freed */
@@ -102,7 +104,7 @@ void mend_space_give(mend_space *space, uint64_t address, uint64_t size_bytes);
  * driver; a reservation that it refuses to free stays. */
 void mend_space_trim(mend_space *space, size_t keep_count);
 
-/* The same, except the oldest one of each zone. */
+/* The same, except the oldest one of each zone; where they cost memory, all. */
 void mend_space_trim_but_oldest(mend_space *space);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "driver/plain.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
 #include "move/access.h"
@@ -30,8 +31,15 @@ static uint64_t clock_ns(const void *driver)
     return ((const mend_driver *)driver)->clock_ns(driver);
 }
 
+/* Without virtual memory a reservation has its memory from the start: then parts of the limit. */
+enum { RESERVES_OF_LIMIT = 32 };
+
 static uint64_t reserve_bytes_of(const mend_heap *heap)
 {
+    if (!heap->device.virtual_memory) {
+        uint64_t part = heap->config.limit_bytes / RESERVES_OF_LIMIT;
+        return mend_align_up(part, MEND_PLAIN_STEP_BYTES);
+    }
     if (heap->config.reserve_bytes != 0) {
         return heap->config.reserve_bytes;
     }
@@ -72,6 +80,7 @@ mend_result mend_heap_init(mend_heap *heap, const mend_driver *driver,
     mend_space_init(&heap->space, heap->driver, device->granularity_bytes, reserve_bytes,
                     growth_bytes);
     mend_ranges_init(heap);
+    heap->space.is_scarce = !device->virtual_memory;
     for (int i = 0; i < MEND_ZONE_COUNT; i++) {
         mend_layout_init_zone(&heap->zones[i]);
     }

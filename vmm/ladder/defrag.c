@@ -133,6 +133,11 @@ mend_result mend_ladder_defrag(mend_heap *heap, const mend_defrag_limits *limits
                                mend_defrag_report *report)
 {
     mend_scope scope;
+    if (!heap->device.virtual_memory) { /* what one gained could not be used anywhere else */
+        report->stop = MEND_DEFRAG_DONE;
+        report->free_empty_bytes = heap->chunks.empty_bytes;
+        return MEND_OK;
+    }
     mend_result result = mend_scope_open(heap, &scope);
     if (result != MEND_OK) {
         return result;

@@ -230,7 +230,7 @@ static void note_shortage(climb *c)
     c->lacks_addresses = c->waits_on_host && shortage->no_addresses != MEND_DRIVER_OK;
     c->lacking_bytes = mend_report_lacking_bytes(shortage);
     const bool is_held = shortage->pages_are_held && !mend_report_is_hopeless(c->heap, c->request);
-    if (c->waits_on_host && (c->lacks_addresses || is_held)) {
+    if (c->waits_on_host && (c->lacks_addresses || is_held) && c->heap->device.virtual_memory) {
         mend_report_out_of_addresses(c->heap, c->request);
     } else if (c->waits_on_host) {
         out_of_memory(c);

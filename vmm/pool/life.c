@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/struct_size.h"
 #include "driver/cuda.h"
+#include "driver/plain.h"
 #include "policy/tightness.h"
 #include "pool/configuration.h"
 #include "pool/peer_devices.h"
@@ -150,9 +151,11 @@ static mend_result open_device(const mend_driver *driver, int device, mend_devic
             "device %d cannot be opened", device);
     }
     if (!info->virtual_memory) {
-        driver->device_close(driver, device);
-        return mend_fail(MEND_ERROR_NOT_SUPPORTED,
-                         "device %d (%s) has no virtual memory management", device, info->name);
+        mend_plain_describe(info);
+        mend_log(MEND_LOG_WARNING,
+                 "device %d (%s) has no virtual memory management: its pool works over plain "
+                 "allocations, whose free parts cannot be joined",
+                 device, info->name);
     }
     return MEND_OK;
 }
@@ -235,7 +238,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .knows_all_streams = config->knows_all_streams == 1,
         .front_cache = config->front_cache >= 0,
         .capture_checks = config->capture_checks >= 0,
-        .compact_when_full = config->compact_when_full == 1,
+        .compact_when_full = config->compact_when_full == 1 && info->virtual_memory,
         .rdma = config->rdma >= 0,
         .share_types = share_types_of(config, info),
         .peers = names_peers ? config->peers : 0,
@@ -271,20 +274,44 @@ static mend_result check_limit(const mend_heap_config *config, const mend_device
                      (unsigned long long)info->granularity_bytes);
 }
 
+/* The driver below the heap: virtual memory, or what takes its place. */
+static const mend_driver *memory_of(mend_pool *pool, const mend_pool_config *config,
+                                    const mend_device_info *info, uint64_t limit_bytes)
+{
+    pool->is_plain = !info->virtual_memory;
+    if (!pool->is_plain) {
+        return config->driver;
+    }
+    mend_plain_init(&pool->plain, config->driver, limit_bytes);
+    return &pool->plain.table;
+}
+
+static void close_drivers(mend_pool *pool)
+{
+    mend_ration_close(&pool->ration);
+    if (pool->is_plain) {
+        mend_plain_end(&pool->plain);
+    }
+}
+
 /* Makes the heap on the driver, or behind what rations it. */
 static mend_result make_rationed(mend_pool *pool, const mend_pool_config *config,
                                  const mend_device_info *info, const mend_heap_config *heap_config)
 {
-    mend_result result = mend_ration_open(&pool->ration, config->driver, config->keep_free_bytes,
+    const mend_driver *memory = memory_of(pool, config, info, heap_config->limit_bytes);
+    mend_result result = mend_ration_open(&pool->ration, memory, config->keep_free_bytes,
                                           config->limit_file, heap_config->limit_bytes);
     if (result != MEND_OK) {
+        if (pool->is_plain) {
+            mend_plain_end(&pool->plain);
+        }
         return result;
     }
     bool is_rationed = mend_ration_is_on(&pool->ration);
-    result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.table : config->driver, info,
-                            heap_config);
+    result =
+        mend_heap_init(&pool->heap, is_rationed ? &pool->ration.table : memory, info, heap_config);
     if (result != MEND_OK) {
-        mend_ration_close(&pool->ration);
+        close_drivers(pool);
     }
     return result;
 }
@@ -319,7 +346,7 @@ static mend_result join_process(mend_pool *pool, bool starts_collector)
     if (result != MEND_OK) {
         mend_process_leave(&pool->member);
         mend_heap_destroy(&pool->heap);
-        mend_ration_close(&pool->ration);
+        close_drivers(pool);
         mend_callbacks_destroy(&pool->pressure);
     }
     return result;
@@ -436,7 +463,7 @@ mend_result mend_pool_destroy(mend_pool *pool)
     mend_process_drop_pool(pool->device, pool);
     free_groups(&pool->heap.groups.list);
     mend_callbacks_destroy(&pool->pressure);
-    mend_ration_close(&pool->ration);
+    close_drivers(pool);
     free(pool);
     if (has_blocks) {
         mend_log_beside_error(MEND_LOG_WARNING, "the pool on device %d was destroyed with %s",

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "driver/plain.h"
 #include "heap/heap.h"
 #include "mend/mend.h"
 #include "observe/audit.h"
@@ -21,6 +22,8 @@ struct mend_pool {
     uint64_t generation;        /* of the process that created it */
     mend_process_member member; /* in the process's list of pools */
     mend_pressure pressure;
+    mend_plain plain;          /* below the heap, if the device has no virtual memory: */
+    bool is_plain;             /* constant */
     mend_ration ration;        /* between the heap and the driver, if mend_ration_is_on */
     uint64_t idle_ns;          /* 0: none */
     mend_collecting collector; /* the thread, if there is one */

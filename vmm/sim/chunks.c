@@ -132,7 +132,8 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
     }
     bool lacks_rdma = properties->rdma && sim->config.has_rdma == 0;
     int known_types = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC;
-    if ((properties->share_types & ~known_types) != 0 || lacks_rdma) {
+    if ((properties->share_types & ~known_types) != 0 || lacks_rdma ||
+        sim->config.has_no_virtual_memory != 0) {
         return MEND_DRIVER_NOT_SUPPORTED;
     }
     return (properties->share_types & MEND_SHARE_FABRIC) != 0 ? mend_sim_fabric_status(sim)

@@ -122,7 +122,7 @@ mend_status mend_sim_device_open(mend_sim *sim, int device, mend_device_info *in
         .total_bytes = sim->config.memory_bytes,
         .granularity_bytes = sim->config.page_bytes,
         .recommended_bytes = sim->config.page_bytes,
-        .virtual_memory = true,
+        .virtual_memory = sim->config.has_no_virtual_memory == 0,
         .share_file_descriptor = true,
         .share_fabric = sim->config.fabric != MEND_SIM_FABRIC_NONE,
         .rdma = sim->config.has_rdma != 0,

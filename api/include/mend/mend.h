@@ -121,9 +121,13 @@ typedef struct mend_pool_config {
  * all defaults. Opens the driver and the primary context of the device; takes no physical memory
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
- * MEND_ERROR_NOT_SUPPORTED (no virtual memory management, a device in `peers` cannot reach the
- * memory, or `shareable` is set and the device can share memory in no way that it names);
- * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
+ * MEND_ERROR_NOT_SUPPORTED (a device in `peers` cannot reach the memory, or `shareable` is set and
+ * the device can share memory in no way that it names); MEND_ERROR_SYSTEM (the system refuses the
+ * limit file or the collector's thread); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
+ *
+ * Where the driver has no virtual memory management the pool works over plain allocations, and a
+ * warning of the log says so: free parts of different allocations cannot be joined then, compaction
+ * gains nothing, and memory is not shared.
  */
 MEND_API mend_result mend_pool_create(const mend_pool_config *config, mend_pool **pool);
 

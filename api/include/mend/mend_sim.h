@@ -123,11 +123,13 @@ typedef struct mend_sim_config {
     mend_sim_fabric fabric; /* whether memory can be shared by fabric handles */
     uint64_t queue_entries; /* operations that a stream's queue holds: a call that queues one more
                              * waits until the oldest is done. 0: no limit */
+    int has_no_virtual_memory; /* 1: chunks cannot be created, as where a container or an old driver
+                                * refuses them: only plain allocations work */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
-            0, 0, 0, MEND_SIM_FABRIC_NONE, 0                                                       \
+            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0                                                    \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;

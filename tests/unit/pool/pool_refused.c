@@ -33,48 +33,6 @@ MEND_TEST(pool_refused, no_device_is_not_a_driver_that_fails)
     kit_expect_words("device 0 cannot be opened");
 }
 
-static mend_status open_without_virtual_memory(const mend_driver *driver, int device,
-                                               mend_device_info *info)
-{
-    const mend_driver *inner = mend_sim_driver(driver->state);
-    mend_status status = inner->device_open(inner, device, info);
-    info->virtual_memory = false;
-    return status;
-}
-
-static mend_status count_one(const mend_driver *driver, int *count)
-{
-    (void)driver;
-    *count = 1;
-    return MEND_DRIVER_OK;
-}
-
-static mend_status close_inner(const mend_driver *driver, int device)
-{
-    const mend_driver *inner = mend_sim_driver(driver->state);
-    return inner->device_close(inner, device);
-}
-
-MEND_TEST(pool_refused, a_device_without_virtual_memory_is_closed_again)
-{
-    mend_world w;
-    mend_pool *pool = NULL;
-    mend_world_init(&w);
-    ASSERT_TRUE(mend_world_open_device(&w));
-    mend_driver driver = *mend_sim_driver(w.sim);
-    driver.state = w.sim;
-    driver.device_count = count_one;
-    driver.device_open = open_without_virtual_memory;
-    driver.device_close = close_inner;
-    w.pool_config.driver = &driver;
-    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_world_create_pool(&w, &pool));
-    kit_expect_words("has no virtual memory management");
-    EXPECT_PTR_EQ(NULL, pool);
-    mend_sim_ledger ledger = mend_world_ledger(&w);
-    EXPECT_U64_EQ(0, ledger.contexts_open);
-    mend_sim_destroy(w.sim);
-}
-
 MEND_TEST(pool_refused, groups_and_callbacks_need_host_memory)
 {
     mend_world w;

@@ -1,0 +1,260 @@
+#include "driver/plain.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/align.h"
+#include "driver/forward.h"
+
+/* Bytes. Plain memory has no page; small ones waste little at the end of a reservation. */
+#define PAGE_BYTES (64 * MEND_KIB)
+
+/* What a reservation is made of. */
+typedef struct plain_range {
+    uint64_t allocation; /* the address that the driver gave, at or below the reservation's */
+    uint64_t allocated_bytes;
+} plain_range;
+
+/* A handle is a small number; the map spreads multiples of 512. */
+static uint64_t key_of(mend_chunk_handle handle)
+{
+    return handle << 9;
+}
+
+/* ---- reservations are allocations ------------------------------------------------------------ */
+
+/* Counts the bytes before they are allocated. False: the limit or malloc does not allow them. */
+static bool begin_range(mend_plain *plain, uint64_t size_bytes)
+{
+    mend_mutex_lock(&plain->mutex);
+    bool fits = plain->range_bytes <= plain->limit_bytes &&
+                size_bytes <= plain->limit_bytes - plain->range_bytes &&
+                mend_pointer_map_promise(&plain->ranges);
+    plain->range_bytes += fits ? size_bytes : 0;
+    mend_mutex_unlock(&plain->mutex);
+    return fits;
+}
+
+static void end_range(mend_plain *plain, uint64_t address, plain_range *range, uint64_t size_bytes)
+{
+    mend_mutex_lock(&plain->mutex);
+    mend_pointer_map_end_promise(&plain->ranges);
+    if (address != 0) {
+        mend_pointer_map_insert(&plain->ranges, address, range);
+    } else {
+        plain->range_bytes -= size_bytes;
+    }
+    mend_mutex_unlock(&plain->mutex);
+}
+
+/* The heap does not use the last page: it gives room to align. */
+static mend_status plain_reserve(const mend_driver *driver, uint64_t size_bytes,
+                                 uint64_t alignment_bytes, uint64_t hint, uint64_t *address)
+{
+    mend_plain *plain = driver->state;
+    uint64_t alignment = mend_max_u64(alignment_bytes, PAGE_BYTES);
+    uint64_t bytes = mend_align_up(size_bytes - PAGE_BYTES + alignment, MEND_PLAIN_STEP_BYTES);
+    uint64_t allocation = 0;
+    (void)hint;
+    assert(size_bytes % PAGE_BYTES == 0);
+    assert(size_bytes > PAGE_BYTES);
+    plain_range *range = malloc(sizeof(*range));
+    if (range == NULL || !begin_range(plain, bytes)) {
+        free(range);
+        return MEND_DRIVER_OUT_OF_MEMORY;
+    }
+    mend_status status = plain->inner->plain_alloc(plain->inner, bytes, &allocation);
+    uint64_t start = mend_align_up(allocation, alignment);
+    *range = (plain_range){allocation, bytes};
+    end_range(plain, status == MEND_DRIVER_OK ? start : 0, range, bytes);
+    if (status != MEND_DRIVER_OK) {
+        free(range);
+        return status;
+    }
+    *address = start;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status plain_address_free(const mend_driver *driver, uint64_t address,
+                                      uint64_t size_bytes)
+{
+    mend_plain *plain = driver->state;
+    mend_mutex_lock(&plain->mutex);
+    plain_range *range = mend_pointer_map_find(&plain->ranges, address);
+    mend_mutex_unlock(&plain->mutex);
+    assert(range != NULL);
+    mend_status status = plain->inner->plain_free(plain->inner, range->allocation);
+    if (status == MEND_DRIVER_OK) {
+        mend_mutex_lock(&plain->mutex);
+        mend_pointer_map_remove(&plain->ranges, address);
+        plain->range_bytes -= range->allocated_bytes;
+        mend_mutex_unlock(&plain->mutex);
+        free(range);
+    }
+    (void)size_bytes;
+    return status;
+}
+
+/* ---- chunks are numbers ---------------------------------------------------------------------- */
+
+static mend_status plain_create(const mend_driver *driver, uint64_t size_bytes,
+                                const mend_chunk_properties *properties, mend_chunk_handle *handle)
+{
+    mend_plain *plain = driver->state;
+    (void)properties;
+    mend_mutex_lock(&plain->mutex);
+    bool has_room = mend_pointer_map_reserve(&plain->sizes);
+    if (has_room) {
+        *handle = ++plain->last_handle;
+        plain->chunk_bytes += size_bytes;
+        mend_pointer_map_insert(&plain->sizes, key_of(*handle), (void *)(uintptr_t)size_bytes);
+    }
+    mend_mutex_unlock(&plain->mutex);
+    return has_room ? MEND_DRIVER_OK : MEND_DRIVER_OUT_OF_MEMORY;
+}
+
+static mend_status plain_release(const mend_driver *driver, mend_chunk_handle handle)
+{
+    mend_plain *plain = driver->state;
+    mend_mutex_lock(&plain->mutex);
+    uint64_t bytes = (uintptr_t)mend_pointer_map_remove(&plain->sizes, key_of(handle));
+    assert(bytes > 0);
+    assert(plain->chunk_bytes >= bytes);
+    plain->chunk_bytes -= bytes;
+    mend_mutex_unlock(&plain->mutex);
+    return MEND_DRIVER_OK;
+}
+
+static mend_status plain_map(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
+                             uint64_t offset_bytes, mend_chunk_handle handle)
+{
+    (void)driver;
+    (void)address;
+    (void)size_bytes;
+    (void)offset_bytes;
+    (void)handle;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status plain_unmap(const mend_driver *driver, uint64_t address, uint64_t size_bytes)
+{
+    (void)driver;
+    (void)address;
+    (void)size_bytes;
+    return MEND_DRIVER_OK;
+}
+
+static mend_status plain_set_access(const mend_driver *driver, uint64_t address,
+                                    uint64_t size_bytes, const int *devices, int device_count)
+{
+    (void)driver;
+    (void)address;
+    (void)size_bytes;
+    (void)devices;
+    return device_count == 1 ? MEND_DRIVER_OK : MEND_DRIVER_NOT_SUPPORTED;
+}
+
+/* What reservations hold beyond chunks is free for them. */
+static mend_status plain_memory_info(const mend_driver *driver, uint64_t *free_bytes,
+                                     uint64_t *total_bytes)
+{
+    mend_plain *plain = driver->state;
+    uint64_t bytes = 0;
+    mend_status status = plain->inner->memory_info(plain->inner, &bytes, total_bytes);
+    if (status == MEND_DRIVER_OK) {
+        mend_mutex_lock(&plain->mutex);
+        uint64_t held = plain->range_bytes;
+        *free_bytes = bytes + (held > plain->chunk_bytes ? held - plain->chunk_bytes : 0);
+        mend_mutex_unlock(&plain->mutex);
+    }
+    return status;
+}
+
+/* ---- all others ------------------------------------------------------------------------------ */
+
+#define X(member, call_bytes, parameters, arguments)                                               \
+    static mend_status passed_##member parameters                                                  \
+    {                                                                                              \
+        const mend_plain *plain = driver->state;                                                   \
+        const mend_driver *inner = plain->inner;                                                   \
+        return inner->member arguments;                                                            \
+    }
+MEND_DRIVER_SIGNATURES(X)
+#undef X
+
+static uint64_t passed_clock_ns(const mend_driver *driver)
+{
+    const mend_plain *plain = driver->state;
+    return plain->inner->clock_ns(plain->inner);
+}
+
+static void passed_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_plain *plain = driver->state;
+    plain->inner->pause(plain->inner, duration_ns);
+}
+
+static const char *passed_status_name(const mend_driver *driver, mend_status status)
+{
+    const mend_plain *plain = driver->state;
+    return plain->inner->status_name(plain->inner, status);
+}
+
+static const mend_driver passing_table = {
+#define X(member, call_bytes, parameters, arguments) .member = passed_##member,
+    MEND_DRIVER_SIGNATURES(X)
+#undef X
+        .clock_ns = passed_clock_ns,
+    .pause = passed_pause,
+    .status_name = passed_status_name,
+};
+
+/* ---- for the pool ---------------------------------------------------------------------------- */
+
+void mend_plain_init(mend_plain *plain, const mend_driver *inner, uint64_t limit_bytes)
+{
+    *plain = (mend_plain){.table = passing_table, .inner = inner, .limit_bytes = limit_bytes};
+    plain->table.state = plain;
+    plain->table.name = inner->name;
+    plain->table.reserve = plain_reserve;
+    plain->table.address_free = plain_address_free;
+    plain->table.create = plain_create;
+    plain->table.release = plain_release;
+    plain->table.map = plain_map;
+    plain->table.unmap = plain_unmap;
+    plain->table.set_access = plain_set_access;
+    plain->table.memory_info = plain_memory_info;
+    mend_mutex_init(&plain->mutex, MEND_RANK_DRIVER);
+    mend_pointer_map_init(&plain->ranges);
+    mend_pointer_map_init(&plain->sizes);
+}
+
+void mend_plain_set_limit(mend_plain *plain, uint64_t limit_bytes)
+{
+    mend_mutex_lock(&plain->mutex);
+    plain->limit_bytes = limit_bytes;
+    mend_mutex_unlock(&plain->mutex);
+}
+
+void mend_plain_end(mend_plain *plain)
+{
+    for (size_t i = 0; i < plain->ranges.capacity; i++) {
+        free(plain->ranges.entries[i].value);
+    }
+    mend_pointer_map_clear(&plain->ranges);
+    mend_pointer_map_clear(&plain->sizes);
+    mend_mutex_destroy(&plain->mutex);
+}
+
+void mend_plain_describe(mend_device_info *info)
+{
+    info->granularity_bytes = PAGE_BYTES;
+    info->recommended_bytes = PAGE_BYTES;
+    info->share_file_descriptor = false;
+    info->share_fabric = false;
+    info->rdma = false;
+    info->multicast = false;
+    info->aliasing = false;
+    info->aliases_at_once = false;
+    info->peers = 0;
+}
