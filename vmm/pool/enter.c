@@ -10,6 +10,13 @@ mend_result mend_pool_invalid(const char *what)
     return mend_fail(MEND_ERROR_INVALID_ARGUMENT, "%s", what);
 }
 
+mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *what)
+{
+    return !pool->is_plain ? MEND_OK
+                           : mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                                       "%s: the device has no virtual memory management", what);
+}
+
 mend_result mend_pool_inherited(void)
 {
     return mend_fail(MEND_ERROR_FORKED, "the pool was inherited through fork");

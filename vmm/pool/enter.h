@@ -14,6 +14,10 @@
 /* Fails with MEND_ERROR_INVALID_ARGUMENT; `what` is the message. */
 mend_result mend_pool_invalid(const char *what);
 
+/* MEND_OK, or MEND_ERROR_NOT_SUPPORTED if the pool works over plain allocations; `what` needs
+ * virtual memory. No lock. */
+mend_result mend_pool_needs_virtual_memory(const mend_pool *pool, const char *what);
+
 /* Fails with MEND_ERROR_FORKED, for a pool that another process created. Does not touch the
  * pool. */
 mend_result mend_pool_inherited(void);

@@ -63,6 +63,9 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     mend_range_options options;
     mend_result result = read_options(given, &options);
     if (result == MEND_OK) {
+        result = mend_pool_needs_virtual_memory(pool, "mend_range_create");
+    }
+    if (result == MEND_OK) {
         result = check_sizes(pool, &size_bytes, &options.page_bytes);
     }
     if (result == MEND_OK) {

@@ -84,6 +84,9 @@ mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *given, mend_sl
     mend_sleep_options options;
     mend_result result = read_options(given, &options);
     if (result == MEND_OK) {
+        result = mend_pool_needs_virtual_memory(pool, "mend_sleep");
+    }
+    if (result == MEND_OK) {
         result = mend_pool_enter_all(pool);
     }
     if (result != MEND_OK) {

@@ -58,8 +58,8 @@ typedef struct mend_range_info {
 /* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL.
  * Calls the driver. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; the size is 0 or above 2^46; the
  * page is no multiple of the device's, or so small that there are more than 2^26 of them);
- * MEND_ERROR_OUT_OF_ADDRESSES; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER;
- * MEND_ERROR_DEVICE_LOST. */
+ * MEND_ERROR_NOT_SUPPORTED (no virtual memory); MEND_ERROR_OUT_OF_ADDRESSES;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. */
 MEND_API mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes,
                                        const mend_range_options *options, mend_range **range);
 

@@ -1,6 +1,8 @@
 /* A device without virtual memory: the same interface over plain allocations. */
 #include <string.h>
 
+#include "mend/mend_range.h"
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "tests/support/kit.h"
 
@@ -118,7 +120,7 @@ MEND_TEST(pool_plain, neighbouring_blocks_join)
 }
 
 /* What needs virtual memory is refused by name, or does nothing. */
-MEND_TEST(pool_plain, compactions_gain_nothing)
+MEND_TEST(pool_plain, what_needs_virtual_memory_is_refused_or_does_nothing)
 {
     mend_world w;
     mend_defrag_report report = MEND_DEFRAG_REPORT_INIT;
@@ -136,6 +138,9 @@ MEND_TEST(pool_plain, compactions_gain_nothing)
     for (int i = 1; i < 32; i += 2) {
         EXPECT_INT_EQ(i, ((unsigned char *)blocks[i])[200 * MEND_KIB - 1]);
     }
+    mend_range *range = NULL;
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_range_create(w.pool, MEND_GIB, NULL, &range));
+    EXPECT_RESULT(MEND_ERROR_NOT_SUPPORTED, mend_sleep(w.pool, NULL, NULL));
     mend_pool_config config = w.pool_config;
     config.driver = mend_sim_driver(w.sim);
     config.shareable = 1;
