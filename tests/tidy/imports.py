@@ -42,6 +42,9 @@ OF_ITS_OWN = {
         "a file without a name, for contents that sleep, where the program says":
             "open open64 mkostemp mkostemp64 unlink fallocate fallocate64 pread pread64 pwrite "
             "pwrite64 strerror",
+        "the file of a limit that processes share, where the program names one":
+            "fcntl fcntl64 fstat fstat64 __fxstat __fxstat64",
+        "the thread that collects, and the bell that ends it": "eventfd eventfd_write pthread_join",
         "the thread that serves importers, in code that stays loaded":
             "pthread_create pthread_detach pthread_sigmask sigfillset dladdr",
     },
