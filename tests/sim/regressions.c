@@ -479,3 +479,18 @@ MEND_TEST(sim_regressions, an_import_of_hundreds_of_chunks_is_counted_apart)
     config.chunk_pages = 0;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+MEND_TEST(sim_regressions, what_fits_is_served_beside_a_capture)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .stream = 1, .alignment = 13},
+        {.kind = OP_ADD_CALLBACK},
+        {.kind = OP_ALLOC, .slot = 2},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_FREE, .slot = 2, .amount = 5},
+        {.kind = OP_ROOM, .slot = 1, .stream = 5, .amount = 3},
+    };
+    trial_config config = trial_config_default;
+    config.thread_streams = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

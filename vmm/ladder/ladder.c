@@ -130,6 +130,7 @@ static mend_outcome behind_host_waits(climb *c)
         if (result != MEND_OK && result != MEND_ERROR_CAPTURING) {
             return MEND_FAILED;
         }
+        heap->shortage.wait_is_refused |= result == MEND_ERROR_CAPTURING;
         if (waited) {
             mend_retire_flush(heap, c->request->stream);
             outcome = place(c, false);
@@ -218,9 +219,10 @@ static void out_of_memory(climb *c)
     bool is_captured = true;
     mend_result result =
         mend_streams_find_capture(&c->heap->streams, c->request->stream, &is_captured);
-    mend_report_out_of_memory(
-        c->heap, c->request,
-        mend_largest_instead(c->heap, c->request, result != MEND_OK || is_captured));
+    mend_report_out_of_memory(c->heap, c->request,
+                              mend_largest_instead(c->heap, c->request,
+                                                   result != MEND_OK || is_captured ||
+                                                       c->heap->shortage.wait_is_refused));
 }
 
 /* Notes what was missing, for peer pools and for the answer. */

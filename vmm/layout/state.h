@@ -183,9 +183,11 @@ typedef struct mend_shortage {
                                  * not say */
     uint64_t others_bytes;      /* bytes of the device that are neither free nor this pool's */
     bool device_is_asked;       /* whether this search has asked the device */
-    mend_status no_addresses;   /* the driver's refusal of addresses, when there was memory; or
-                                 * OK */
-    bool pages_are_held;        /* old mappings that work may use are in the way of a commit */
+    bool wait_is_refused;     /* a capture refused this search a host wait, perhaps of a stream that
+                               * the pool cannot ask */
+    mend_status no_addresses; /* the driver's refusal of addresses, when there was memory; or
+                               * OK */
+    bool pages_are_held;      /* old mappings that work may use are in the way of a commit */
 } mend_shortage;
 
 /* The most memory that the pool can hold, by what the device last reported. */
