@@ -257,8 +257,9 @@ MEND_API mend_result mend_get_block_info(mend_pool *pool, const void *pointer,
  * accesses the block as a peer; default and per-thread handles mean the streams of the pool's
  * device. Idempotent. Calls the driver only for a stream that it does not know, and for the
  * per-thread stream. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_NO_STREAM and MEND_EVERY_STREAM
- * included); the pointer errors of mend_free; MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as
- * mend_alloc); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
+ * included); the pointer errors of mend_free; MEND_ERROR_ASLEEP (the block sleeps, see
+ * mend_sleep.h); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_CAPTURING (as mend_alloc);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST.
  */
 MEND_API mend_result mend_record_stream(mend_pool *pool, void *pointer, mend_stream stream);
 
@@ -466,8 +467,8 @@ MEND_API mend_result mend_defrag(mend_pool *pool, const mend_defrag_limits *limi
  * Pin few, large ranges: free memory in pinned chunks cannot be moved to where it is needed. Waits
  * for a thread that makes room, for the GPU never; no driver call. Pins end with the pool. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (size_bytes is 0 or too large); MEND_ERROR_FOREIGN_POINTER (not all
- * of the range is mapped memory of this pool); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED;
- * MEND_ERROR_DEVICE_LOST. On failure nothing is pinned.
+ * of the range is mapped memory of this pool); MEND_ERROR_ASLEEP (some of it sleeps);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_FORKED; MEND_ERROR_DEVICE_LOST. Then nothing is pinned.
  */
 MEND_API mend_result mend_pin(mend_pool *pool, const void *pointer, uint64_t size_bytes);
 

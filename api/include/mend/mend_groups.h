@@ -103,8 +103,9 @@ MEND_API mend_result mend_group_get_blocks(mend_group *group, mend_group_block *
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (blocks overlap, a size or an address is not possible, the
  * memory of a block is in use outside of the group, or elsewhere; mend_last_error says which block
- * and why); MEND_ERROR_UNKNOWN_STREAM; MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as
- * mend_alloc); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
+ * and why); MEND_ERROR_ASLEEP (memory of the pool sleeps); MEND_ERROR_UNKNOWN_STREAM;
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_CAPTURING (as mend_alloc); MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. After an error the group is unchanged.
  */
 MEND_API mend_result mend_group_set_blocks(mend_group *group, const mend_group_block *blocks,
                                            size_t count);

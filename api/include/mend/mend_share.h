@@ -38,6 +38,7 @@ typedef struct mend_export_token {
  * Calls the driver for each chunk that no export has yet; never waits for the GPU. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (pool, pointer or token is NULL); MEND_ERROR_NOT_SUPPORTED (the pool
  * is not shareable); MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is free);
+ * MEND_ERROR_ASLEEP (it sleeps);
  * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_SYSTEM (no socket or thread); MEND_ERROR_DRIVER (it
  * gives no file descriptor; the process may have too many open files); MEND_ERROR_DEVICE_LOST. On
  * failure nothing is exported that was not before.
@@ -90,9 +91,9 @@ MEND_API mend_result mend_import(mend_pool *pool, const mend_export_token *token
  *
  * Calls the driver for each chunk that has no handle yet; never waits for the GPU. MEND_OK;
  * MEND_ERROR_INVALID_ARGUMENT (a NULL); MEND_ERROR_NOT_SUPPORTED (the pool's memory has no fabric
- * handles; the message says why); MEND_ERROR_FOREIGN_POINTER; MEND_ERROR_DOUBLE_FREE (the memory is
- * free); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (it gives no handle);
- * MEND_ERROR_DEVICE_LOST. On failure nothing is exported that was not before.
+ * handles; the message says why); MEND_ERROR_ASLEEP (the block sleeps); MEND_ERROR_FOREIGN_POINTER;
+ * MEND_ERROR_DOUBLE_FREE (the memory is free); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER (it
+ * gives no handle); MEND_ERROR_DEVICE_LOST. On failure nothing is exported that was not before.
  */
 MEND_API mend_result mend_export_fabric(mend_pool *pool, const void *pointer, void *description,
                                         size_t capacity_bytes, size_t *size_bytes,

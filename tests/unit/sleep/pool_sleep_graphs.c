@@ -82,6 +82,22 @@ MEND_TEST(pool_sleep_graphs, a_sleep_of_a_tag_leaves_it)
     kit_close(&w);
 }
 
+MEND_TEST(pool_sleep_graphs, a_wake_during_a_capture_does_not_harm_it)
+{
+    sleep_rig r;
+    ASSERT_TRUE(sleep_rig_open(&r));
+    EXPECT_RESULT(MEND_OK, mend_sleep(r.w.pool, NULL, NULL));
+    kit_begin_capture(&r.w, r.w.streams[1]);
+    void *used = kit_alloc(&r.w, size_bytes, r.w.streams[1]);
+    kit_use(&r.w, r.w.streams[1], used, size_bytes, 10);
+    EXPECT_RESULT(MEND_OK, mend_wake(r.w.pool, NULL, 0, NULL));
+    kit_free(&r.w, used, r.w.streams[1]);
+    mend_sim_graph *graph = kit_end_capture(&r.w, r.w.streams[1]);
+    kit_launch_graph(&r.w, graph, r.w.streams[1]);
+    mend_sim_graph_destroy(r.w.sim, graph);
+    sleep_rig_close(&r);
+}
+
 MEND_TEST(pool_sleep_graphs, tags_come_from_the_thread_or_from_the_options)
 {
     mend_world w;
