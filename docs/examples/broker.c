@@ -49,8 +49,8 @@ static int run_engine(const char *name, const mend_export_token *token, int says
     if (write(says, "r", 1) != 1) {
         return 1;
     }
-    while (is_to_crash) {
-        pause();
+    if (is_to_crash) {
+        pause(); /* until it is killed */
     }
     mend_import_close(pool, memory, NULL);
     return mend_pool_destroy(pool) == MEND_OK ? 0 : 1;
