@@ -55,10 +55,11 @@ static const char all_keys[] = MEND_CONFIGURATION(X);
 #define BYTES_TAKEN                                                                                \
     "a whole number of bytes up to 2^60, or a number with KiB, MiB, GiB or TiB and at most 9 "     \
     "digits behind its point (64GiB, 1.5GiB); a size in bytes has no fraction"
+static const char bytes_taken[] = BYTES_TAKEN;
 static const char limit_taken[] = "1% to 100% of the device's memory (90%), or " BYTES_TAKEN;
 
 static const char *const kind_takes[] = {
-    [KIND_BYTES] = BYTES_TAKEN,
+    [KIND_BYTES] = bytes_taken,
     [KIND_LIMIT] = limit_taken,
     [KIND_ON] = "on or off",
     [KIND_OFF] = "on or off",
