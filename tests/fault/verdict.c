@@ -153,8 +153,6 @@ static bool is_documented(const scene *s)
     case ALLOC_ALIGNED:
     case ALLOC_FOR_ANY:
     case ALLOC_IN_GROUP:
-        return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
-               s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;
     case COMMIT:
         return documented || s->result == MEND_ERROR_OUT_OF_MEMORY ||
                s->result == MEND_ERROR_OUT_OF_ADDRESSES || s->result == MEND_ERROR_UNKNOWN_STREAM;

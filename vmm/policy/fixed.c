@@ -35,7 +35,7 @@ static bool reserve(offer *all)
         return true;
     }
     const size_t capacity = all->capacity == 0 ? 16 : 2 * all->capacity;
-    mend_chunk **chunks = realloc(all->chunks, capacity * sizeof(*chunks));
+    mend_chunk **chunks = realloc(all->chunks, capacity * sizeof(mend_chunk *));
     all->chunks = chunks != NULL ? chunks : all->chunks;
     size_class *classes = realloc(all->classes, capacity * sizeof(*classes));
     all->classes = classes != NULL ? classes : all->classes;

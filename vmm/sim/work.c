@@ -160,11 +160,10 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
         .granule_bytes = size_bytes,
         .granule_count = 1,
     };
-    if (!from_device && stream->capture != NULL) {
-        item.host_source = (const void *)(uintptr_t)source;
-    } else if (!from_device &&
-               mend_sim_host_is_pinned(sim, (const void *)(uintptr_t)source, size_bytes)) {
-        item.host_source = (const void *)(uintptr_t)source;
+    const void *host_source = (const void *)(uintptr_t)source;
+    if (!from_device &&
+        (stream->capture != NULL || mend_sim_host_is_pinned(sim, host_source, size_bytes))) {
+        item.host_source = host_source;
     } else if (!from_device && !stage(sim, &item, source, size_bytes)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }

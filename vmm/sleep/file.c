@@ -20,14 +20,13 @@ static mend_result refused(const char *what, int error)
 static int open_named(const char *directory)
 {
     static const char name[] = "/mend-sleep-XXXXXX";
-    size_t length = strlen(directory);
-    char *path = malloc(length + sizeof(name));
+    size_t size = strlen(directory) + sizeof(name);
+    char *path = malloc(size);
     if (path == NULL) {
         errno = ENOMEM;
         return -1;
     }
-    memcpy(path, directory, length);
-    memcpy(path + length, name, sizeof(name));
+    snprintf(path, size, "%s%s", directory, name);
     int descriptor = mkostemp(path, O_CLOEXEC);
     if (descriptor >= 0) {
         unlink(path);

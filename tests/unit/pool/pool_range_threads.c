@@ -13,11 +13,11 @@ typedef struct worker {
     mend_world *w;
     mend_range *range;
     char *base;
-    int number;
     mend_stream stream;
     mend_test_random random;
+    uint64_t refused; /* commits and allocations that found no memory */
+    int number;
     atomic_int failures; /* of calls that may not fail */
-    uint64_t refused;    /* commits and allocations that found no memory */
 } worker;
 
 /* Pages of two threads alternate, so that gaps and runs of both touch. */
