@@ -36,12 +36,15 @@ static bool reserve(offer *all)
     }
     const size_t capacity = all->capacity == 0 ? 16 : 2 * all->capacity;
     mend_chunk **chunks = realloc(all->chunks, capacity * sizeof(mend_chunk *));
-    all->chunks = chunks != NULL ? chunks : all->chunks;
-    size_class *classes = realloc(all->classes, capacity * sizeof(*classes));
-    all->classes = classes != NULL ? classes : all->classes;
-    if (chunks == NULL || classes == NULL) {
+    if (chunks == NULL) {
         return false;
     }
+    all->chunks = chunks;
+    size_class *classes = realloc(all->classes, capacity * sizeof(*classes));
+    if (classes == NULL) {
+        return false;
+    }
+    all->classes = classes;
     all->capacity = capacity;
     return true;
 }
