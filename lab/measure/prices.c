@@ -10,6 +10,7 @@
 
 static const uint64_t sizes_mib[] = {2, 8, 32, 128, 512, 1024};
 #define LARGEST_COPY_BYTES (32 * MEND_MIB)
+#define LARGEST_HOST_BYTES (128 * MEND_MIB)
 #define LARGEST_LOAD_BYTES (256 * MEND_MIB)
 static const uint64_t load_ns = 20 * UINT64_C(1000000);
 static const uint64_t warm_up_ns = UINT64_C(1000000000);
@@ -192,6 +193,18 @@ static unsigned rounds(uint64_t total_bytes, bool busy)
 
 /* ---- the other calls ------------------------------------------------------------------------- */
 
+/* Pinned memory of the host; larger sizes measure nothing more. */
+static mend_status measure_host_memory(mend_measure_bench *bench, uint64_t size_bytes)
+{
+    timed_call timed = {.bench = bench, .size_bytes = size_bytes};
+    void *memory = NULL;
+    if (size_bytes > LARGEST_HOST_BYTES) {
+        return MEND_DRIVER_OK;
+    }
+    mend_status status = MEASURE(&timed, host_alloc, size_bytes, &memory);
+    return status == MEND_DRIVER_OK ? MEASURE(&timed, host_free, memory) : status;
+}
+
 static mend_status measure_allocators(mend_measure_bench *bench, uint64_t size_bytes)
 {
     timed_call timed = {.bench = bench, .size_bytes = size_bytes};
@@ -205,6 +218,9 @@ static mend_status measure_allocators(mend_measure_bench *bench, uint64_t size_b
     }
     if (status == MEND_DRIVER_OK) {
         status = MEASURE(&timed, plain_free, address);
+    }
+    if (status == MEND_DRIVER_OK) {
+        status = measure_host_memory(bench, size_bytes);
     }
     if (status == MEND_DRIVER_OK) {
         status = MEASURE(&timed, async_alloc, size_bytes, bench->work, &address);

@@ -56,6 +56,12 @@ static void close_world(info_world *world)
     mend_sim_destroy(world->sim);
 }
 
+/* A copy over the link is no call of its own, and is not measured. */
+static bool is_measured(const char *row)
+{
+    return strcmp(row, "host_copy") != 0;
+}
+
 /* What `write` writes, read back as a price list. */
 static bool read_back(const mend_measure_bench *bench, mend_sim_prices *prices)
 {
@@ -82,9 +88,11 @@ static void expect_same_prices(const mend_sim_prices *expected, const mend_sim_p
 {
     /* Durations are whole nanoseconds, so a fitted part may be one off. */
 #define X(call)                                                                                    \
-    expect_close(#call " call_ns", expected->call.call_ns, is->call.call_ns, 1);                   \
-    expect_close(#call " mapping_ns", expected->call.mapping_ns, is->call.mapping_ns, 1);          \
-    expect_close(#call " mib_ns", expected->call.mib_ns, is->call.mib_ns, 1);
+    if (is_measured(#call)) {                                                                      \
+        expect_close(#call " call_ns", expected->call.call_ns, is->call.call_ns, 1);               \
+        expect_close(#call " mapping_ns", expected->call.mapping_ns, is->call.mapping_ns, 1);      \
+        expect_close(#call " mib_ns", expected->call.mib_ns, is->call.mib_ns, 1);                  \
+    }
     MEND_SIM_PRICED_CALLS(X)
 #undef X
 }
