@@ -2,11 +2,10 @@
 
 #include "base/error.h"
 
-mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                    const char *what)
 {
-    const mend_chunk *chunk =
-        heap->chunks.asleep_count > 0 ? mend_chunk_at(&heap->chunks, address) : NULL;
+    const mend_chunk *chunk = mend_chunk_at(&heap->chunks, address);
     for (; chunk != NULL && chunk->address < address + size_bytes; chunk = mend_chunk_next(chunk)) {
         if (mend_chunk_sleeps(chunk)) {
             return mend_failure(MEND_ERROR_ASLEEP,

@@ -5,8 +5,16 @@
 
 #include "layout/state.h"
 
-/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. */
-mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
+/* The same for a heap in which something sleeps. */
+mend_result mend_users_find_asleep(const mend_heap *heap, uint64_t address, uint64_t size_bytes,
                                    const char *what);
+
+/* MEND_ERROR_ASLEEP: a chunk of the range sleeps; `what` names the call. */
+static inline mend_result mend_users_check_awake(const mend_heap *heap, uint64_t address,
+                                                 uint64_t size_bytes, const char *what)
+{
+    return heap->chunks.asleep_count == 0 ? MEND_OK
+                                          : mend_users_find_asleep(heap, address, size_bytes, what);
+}
 
 #endif
