@@ -16,18 +16,17 @@ enum { MIB = 1 << 20, WEIGHTS_BYTES = 24 * MIB };
 
 /* A simulated GPU, whose memory the processes share as on a real one, and which the CPU can read.
  */
-static mend_pool *open_pool(void)
+static mend_pool *open_pool(mend_sim **sim)
 {
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    mend_sim *sim = NULL;
     mend_pool *pool = NULL;
     device.memory_bytes = 128ull * MIB;
     device.content = MEND_SIM_CONTENT_BYTES;
-    if (mend_sim_create(&device, &sim) != MEND_OK) {
+    if (mend_sim_create(&device, sim) != MEND_OK) {
         return NULL;
     }
-    config.driver = mend_sim_driver(sim);
+    config.driver = mend_sim_driver(*sim);
     config.shareable = 1;
     return mend_pool_create(&config, &pool) == MEND_OK ? pool : NULL;
 }
@@ -35,7 +34,8 @@ static mend_pool *open_pool(void)
 /* An engine: imports the weights and checks them. Returns its exit status. */
 static int run_engine(const char *name, const mend_export_token *token, int says, int is_to_crash)
 {
-    mend_pool *pool = open_pool();
+    mend_sim *sim = NULL;
+    mend_pool *pool = open_pool(&sim);
     void *memory = NULL;
     uint64_t size_bytes = 0;
     if (pool == NULL || mend_import(pool, token, &memory, &size_bytes) != MEND_OK) {
@@ -53,7 +53,9 @@ static int run_engine(const char *name, const mend_export_token *token, int says
         pause(); /* until it is killed */
     }
     mend_import_close(pool, memory, NULL);
-    return mend_pool_destroy(pool) == MEND_OK ? 0 : 1;
+    mend_result result = mend_pool_destroy(pool);
+    mend_sim_destroy(sim);
+    return result == MEND_OK ? 0 : 1;
 }
 
 /* Starts an engine and waits until it works; returns its process. */
@@ -76,8 +78,8 @@ static pid_t start_engine(const char *name, const mend_export_token *token, int 
 
 int main(void)
 {
-    mend_pool *pool =
-        open_pool(); /* the broker's: it runs no kernel, so it cannot be broken by one */
+    mend_sim *sim = NULL;
+    mend_pool *pool = open_pool(&sim); /* the broker's: no kernel runs in it, so none breaks it */
     void *weights = NULL;
     mend_export_token token;
     if (pool == NULL || mend_alloc(pool, WEIGHTS_BYTES, NULL, &weights) != MEND_OK) {
@@ -97,5 +99,6 @@ int main(void)
     waitpid(second, &status, 0);
     mend_free(pool, weights, NULL);
     mend_pool_destroy(pool);
+    mend_sim_destroy(sim);
     return status;
 }

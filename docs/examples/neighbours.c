@@ -13,17 +13,16 @@
 enum { MIB = 1 << 20 };
 
 /* A simulated GPU for each process; on a real one both name the same device. */
-static mend_pool *open_pool(const char *file)
+static mend_pool *open_pool(const char *file, mend_sim **sim)
 {
     mend_sim_config device = MEND_SIM_CONFIG_INIT;
     mend_pool_config config = MEND_POOL_CONFIG_INIT;
-    mend_sim *sim = NULL;
     mend_pool *pool = NULL;
     device.memory_bytes = 1024ull * MIB;
-    if (mend_sim_create(&device, &sim) != MEND_OK) {
+    if (mend_sim_create(&device, sim) != MEND_OK) {
         return NULL;
     }
-    config.driver = mend_sim_driver(sim);
+    config.driver = mend_sim_driver(*sim);
     config.limit_bytes = 512ull * MIB;
     config.limit_file = file; /* the limit of both engines together */
     config.collector = 1;     /* a thread gives back what the other one waits for */
@@ -40,7 +39,8 @@ static unsigned long long reserved(mend_pool *pool)
 /* The first engine: weights, and a cache that it no longer needs. */
 static int first_engine(const char *file, int says)
 {
-    mend_pool *pool = open_pool(file);
+    mend_sim *sim = NULL;
+    mend_pool *pool = open_pool(file, &sim);
     void *weights = NULL;
     void *cache = NULL;
     if (pool == NULL || mend_alloc(pool, 64ull * MIB, NULL, &weights) != MEND_OK ||
@@ -73,7 +73,8 @@ int main(void)
     if (first == 0) {
         return first_engine(file, pipes[1]);
     }
-    mend_pool *pool = open_pool(file);
+    mend_sim *sim = NULL;
+    mend_pool *pool = open_pool(file, &sim);
     if (pool == NULL || read(pipes[0], &ready, 1) != 1) {
         return 1;
     }
@@ -89,6 +90,7 @@ int main(void)
     mend_free(pool, batch, NULL);
     mend_free(pool, more, NULL);
     mend_pool_destroy(pool);
+    mend_sim_destroy(sim);
     unlink(file);
     return 0;
 }

@@ -308,8 +308,9 @@ typedef struct mend_pins {
 /* What is kept of sleeping chunks; the room `sleep` uses it. Read under `state`, written under both
  * locks. */
 typedef struct mend_keeping {
-    uint64_t host_bytes; /* in pinned memory of the host */
-    uint64_t file_bytes; /* in files */
+    uint64_t host_bytes;       /* in pinned memory of the host */
+    uint64_t file_bytes;       /* in files */
+    struct mend_kept *refused; /* list: memory of the host that the driver did not take back yet */
 } mend_keeping;
 
 /* Exported blocks; the room `users` uses it. As the pins. */

@@ -13,6 +13,7 @@
 #include "pool/enter.h"
 #include "pool/pool.h"
 #include "share/server.h"
+#include "sleep/collect.h"
 
 /* A process that waits for memory of others does so for MEND_RATION_PATIENCE_MS. */
 enum { PERIOD_WITH_FILE_MS = 10, SHORTEST_MS = 10, USUAL_MS = 250, PERIODS_OF_IDLE = 4 };
@@ -46,6 +47,7 @@ mend_result mend_collect(mend_pool *pool, uint64_t *released_bytes)
         return result;
     }
     uint64_t bytes = 0;
+    mend_sleep_collect_all(&pool->heap);
     result = mend_ladder_collect(&pool->heap, pool->idle_ns, owed, &bytes);
     uint64_t empty_bytes = pool->heap.chunks.empty_bytes;
     result = mend_pool_leave_all(pool, result);

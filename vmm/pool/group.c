@@ -8,6 +8,7 @@
 #include "heap/checkpoint.h"
 #include "pool/enter.h"
 #include "pool/pool.h"
+#include "sleep/collect.h"
 
 mend_result mend_group_create(mend_pool *pool, mend_group **group)
 {
@@ -76,6 +77,7 @@ mend_result mend_group_release(mend_group *group, mend_stream stream)
     if (result == MEND_OK) {
         mend_group_drop(&pool->heap, group);
         free(group);
+        mend_sleep_collect_all(&pool->heap);
     }
     return mend_pool_leave_all(pool, result);
 }

@@ -53,6 +53,9 @@ static mend_chunk *next_to_end(mend_heap *heap, uint64_t behind)
         if (is_left && !is_for_graphs(heap, chunk)) {
             return mend_space_reserve_nodes(&heap->space, 1) ? chunk : NULL;
         }
+        if (is_left && chunk->kept->piece_count > 0) {
+            mend_keep_empty(heap, chunk->kept); /* releases `state`, not the grow lock */
+        }
     }
     return NULL;
 }
@@ -73,7 +76,8 @@ void mend_sleep_collect(mend_heap *heap)
 void mend_sleep_collect_all(mend_heap *heap)
 {
     mend_scope scope;
-    if (heap->chunks.asleep_count > 0 && mend_scope_open(heap, &scope) == MEND_OK) {
+    bool any = heap->chunks.asleep_count > 0 || heap->keeping.refused != NULL;
+    if (any && mend_scope_open(heap, &scope) == MEND_OK) {
         mend_sleep_settle(heap);
         mend_sleep_collect(heap);
         mend_scope_close(heap, &scope);
@@ -96,4 +100,6 @@ void mend_sleep_clear(mend_heap *heap)
     for (; at != NULL; at = mend_tree_next(at)) {
         mend_keep_drop(heap, CHUNK_OF(at)->kept);
     }
+    mend_keep_free_refused(heap);
+    mend_keep_abandon_refused(heap);
 }

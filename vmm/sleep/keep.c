@@ -83,16 +83,75 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
     return kept;
 }
 
+static bool free_host(mend_heap *heap, void *host)
+{
+    bool is_freed = host == NULL || heap->driver->host_free(heap->driver, host) == MEND_DRIVER_OK;
+    heap->counters.driver_failures += !is_freed;
+    return is_freed;
+}
+
+static void note_refused(mend_heap *heap, mend_kept *kept)
+{
+    kept->next = heap->keeping.refused;
+    heap->keeping.refused = kept;
+}
+
 void mend_keep_drop(mend_heap *heap, mend_kept *kept)
 {
     if (kept == NULL) {
         return;
     }
-    if (kept->host != NULL && heap->driver->host_free(heap->driver, kept->host) != MEND_DRIVER_OK) {
-        heap->counters.driver_failures++;
-    }
     mend_sleep_file_leave(kept->file);
-    free(kept);
+    kept->file = NULL;
+    if (free_host(heap, kept->host)) {
+        free(kept);
+    } else {
+        note_refused(heap, kept);
+    }
+}
+
+void mend_keep_free_refused(mend_heap *heap)
+{
+    mend_kept *left = heap->keeping.refused;
+    heap->keeping.refused = NULL;
+    while (left != NULL) {
+        mend_kept *next = left->next;
+        mend_keep_drop(heap, left);
+        left = next;
+    }
+}
+
+void mend_keep_abandon_refused(mend_heap *heap)
+{
+    while (heap->keeping.refused != NULL) {
+        mend_kept *next = heap->keeping.refused->next;
+        free(heap->keeping.refused);
+        heap->keeping.refused = next;
+    }
+}
+
+void mend_keep_empty(mend_heap *heap, mend_kept *kept)
+{
+    mend_keep_uncount(heap, kept);
+    kept->host_bytes = 0;
+    kept->file_bytes = 0;
+    kept->piece_count = 0;
+    mend_sleep_file_leave(kept->file);
+    kept->file = NULL;
+    if (free_host(heap, kept->host)) {
+        kept->host = NULL; /* else mend_keep_drop tries again */
+    }
+}
+
+/* Frees a buffer of a call. If the driver refuses, and malloc too, the buffer stays with the
+ * driver. */
+static void drop_stage(mend_heap *heap, void *stage)
+{
+    mend_kept *record = free_host(heap, stage) ? NULL : calloc(1, sizeof(*record));
+    if (record != NULL) {
+        record->host = stage;
+        note_refused(heap, record);
+    }
 }
 
 void mend_keep_count(mend_heap *heap, const mend_kept *kept)
@@ -168,10 +227,7 @@ void mend_keeper_end(mend_keeper *keeper)
         }
     }
     for (int i = 0; i < 2; i++) {
-        if (keeper->stages[i] != NULL &&
-            driver->host_free(driver, keeper->stages[i]) != MEND_DRIVER_OK) {
-            keeper->heap->counters.driver_failures++;
-        }
+        drop_stage(keeper->heap, keeper->stages[i]);
     }
     mend_sleep_file_leave(keeper->file);
 }

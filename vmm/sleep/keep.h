@@ -29,7 +29,8 @@ typedef struct mend_kept_piece {
 } mend_kept_piece;
 
 typedef struct mend_kept {
-    void *host; /* NULL: none */
+    struct mend_kept *next; /* in mend_keeping.refused */
+    void *host;             /* NULL: none */
     mend_kept_file *file;
     uint64_t host_bytes;
     uint64_t file_bytes;
@@ -46,8 +47,16 @@ mend_kept *mend_keep_plan(const mend_sleep_options *options, const mend_chunk *c
                           const mend_span *first);
 
 /* Frees what is kept, and its record; NULL does nothing. Calls the driver; if it refuses to free
- * memory of the host, that stays with the driver. */
+ * memory of the host, a later call of mend_keep_free_refused tries again. */
 void mend_keep_drop(mend_heap *heap, mend_kept *kept);
+void mend_keep_free_refused(mend_heap *heap);
+
+/* Frees what is kept of a chunk without live blocks; the record stays, and nothing is copied back
+ * when the chunk wakes. */
+void mend_keep_empty(mend_heap *heap, mend_kept *kept);
+
+/* The records at the end of the heap: what the driver still refuses stays with it. */
+void mend_keep_abandon_refused(mend_heap *heap);
 
 /* Counts it as kept, or not any more. */
 void mend_keep_count(mend_heap *heap, const mend_kept *kept);

@@ -1,6 +1,7 @@
 #include "sleep/settle.h"
 
 #include "physical/asleep.h"
+#include "sleep/keep.h"
 
 static void settle(mend_heap *heap, mend_chunk *chunk)
 {
@@ -20,6 +21,7 @@ static void settle(mend_heap *heap, mend_chunk *chunk)
 
 void mend_sleep_settle(mend_heap *heap)
 {
+    mend_keep_free_refused(heap);
     bool any = heap->chunks.asleep_count > heap->chunks.away_count;
     for (mend_tree_node *at = any ? mend_tree_first(&heap->chunks.mapped) : NULL; at != NULL;
          at = mend_tree_next(at)) {

@@ -90,7 +90,7 @@ static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
 {
     w->lacking_bytes = lacking_bytes;
     return mend_failure(MEND_ERROR_OUT_OF_MEMORY,
-                        "waking takes %s of memory, and %s lacks %s (%llu bytes) of it; everything "
+                        "waking takes %s of memory, and %s lacks %s (%llu bytes); everything "
                         "sleeps as before",
                         mend_words_amount(w->needed_bytes).text, who,
                         mend_words_amount_above(lacking_bytes).text,

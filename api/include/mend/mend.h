@@ -101,14 +101,14 @@ typedef struct mend_pool_config {
     uint64_t keep_free_bytes;  /* the pool creates nothing that would leave less than this of the
                                 * device's memory free, and mend_collect gives memory back while
                                 * less is free. The driver is asked before each creation. 0: none */
-    uint64_t idle_ms;          /* mend_collect gives back memory that no block has used for this
-                                * long. 0: none */
+    uint64_t idle_ms; /* mend_collect gives back memory that no block has used for this long, by the
+                       * driver's clock (a simulated device has one of its own). 0: none */
     const char *limit_file; /* path of a file by which pools of several processes share one limit:
                              * together they hold no more than limit_bytes, which all must name
                              * alike. Created if it does not exist; on a local file system. Read
                              * during creation only. NULL: none */
-    int collector;          /* 1: a thread of the library calls mend_collect, so that memory goes
-                             * back while the program is busy with something else. 0: off */
+    int collector;          /* 1: a thread of the library calls mend_collect; needs idle_ms,
+                             * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \

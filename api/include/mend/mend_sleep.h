@@ -47,8 +47,9 @@ typedef struct mend_sleep_options {
                             * 0: it is an error */
     int keep_free;         /* 1: free memory of the pool is not given back. 0: it is, as by
                             * mend_trim */
-    const char *directory; /* where MEND_KEEP_FILE makes its file; it has no name there, so a crash
-                            * leaves nothing */
+    const char *directory; /* where MEND_KEEP_FILE makes its file; needed if a rule or `others` says
+                            * so, even if no block is kept there. The file has no name there, so a
+                            * crash leaves nothing */
 } mend_sleep_options;
 #define MEND_SLEEP_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -59,7 +60,8 @@ typedef struct mend_sleep_options {
 typedef struct mend_sleep_report {
     size_t struct_size;
     uint64_t released_bytes; /* physical memory given back to the device: that of sleeping chunks
-                              * and of empty ones */
+                              * and of empty ones, without chunks that were ever exported, which
+                              * others may still hold */
     uint64_t asleep_bytes;   /* memory of the chunks that this call put to sleep */
     uint64_t host_bytes;     /* contents kept in pinned memory of the host */
     uint64_t file_bytes;     /* contents kept in a file */
@@ -93,19 +95,19 @@ typedef struct mend_sleep_report {
  * the last block of a sleeping chunk is freed, what is kept of the chunk goes too. The pool may be
  * destroyed while memory sleeps.
  *
- * Waits for all work of the context. The caller guarantees, as for mend_defrag, that during the
- * call no work runs or is launched that touches memory of the pool, and until mend_wake none that
- * touches what sleeps. Other threads may allocate and free. The copies run on a stream of their
- * own; what is written to a file is written while the next part is copied.
+ * Waits first for all work of the context that is queued before the call. The caller guarantees, as
+ * for mend_defrag, that none is launched during the call that touches memory of the pool, and until
+ * mend_wake none that touches what sleeps. Other threads may allocate and free. The copies run on a
+ * stream of their own; what is written to a file is written while the next part is copied.
  *
  * MEND_OK, also if no block is to sleep; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (no
- * virtual memory); MEND_ERROR_ASLEEP (all blocks
- * that are to sleep are asleep already); MEND_ERROR_CAPTURING (a stream is being captured);
- * MEND_ERROR_PINNED (a block that is to sleep is in a chunk with a pin or an export);
- * MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents); MEND_ERROR_SYSTEM (the file could not
- * be made or written); MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error nothing has
- * changed. One exception, as for mend_defrag: if the driver unmaps a chunk, refuses the next one,
- * and then refuses to map the first again, its blocks are unusable until a later call maps them.
+ * virtual memory); MEND_ERROR_ASLEEP (all blocks that are to sleep are asleep already);
+ * MEND_ERROR_CAPTURING (a stream is being captured); MEND_ERROR_PINNED (a block that is to sleep is
+ * in a chunk with a pin or an export); MEND_ERROR_OUT_OF_HOST_MEMORY (no memory for the contents);
+ * MEND_ERROR_SYSTEM (the file could not be made or written); MEND_ERROR_DRIVER;
+ * MEND_ERROR_DEVICE_LOST. After an error no block has changed; what sleeps without any block may be
+ * gone. One exception, as for mend_defrag: if the driver unmaps a chunk, refuses the next one, and
+ * then refuses to map the first again, its blocks are unusable until a later call maps them.
  */
 MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
                                 mend_sleep_report *report);

@@ -75,6 +75,7 @@ static bool fail_once(operation run, bool wakes, const char *call, uint64_t afte
     EXPECT_U64_EQ(0, mend_world_ledger(&r.w).content_errors);
     EXPECT_U64_EQ(0, mend_world_ledger(&r.w).chunks);
     EXPECT_U64_EQ(0, mend_world_ledger(&r.w).mappings);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).host_allocations);
     EXPECT_STR_EQ("", mend_sim_first_violation(r.w.sim));
     mend_sim_destroy(r.w.sim);
     return !mend_test_has_failed();
@@ -197,4 +198,21 @@ MEND_TEST(pool_sleep_faults, the_device_is_lost_while_it_sleeps)
     EXPECT_RESULT(MEND_ERROR_DEVICE_LOST, mend_sleep(r.w.pool, NULL, NULL));
     (void)mend_pool_destroy(r.w.pool);
     mend_sim_destroy(r.w.sim);
+}
+
+/* Memory of the host that the driver does not take back is no more than late. */
+MEND_TEST(pool_sleep_faults, refused_memory_of_the_host_goes_back_later)
+{
+    sleep_rig r;
+    ASSERT_TRUE(sleep_rig_open(&r));
+    EXPECT_RESULT(MEND_OK, sleep_both_ways(&r));
+    kit_fail(&r.w, "host_free", 0, 100, MEND_DRIVER_UNKNOWN);
+    EXPECT_RESULT(MEND_OK, wake_all(&r));
+    EXPECT_TRUE(mend_world_ledger(&r.w).host_allocations > 2); /* contents, and two buffers */
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+    EXPECT_TRUE(mend_world_ledger(&r.w).host_allocations > 2);
+    mend_sim_clear_faults(r.w.sim);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_ledger(&r.w).host_allocations);
+    sleep_rig_close(&r);
 }

@@ -34,6 +34,34 @@ MEND_TEST(pool_sleep_graphs, memory_kept_for_a_group_sleeps_and_wakes)
     kit_close(&w);
 }
 
+/* What was kept of the block goes with it, though a graph may need the memory around it; the rest
+ * goes with the graph. */
+MEND_TEST(pool_sleep_graphs, contents_go_with_the_last_block_and_the_rest_with_the_group)
+{
+    mend_world w;
+    ASSERT_TRUE(kit_open_default(&w));
+    mend_group *group = kit_begin_captured_group(&w, w.streams[0]);
+    void *used = kit_alloc(&w, size_bytes, w.streams[0]);
+    kit_use(&w, w.streams[0], used, size_bytes, 10);
+    kit_free(&w, used, w.streams[0]);
+    void *held = kit_alloc(&w, size_bytes - MEND_MIB, w.streams[0]);
+    mend_sim_graph *graph = kit_end_captured_group(&w, w.streams[0], group);
+    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, NULL));
+    EXPECT_TRUE(mend_world_stats(&w).kept_host_bytes > 0);
+    kit_free(&w, held, w.streams[0]);
+    EXPECT_U64_EQ(0, mend_world_stats(&w).kept_host_bytes);
+    EXPECT_U64_EQ(0, mend_world_ledger(&w).host_allocations);
+    EXPECT_TRUE(mend_world_stats(&w).asleep_bytes > 0);
+    EXPECT_TRUE(mend_world_check(&w));
+    EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
+    kit_launch_graph(&w, graph, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, NULL));
+    mend_sim_graph_destroy(w.sim, graph);
+    EXPECT_RESULT(MEND_OK, mend_group_release(group, w.streams[0]));
+    EXPECT_U64_EQ(0, mend_world_stats(&w).asleep_bytes);
+    kit_close(&w);
+}
+
 MEND_TEST(pool_sleep_graphs, a_capture_outside_of_groups_keeps_its_memory_too)
 {
     mend_world w;
