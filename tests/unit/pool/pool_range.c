@@ -45,7 +45,7 @@ MEND_TEST(pool_range, grows_at_its_address_and_keeps_the_contents)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, 64 * MEND_GIB, PAGE);
+    mend_range *range = create(&w, 4 * MEND_GIB, PAGE);
     void *base = at(range, 0);
     expect_commit(range, 0, PAGE, w.streams[0]);
     kit_write(&w, w.streams[0], base, PAGE);
@@ -59,8 +59,8 @@ MEND_TEST(pool_range, grows_at_its_address_and_keeps_the_contents)
     }
     use(&w, range, PAGE, 15 * PAGE, w.streams[0]);
     kit_verify(&w, w.streams[0], base, PAGE);
-    expect_commit(range, (uint64_t)32 * MEND_GIB, PAGE, w.streams[0]);
-    use(&w, range, (uint64_t)32 * MEND_GIB, PAGE, w.streams[0]);
+    expect_commit(range, 2 * MEND_GIB, PAGE, w.streams[0]);
+    use(&w, range, 2 * MEND_GIB, PAGE, w.streams[0]);
     EXPECT_U64_EQ(17, mend_world_stats(&w).pages_committed);
     EXPECT_U64_EQ(0, mend_world_stats(&w).live_blocks);
     EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
