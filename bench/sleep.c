@@ -84,7 +84,7 @@ static int measure(uint64_t block_mib, int keep, const char *name)
     /* The waits: of the context once, of the copies' stream twice for each call. */
     uint64_t waits = 5 * w.prices.synchronize.call_ns;
     uint64_t least = floor_ns(&w, stats.chunks, mib, kept_mib) + waits;
-    double pages = (double)mib / PAGE_MIB;
+    double pages = (double)mib / (double)PAGE_MIB;
     printf("%5llu MiB  %-8s %10.2f %10.2f %10.2f %8.3f\n", (unsigned long long)block_mib, name,
            (double)(slept - begun) / 1000 / pages, (double)(woken - slept) / 1000 / pages,
            (double)least / 1000 / pages, (double)(woken - begun) / (double)least);

@@ -22,7 +22,7 @@ static uint64_t time_ns(void)
 /* The driver's time for each page since `start_ns`. */
 static void print(const char *what, uint64_t start_ns)
 {
-    printf("  %-44s %7.2f\n", what, (double)(time_ns() - start_ns) / PAGES / 1000);
+    printf("  %-44s %7.2f\n", what, (double)(time_ns() - start_ns) / (double)PAGES / 1000);
 }
 
 /* Lets the GPU finish, so that the pool can unmap what was moved away. */
