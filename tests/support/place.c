@@ -1,10 +1,13 @@
 #include "tests/support/place.h"
 
+#include "move/locks.h"
 #include "pool/pool.h"
 
 void mend_test_place(mend_pool *pool, const mend_placement *wanted)
 {
     mend_placement *placement = &pool->heap.config.placement;
+    /* other threads may already trim this pool for a pool of theirs */
+    mend_heap_lock_all(&pool->heap);
     placement->chunk_bytes = wanted->chunk_bytes;
     placement->small_chunk_bytes = wanted->small_chunk_bytes;
     if (wanted->small_request_bytes != 0) {
@@ -13,4 +16,5 @@ void mend_test_place(mend_pool *pool, const mend_placement *wanted)
     if (wanted->low_pressure_percent != 0) {
         placement->low_pressure_percent = wanted->low_pressure_percent;
     }
+    mend_heap_unlock_all(&pool->heap);
 }
