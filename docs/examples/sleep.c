@@ -24,7 +24,7 @@ static mend_pool *open_pool(mend_sim **sim)
     return mend_pool_create(&config, &pool) == MEND_OK ? pool : NULL;
 }
 
-/* All allocations of a phase get its tag, whoever makes them. */
+/* All allocations of a thread get the tag of its phase. */
 static int load(mend_pool *pool, uint64_t tag, void *blocks[BLOCKS])
 {
     int loaded = 0;

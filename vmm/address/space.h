@@ -80,7 +80,7 @@ mend_status mend_space_own(mend_space *space, uint64_t size_bytes, uint64_t *add
 /* Frees the reservation that begins at the address, if nothing of it is taken. False: it stays. */
 bool mend_space_disown(mend_space *space, uint64_t address);
 
-/* Number of unmapped bytes from `address` on, wherever the gap around it begins. */
+/* Number of unmapped bytes from `address` on; the gap may begin before it. */
 uint64_t mend_space_free_from(const mend_space *space, uint64_t address);
 
 /* Number of unmapped, usable bytes that begin exactly at `address`; 0 if there are none. */

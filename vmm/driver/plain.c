@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/align.h"
-#include "driver/forward.h"
 
 /* Bytes. Plain memory has no page; small ones waste little at the end of a reservation. */
 #define PAGE_BYTES (64 * MEND_KIB)
@@ -63,7 +62,7 @@ static mend_status plain_reserve(const mend_driver *driver, uint64_t size_bytes,
         free(range);
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    mend_status status = plain->inner->plain_alloc(plain->inner, bytes, &allocation);
+    mend_status status = plain->pass.inner->plain_alloc(plain->pass.inner, bytes, &allocation);
     uint64_t start = mend_align_up(allocation, alignment);
     *range = (plain_range){allocation, bytes};
     end_range(plain, status == MEND_DRIVER_OK ? start : 0, range, bytes);
@@ -83,7 +82,7 @@ static mend_status plain_address_free(const mend_driver *driver, uint64_t addres
     plain_range *range = mend_pointer_map_find(&plain->ranges, address);
     mend_mutex_unlock(&plain->mutex);
     assert(range != NULL);
-    mend_status status = plain->inner->plain_free(plain->inner, range->allocation);
+    mend_status status = plain->pass.inner->plain_free(plain->pass.inner, range->allocation);
     if (status == MEND_DRIVER_OK) {
         mend_mutex_lock(&plain->mutex);
         mend_pointer_map_remove(&plain->ranges, address);
@@ -160,7 +159,7 @@ static mend_status plain_memory_info(const mend_driver *driver, uint64_t *free_b
 {
     mend_plain *plain = driver->state;
     uint64_t bytes = 0;
-    mend_status status = plain->inner->memory_info(plain->inner, &bytes, total_bytes);
+    mend_status status = plain->pass.inner->memory_info(plain->pass.inner, &bytes, total_bytes);
     if (status == MEND_DRIVER_OK) {
         mend_mutex_lock(&plain->mutex);
         uint64_t held = plain->range_bytes;
@@ -170,60 +169,20 @@ static mend_status plain_memory_info(const mend_driver *driver, uint64_t *free_b
     return status;
 }
 
-/* ---- all others ------------------------------------------------------------------------------ */
-
-#define X(member, call_bytes, parameters, arguments)                                               \
-    static mend_status passed_##member parameters                                                  \
-    {                                                                                              \
-        const mend_plain *plain = driver->state;                                                   \
-        const mend_driver *inner = plain->inner;                                                   \
-        return inner->member arguments;                                                            \
-    }
-MEND_DRIVER_SIGNATURES(X)
-#undef X
-
-static uint64_t passed_clock_ns(const mend_driver *driver)
-{
-    const mend_plain *plain = driver->state;
-    return plain->inner->clock_ns(plain->inner);
-}
-
-static void passed_pause(const mend_driver *driver, uint64_t duration_ns)
-{
-    const mend_plain *plain = driver->state;
-    plain->inner->pause(plain->inner, duration_ns);
-}
-
-static const char *passed_status_name(const mend_driver *driver, mend_status status)
-{
-    const mend_plain *plain = driver->state;
-    return plain->inner->status_name(plain->inner, status);
-}
-
-static const mend_driver passing_table = {
-#define X(member, call_bytes, parameters, arguments) .member = passed_##member,
-    MEND_DRIVER_SIGNATURES(X)
-#undef X
-        .clock_ns = passed_clock_ns,
-    .pause = passed_pause,
-    .status_name = passed_status_name,
-};
-
 /* ---- for the pool ---------------------------------------------------------------------------- */
 
 void mend_plain_init(mend_plain *plain, const mend_driver *inner, uint64_t limit_bytes)
 {
-    *plain = (mend_plain){.table = passing_table, .inner = inner, .limit_bytes = limit_bytes};
-    plain->table.state = plain;
-    plain->table.name = inner->name;
-    plain->table.reserve = plain_reserve;
-    plain->table.address_free = plain_address_free;
-    plain->table.create = plain_create;
-    plain->table.release = plain_release;
-    plain->table.map = plain_map;
-    plain->table.unmap = plain_unmap;
-    plain->table.set_access = plain_set_access;
-    plain->table.memory_info = plain_memory_info;
+    *plain = (mend_plain){.limit_bytes = limit_bytes};
+    mend_passing_init(&plain->pass, inner);
+    plain->pass.table.reserve = plain_reserve;
+    plain->pass.table.address_free = plain_address_free;
+    plain->pass.table.create = plain_create;
+    plain->pass.table.release = plain_release;
+    plain->pass.table.map = plain_map;
+    plain->pass.table.unmap = plain_unmap;
+    plain->pass.table.set_access = plain_set_access;
+    plain->pass.table.memory_info = plain_memory_info;
     mend_mutex_init(&plain->mutex, MEND_RANK_DRIVER);
     mend_pointer_map_init(&plain->ranges);
     mend_pointer_map_init(&plain->sizes);

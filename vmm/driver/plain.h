@@ -13,14 +13,13 @@
 
 #include "base/mutex.h"
 #include "base/pointer_map.h"
-#include "driver/driver.h"
+#include "driver/passing.h"
 
 /* Drivers allocate plain memory in steps of this, whatever is asked for. */
 #define MEND_PLAIN_STEP_BYTES (UINT64_C(2) << 20)
 
 typedef struct mend_plain {
-    mend_driver table; /* its `state` is this structure, which must not move */
-    const mend_driver *inner;
+    mend_passing pass;       /* first; this structure must not move */
     mend_mutex mutex;        /* guards the rest; never held while the inner table runs */
     mend_pointer_map ranges; /* from a reservation's address to what it was made of */
     mend_pointer_map sizes;  /* from a chunk's handle to its bytes */

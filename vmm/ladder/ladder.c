@@ -442,6 +442,7 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
         outcome = within_soft_limit(&c);
         keeps_soft_limit = outcome == MEND_NOTHING;
     }
+    uint64_t reserved_bytes = heap->chunks.reserved_bytes;
     bool is_helped = outcome == MEND_NOTHING && has_helpers(&c);
     if (is_helped) {
         outcome = make_room(&c); /* without a host wait */
@@ -459,7 +460,8 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
     if (outcome == MEND_PLACED) {
         assert(request->range != NULL || c.span->size_bytes == request->size_bytes);
         heap->counters.soft_limit_passed +=
-            keeps_soft_limit && heap->chunks.reserved_bytes > heap->config.soft_limit_bytes;
+            keeps_soft_limit && heap->chunks.reserved_bytes > reserved_bytes &&
+            heap->chunks.reserved_bytes > heap->config.soft_limit_bytes;
         *span = c.span;
         return MEND_OK;
     }

@@ -410,7 +410,7 @@ typedef struct mend_request {
     int zone;              /* MEND_ZONE_... */
     bool behind_wait;      /* it may get memory of other streams, behind a wait on the device */
     bool may_break;        /* it may break empty chunks although pressure is critical */
-    bool keeps_soft_limit; /* its searches create nothing beyond the soft limit, for now */
+    bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */
     uint64_t tag;

@@ -283,7 +283,7 @@ static const mend_driver *memory_of(mend_pool *pool, const mend_pool_config *con
         return config->driver;
     }
     mend_plain_init(&pool->plain, config->driver, limit_bytes);
-    return &pool->plain.table;
+    return &pool->plain.pass.table;
 }
 
 static void close_drivers(mend_pool *pool)
@@ -308,8 +308,8 @@ static mend_result make_rationed(mend_pool *pool, const mend_pool_config *config
         return result;
     }
     bool is_rationed = mend_ration_is_on(&pool->ration);
-    result =
-        mend_heap_init(&pool->heap, is_rationed ? &pool->ration.table : memory, info, heap_config);
+    result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : memory, info,
+                            heap_config);
     if (result != MEND_OK) {
         close_drivers(pool);
     }

@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include "base/align.h"
-#include "driver/forward.h"
 #include "share/wire.h"
 
 /* How often it looks whether others have given memory back. */
@@ -23,7 +22,7 @@ static uint64_t key_of(mend_chunk_handle handle)
 static mend_status free_bytes_of(const mend_ration *ration, uint64_t *free_bytes,
                                  uint64_t *total_bytes)
 {
-    return ration->inner->memory_info(ration->inner, free_bytes, total_bytes);
+    return ration->pass.inner->memory_info(ration->pass.inner, free_bytes, total_bytes);
 }
 
 /* Whether the device keeps enough free. Where the driver does not say, it decides itself. */
@@ -69,7 +68,8 @@ static mend_status rationed_create(const mend_driver *driver, uint64_t size_byte
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     mend_chunk_handle made = 0;
-    mend_status status = ration->inner->create(ration->inner, size_bytes, properties, &made);
+    mend_status status =
+        ration->pass.inner->create(ration->pass.inner, size_bytes, properties, &made);
     if (ration->has_file) {
         settle(ration, status == MEND_DRIVER_OK ? made : 0, size_bytes);
     }
@@ -82,7 +82,7 @@ static mend_status rationed_create(const mend_driver *driver, uint64_t size_byte
 static mend_status rationed_release(const mend_driver *driver, mend_chunk_handle handle)
 {
     mend_ration *ration = driver->state;
-    mend_status status = ration->inner->release(ration->inner, handle);
+    mend_status status = ration->pass.inner->release(ration->pass.inner, handle);
     if (status == MEND_DRIVER_OK && ration->has_file) {
         mend_mutex_lock(&ration->mutex);
         uint64_t bytes = (uintptr_t)mend_pointer_map_find(&ration->sizes, key_of(handle));
@@ -116,63 +116,21 @@ static mend_status rationed_memory_info(const mend_driver *driver, uint64_t *fre
     return status;
 }
 
-/* ---- all others ------------------------------------------------------------------------------ */
-
-#define X(member, call_bytes, parameters, arguments)                                               \
-    static mend_status passed_##member parameters                                                  \
-    {                                                                                              \
-        const mend_ration *ration = driver->state;                                                 \
-        const mend_driver *inner = ration->inner;                                                  \
-        return inner->member arguments;                                                            \
-    }
-MEND_DRIVER_SIGNATURES(X)
-#undef X
-
-static uint64_t passed_clock_ns(const mend_driver *driver)
-{
-    const mend_ration *ration = driver->state;
-    return ration->inner->clock_ns(ration->inner);
-}
-
-static void passed_pause(const mend_driver *driver, uint64_t duration_ns)
-{
-    const mend_ration *ration = driver->state;
-    ration->inner->pause(ration->inner, duration_ns);
-}
-
-static const char *passed_status_name(const mend_driver *driver, mend_status status)
-{
-    const mend_ration *ration = driver->state;
-    return ration->inner->status_name(ration->inner, status);
-}
-
-static const mend_driver passing_table = {
-#define X(member, call_bytes, parameters, arguments) .member = passed_##member,
-    MEND_DRIVER_SIGNATURES(X)
-#undef X
-        .clock_ns = passed_clock_ns,
-    .pause = passed_pause,
-    .status_name = passed_status_name,
-};
-
 /* ---- for the pool ---------------------------------------------------------------------------- */
 
 mend_result mend_ration_open(mend_ration *ration, const mend_driver *inner,
                              uint64_t keep_free_bytes, const char *path, uint64_t limit_bytes)
 {
-    *ration =
-        (mend_ration){.inner = inner, .keep_free_bytes = keep_free_bytes, .has_file = path != NULL};
+    *ration = (mend_ration){.keep_free_bytes = keep_free_bytes, .has_file = path != NULL};
     mend_result result =
         path != NULL ? mend_limit_file_open(path, limit_bytes, &ration->slot) : MEND_OK;
     if (result != MEND_OK) {
         return result;
     }
-    ration->table = passing_table;
-    ration->table.state = ration;
-    ration->table.name = inner->name;
-    ration->table.create = rationed_create;
-    ration->table.release = rationed_release;
-    ration->table.memory_info = rationed_memory_info;
+    mend_passing_init(&ration->pass, inner);
+    ration->pass.table.create = rationed_create;
+    ration->pass.table.release = rationed_release;
+    ration->pass.table.memory_info = rationed_memory_info;
     mend_mutex_init(&ration->mutex, MEND_RANK_DRIVER);
     mend_pointer_map_init(&ration->sizes);
     return MEND_OK;

@@ -10,12 +10,11 @@
 
 #include "base/mutex.h"
 #include "base/pointer_map.h"
-#include "driver/driver.h"
+#include "driver/passing.h"
 #include "share/limit_file.h"
 
 typedef struct mend_ration {
-    mend_driver table; /* its `state` is this structure, which must not move */
-    const mend_driver *inner;
+    mend_passing pass;        /* first; this structure must not move */
     uint64_t keep_free_bytes; /* of the device's memory; constant */
     bool has_file;            /* constant */
     mend_mutex mutex;         /* guards the rest; never held while the inner table runs */
@@ -41,7 +40,7 @@ static inline bool mend_ration_is_on(const mend_ration *ration)
  * what other processes wait for; the larger. Needs a current context. */
 uint64_t mend_ration_owed_bytes(mend_ration *ration);
 
-/* Says what the pool could give back, and whether somebody collects it. */
+/* Says what the pool could give back, and whether a thread collects it. */
 void mend_ration_offer(mend_ration *ration, uint64_t idle_bytes, bool gives_back);
 
 /* Waits until the shared limit has room for so much more than now, at most

@@ -142,6 +142,22 @@ MEND_TEST(pool_soft_limit, the_host_does_not_wait_to_stay_below_it)
     kit_close(&s.w);
 }
 
+/* What the host waits for is no growth: it is not counted. */
+MEND_TEST(pool_soft_limit, only_growth_is_counted)
+{
+    scene s;
+    ASSERT_TRUE(open_scene(&s));
+    mend_stream busy = s.w.streams[0];
+    void *used = kit_alloc_used(&s.w, 12 * MEND_MIB, busy, 1000000);
+    kit_alloc(&s.w, 4 * MEND_MIB, NULL); /* the device is full */
+    kit_free(&s.w, used, busy);
+    expect_figures(&s, 16 * MEND_MIB, 2);
+    kit_alloc(&s.w, 8 * MEND_MIB, MEND_NO_STREAM);
+    EXPECT_U64_EQ(1, mend_world_stats(&s.w).host_waits);
+    expect_figures(&s, 16 * MEND_MIB, 2);
+    kit_close(&s.w);
+}
+
 /* The callbacks are asked for each of the two limits. */
 MEND_TEST(pool_soft_limit, the_limit_holds_above_it)
 {

@@ -1,0 +1,47 @@
+#include "driver/passing.h"
+
+#include "driver/forward.h"
+
+#define X(member, call_bytes, parameters, arguments)                                               \
+    static mend_status passed_##member parameters                                                  \
+    {                                                                                              \
+        const mend_passing *passing = driver->state;                                               \
+        const mend_driver *inner = passing->inner;                                                 \
+        return inner->member arguments;                                                            \
+    }
+MEND_DRIVER_SIGNATURES(X)
+#undef X
+
+static uint64_t passed_clock_ns(const mend_driver *driver)
+{
+    const mend_passing *passing = driver->state;
+    return passing->inner->clock_ns(passing->inner);
+}
+
+static void passed_pause(const mend_driver *driver, uint64_t duration_ns)
+{
+    const mend_passing *passing = driver->state;
+    passing->inner->pause(passing->inner, duration_ns);
+}
+
+static const char *passed_status_name(const mend_driver *driver, mend_status status)
+{
+    const mend_passing *passing = driver->state;
+    return passing->inner->status_name(passing->inner, status);
+}
+
+static const mend_driver passing_table = {
+#define X(member, call_bytes, parameters, arguments) .member = passed_##member,
+    MEND_DRIVER_SIGNATURES(X)
+#undef X
+        .clock_ns = passed_clock_ns,
+    .pause = passed_pause,
+    .status_name = passed_status_name,
+};
+
+void mend_passing_init(mend_passing *passing, const mend_driver *inner)
+{
+    *passing = (mend_passing){.table = passing_table, .inner = inner};
+    passing->table.state = passing;
+    passing->table.name = inner->name;
+}
