@@ -33,7 +33,8 @@ typedef struct route {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static mend_torch_pool *pools;
 static route *routes[MEND_TORCH_DEVICES];
-static uint64_t last_number;
+/* The numbers are tags of blocks, by which they also sleep (mend_sleep.h): not a program's. */
+static uint64_t last_number = UINT64_C(1) << 62;
 
 /* Written under the mutex, read without it. */
 static _Atomic int route_counts[MEND_TORCH_DEVICES];

@@ -2,7 +2,10 @@
 """Who tests the tests of the Python package? Deliberate bugs in copies of what CMake installed,
 each of which its test must see.
 
-Usage: mutants.py BUILD, after `ctest --test-dir BUILD -R python.tree`. Takes some minutes.
+Usage: mutants.py BUILD [PYTHON], after `ctest --test-dir BUILD -R python.tree`. Takes some minutes.
+
+PYTHON is an interpreter that has PyTorch: with it, tests under PyTorch itself (real/) must see bugs
+too.
 """
 
 import os
@@ -130,11 +133,82 @@ MUTANTS = [
     ("simulate.py", 'at += 1 if "="', 'at += 2 if "="', "simulate"),
     ("simulate.py", '"MEND_SIMULATE_DEVICES": str(devices)', '"_": ""', "simulate"),
     ("simulate.py", '("--help", "-h", "--fabric")', '("--help", "-h")', "simulate"),
+    ("_sleep.py", "        _set_tag(before)\n", "        pass\n", "sleep"),
+    ("_sleep.py", '"little") | _FIRST_OF_NAMES', '"little")', "sleep"),
+    ("_sleep.py", "0 < number < _FIRST_OF_POOLS or", "0 < number or", "sleep"),
+    ("_sleep.py", "        if result == OUT_OF_MEMORY:", "        if False:", "sleep"),
+    ("_sleep.py", "if tags is None or numbers:", "if True:", "sleep"),
+    ("_sleep.py", '(_several(tags), "host")', '(_several(tags), "nothing")', "sleep"),
+    ("_sleep.py", '("host" if tags is None else "awake")', '"host"', "sleep"),
+    ("_sleep.py", '("host" if tags is None else "awake")', '"awake"', "sleep"),
+    ("_sleep.py", "keep_free=int(keep_free)", "keep_free=0", "sleep"),
+    ("_sleep.py", "skip_pinned=int(skip_pinned)", "skip_pinned=0", "sleep"),
+    ("_sleep.py", "if number == 0 or name != str(name).lower():", "if number == 0:", "sleep"),
+]
+
+# The same, seen by a test of a script in real/, with an interpreter that has PyTorch.
+MUTANTS_OF_PYTORCH = [
+    (
+        "torch/_sleep.py",
+        "    if not is_enabled():\n",
+        "    if False:\n",
+        "torch_sleep_real",
+        "Sleep.test_it_needs_enable",
+    ),
+    (
+        "torch/_sleep.py",
+        "    if _is_capturing():\n",
+        "    if False:\n",
+        "torch_sleep_real",
+        "Sleep.test_what_cannot_be_done_has_a_name_and_changes_nothing",
+    ),
+    (
+        "torch/_sleep.py",
+        '2: {"weights": "nothing"',
+        '2: {"weights": "host"',
+        "torch_sleep_real",
+        "Sleep.test_an_engine_of_two_levels",
+    ),
+    (
+        "torch/_sleep.py",
+        "torch.cuda.current_device() if device is None else device",
+        "0",
+        "torch_sleep_real",
+        "Sleep.test_each_gpu_sleeps_by_itself",
+    ),
+    (
+        "torch/_sleep.py",
+        "if old._cdata not in moved:",
+        "if True:",
+        "torch_sleep_real",
+        "Sleep.test_a_module_that_is_there_is_moved_to_a_tag",
+    ),
+    (
+        "torch/_sleep.py",
+        "tensor.storage_offset(), tensor.shape, tensor.stride()",
+        "0, tensor.shape, tensor.stride()",
+        "torch_sleep_real",
+        "Sleep.test_a_module_that_is_there_is_moved_to_a_tag",
+    ),
+    (
+        "torch/_errors.py",
+        "(OutOfMemoryError, torch.OutOfMemoryError)",
+        "(OutOfMemoryError,)",
+        "torch_sleep_real",
+        "Sleep.test_no_room_to_wake_is_an_error_of_out_of_memory_and_can_be_tried_again",
+    ),
+    (
+        "_sleep.py",
+        "        if result == OUT_OF_MEMORY:",
+        "        if False:",
+        "torch_sleep_real",
+        "Sleep.test_no_room_to_wake_is_an_error_of_out_of_memory_and_can_be_tried_again",
+    ),
 ]
 
 
-def is_seen(name, original, mutated, test, tests, work):
-    """Whether the test fails over a copy with the bug. Raises where the bug has no place."""
+def with_bug(name, original, mutated, tests, work):
+    """A copy of the package with the bug. Raises where the bug has no place."""
     tree = work / "tree"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(tests / "tree", tree)
@@ -143,33 +217,65 @@ def is_seen(name, original, mutated, test, tests, work):
     if original not in text:
         raise SystemExit(f"{name} has no longer: {original}")
     path.write_text(text.replace(original, mutated), encoding="utf-8")
+    return tree
+
+
+def passes(command, path, variables):
+    """Whether a test passes."""
     environment = {
         **os.environ,
+        **variables,
+        "PYTHONPATH": os.pathsep.join(map(str, path)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
+    return done.returncode == 0
+
+
+def is_seen(name, original, mutated, test, tests, work):
+    """Whether the test fails over a copy with the bug."""
+    tree = with_bug(name, original, mutated, tests, work)
+    variables = {
         "MEND_TEST_TREE": str(tree),
         "MEND_TEST_FAKES": str(tests / "fakes"),
         "MEND_SOURCE": str(HERE.parent.parent),
-        "PYTHONPATH": f"{tree}{os.pathsep}{tests / 'fakes'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
-    done = subprocess.run(
-        [sys.executable, str(HERE / f"{test}_test.py"), "-f"],
-        env=environment,
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
-    return done.returncode != 0
+    command = [sys.executable, str(HERE / f"{test}_test.py"), "-f"]
+    return not passes(command, (tree, tests / "fakes"), variables)
+
+
+def is_seen_by_pytorch(name, original, mutated, script, test, tests, work, python):
+    """Whether a test under PyTorch passes over the package, and fails over a copy with the bug."""
+    command = [python, "-m", "mend.simulate", "--memory=1GiB", HERE / "real" / f"{script}.py", test]
+
+    def passes_over(tree):
+        variables = {"MEND_TEST_TREE": str(tree), "MEND_CACHE_DIR": str(work.parent / "cache")}
+        return passes(command, (tree, HERE / "real"), variables)
+
+    if not passes_over(tests / "tree"):
+        raise SystemExit(f"{script}.py {test} fails without a bug")
+    return not passes_over(with_bug(name, original, mutated, tests, work))
 
 
 def main():
     tests = Path(sys.argv[1]).resolve() / "tests" / "python"
+    bugs = list(MUTANTS)
     unseen = 0
     with tempfile.TemporaryDirectory() as work:
+        copy = Path(work) / "copy"
         for name, original, mutated, test in MUTANTS:
-            if not is_seen(name, original, mutated, test, tests, Path(work) / "copy"):
+            if not is_seen(name, original, mutated, test, tests, copy):
                 unseen += 1
                 print(f"not seen by {test}_test.py: in {name}, {original!r} as {mutated!r}")
-    print(f"{len(MUTANTS)} mutants, {unseen} not seen")
+        for python in sys.argv[2:3]:
+            bugs += MUTANTS_OF_PYTORCH
+            for name, original, mutated, script, test in MUTANTS_OF_PYTORCH:
+                if not is_seen_by_pytorch(
+                    name, original, mutated, script, test, tests, copy, python
+                ):
+                    unseen += 1
+                    print(f"not seen by {script}.py: in {name}, {original!r} as {mutated!r}")
+    print(f"{len(bugs)} mutants, {unseen} not seen")
     return 1 if unseen else 0
 
 

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 from mend import _library, _structures
+from mend._errors import name_of
 
 
 def names():
@@ -71,11 +72,20 @@ class Structures(unittest.TestCase):
         self.assertEqual(_structures.figures_of(made)["now_bytes"], 7)
         self.assertNotIn("struct_size", _structures.figures_of(made))
 
+    def test_enums_and_results_have_their_numbers(self):
+        keeps = _structures.numbers_of("mend_keep")
+        self.assertEqual((len(keeps), keeps["MEND_KEEP_AWAKE"]), (5, 4))
+        for name, number in _structures.results().items():
+            self.assertEqual(name_of(number), name)
+        self.assertIn("MEND_ERROR_PINNED", _structures.results())
+
     def test_what_the_headers_do_not_have_is_refused(self):
         with self.assertRaises(ImportError):
             _structures.structure("mend_nothing")
         with self.assertRaises(ImportError):
             _structures.rows_of("MEND_NOTHING")
+        with self.assertRaises(ImportError):
+            _structures.numbers_of("mend_nothing")
 
 
 if __name__ == "__main__":

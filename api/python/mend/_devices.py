@@ -33,6 +33,9 @@ _PROTOTYPES = {
     "mend_set_limit": [_pointer, _u64],
     "mend_set_default_config": [_int, _pointer],
     "mend_pool_destroy": [_pointer],
+    "mend_device_block_info": [_int, _pointer, _pointer],
+    "mend_sleep": [_pointer, _pointer, _pointer],
+    "mend_wake": [_pointer, _pointer, ctypes.c_size_t, _pointer],
 }
 
 

@@ -70,6 +70,11 @@ def error_of(result: int) -> Error:
     )
 
 
+def error_named(name: str, why: str) -> Error:
+    """The exception for a result that Python itself found."""
+    return Error(f"{name}: {why}", _structures.results()[name], name)
+
+
 def check(result: int) -> None:
     """Raises the exception for a result that is not success."""
     if result != OK:

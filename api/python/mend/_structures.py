@@ -39,6 +39,22 @@ def rows_of(table: str) -> list[str]:
     return re.findall(r"\bX\((\w+)", definition.group(1))
 
 
+@functools.cache
+def numbers_of(enum: str) -> dict[str, int]:
+    """The names of an enum, with the numbers that the header writes beside them."""
+    found = re.search(rf"typedef enum {enum} \{{(.*?)\}}", _headers(), re.S)
+    if found is None:
+        raise ImportError(f"mend: the headers have no enum {enum}")
+    return {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", found.group(1))}
+
+
+@functools.cache
+def results() -> dict[str, int]:
+    """The numbers of results, by their names."""
+    found = re.findall(r"\bX\((MEND_\w+), (\d+),", _headers())
+    return {name: int(number) for name, number in found}
+
+
 def _expanded(body: str) -> str:
     """The members of a struct, with those from a table written out."""
 

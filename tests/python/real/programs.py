@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import unittest
+from pathlib import Path
 
 import children
 
@@ -33,7 +34,23 @@ ENABLED = BEGIN + "mend.torch.enable()\n"
 NATIVE = BEGIN + "torch.cuda.init()\n"
 
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+
+
 class Programs(unittest.TestCase):
+    def prints_what_is_documented(self, name):
+        """An example of the documents, run as its first lines say."""
+        kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        done = subprocess.run(
+            [sys.executable, "-m", "mend.simulate", "--memory=1GiB", EXAMPLES / f"{name}.py"],
+            env=kept,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"))
+
     def succeeds(self, program, before=ENABLED, **variables):
         """In a process of its own, which has imported PyTorch already."""
 

@@ -80,7 +80,7 @@ def commands_of(framework):
     if framework != "torch":
         yield [own]
         return
-    for name in ("torch", "torch_rare", "torch_pools"):
+    for name in ("torch", "torch_rare", "torch_pools", "torch_sleep"):
         yield ["-m", "mend.simulate", "--memory=1GiB", str(HERE / f"{name}_real.py")]
     yield ["-m", "mend.simulate", str(HERE / "replay_real.py")]
 

@@ -6,6 +6,11 @@
     with mend.torch.pool():      # or a part of a program, under PyTorch's own cache
         model = build()
 
+    with mend.torch.sleep_tag("weights"):      # after enable()
+        model = build()
+    mend.torch.sleep({"weights": "host"})      # its memory goes back to the device
+    mend.torch.wake()                          # the same tensors, at the same addresses
+
 `MEND_TORCH=1` in the environment turns it on in programs that cannot be edited, at the end of their
 `import torch`. What works: docs/frameworks/pytorch.md.
 """
@@ -18,8 +23,19 @@ import threading
 
 from ._pool import mem_pool, pool
 from ._settings import make_shareable, warn_of_settings
+from ._sleep import is_asleep, move_to_tag, sleep, sleep_tag, wake
 
-__all__ = ["enable", "is_enabled", "mem_pool", "pool"]
+__all__ = [
+    "enable",
+    "is_asleep",
+    "is_enabled",
+    "mem_pool",
+    "move_to_tag",
+    "pool",
+    "sleep",
+    "sleep_tag",
+    "wake",
+]
 
 _lock = threading.RLock()
 # The library with the class is never unloaded; not empty once Mend is on.

@@ -1,0 +1,166 @@
+"""Sleep and wake (docs/sleep.md): memory of live blocks goes back to the device, and comes back at
+the same addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import operator
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Union
+
+from . import _devices, _library, _structures
+from ._errors import OUT_OF_MEMORY, check
+
+Tag = Union[str, int]
+Tags = Union[Tag, Iterable[Tag]]
+Keeps = Mapping[Tag, str]
+
+# Numbers from here on are not the program's: PyTorch's pools have those below, names those above.
+_FIRST_OF_POOLS = 1 << 62
+_FIRST_OF_NAMES = 1 << 63
+
+
+class SleepReport(NamedTuple):
+    """What a sleep did, in bytes: the figures of mend_sleep_report."""
+
+    released_bytes: int
+    asleep_bytes: int
+    host_bytes: int
+    file_bytes: int
+    dropped_bytes: int
+    stayed_bytes: int
+    shared_bytes: int
+    pinned_bytes: int
+    mapped_bytes: int
+
+
+class WakeReport(NamedTuple):
+    """What a wake did, in bytes: the figures of mend_wake_report."""
+
+    woken_bytes: int
+    host_bytes: int
+    file_bytes: int
+
+
+def tag_number(tag: Tag) -> int:
+    """The number that a tag is for mend_set_sleep_tag: a number itself, and of a name always the
+    same one, in every process. Raises TypeError or ValueError."""
+    if isinstance(tag, str):
+        digest = hashlib.sha256(tag.encode()).digest()
+        return int.from_bytes(digest[:8], "little") | _FIRST_OF_NAMES
+    try:
+        number = operator.index(tag)
+    except TypeError:
+        raise TypeError(f"mend: a sleep tag is a name or a number, not {tag!r}") from None
+    if not (0 < number < _FIRST_OF_POOLS or _FIRST_OF_NAMES <= number < 1 << 64):
+        raise ValueError(f"mend: the sleep tag is {number}; it takes 1 or more, below 2**62")
+    return number
+
+
+@contextlib.contextmanager
+def sleep_tag(tag: Tag | None) -> Iterator[int]:
+    """What this thread allocates inside the `with` has this sleep tag; None: no tag. Other threads
+    are not affected. At its end, by an exception too, the tag before is back. Yields the number of
+    the tag. A function can be decorated with it."""
+    number = 0 if tag is None else tag_number(tag)
+    before = _set_tag(number)
+    try:
+        yield number
+    finally:
+        _set_tag(before)
+
+
+def sleep(
+    tags: Keeps | Tags | None = None,
+    *,
+    others: str | None = None,
+    skip_pinned: bool = False,
+    keep_free: bool = False,
+    directory: str | os.PathLike | None = None,
+    device: object = 0,
+) -> SleepReport:
+    """Gives the physical memory of blocks back to the device; their addresses stay, and what is
+    kept of them is there again after wake(). Nothing may use them until then, and no work may use
+    memory of the pool during the call.
+
+    `tags` says which blocks, and what is kept of them: {"weights": "host", "cache": "nothing"}. It
+    takes "host" (pinned memory of the host), "file" (a file in `directory`), "nothing" and "awake"
+    (they do not sleep). Tags alone are kept on the host. `others` is for the blocks that are not
+    named; without it they stay awake, and if no tags are given, are kept on the host. With
+    `skip_pinned` pinned memory stays awake; otherwise it is an error. With `keep_free` free memory
+    of the pool is not given back.
+
+    Raises mend.Error, and then no block has changed; its `name` says why: "MEND_ERROR_ASLEEP",
+    "MEND_ERROR_CAPTURING", "MEND_ERROR_PINNED", ..."""
+    keeps = _keeps_of(tags)
+    rules = (_structures.structure("mend_sleep_rule") * len(keeps))(
+        *((tag_number(tag), _keep_of(keep)) for tag, keep in keeps.items())
+    )
+    options = _structures.made(
+        "mend_sleep_options",
+        rules=ctypes.addressof(rules) if keeps else None,
+        rule_count=len(rules),
+        others=_keep_of(others or ("host" if tags is None else "awake")),
+        skip_pinned=int(skip_pinned),
+        keep_free=int(keep_free),
+        directory=None if directory is None else os.fsencode(directory),
+    )
+    report = _structures.made("mend_sleep_report")
+    call = _devices.function("mend_sleep")
+    check(call(_devices.pool(device), ctypes.byref(options), ctypes.byref(report)))
+    return SleepReport(**_structures.figures_of(report))
+
+
+def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
+    """Wakes what has one of these tags, or all that sleeps: physical memory is mapped at the same
+    addresses again, and what was kept is there when the call returns. All wake, or none. If there
+    is no room, it waits for the GPU, gives all free memory of the pool back, and tries once more.
+
+    Raises mend.OutOfMemoryError if there is no room, or mend.Error; then everything sleeps as
+    before, and can be woken later."""
+    numbers = [] if tags is None else [tag_number(tag) for tag in _several(tags)]
+    report = _structures.made("mend_wake_report")
+    if tags is None or numbers:  # no tags are all of them for mend_wake
+        array = (ctypes.c_uint64 * len(numbers))(*numbers)
+        arguments = _devices.pool(device), array, len(numbers), ctypes.byref(report)
+        result = _devices.function("mend_wake")(*arguments)
+        if result == OUT_OF_MEMORY:  # memory that was freed, and that work still uses, is room too
+            _devices.trim(device, wait=True)
+            result = _devices.function("mend_wake")(*arguments)
+        check(result)
+    return WakeReport(**_structures.figures_of(report))
+
+
+def is_asleep(address: int) -> bool:
+    """Whether the block at an address sleeps. Raises mend.Error if no block of Mend's is there."""
+    info = _structures.made("mend_block_info")
+    check(_devices.function("mend_device_block_info")(-1, address, ctypes.byref(info)))
+    return bool(info.is_asleep)
+
+
+def _set_tag(number: int) -> int:
+    call = _library.load("mend").mend_set_sleep_tag
+    call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_uint64]
+    return call(number)
+
+
+def _several(tags: Tags) -> list[Tag]:
+    return [tags] if isinstance(tags, str) or not isinstance(tags, Iterable) else list(tags)
+
+
+def _keeps_of(tags: Keeps | Tags | None) -> dict[Tag, str]:
+    if tags is None:
+        return {}
+    return dict(tags) if isinstance(tags, Mapping) else dict.fromkeys(_several(tags), "host")
+
+
+def _keep_of(name: str) -> int:
+    number = _structures.numbers_of("mend_keep").get(f"MEND_KEEP_{str(name).upper()}", 0)
+    if number == 0 or name != str(name).lower():
+        raise ValueError(
+            f'mend: what is kept is "host", "file", "nothing" or "awake", not {name!r}'
+        )
+    return number

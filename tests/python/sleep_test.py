@@ -1,0 +1,198 @@
+"""mend.sleep, mend.wake and mend.sleep_tag over the simulated device: what sleeps and with what
+contents, what the reports say, and errors by name."""
+
+import ctypes
+import os
+import tempfile
+import threading
+import unittest
+
+import mend
+from mend import _devices, _library, _sleep, _structures
+from support import MIB, SimulatedTest
+
+# What chunks hold in this pool; a block of this size has its chunks for itself.
+BLOCK = 32 * MIB
+
+
+def memory(address, size=BLOCK):
+    """The bytes of a block: the simulated device has them at its addresses."""
+    return (ctypes.c_ubyte * size).from_address(address)
+
+
+class Sleep(SimulatedTest):
+    has_bytes = True
+
+    def setUp(self):
+        super().setUp()
+        self.blocks = []
+
+    def block(self, tag=None, value=0):
+        with mend.sleep_tag(tag):
+            address = _devices.alloc(0, BLOCK)
+        ctypes.memset(address, value, BLOCK)
+        self.blocks.append(address)
+        return address
+
+    def free(self, address):
+        self.blocks.remove(address)
+        _devices.free(0, address, BLOCK)
+
+    def tearDown(self):
+        mend.wake()
+        for address in list(self.blocks):
+            self.free(address)
+        super().tearDown()
+
+    def held(self):
+        return self.device.ledger()["chunk_bytes"]
+
+    def error_of(self, call, name):
+        with self.assertRaises(mend.Error) as caught:
+            call()
+        self.assertEqual(caught.exception.name, name)
+        return str(caught.exception)
+
+    # ---- tags ------------------------------------------------------------------------------------
+
+    def test_names_and_numbers_never_meet(self):
+        self.assertEqual(mend.tag_number(7), 7)
+        # Of every process and version: programs in C may write it down.
+        self.assertEqual(mend.tag_number("weights"), 0xED0AA0D93890129A)
+        self.assertEqual(mend.tag_number(mend.tag_number("cache")), mend.tag_number("cache"))
+        for wrong in (0, -1, 1 << 62, 1 << 64):
+            self.assertRaises(ValueError, mend.tag_number, wrong)
+        for wrong in (1.5, None, b"weights"):
+            self.assertRaises(TypeError, mend.tag_number, wrong)
+
+    def test_tags_nest_and_end_with_an_exception(self):
+        def tag():
+            before = _sleep._set_tag(0)
+            _sleep._set_tag(before)
+            return before
+
+        with mend.sleep_tag("a") as a:
+            self.assertEqual(tag(), a)
+            with self.assertRaises(KeyError), mend.sleep_tag(5):
+                self.assertEqual(tag(), 5)
+                raise KeyError
+            self.assertEqual(tag(), a)
+            with mend.sleep_tag(None):
+                self.assertEqual(tag(), 0)
+            self.assertEqual(tag(), a)
+            others = []
+            thread = threading.Thread(target=lambda: others.append(tag()))
+            thread.start()
+            thread.join()
+            self.assertEqual(others, [0])
+        self.assertEqual(tag(), 0)
+
+    # ---- sleep -----------------------------------------------------------------------------------
+
+    def test_all_sleep_and_wake_with_their_bytes(self):
+        tagged, untagged = self.block("weights", 3), self.block(value=4)
+        held = self.held()
+        report = mend.sleep()
+        self.assertEqual(report.host_bytes, 2 * BLOCK)
+        self.assertEqual(report.released_bytes, held)
+        self.assertEqual(self.held(), 0)
+        self.assertTrue(_sleep.is_asleep(tagged))
+        report = mend.wake()
+        self.assertEqual((report.host_bytes, report.woken_bytes), (2 * BLOCK, self.held()))
+        self.assertFalse(_sleep.is_asleep(tagged))
+        self.assertEqual((memory(tagged)[BLOCK - 1], memory(untagged)[0]), (3, 4))
+
+    def test_what_is_kept_is_said_for_each_tag(self):
+        values = {"a": 1, "b": 2, "c": 3, "d": 4, None: 5}
+        blocks = {tag: self.block(tag, value) for tag, value in values.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            report = mend.sleep(
+                {"a": "host", "b": "file", "c": "nothing", "d": "awake"}, directory=folder
+            )
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual((report.host_bytes, report.file_bytes), (BLOCK, BLOCK))
+        self.assertEqual((report.dropped_bytes, report.stayed_bytes), (BLOCK, 0))
+        asleep = [tag for tag, block in blocks.items() if _sleep.is_asleep(block)]
+        self.assertEqual(asleep, ["a", "b", "c"])
+        self.assertEqual((memory(blocks["d"])[7], memory(blocks[None])[7]), (4, 5))
+        self.assertEqual(mend.wake(["b", "d"]).file_bytes, BLOCK)
+        self.assertEqual(memory(blocks["b"])[BLOCK - 1], 2)
+        self.assertTrue(_sleep.is_asleep(blocks["a"]))
+        self.assertEqual(mend.wake([]).woken_bytes, 0)
+        mend.wake("a")
+        self.assertEqual(memory(blocks["a"])[9], 1)
+        self.assertTrue(_sleep.is_asleep(blocks["c"]))
+
+    def test_tags_alone_are_kept_on_the_host(self):
+        first, second, third = self.block("a", 1), self.block(2, 2), self.block("c", 3)
+        self.assertEqual(mend.sleep("a").host_bytes, BLOCK)
+        self.assertEqual(mend.sleep([2, "nobody's"]).host_bytes, BLOCK)
+        self.assertEqual([_sleep.is_asleep(b) for b in (first, second, third)], [True, True, False])
+
+    def test_others(self):
+        first, second = self.block("a", 1), self.block("b", 2)
+        report = mend.sleep({"a": "awake"}, others="nothing")
+        self.assertEqual(report.dropped_bytes, BLOCK)
+        self.assertEqual([_sleep.is_asleep(b) for b in (first, second)], [False, True])
+        self.assertEqual(mend.sleep({}).asleep_bytes, 0)
+        self.assertFalse(_sleep.is_asleep(first))
+
+    def test_free_memory_goes_back_unless_it_is_to_stay(self):
+        address = _devices.alloc(0, BLOCK)
+        _devices.free(0, address, BLOCK)
+        held = self.held()
+        mend.sleep(keep_free=True)
+        self.assertEqual(self.held(), held)
+        self.assertEqual(mend.sleep().released_bytes, held)
+        self.assertEqual(self.held(), 0)
+
+    def test_reports_have_the_figures_of_the_library(self):
+        for kind, name in (
+            (mend.SleepReport, "mend_sleep_report"),
+            (mend.WakeReport, "mend_wake_report"),
+        ):
+            figures = _structures.figures_of(_structures.made(name))
+            self.assertEqual(kind._fields, tuple(figures))
+
+    # ---- errors ----------------------------------------------------------------------------------
+
+    def test_errors_have_a_name_and_change_nothing(self):
+        address = self.block("a", 9)
+        text = self.error_of(lambda: mend.sleep({"a": "file"}), "MEND_ERROR_INVALID_ARGUMENT")
+        self.assertIn("directory", text)
+        self.assertFalse(_sleep.is_asleep(address))
+        mend.sleep()
+        text = self.error_of(mend.sleep, "MEND_ERROR_ASLEEP")
+        self.assertIn("are asleep", text)
+        mend.wake()
+        self.assertEqual(memory(address)[0], 9)
+        for wrong in ("HOST", "default", 1, None):
+            self.assertRaises(ValueError, mend.sleep, {"a": wrong})
+        self.error_of(lambda: _sleep.is_asleep(1 << 40), "MEND_ERROR_FOREIGN_POINTER")
+
+    def test_pinned_memory_stays_or_is_an_error(self):
+        address = self.block("a", 1)
+        pin, unpin = (getattr(_library.load("mend"), name) for name in ("mend_pin", "mend_unpin"))
+        pin.argtypes = unpin.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
+        self.assertEqual(pin(_devices.pool(0), address, BLOCK), 0)
+        self.error_of(mend.sleep, "MEND_ERROR_PINNED")
+        self.assertGreaterEqual(mend.sleep(skip_pinned=True).pinned_bytes, BLOCK)
+        self.assertFalse(_sleep.is_asleep(address))
+        self.assertEqual(unpin(_devices.pool(0), address, BLOCK), 0)
+
+    def test_no_room_to_wake_changes_nothing(self):
+        blocks = [self.block("a", 1) for _ in range(20)]
+        mend.sleep("a")
+        other = [self.block() for _ in range(16)]
+        with self.assertRaises(mend.OutOfMemoryError) as caught:
+            mend.wake()
+        self.assertIn("everything sleeps as before", str(caught.exception))
+        self.assertTrue(all(_sleep.is_asleep(block) for block in blocks))
+        for block in other:
+            self.free(block)
+        mend.wake()
+        self.assertEqual({memory(block)[BLOCK - 1] for block in blocks}, {1})
+
+
+if __name__ == "__main__":
+    unittest.main()
