@@ -64,7 +64,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
 bool trial_may_remap(const trial *t, const trial_call *call)
 {
     return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP ||
-           (call->kind == CALL_ALLOC && t->config.quiet != 0);
+           ((call->kind == CALL_ALLOC || call->kind == CALL_COMMIT) && t->config.quiet != 0);
 }
 
 /* ---- what sleeps ----------------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ static void judge_sleep(trial *t, const trial_call *call)
     for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {
         const trial_block *block = &t->blocks[i];
         uint64_t tag = 0;
-        bool is_here = block->live && block->pool == call->pool;
+        bool is_here = block->live && block->pool == call->pool && block->range == 0;
         trial_claim(t, TRIAL_MODEL,
                     !is_here || is_asleep(t, block, &tag) || keep_of(call, tag) == MEND_KEEP_AWAKE,
                     "the block at 0x%llx stays awake, and the report says that none did",

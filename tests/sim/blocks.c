@@ -1,7 +1,7 @@
-/* Blocks: allocation, free, and the mistakes a program can make with pointers. */
+/* Blocks: allocation and free. */
 #include "layout/layout.h"
 #include "pool/pool.h"
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -66,15 +66,21 @@ static void count_alloc_in_zone(trial_zone *zone, const trial_block *block)
 void trial_count_alloc(trial *t, const trial_block *block)
 {
     trial_pool *pool = &t->pools[block->pool];
-    count_alloc_in_zone(&pool->zones[block->zone], block);
     pool->live_bytes += block->size_bytes;
+    pool->peak_live_bytes = mend_max_u64(pool->peak_live_bytes, pool->live_bytes);
+    if (block->range != 0) {
+        pool->range_bytes += block->size_bytes;
+        pool->peak_range_bytes = mend_max_u64(pool->peak_range_bytes, pool->range_bytes);
+        pool->pages_committed++;
+        return;
+    }
+    count_alloc_in_zone(&pool->zones[block->zone], block);
     pool->requested_bytes += block->requested_bytes;
     pool->live_blocks++;
     pool->allocations++;
     pool->allocated_bytes += block->size_bytes;
     pool->allocated_requested_bytes += block->requested_bytes;
     pool->peak_requested_bytes = mend_max_u64(pool->peak_requested_bytes, pool->requested_bytes);
-    pool->peak_live_bytes = mend_max_u64(pool->peak_live_bytes, pool->live_bytes);
     pool->peak_live_blocks = mend_max_u64(pool->peak_live_blocks, pool->live_blocks);
 }
 
@@ -242,12 +248,17 @@ bool trial_ask_room(trial *t, const operation *op)
 void trial_end_block(trial *t, trial_block *block)
 {
     trial_pool *pool = &t->pools[block->pool];
+    block->live = false;
+    pool->live_bytes -= block->size_bytes;
+    if (block->range != 0) {
+        pool->range_bytes -= block->size_bytes;
+        pool->pages_decommitted++;
+        return;
+    }
     trial_zone *zone = &pool->zones[block->zone];
     zone->live_blocks--;
     zone->live_bytes -= block->size_bytes;
     zone->requested_bytes -= block->requested_bytes;
-    block->live = false;
-    pool->live_bytes -= block->size_bytes;
     pool->requested_bytes -= block->requested_bytes;
     pool->live_blocks--;
     pool->frees++;
@@ -273,6 +284,10 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
                        .stream = stream,
                        .pointer = pointer_of(block),
                        .by_pointer = is_its_own && t->pools[block->pool].frees % 2 == 1};
+    if (block->range != 0) {
+        call.kind = CALL_DECOMMIT;
+        trial_name_page(t, block, &call);
+    }
     if (trial_call_pool(t, thread, &call) != MEND_OK) {
         return false;
     }
@@ -285,6 +300,10 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
 static void free_again(trial *t, const trial_block *block, mend_stream stream)
 {
     trial_pool *pool = &t->pools[block->pool];
+    if (block->range != 0) {
+        trial_decommit_again(t, block, stream);
+        return;
+    }
     if (trial_is_faulty(t) || pool->lost) {
         return;
     }
@@ -299,7 +318,8 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
 static mend_stream stream_to_free_on(const trial *t, const trial_block *block)
 {
     bool all_declared = (block->readers & ~block->declared) == 0;
-    return all_declared ? trial_handle(t, block->home, false) : MEND_NO_STREAM;
+    bool is_refused = block->range != 0 && t->streams[block->home].captured;
+    return all_declared && !is_refused ? trial_handle(t, block->home, false) : MEND_NO_STREAM;
 }
 
 bool trial_free_here(trial *t, int thread, bool is_inside, trial_block *block)
@@ -324,7 +344,8 @@ static bool leave_block(trial *t, const operation *op, trial_block *block, mend_
     *stream = stream_to_free_on(t, block);
     if (how == 5) {
         *stream = MEND_NO_STREAM;
-    } else if (how == 4 && !block->used && block->group == NOBODY) {
+    } else if (how == 4 && !block->used && block->group == NOBODY &&
+               (block->range == 0 || !t->streams[elsewhere].captured)) {
         *stream = trial_handle(t, elsewhere, false); /* there is no use to come after */
         *thread = trial_thread_of(t, elsewhere, op->thread);
     } else if (!is_busy && how == 6 && t->captures == 0) {
@@ -358,7 +379,7 @@ static mend_group *group_to_free_in(trial *t, const operation *op, const trial_b
 {
     int number = block->group != NOBODY ? block->group : op->size % TRIAL_GROUPS;
     bool is_possible = (op->amount & 64) != 0 && !t->config.hooks && block->pool == 0 &&
-                       number < TRIAL_GROUPS && stream != MEND_NO_STREAM &&
+                       block->range == 0 && number < TRIAL_GROUPS && stream != MEND_NO_STREAM &&
                        t->groups[number].group != NULL;
     if (is_possible && block->group == NOBODY) {
         is_possible = stream == trial_handle(t, block->home, false) &&
@@ -409,83 +430,5 @@ bool trial_info(trial *t, const operation *op)
                     (info.is_asleep != 0) == block->asleep,
                 "the pool describes a block otherwise than it was asked for: %s",
                 mend_result_name(result));
-    return true;
-}
-
-static void expect(trial *t, const char *what, mend_result expected, mend_result result)
-{
-    trial_claim(t, TRIAL_RESULT, result == expected, "%s: %s, expected %s", what,
-                mend_result_name(result), mend_result_name(expected));
-}
-
-static void mistake_with_block(trial *t, const operation *op, const trial_block *block)
-{
-    mend_pool *pool = t->pools[block->pool].pool;
-    char *inside = (char *)pointer_of(block) + 1 + (block->size_bytes - 2) * op->alignment / 256;
-    mend_stream stream = trial_handle(t, 0, false);
-    switch (op->amount % 4) {
-    case 0:
-        expect(t, "an interior free", MEND_ERROR_INTERIOR_POINTER, mend_free(pool, inside, stream));
-        break;
-    case 1:
-        expect(t, "record_stream inside a block", MEND_ERROR_INTERIOR_POINTER,
-               mend_record_stream(pool, inside, stream));
-        break;
-    case 2:
-        expect(t, "record_stream of no stream", MEND_ERROR_INVALID_ARGUMENT,
-               mend_record_stream(pool, pointer_of(block), MEND_NO_STREAM));
-        break;
-    default:
-        if (t->pool_count == TRIAL_POOLS) {
-            expect(t, "a free in the other pool", MEND_ERROR_FOREIGN_POINTER,
-                   mend_free(t->pools[1 - block->pool].pool, pointer_of(block), stream));
-        }
-        break;
-    }
-}
-
-static void mistake_without_block(trial *t, const operation *op)
-{
-    mend_pool *pool = t->pools[0].pool;
-    mend_stream stream = trial_handle(t, 0, false);
-    void *pointer = t;
-    switch (op->amount % 6) {
-    case 0:
-        expect(t, "a foreign free", MEND_ERROR_FOREIGN_POINTER, mend_free(pool, t, stream));
-        break;
-    case 1:
-        expect(t, "size 0", MEND_ERROR_INVALID_ARGUMENT, mend_alloc(pool, 0, stream, &pointer));
-        break;
-    case 2:
-        expect(t, "an absurd size", MEND_ERROR_INVALID_ARGUMENT,
-               mend_alloc(pool, (UINT64_C(1) << 60) + 1, stream, &pointer));
-        break;
-    case 3:
-        expect(t, "an absurd alignment", MEND_ERROR_INVALID_ARGUMENT,
-               mend_alloc_aligned(pool, 512, 3, stream, &pointer));
-        break;
-    case 4:
-        expect(t, "an allocation on every stream", MEND_ERROR_INVALID_ARGUMENT,
-               mend_alloc(pool, 512, MEND_EVERY_STREAM, &pointer));
-        break;
-    default:
-        expect(t, "a free of nothing", MEND_OK, mend_free(pool, NULL, stream));
-        break;
-    }
-    trial_claim(t, TRIAL_RESULT, pointer == t, "a refused call touched its output");
-}
-
-/* In the program's first thread; while nothing else goes wrong, so that the answer is sure. */
-bool trial_mistake(trial *t, const operation *op)
-{
-    const trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    if (trial_is_faulty(t)) {
-        return false;
-    }
-    if (block->live && block->size_bytes > 2) {
-        mistake_with_block(t, op, block);
-    } else {
-        mistake_without_block(t, op);
-    }
     return true;
 }

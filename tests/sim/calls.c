@@ -1,9 +1,9 @@
-/* Calls, each in a thread that may make it, and what a call of the pool may answer. */
+/* Calls of the pool, each in a thread that may make it, and what they may answer. */
 #include <stdio.h>
 
 #include "base/error.h"
 #include "pool/pool.h"
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 #include "tests/support/call.h"
 
 mend_stream trial_handle(const trial *t, int stream, bool other_name)
@@ -69,7 +69,7 @@ static void call_pool(trial_call *call, mend_pool *pool)
     mend_test_call begun;
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    if (!trial_call_sleep(call, pool) && !trial_call_group(call, pool) &&
+    if (!trial_call_sleep(call, pool) && !trial_call_group(call, pool) && !trial_call_range(call) &&
         !trial_call_share(call, pool) && !trial_hooks_take(call)) {
         call_directly(call, pool);
     }
@@ -79,91 +79,12 @@ static void call_pool(trial_call *call, mend_pool *pool)
     }
 }
 
-static mend_result result_of(mend_status status)
-{
-    return status == MEND_DRIVER_OK ? MEND_OK : MEND_ERROR_DRIVER;
-}
-
-static mend_result mark(const mend_driver *device, trial_call *call)
-{
-    mend_status status = device->event_create(device, &call->event);
-    if (status != MEND_DRIVER_OK) {
-        return MEND_ERROR_DRIVER;
-    }
-    status = device->event_record(device, call->event, call->stream);
-    if (status != MEND_DRIVER_OK) {
-        device->event_destroy(device, call->event);
-    }
-    return result_of(status);
-}
-
-/* Waits for both devices. */
-static mend_result synchronize(const trial *t, const mend_driver *device)
-{
-    mend_status status = device->context_synchronize(device);
-    if (status == MEND_DRIVER_OK && t->other_context != NULL) {
-        status = device->context_push(device, t->other_context);
-        if (status == MEND_DRIVER_OK) {
-            status = device->context_synchronize(device);
-            device->context_pop(device);
-        }
-    }
-    return result_of(status);
-}
-
-static void call_device(trial_call *call, trial *t)
-{
-    const mend_driver *device = t->device;
-    switch (call->kind) {
-    case CALL_LAUNCH:
-        call->result = mend_sim_launch(t->sim, call->stream, &call->work);
-        break;
-    case CALL_LAUNCH_GRAPH:
-        call->result =
-            mend_sim_graph_launch(t->sim, call->graph, call->stream, call->work.finish_ns);
-        break;
-    case CALL_ORDER:
-        call->result = mend_sim_stream_wait(t->sim, call->stream, call->other);
-        break;
-    case CALL_SYNCHRONIZE:
-        call->result = synchronize(t, device);
-        break;
-    case CALL_BEGIN_CAPTURE:
-        call->result =
-            mend_sim_begin_capture(t->sim, call->stream, (mend_sim_capture_mode)call->mode);
-        device->stream_get_info(device, call->stream, &call->info);
-        break;
-    case CALL_END_CAPTURE:
-        call->result = mend_sim_end_capture(t->sim, call->stream, &call->graph);
-        break;
-    case CALL_SPOIL:
-        t->forgiving = true;
-        device->stream_query(device, call->stream);
-        t->forgiving = false;
-        call->result = MEND_OK;
-        break;
-    case CALL_MARK:
-        call->result = mark(device, call);
-        break;
-    case CALL_WAIT:
-        call->result = result_of(device->stream_wait(device, call->stream, call->event));
-        device->event_destroy(device, call->event);
-        break;
-    case CALL_ENTER:
-        call->result = result_of(device->context_push(device, t->context));
-        break;
-    default:
-        call->result = result_of(device->context_pop(device));
-        break;
-    }
-}
-
-static void perform(void *argument)
+void trial_perform(void *argument)
 {
     trial_call *call = argument;
     trial *t = call->trial;
     if (call->kind >= CALL_LAUNCH) {
-        call_device(call, t);
+        trial_perform_on_device(call);
         return;
     }
     bool arms = t->malloc_fails && !t->malloc_armed;
@@ -233,9 +154,11 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
         return call->kind == CALL_ALLOC || call->kind == CALL_WAKE ||
+               trial_may_answer_range(t, call, may_know_a_capture(t)) ||
                (trial_is_import(call) && lacks_memory_or_addresses(t));
     case MEND_ERROR_CAPTURING:
-        if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM) {
+        if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM ||
+            (call->kind >= CALL_COMMIT && call->kind <= CALL_RANGE_DESTROY)) {
             return names_a_spoilt_capture(t, call);
         }
         return (call->kind == CALL_DEFRAG || call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
@@ -249,7 +172,8 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
 /* After the first call that found the device lost, all find it so. */
 static void judge_lost(trial *t, const trial_call *call)
 {
-    bool frees_in_peace = t->stopped && call->kind == CALL_FREE;
+    bool is_free = call->kind == CALL_FREE || call->kind == CALL_DECOMMIT;
+    bool frees_in_peace = t->stopped && is_free;
     bool was_asked = !t->refused; /* by an allocator in its place */
     trial_pool *pool = &t->pools[call->pool];
     if (call->result == MEND_ERROR_DEVICE_LOST) {
@@ -388,11 +312,12 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     if (outer_kind == CALL_NONE) {
         trial_witness_call(t);
     }
-    bool is_judged = call->kind == CALL_ALLOC && outer_kind == CALL_NONE && !call->faulty;
+    bool is_request = call->kind == CALL_ALLOC || call->kind == CALL_COMMIT;
+    bool is_judged = is_request && outer_kind == CALL_NONE && !call->faulty;
     call->room_bytes = is_judged ? trial_room(t, call->pool) : 0;
     note_recorded(t, call, t->calling_thread);
     const held before_it = look_at_held(t, call->pool);
-    turns_run(&t->turns, thread == HERE ? 0 : thread, perform, call);
+    turns_run(&t->turns, thread == HERE ? 0 : thread, trial_perform, call);
     note_named(t, call, t->calling_thread);
     t->calling_kind = outer_kind;
     t->calling_thread = outer_thread;
@@ -403,98 +328,27 @@ mend_result trial_call_pool(trial *t, int thread, trial_call *call)
     judge_remains(t, call);
     judge_failed(t, call, &before_it);
     judge_lost(t, call);
-    bool is_full = call->kind == CALL_ALLOC && call->result == MEND_ERROR_OUT_OF_MEMORY;
+    bool is_full = is_request && call->result == MEND_ERROR_OUT_OF_MEMORY;
     t->pools[call->pool].out_of_memory += is_full && !t->refused;
+    trial_claim(t, TRIAL_RESULT,
+                call->expected == MEND_OK || call->faulty || call->result == call->expected,
+                "call %d of the pool: %s, expected %s", (int)call->kind,
+                mend_result_name(call->result), mend_result_name(call->expected));
     if (call->result == MEND_OK) {
         return MEND_OK;
     }
     trial_claim(t, TRIAL_RESULT, call->pointer == before, "a failed call touched its output");
-    if (call->result == MEND_ERROR_OUT_OF_MEMORY && call->kind == CALL_ALLOC) {
+    if (call->result == MEND_ERROR_OUT_OF_MEMORY && is_request) {
         if (!call->faulty) {
             trial_judge_refusal(t, call);
         }
-    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty) {
+    } else if (call->result == MEND_ERROR_OUT_OF_ADDRESSES && is_judged && !call->faulty &&
+               call->kind == CALL_ALLOC) {
         trial_judge_addresses(t, call);
-    } else {
+    } else if (call->expected == MEND_OK || call->result != call->expected) {
         trial_claim(t, TRIAL_RESULT, may_answer_when_faulty(t, call),
                     "call %d of the pool: %s (%s)", (int)call->kind, mend_result_name(call->result),
                     call->message);
     }
     return call->result;
-}
-
-static bool goes_through_the_table(trial_call_kind kind)
-{
-    return kind == CALL_SYNCHRONIZE || kind == CALL_MARK || kind == CALL_WAIT;
-}
-
-bool trial_call_device(trial *t, int thread, trial_call *call)
-{
-    call->trial = t;
-    turns_run(&t->turns, thread, perform, call);
-    if (call->result == MEND_OK) {
-        return true;
-    }
-    bool explained = t->may_be_lost || t->stopped ||
-                     (t->faults_stand && goes_through_the_table(call->kind)) ||
-                     (call->kind == CALL_END_CAPTURE && call->result == MEND_ERROR_DRIVER);
-    trial_claim(t, TRIAL_RESULT, explained, "call %d of the device: %s; %s", (int)call->kind,
-                mend_result_name(call->result), t->violation);
-    return false;
-}
-
-/* A blocking stream that is captured takes the legacy stream out of use. */
-static bool is_shut(const trial *t, int stream)
-{
-    if (t->streams[stream].handle != NULL) {
-        return false;
-    }
-    for (int i = 0; i < t->stream_count; i++) {
-        if (t->streams[i].captured && t->streams[i].blocking) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool trial_is_open(const trial *t, int stream)
-{
-    return !t->streams[stream].captured && !is_shut(t, stream) && !t->stopped;
-}
-
-bool trial_can_order(const trial *t, int from, int to)
-{
-    return from == to || (trial_is_open(t, from) && trial_is_open(t, to));
-}
-
-/* Two streams of two threads: the one marks, the other waits. */
-static bool order_threads(trial *t, int from, int to)
-{
-    trial_call call = {.kind = CALL_MARK, .stream = trial_handle(t, from, false)};
-    if (!trial_call_device(t, t->streams[from].thread, &call)) {
-        return false;
-    }
-    call.kind = CALL_WAIT;
-    call.stream = trial_handle(t, to, false);
-    return trial_call_device(t, t->streams[to].thread, &call);
-}
-
-bool trial_order(trial *t, int from, int to)
-{
-    if (from == to || t->config.sin) {
-        return true;
-    }
-    if (!trial_can_order(t, from, to)) {
-        return false;
-    }
-    int from_thread = t->streams[from].thread;
-    int to_thread = t->streams[to].thread;
-    if (from_thread != ANY_THREAD && to_thread != ANY_THREAD) {
-        return order_threads(t, from, to);
-    }
-    trial_call call = {.kind = CALL_ORDER,
-                       .stream = trial_handle(t, to, false),
-                       .other = trial_handle(t, from, false)};
-    int thread = from_thread != ANY_THREAD ? from_thread : trial_thread_of(t, to, 0);
-    return trial_call_device(t, thread, &call);
 }

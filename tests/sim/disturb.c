@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 
 /* The calls a pool makes: all of them may fail, or any of them. */
 static const struct {
@@ -77,7 +77,9 @@ static bool can_spring(const trial *t, const char *call)
 {
     bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
                       t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG ||
-                      t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE;
+                      t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE ||
+                      t->calling_kind == CALL_COMMIT || t->calling_kind == CALL_RANGE_CREATE ||
+                      t->calling_kind == CALL_RANGE_DESTROY;
     return t->ambush.set && makes_room && __builtin_strcmp(call, t->ambush.call) == 0;
 }
 
@@ -103,7 +105,7 @@ static void spring(void *context, const char *call, int is_after)
         mend_sim_advance(t->sim, 100000);
         break;
     default:
-        if (block->live && thread != NOBODY) {
+        if (block->live && thread != NOBODY && !trial_is_ending(t, block)) {
             trial_free_here(t, thread, false, block);
         }
         break;

@@ -2,7 +2,7 @@
  * The end of a trial. All that stood in the way goes: faults, captures, groups, other processes,
  * the user's own blocks. Then whatever fits must succeed, and after destroy nothing is left.
  */
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -149,6 +149,7 @@ void trial_finish(trial *t)
     trial_wake_all(t);
     free_all(t);
     trial_end_pins(t);
+    trial_end_ranges(t);
     bool is_whole = !t->may_be_lost && !t->stopped;
     if (is_whole && t->outcome->verdict == TRIAL_HOLDS) {
         name_streams(t);

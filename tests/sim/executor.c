@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pool/pool.h"
+#include "tests/sim/ranges.h"
 #include "tests/sim/trial.h"
 #include "tests/support/place.h"
 
@@ -291,6 +292,7 @@ static bool reset_peaks(trial *t)
         pool->peak_live_bytes = pool->live_bytes;
         pool->peak_live_blocks = pool->live_blocks;
         pool->peak_requested_bytes = pool->requested_bytes;
+        pool->peak_range_bytes = pool->range_bytes;
         for (int k = 0; k < 2; k++) {
             trial_zone *zone = &pool->zones[k];
             zone->peak_live_bytes = zone->live_bytes;
@@ -300,6 +302,14 @@ static bool reset_peaks(trial *t)
     }
     t->were_reset = true;
     return true;
+}
+
+static bool take_other(trial *t, const operation *op)
+{
+    return trial_is_of_ranges(op)                        ? trial_range_operation(t, op)
+           : op->kind == OP_SLEEP || op->kind == OP_WAKE ? trial_sleep_operation(t, op)
+           : trial_shares(op)                            ? trial_share_memory(t, op)
+                                                         : trial_disturb(t, op);
 }
 
 static bool take(trial *t, const operation *op)
@@ -368,9 +378,7 @@ static bool take(trial *t, const operation *op)
     case OP_GRAPH_DESTROY:
         return trial_graph_operation(t, op);
     default:
-        return op->kind >= OP_SLEEP ? trial_sleep_operation(t, op) /* the last kinds */
-               : trial_shares(op)   ? trial_share_memory(t, op)
-                                    : trial_disturb(t, op);
+        return take_other(t, op);
     }
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "pool/pool.h"
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 #include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -22,6 +22,7 @@ typedef struct look {
     const trial_zone *small;
     const trial_zone *large;
     const mend_explanation *why;
+    trial_range_figures ranges;
     mend_sim_ledger ledger;
     uint64_t lost_bytes; /* in chunks that miss their mapping */
     bool was_reset;      /* peaks were, since then */
@@ -141,7 +142,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define GROWS(field, most)     is_between(l->was->field, l->is->field, l->was->field + (most))
 #define PEAK(field, most)      is_peak(l, IS(peak_##field), WAS(peak_##field), IS(field), most)
 #define DONE(field)            (l->t->seen.field)
-#define REQUESTS               (l->is->allocations - l->was->allocations)
+#define SINCE(field)           (IS(field) - WAS(field))
+#define REQUESTS               (SINCE(allocations) + SINCE(pages_committed))
 
 /* ---- one pool: whether a figure is right ------------------------------------------------------
  */
@@ -224,7 +226,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (l->is->free_empty_bytes + l->is->free_partial_bytes + l->is->free_small_bytes ==              \
      l->is->free_bytes)
 #define RULE_free_partial_bytes                                                                    \
-    (l->is->free_partial_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_LARGE))
+    (l->is->free_partial_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_LARGE) +        \
+                                      mend_explanation_partial_bytes(l->why, MEND_ZONE_RANGE))
 #define RULE_free_small_bytes                                                                      \
     (l->is->free_small_bytes == mend_explanation_partial_bytes(l->why, MEND_ZONE_SMALL))
 #define RULE_captures                                                                              \
@@ -249,7 +252,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peak_small_reserved_bytes PEAK(small_reserved_bytes, l->t->witness.most.chunk_bytes)
 #define RULE_peak_large_reserved_bytes                                                             \
     is_peak(l, l->is->peak_large_reserved_bytes, l->was->peak_large_reserved_bytes,                \
-            l->is->reserved_bytes - l->why->unmapped_bytes - l->is->small_reserved_bytes,          \
+            l->is->reserved_bytes - l->why->unmapped_bytes - l->is->small_reserved_bytes -         \
+                l->is->range_bytes - l->is->range_free_bytes,                                      \
             l->t->witness.most.chunk_bytes)
 
 /* Each request that was served was placed in one way. */
@@ -297,14 +301,20 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_sleeps            MODEL(sleeps)
 #define RULE_wakes             MODEL(wakes)
 #define RULE_dropped_bytes     MODEL(dropped_bytes)
-/* No operation of these trials has ranges: tests/model/program_ranges.c has them. */
-#define RULE_ranges              (IS(ranges) == 0)
-#define RULE_range_bytes         (IS(range_bytes) == 0)
-#define RULE_peak_range_bytes    (IS(peak_range_bytes) == 0)
-#define RULE_range_free_bytes    (IS(range_free_bytes) == 0)
-#define RULE_range_address_bytes (IS(range_address_bytes) == 0)
-#define RULE_pages_committed     (IS(pages_committed) == 0)
-#define RULE_pages_decommitted   (IS(pages_decommitted) == 0)
+
+/* Of destroyed ranges, those stay that something is mapped in. */
+#define CLOSED_RANGES          (l->pool->pool->heap.ranges.closed)
+#define RULE_ranges            (IS(ranges) == l->ranges.ranges)
+#define RULE_range_bytes       MODEL(range_bytes)
+#define RULE_peak_range_bytes  MODEL(peak_range_bytes)
+#define RULE_pages_committed   MODEL(pages_committed)
+#define RULE_pages_decommitted MODEL(pages_decommitted)
+#define RULE_range_free_bytes                                                                      \
+    (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= l->ranges.unused_bytes &&   \
+     (IS(range_free_bytes) == l->ranges.unused_bytes || CLOSED_RANGES > 0))
+#define RULE_range_address_bytes                                                                   \
+    (is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&               \
+     (IS(range_address_bytes) > 0) == (IS(ranges) + CLOSED_RANGES > 0))
 
 static const char *wrong_figure(const look *l)
 {
@@ -434,6 +444,7 @@ static const char *look_at_pool(trial *t, int number, const mend_stats *stats)
                     .small = &pool->zones[MEND_ZONE_SMALL],
                     .large = &pool->zones[MEND_ZONE_LARGE],
                     .why = &why,
+                    .ranges = trial_look_at_ranges(t, number),
                     .ledger = trial_ledger(t),
                     .lost_bytes = pool->pool->heap.chunks.lost_bytes,
                     .was_reset = t->were_reset};

@@ -412,6 +412,42 @@ static void draw_sleeps(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* Growable ranges; and what is done with blocks is done with pages, which have the last slots. Of
+ * its own numbers, as draw_hooks. */
+static void draw_ranges(trial_random *places, size_t count, operation *ops)
+{
+    static const uint8_t kinds[] = {OP_RANGE_CREATE, OP_RANGE_CREATE, OP_COMMIT,   OP_COMMIT,
+                                    OP_COMMIT,       OP_COMMIT,       OP_COMMIT,   OP_COMMIT,
+                                    OP_DECOMMIT,     OP_DECOMMIT,     OP_DECOMMIT, OP_RANGE_DESTROY,
+                                    OP_RANGE_MISTAKE};
+    trial_random random = {trial_random_next(places)};
+    const bool has_them = trial_random_below(&random, 3) == 0;
+    const uint32_t most_pages = PICK(&random, 2, 4, 8, 24);
+    for (size_t i = 0; i < count && has_them; i++) {
+        const uint32_t drawn = trial_random_below(&random, 64);
+        const uint64_t numbers = trial_random_next(&random);
+        const uint8_t kind = ops[i].kind;
+        if (drawn < sizeof(kinds)) {
+            ops[i] = (operation){.kind = kinds[drawn],
+                                 .slot = (uint8_t)numbers % 3,
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .size = (uint8_t)(numbers >> 16),
+                                 .alignment = (uint8_t)((numbers >> 24) % most_pages),
+                                 .thread = (uint8_t)(numbers >> 40) % 4,
+                                 .amount = (uint8_t)(numbers >> 48)};
+        } else if (drawn == sizeof(kinds)) {
+            ops[i] = (operation){.kind = OP_SHARE,
+                                 .slot = (uint8_t)(47 - numbers % 10),
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .amount = (uint8_t)(numbers >> 16)};
+        } else if (drawn < 40 &&
+                   (kind == OP_WRITE || kind == OP_VERIFY || kind == OP_SHARE || kind == OP_MOVE ||
+                    kind == OP_FREE || kind == OP_PIN || kind == OP_INFO || kind == OP_MISTAKE)) {
+            ops[i].slot = (uint8_t)(47 - numbers % 10);
+        }
+    }
+}
+
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random places = {seed};
@@ -433,4 +469,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_shares(&places, count, ops);
     draw_fabric(&places, count, config, ops);
     draw_sleeps(&places, count, ops);
+    draw_ranges(&places, count, ops);
 }

@@ -1,6 +1,6 @@
 /* Groups, captures and graphs. All use of a group's memory is in one chain: launches of its
  * graphs, and work outside captures, each waits for the one before. */
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 
 int trial_group_taking(const trial *t, mend_stream stream)
 {
@@ -210,6 +210,7 @@ static bool begin_capture(trial *t, const operation *op)
         stream->capturer = thread;
         stream->capture_groups = 0;
         stream->recorded = 0;
+        stream->page_uses.count = 0;
         stream->capture = ++t->last_capture;
         stream->id = call.info.id;
         t->captures++;
@@ -230,7 +231,8 @@ static bool end_capture(trial *t, int at, trial_graph *graph)
     stream->captured = false;
     stream->unnamed = t->config.vanish ? (1u << TRIAL_POOLS) - 1 : 0;
     t->captures--;
-    trial_graph made = {call.graph, stream->capture_groups, stream->recorded, stream->capture};
+    trial_graph made = {call.graph, stream->capture_groups, stream->recorded, stream->capture,
+                        stream->page_uses};
     if (is_whole && graph->graph == NULL && !stream->unsure) {
         *graph = made;
     } else {
@@ -292,7 +294,8 @@ static bool launch_graph(trial *t, const operation *op)
     const trial_graph *graph = &t->graphs[op->slot % TRIAL_GRAPHS];
     int stream = op->stream % t->stream_count;
     if (graph->graph == NULL || !trial_is_open(t, stream) || trial_sleeps(t, 0) ||
-        (t->pool_count > 1 && trial_sleeps(t, 1))) {
+        (t->pool_count > 1 && trial_sleeps(t, 1)) ||
+        !trial_lead_pages(t, &graph->page_uses, stream)) {
         return false;
     }
     for (int i = 0; i < TRIAL_ALL_GROUPS; i++) {
@@ -308,7 +311,9 @@ static bool launch_graph(trial *t, const operation *op)
         .stream = trial_handle(t, stream, false),
         .graph = graph->graph,
         .work = {.finish_ns = mend_sim_now_ns(t->sim) + trial_duration(t, op->amount)}};
-    trial_call_device(t, trial_thread_of(t, stream, op->thread), &call);
+    if (trial_call_device(t, trial_thread_of(t, stream, op->thread), &call)) {
+        trial_note_pages(t, &graph->page_uses);
+    }
     return true;
 }
 

@@ -157,7 +157,7 @@ void trial_hooks_close(trial *t)
     }
     for (int i = 0; i < TRIAL_BLOCKS; i++) {
         const trial_block *block = &t->blocks[i];
-        if (block->live && block->pool == 0) {
+        if (block->live && block->pool == 0 && block->range == 0) {
             mend_device_free(0, (void *)(uintptr_t)block->address, 0, MEND_NO_STREAM);
         }
     }

@@ -4,7 +4,7 @@
 
 #include "pool/enter.h"
 #include "pool/pool.h"
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 #include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -240,8 +240,12 @@ void trial_judge_trim(trial *t, const trial_call *call)
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
     uint64_t after = trial_room(t, call->pool);
-    trial_claim(t, TRIAL_REFUSED, call->size_bytes > mend_max_u64(call->room_bytes, after),
+    uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
+    if (call->kind == CALL_COMMIT && !trial_can_make_pages(t, call)) {
+        return;
+    }
+    trial_claim(t, TRIAL_REFUSED, size_bytes > mend_max_u64(call->room_bytes, after),
                 "%llu bytes were refused; empty, or to be created, were %llu before and are "
                 "%llu",
-                LLU(call->size_bytes), LLU(call->room_bytes), LLU(after));
+                LLU(size_bytes), LLU(call->room_bytes), LLU(after));
 }

@@ -11,6 +11,7 @@
 
 #include "mend/mend.h"
 #include "mend/mend_groups.h"
+#include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sim.h"
 
@@ -23,6 +24,7 @@ enum {
     TRIAL_CALLBACKS = 2,
     TRIAL_PINS = 6,
     TRIAL_IMPORTS = 4,
+    TRIAL_RANGES = 3,
     TRIAL_DESCRIPTION_BYTES =
         16 << 10, /* more than 200 chunks; the blocks of more are not described */
     TRIAL_POOLS = 2,
@@ -30,6 +32,18 @@ enum {
     HERE = -2, /* the thread that runs */
     NOBODY = -1
 };
+
+/* What a capture, or its graph, does with pages of ranges. */
+enum { TRIAL_PAGE_USES = 6 };
+typedef struct trial_page_use {
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t tag; /* that each launch writes; 0: it reads */
+} trial_page_use;
+typedef struct trial_page_uses {
+    uint32_t count;
+    trial_page_use list[TRIAL_PAGE_USES];
+} trial_page_uses;
 
 typedef struct trial_stream {
     mend_stream handle;
@@ -39,15 +53,16 @@ typedef struct trial_stream {
     int green;     /* the number of its green context; 0: none */
     bool foreign;  /* of the other device */
     bool captured;
-    bool unsure;             /* the pool, which cannot know of it, may have spoilt it */
-    bool spoilt;             /* the capture of it */
-    uint32_t seen;           /* pools that learnt of its capture from the driver, a bit each */
-    int capturer;            /* the thread that began the capture */
-    uint32_t capture_groups; /* groups whose blocks the capture uses, a bit each */
-    uint64_t capture;        /* a number of its own */
-    uint64_t id;             /* of the captured stream, unlike its handle unique for ever */
-    uint64_t recorded;       /* a hash of the work captured */
-    bool is_owed;            /* a call of mend_forget_stream that failed */
+    bool unsure;               /* the pool, which cannot know of it, may have spoilt it */
+    bool spoilt;               /* the capture of it */
+    uint32_t seen;             /* pools that learnt of its capture from the driver, a bit each */
+    int capturer;              /* the thread that began the capture */
+    uint32_t capture_groups;   /* groups whose blocks the capture uses, a bit each */
+    uint64_t capture;          /* a number of its own */
+    uint64_t id;               /* of the captured stream, unlike its handle unique for ever */
+    uint64_t recorded;         /* a hash of the work captured */
+    trial_page_uses page_uses; /* by the capture */
+    bool is_owed;              /* a call of mend_forget_stream that failed */
     bool is_new;      /* it was forgotten, or has just been made, and no call has named it since */
     uint32_t unnamed; /* where streams may vanish: pools of which no call has named it since it was
                          captured, a bit each */
@@ -83,6 +98,7 @@ typedef struct trial_block {
     bool has_token;      /* by file */
     mend_export_token token; /* of that export */
     uint64_t described_hash; /* of the description; 0: it is not exported by fabric handles */
+    int range; /* 0: it is a block; else a committed page of the range of this number, from 1 */
 } trial_block;
 
 typedef struct trial_group {
@@ -100,6 +116,7 @@ typedef struct trial_graph {
     uint32_t groups;
     uint64_t recorded;
     uint64_t capture;
+    trial_page_uses page_uses;
 } trial_graph;
 
 typedef struct trial_callback {
@@ -135,6 +152,15 @@ typedef struct trial_pinned {
     uint64_t size_bytes; /* 0: nothing is pinned */
     int pool;
 } trial_pinned;
+
+/* A growable range. Its committed pages are blocks. */
+typedef struct trial_range {
+    mend_range *range; /* NULL: none */
+    int pool;
+    uint64_t base;
+    uint64_t size_bytes;
+    uint64_t page_bytes;
+} trial_range;
 
 /* The newest description. */
 typedef struct trial_described {

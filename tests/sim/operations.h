@@ -87,7 +87,19 @@
       "puts blocks to sleep: by `size` modulo 4 rules, of what is kept as `amount` says, the "     \
       "others as `alignment` says; an odd stream: skips what is pinned; an odd slot: of the "      \
       "second pool")                                                                               \
-    X(WAKE, "wakes what sleeps; an odd amount: of tag `size`; an odd slot: of the second pool")
+    X(WAKE, "wakes what sleeps; an odd amount: of tag `size`; an odd slot: of the second pool")    \
+    X(RANGE_CREATE,                                                                                \
+      "a growable range in `slot`, of `amount` modulo 40 pages more than one, with pages as "      \
+      "`size` says; an odd alignment: in the second pool")                                         \
+    X(COMMIT,                                                                                      \
+      "commits `alignment` pages more than one of the range in `slot`, from page `size` on, for "  \
+      "`stream`; amount 1: and writes them; 15 modulo 16: for no stream")                          \
+    X(DECOMMIT,                                                                                    \
+      "decommits such pages on `stream`; amount 5 modulo 8: on none; 32 more: after a last look, " \
+      "by work in flight")                                                                         \
+    X(RANGE_DESTROY, "destroys the range in `slot` on `stream`; amount: as DECOMMIT")              \
+    X(RANGE_MISTAKE, "calls about the range in `slot` that must fail; an even amount: during a "   \
+                     "capture")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

@@ -1,16 +1,5 @@
 /* What the simulation has found in the pool: shrunk lists of operations, as it prints them. */
-#include "tests/sim/executor.h"
-#include "tests/support/test.h"
-
-static void expect_holds(const trial_config *config, const operation *ops, size_t count)
-{
-    static trial_outcome outcome;
-    trial_run(config, ops, count, &outcome);
-    if (outcome.verdict != TRIAL_HOLDS) {
-        mend_test_fail(__FILE__, __LINE__, "%s at step %zu: %s",
-                       trial_verdict_name(outcome.verdict), outcome.step, outcome.finding);
-    }
-}
+#include "tests/sim/expect.h"
 
 /* A trim refused by a capture the pool did not know of left mappings, and the next, which knew of
  * it, called that a failure of the driver. */

@@ -12,7 +12,7 @@
 static bool export_block(trial *t, const operation *op)
 {
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
-    if (!block->live) {
+    if (!block->live || block->range != 0) {
         return false;
     }
     uint64_t inside_bytes = mend_min_u64(op->size % 8 * UINT64_C(512), block->size_bytes - 1);
@@ -49,7 +49,7 @@ static bool describe_block(trial *t, const operation *op)
     trial_block *block = &t->blocks[op->slot % TRIAL_BLOCKS];
     trial_described d = {.slot = op->slot % TRIAL_BLOCKS};
     const bool asks = op->amount % 2 == 1;
-    if (!block->live) {
+    if (!block->live || block->range != 0) {
         return false;
     }
     uint64_t inside_bytes = mend_min_u64(op->size % 8 * UINT64_C(512), block->size_bytes - 1);

@@ -43,6 +43,10 @@ typedef struct trial_pool {
     uint64_t sleeps;
     uint64_t wakes;
     uint64_t dropped_bytes;
+    uint64_t range_bytes;
+    uint64_t peak_range_bytes;
+    uint64_t pages_committed;
+    uint64_t pages_decommitted;
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
@@ -135,6 +139,11 @@ typedef enum trial_call_kind {
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
     CALL_GROUP_RELEASE,
+    CALL_RANGE_CREATE,
+    CALL_COMMIT,
+    CALL_DECOMMIT,
+    CALL_RECORD_PAGES,
+    CALL_RANGE_DESTROY,
     CALL_LAUNCH, /* the device's, from here on */
     CALL_LAUNCH_GRAPH,
     CALL_ORDER,
@@ -173,6 +182,8 @@ struct trial {
     trial_callback callbacks[TRIAL_CALLBACKS];
     trial_pinned pins[TRIAL_PINS];
     trial_imported imports[TRIAL_IMPORTS];
+    trial_range ranges[TRIAL_RANGES];
+    int ending; /* a range that is being destroyed, from 1; 0: none */
     trial_described described;
     trial_checkpoint checkpoints[TRIAL_GROUPS];
     uint64_t last_tag;
@@ -278,6 +289,11 @@ typedef struct trial_call {
     trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
     mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
     mend_sleep_report slept;
+    mend_range *range; /* of the calls of ranges; size_bytes at offset_bytes */
+    uint64_t offset_bytes;
+    uint64_t page_bytes;
+    uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet */
+    mend_result expected;  /* not MEND_OK: what the call must answer, if nothing goes wrong */
     mend_sim_work work;
     mend_sim_graph *graph;
     mend_event event;
@@ -322,6 +338,10 @@ void trial_judge_trim(trial *t, const trial_call *call);
 /* A handle of the stream: the legacy stream has two. */
 mend_stream trial_handle(const trial *t, int stream, bool other_name);
 int trial_thread_of(const trial *t, int stream, uint8_t wish);
+
+/* Makes the call, in the thread that runs. */
+void trial_perform(void *call);
+void trial_perform_on_device(trial_call *call);
 
 /* Makes a call of the pool and judges whether it may answer so. */
 mend_result trial_call_pool(trial *t, int thread, trial_call *call);

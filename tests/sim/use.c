@@ -1,6 +1,6 @@
 /* How a program uses its blocks: every use is ordered behind the former ones, or declared; what the
  * pool calls unmapped is not used, nor what sleeps. */
-#include "tests/sim/trial.h"
+#include "tests/sim/ranges.h"
 
 static trial_block *live_block(trial *t, const operation *op)
 {
@@ -46,6 +46,10 @@ static bool tell(trial *t, trial_block *block, int stream, uint8_t thread)
                        .pool = block->pool,
                        .stream = trial_handle(t, stream, false),
                        .pointer = (void *)(uintptr_t)block->address};
+    if (block->range != 0) {
+        call.kind = CALL_RECORD_PAGES;
+        trial_name_page(t, block, &call);
+    }
     bool is_noted =
         !block->asleep && trial_call_pool(t, trial_thread_of(t, stream, thread), &call) == MEND_OK;
     block->noted |= is_noted ? trial_bit(stream) : 0;
@@ -121,6 +125,9 @@ bool trial_share(trial *t, const operation *op)
 {
     trial_block *block = usable_block(t, op);
     int reader = op->stream % t->stream_count;
+    if (block != NULL && block->range != 0 && trial_is_recorded(t, reader)) {
+        return trial_record_page(t, op, block, reader);
+    }
     if (block == NULL || block->group != NOBODY || trial_is_in_capture(t, block) ||
         !trial_is_open(t, reader) || reader == block->home) {
         return false;
@@ -174,7 +181,7 @@ bool trial_record(trial *t, const operation *op)
 {
     trial_block *block = usable_block(t, op);
     int stream = op->stream % t->stream_count;
-    if (block == NULL) {
+    if (block == NULL || (block->range != 0 && t->streams[stream].captured)) {
         return false;
     }
     if (tell(t, block, stream, op->thread) && (block->readers & trial_bit(stream)) != 0) {

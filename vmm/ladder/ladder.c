@@ -11,6 +11,7 @@
 #include "ladder/place.h"
 #include "ladder/report.h"
 #include "ladder/streams.h"
+#include "ladder/trim.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
 #include "move/dissolve.h"
@@ -90,7 +91,7 @@ static mend_outcome place(climb *c, bool asks_streams)
         }
         gave_addresses = outcome == MEND_NOTHING && !gave_addresses &&
                          heap->shortage.no_addresses != MEND_DRIVER_OK &&
-                         mend_trim_addresses(heap, c->request->stream);
+                         mend_ladder_trim_addresses(heap, c->request->stream);
     }
     return outcome;
 }

@@ -32,6 +32,14 @@ static mend_result trim_to(mend_heap *heap, uint64_t keep_bytes, uint64_t *relea
     return mend_trim_to(heap, keep_bytes, false, released_bytes);
 }
 
+bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking)
+{
+    const uint64_t range_bytes = heap->ranges.space.address_bytes;
+    mend_ranges_settle(heap, asking);
+    const bool any = mend_trim_addresses(heap, asking);
+    return any || heap->ranges.space.address_bytes < range_bytes;
+}
+
 /* What keeps an empty chunk from being idle: bits of mend_waits_blocked_by. With `is_due`, the host
  * waits include the chunk's stamps. Retired mappings of it wait for nothing more. */
 static unsigned look_at_chunk(mend_heap *heap, const mend_chunk *chunk, bool is_due)

@@ -18,6 +18,10 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
  * reservations. True if anything went back. */
 bool mend_ladder_give_back(mend_heap *heap, uint64_t bytes);
 
+/* Gives back addresses that nothing needs: those of destroyed ranges, and the pool's own. True if
+ * any went back. A driver scope is open. */
+bool mend_ladder_trim_addresses(mend_heap *heap, uint32_t asking);
+
 /* As mend_set_limit. */
 mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes);
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "layout/locate.h"
+#include "layout/range.h"
 #include "move/import.h"
 #include "move/scope.h"
 #include "physical/fence.h"
@@ -22,6 +23,10 @@ static mend_result find_block(mend_pool *pool, const void *pointer, mend_span **
     const uint64_t address = (uint64_t)(uintptr_t)pointer;
     if (mend_chunk_at(&pool->heap.chunks, address) == NULL) {
         return mend_failure(MEND_ERROR_FOREIGN_POINTER, "%p is not memory of this pool", pointer);
+    }
+    if (mend_range_at(&pool->heap, address) != NULL) {
+        return mend_failure(MEND_ERROR_FOREIGN_POINTER,
+                            "%p lies in a range: pages are not exported, blocks are", pointer);
     }
     *span = mend_heap_block_at(&pool->heap, address);
     return *span != NULL ? MEND_OK

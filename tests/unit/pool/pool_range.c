@@ -1,6 +1,7 @@
 /* Growable ranges: where their memory comes from and goes, and every misuse by its own error. */
 #include <stdio.h>
 
+#include "mend/mend_share.h"
 #include "tests/unit/pool/pages.h"
 
 MEND_TEST(pool_range, has_addresses_and_no_memory)
@@ -318,6 +319,24 @@ MEND_TEST(pool_range, calls_about_pages_refuse_by_name)
     EXPECT_RESULT(MEND_ERROR_INVALID_ARGUMENT, mend_range_get_info(range, &info));
     kit_expect_words("MEND_RANGE_INFO_INIT");
     EXPECT_U64_EQ(PAGE, info_of(range).committed_bytes);
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
+    kit_close(&w);
+}
+
+MEND_TEST(pool_range, pages_are_not_exported)
+{
+    mend_world w;
+    mend_world_init(&w);
+    w.pool_config.shareable = 1;
+    ASSERT_TRUE(kit_open(&w));
+    mend_export_token token;
+    size_t size_bytes = 0;
+    mend_range *range = create(&w, 8 * PAGE, PAGE);
+    expect_commit(range, 0, 2 * PAGE, w.streams[0]);
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER, mend_export(w.pool, at(range, 512), &token, NULL));
+    kit_expect_words("in a range");
+    EXPECT_RESULT(MEND_ERROR_FOREIGN_POINTER,
+                  mend_export_fabric(w.pool, at(range, 0), NULL, 0, &size_bytes, NULL));
     EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
     kit_close(&w);
 }

@@ -1,0 +1,103 @@
+/* What the simulation has found with growable ranges, as regressions.c. */
+#include "tests/sim/expect.h"
+
+/* A destroyed range kept its addresses where a block found none. */
+MEND_TEST(sim_regressions, addresses_of_a_destroyed_range_serve_blocks)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC},
+        {.kind = OP_RANGE_CREATE, .size = 3, .amount = 4},
+        {.kind = OP_COMMIT},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.reserve_devices = 1;
+    config.address_devices = 3;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* Sizes: page 4 of a range is four pages of the device, and 0xef all of its memory. */
+
+/* A block gets the memory of pages behind the last looks at them. */
+MEND_TEST(sim_ranges, decommitted_memory_is_used_behind_its_work)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .size = 4, .amount = 3},
+        {.kind = OP_COMMIT, .alignment = 3, .amount = 1},
+        {.kind = OP_DECOMMIT, .alignment = 3, .amount = 32},
+        {.kind = OP_ALLOC, .stream = 1, .size = 0xef, .amount = 1},
+        {.kind = OP_VERIFY},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.streams = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* The same behind the work of streams that were recorded for the pages. */
+MEND_TEST(sim_ranges, decommitted_memory_is_used_behind_recorded_streams)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .size = 4, .amount = 3},
+        {.kind = OP_COMMIT, .alignment = 3, .amount = 1},
+        {.kind = OP_SHARE, .slot = 47, .stream = 1},
+        {.kind = OP_SHARE, .slot = 46, .stream = 1},
+        {.kind = OP_DECOMMIT, .alignment = 3},
+        {.kind = OP_ALLOC, .size = 0xef, .amount = 1},
+        {.kind = OP_VERIFY},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.streams = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* A graph that writes pages finds them again after they were decommitted, and their memory used. */
+MEND_TEST(sim_ranges, a_graph_uses_pages_that_were_committed_again)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .size = 4, .amount = 3},
+        {.kind = OP_COMMIT, .alignment = 3, .amount = 1},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_SHARE, .slot = 47, .amount = 1},
+        {.kind = OP_CAPTURE_END},
+        {.kind = OP_GRAPH_LAUNCH, .stream = 1},
+        {.kind = OP_VERIFY, .slot = 47},
+        {.kind = OP_DECOMMIT, .alignment = 3, .amount = 32},
+        {.kind = OP_GRAPH_LAUNCH, .stream = 1},
+        {.kind = OP_ALLOC, .size = 0xe7, .amount = 1},
+        {.kind = OP_COMMIT, .stream = 1},
+        {.kind = OP_GRAPH_LAUNCH},
+        {.kind = OP_VERIFY, .slot = 47},
+        {.kind = OP_VERIFY},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.streams = 2;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* Mistakes with pages, by name; an end of the range that a pin forbids; the figures of all that. */
+MEND_TEST(sim_ranges, what_is_refused_has_its_name)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .size = 4, .amount = 3},
+        {.kind = OP_COMMIT, .alignment = 1},
+        {.kind = OP_RANGE_MISTAKE, .amount = 1},
+        {.kind = OP_MISTAKE, .slot = 47},
+        {.kind = OP_MISTAKE, .slot = 47, .amount = 1},
+        {.kind = OP_MISTAKE, .slot = 47, .amount = 2},
+        {.kind = OP_PIN, .slot = 47},
+        {.kind = OP_RANGE_DESTROY},
+        {.kind = OP_DECOMMIT, .alignment = 3},
+        {.kind = OP_RANGE_DESTROY},
+        {.kind = OP_UNPIN},
+        {.kind = OP_CAPTURE_BEGIN},
+        {.kind = OP_RANGE_MISTAKE},
+        {.kind = OP_CAPTURE_END},
+        {.kind = OP_RANGE_DESTROY},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

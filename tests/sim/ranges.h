@@ -1,0 +1,57 @@
+/* Growable ranges in a trial: a committed page is one of its blocks, used, shared and pinned as any
+ * other; its beginning and its end are of its own, and so are the figures. */
+#ifndef MEND_TESTS_SIM_RANGES_H
+#define MEND_TESTS_SIM_RANGES_H
+
+#include "tests/sim/trial.h"
+
+/* The operations of ranges. */
+bool trial_is_of_ranges(const operation *op);
+bool trial_range_operation(trial *t, const operation *op);
+
+/* Makes a call of ranges; false: it is of another kind. */
+bool trial_call_range(trial_call *call);
+
+/* Such a call may answer so, though nothing was planted; `holds_capture`: the pool may know of one.
+ */
+bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_capture);
+
+/* Of a commit that was refused: the bytes that it needed at most, as callbacks decommit pages; and
+ * whether enough empty chunks can become pages: not while old mappings or memory must stay for
+ * graphs, nor above the limit, where no chunk is made again, nor where one was exported. */
+uint64_t trial_needed(trial *t, const trial_call *call);
+bool trial_can_make_pages(trial *t, const trial_call *call);
+
+/* The call names a page of the model, by range and offset. */
+void trial_name_page(const trial *t, const trial_block *page, trial_call *call);
+
+/* The committed page that begins at the address, NULL: none. */
+trial_block *trial_page_at(trial *t, uint64_t address);
+
+/* page_graphs.c: a captured stream uses a page; pages are led to the stream that a graph is
+ * launched on, false where that may not be; and what the launch writes. */
+bool trial_record_page(trial *t, const operation *op, const trial_block *page, int stream);
+bool trial_lead_pages(trial *t, const trial_page_uses *uses, int stream);
+void trial_note_pages(trial *t, const trial_page_uses *uses);
+
+/* mistakes.c: what a program must not do with a page, and with a range. */
+bool trial_range_mistake(trial *t, const operation *op);
+void trial_mistake_with_page(trial *t, const operation *op, const trial_block *page);
+
+/* A page that is no more committed is decommitted once more, which changes nothing. */
+void trial_decommit_again(trial *t, const trial_block *page, mend_stream stream);
+
+/* The range that the call under way destroys: nobody else touches its pages. */
+bool trial_is_ending(const trial *t, const trial_block *block);
+
+void trial_end_ranges(trial *t);
+
+/* What the model says of one pool. */
+typedef struct trial_range_figures {
+    uint64_t ranges;
+    uint64_t size_bytes;   /* of addresses */
+    uint64_t unused_bytes; /* mapped and not committed, as the ranges themselves say */
+} trial_range_figures;
+trial_range_figures trial_look_at_ranges(const trial *t, int pool);
+
+#endif
