@@ -3,6 +3,7 @@
  * the user's own blocks. Then whatever fits must succeed, and after destroy nothing is left.
  */
 #include "tests/sim/ranges.h"
+#include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -14,6 +15,7 @@ static void clear_the_way(trial *t)
     mend_sim_set_foreign_bytes(t->sim, 0, 0);
     t->ambush.set = false;
     t->foreign_bytes = 0;
+    trial_end_member(t);
     t->faults_stand = false;
     t->malloc_fails = false;
     t->disturbed = false;
@@ -49,14 +51,13 @@ static void free_all(trial *t)
  * keep. */
 static void fill(trial *t, int pool)
 {
-    uint64_t others_bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
         if (i != pool) {
             mend_trim(t->pools[i].pool, 0, NULL);
-            others_bytes += trial_stats(t, i).reserved_bytes;
         }
     }
-    uint64_t size_bytes = mend_align_down(t->device_bytes - others_bytes, t->page_bytes);
+    uint64_t own_bytes = trial_stats(t, pool).reserved_bytes;
+    uint64_t size_bytes = mend_align_down(trial_ration_room(t) + own_bytes, t->page_bytes);
     mend_stream stream = trial_handle(t, 0, false);
     void *pointer = NULL;
     if (size_bytes == 0) {

@@ -7,6 +7,7 @@
 
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
+#include "tests/sim/rations.h"
 #include "tests/sim/trial.h"
 #include "tests/support/place.h"
 
@@ -165,6 +166,9 @@ static bool open_pools(trial *t)
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
     pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;
+    if (!trial_open_ration(t, &pool_config)) {
+        return false;
+    }
     const mend_placement placement = {
         .chunk_bytes = t->page_bytes * config->chunk_pages,
         .small_chunk_bytes = t->page_bytes * config->small_chunk_pages,
@@ -199,6 +203,7 @@ static void close_world(trial *t)
     if (t->traced != NULL) {
         mend_traced_driver_destroy(t->traced);
     }
+    trial_close_ration(t);
     if (t->turns.count > 0) {
         turns_close(&t->turns);
     }
@@ -247,7 +252,9 @@ static bool trim(trial *t, const operation *op)
     mend_result result = trial_call_pool(t, op->thread % t->turns.count, &call);
     t->pools[pool].collected_bytes += result == MEND_OK ? call.collected_bytes : 0;
     t->pools[pool].fails_to_collect |= call.collects && result != MEND_OK;
-    if (result == MEND_OK && call.waits && !call.faulty) {
+    if (result == MEND_OK && call.collects && !call.faulty) {
+        trial_judge_collection(t, pool);
+    } else if (result == MEND_OK && call.waits && !call.faulty) {
         trial_judge_trim(t, &call);
     }
     return true;
@@ -307,6 +314,7 @@ static bool reset_peaks(trial *t)
 static bool take_other(trial *t, const operation *op)
 {
     return trial_is_of_ranges(op)                        ? trial_range_operation(t, op)
+           : op->kind == OP_MEMBER                       ? trial_change_member(t, op)
            : op->kind == OP_SLEEP || op->kind == OP_WAKE ? trial_sleep_operation(t, op)
            : trial_shares(op)                            ? trial_share_memory(t, op)
                                                          : trial_disturb(t, op);

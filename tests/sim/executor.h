@@ -50,7 +50,9 @@
     X(hooks, 0, "the first pool is its device's default one, and blocks pass through hooks")       \
     X(fabric, 0, "fabric handles. 1: the device has them. 2: it says so, and the driver refuses")  \
     X(soft_limit_percent, 0, "the pool's soft limit, of the device; 0: none")                      \
-    X(idle_ns, 0, "after this a collection gives back what nothing has used; 0: never")
+    X(idle_ns, 0, "after this a collection gives back what nothing has used; 0: never")            \
+    X(keep_free_percent, 0, "the pools leave so much of the device free")                          \
+    X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")
 
 typedef struct trial_config {
 #define X(field, usual, meaning) uint32_t field;
@@ -80,7 +82,7 @@ typedef enum trial_verdict {
 /* Of OP_FAULT: places of calls in its `size`, and `amount` of a fault that lasts until it is
  * cleared.
  */
-enum { FAULT_OF_MAP = 8, FAULT_OF_SET_ACCESS = 10, FAULT_FOR_EVER = 6 };
+enum { FAULT_OF_CREATE = 6, FAULT_OF_MAP = 8, FAULT_OF_SET_ACCESS = 10, FAULT_FOR_EVER = 6 };
 
 enum { AMBUSH_ACTIONS = 4, TRIAL_RESULTS = 17 };
 

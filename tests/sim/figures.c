@@ -9,6 +9,7 @@
 
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
+#include "tests/sim/rations.h"
 #include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -290,7 +291,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_copied_bytes    GROWS(copied_bytes, DONE(copied_bytes))
 #define RULE_stream_waits    GROWS(stream_waits, DONE(stream_waits))
 #define RULE_host_waits      GROWS(host_waits, DONE(most_host_waits))
-#define RULE_driver_failures GROWS(driver_failures, DONE(failures))
+/* What a ration refuses, the driver is not asked. */
+#define RULE_driver_failures                                                                       \
+    GROWS(driver_failures, DONE(failures) + (trial_is_rationed(l->t) ? UINT32_MAX : 0))
 #define RULE_peer_pool_trims GROWS(peer_pool_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
 
 /* What sleeps, chunk by chunk; a sleeping chunk may have kept its memory. */
@@ -412,14 +415,15 @@ static void judge_sums(trial *t)
               seen->released);
     judge_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
     judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
-    judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures), seen->failures);
+    judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
+              trial_is_rationed(t) ? UINT32_MAX : seen->failures);
     judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions), seen->copies);
     judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
               seen->copied_bytes);
     judge_sum(t, "the requests that map", 0,
               SUM(placed_by_extension) + SUM(placed_at_new_address) + SUM(placed_by_alias),
               seen->mapped);
-    bool maps_moves = is_plain && seen->copies == 0 && !t->had_unmapped;
+    bool maps_moves = is_plain && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
     uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
     uint64_t most_aliases = MOST_ALIASES_OF_PLAN * SUM(placed_by_alias);
     judge_sum(t, "chunks_moved", least_moves - mend_min_u64(least_moves, most_aliases),
@@ -465,7 +469,7 @@ void trial_judge_figures(trial *t)
     mend_driver_counters now;
     mend_traced_driver_get(t->traced, &now);
     t->seen = look_at_driver(t, &now);
-    t->was_refused = failures_of(&now, MEND_CALL_create) > 0;
+    t->was_refused = failures_of(&now, MEND_CALL_create) > 0 || trial_is_rationed(t);
     for (int i = 0; i < t->pool_count; i++) {
         judge_pool(t, i);
     }

@@ -448,6 +448,28 @@ static void draw_ranges(trial_random *places, size_t count, operation *ops)
     }
 }
 
+/* A part of the device that stays free, and a limit that is shared. Of its own numbers, as
+ * draw_hooks. */
+static void draw_rations(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    const uint32_t kind = trial_random_below(&random, 12);
+    config->keep_free_percent = kind < 2 ? PICK(&random, 3, 10, 30, 60) : 0;
+    config->file_percent = kind == 1 || kind == 2 ? PICK(&random, 25, 50, 73, 100) : 0;
+    for (size_t i = 0; i < count && kind < 3; i++) {
+        const uint64_t numbers = trial_random_next(&random);
+        if (numbers % 32 == 0 && config->file_percent > 0) {
+            ops[i] = (operation){.kind = OP_MEMBER,
+                                 .slot = (uint8_t)((numbers >> 8) % 8 == 0),
+                                 .amount = (uint8_t)(numbers >> 16)};
+        } else if (numbers % 32 == 1) {
+            ops[i] = (operation){.kind = OP_TRIM, .slot = (uint8_t)(numbers >> 8), .stream = 2};
+        } else if (numbers % 32 == 2) {
+            ops[i] = (operation){.kind = OP_FOREIGN, .amount = (uint8_t)(numbers >> 8)};
+        }
+    }
+}
+
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random places = {seed};
@@ -470,4 +492,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_fabric(&places, count, config, ops);
     draw_sleeps(&places, count, ops);
     draw_ranges(&places, count, ops);
+    draw_rations(&places, count, config, ops);
 }

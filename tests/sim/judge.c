@@ -5,6 +5,7 @@
 #include "pool/enter.h"
 #include "pool/pool.h"
 #include "tests/sim/ranges.h"
+#include "tests/sim/rations.h"
 #include "tests/support/regions.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -143,6 +144,7 @@ void trial_judge(trial *t)
         judge_ledger(t, &sum);
     }
     trial_judge_granules(t);
+    trial_judge_ration(t);
     trial_judge_figures(t);
 }
 
@@ -165,8 +167,7 @@ bool trial_holds_memory_for_graphs(trial *t)
 uint64_t trial_room(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
-    uint64_t held = t->foreign_bytes + trial_ledger(t).chunk_bytes;
-    uint64_t on_device = t->device_bytes > held ? t->device_bytes - held : 0;
+    uint64_t on_device = trial_ration_room(t);
     uint64_t under_limit =
         stats.limit_bytes > stats.reserved_bytes
             ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, t->page_bytes)
@@ -187,7 +188,7 @@ void trial_read_failure(trial_call *call)
 /* What the device has may be learnt, or taken, between an answer and the request. */
 static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
 {
-    return t->config.address_devices != 0 || t->foreign_bytes != 0 ||
+    return trial_is_rationed(t) || t->config.address_devices != 0 || t->foreign_bytes != 0 ||
            stats->attainable_bytes < stats->limit_bytes;
 }
 

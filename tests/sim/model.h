@@ -14,6 +14,7 @@
 #include "mend/mend_range.h"
 #include "mend/mend_share.h"
 #include "mend/mend_sim.h"
+#include "share/limit_file.h"
 
 enum {
     TRIAL_BLOCKS = 48,
@@ -161,6 +162,13 @@ typedef struct trial_range {
     uint64_t size_bytes;
     uint64_t page_bytes;
 } trial_range;
+
+/* Another process that shares the limit of the pools by a file. */
+typedef struct trial_ration {
+    char path[96];        /* empty: there is no file */
+    uint64_t limit_bytes; /* of the file */
+    mend_limit_slot member;
+} trial_ration;
 
 /* The newest description. */
 typedef struct trial_described {

@@ -99,7 +99,10 @@
       "by work in flight")                                                                         \
     X(RANGE_DESTROY, "destroys the range in `slot` on `stream`; amount: as DECOMMIT")              \
     X(RANGE_MISTAKE, "calls about the range in `slot` that must fail; an even amount: during a "   \
-                     "capture")
+                     "capture")                                                                    \
+    X(MEMBER,                                                                                      \
+      "another process holds `amount` 256ths of the limit that the pools share by a file; an odd " \
+      "slot: it dies before that")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

@@ -101,3 +101,25 @@ MEND_TEST(sim_ranges, what_is_refused_has_its_name)
     config.device_pages = 16;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* A sleep that found no host memory for its nodes gave back a promise that it did not have. */
+MEND_TEST(sim_regressions, a_sleep_without_host_memory_promised_nothing)
+{
+    static const operation ops[] = {
+        {.kind = OP_ALLOC, .slot = 3},
+        {.kind = OP_FORGET},
+        {.kind = OP_ALLOC, .slot = 4, .size = 20},
+        {.kind = OP_SLEEP},
+        {.kind = OP_ALLOC, .slot = 5},
+        {.kind = OP_ALLOC, .slot = 1, .size = 20},
+        {.kind = OP_SLEEP},
+        {.kind = OP_ALLOC, .slot = 2},
+        {.kind = OP_SLEEP},
+        {.kind = OP_ALLOC},
+        {.kind = OP_WAKE},
+        {.kind = OP_FAIL_MALLOC, .slot = 7},
+        {.kind = OP_SLEEP},
+    };
+    trial_config config = trial_config_default;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

@@ -1,5 +1,7 @@
 #include "tests/sim/ranges.h"
 
+#include "tests/sim/rations.h"
+
 #include "pool/pool.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -228,7 +230,7 @@ bool trial_can_make_pages(trial *t, const trial_call *call)
 {
     const mend_stats stats = trial_stats(t, call->pool);
     return stats.reserved_bytes <= stats.limit_bytes && !trial_holds_memory_for_graphs(t) &&
-           !any_was_exported(t, call->pool);
+           !any_was_exported(t, call->pool) && !trial_owes(t);
 }
 
 static bool commit(trial *t, const operation *op)

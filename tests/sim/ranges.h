@@ -18,7 +18,8 @@ bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_c
 
 /* Of a commit that was refused: the bytes that it needed at most, as callbacks decommit pages; and
  * whether enough empty chunks can become pages: not while old mappings or memory must stay for
- * graphs, nor above the limit, where no chunk is made again, nor where one was exported. */
+ * graphs, nor above the limit, where no chunk is made again, nor where one was exported, nor while
+ * the device lacks what should stay free. */
 uint64_t trial_needed(trial *t, const trial_call *call);
 bool trial_can_make_pages(trial *t, const trial_call *call);
 

@@ -4,7 +4,6 @@
 
 #include "base/align.h"
 #include "base/list.h"
-#include "driver/forward.h"
 #include "driver/traced.h"
 #include "mend/mend_devices.h"
 #include "mend/mend_sleep.h"
@@ -12,6 +11,7 @@
 #include "tests/model/turns.h"
 #include "tests/sim/executor.h"
 #include "tests/sim/model.h"
+#include "tests/sim/witness.h"
 #include "tests/support/follower.h"
 #include "tests/support/host_memory.h"
 
@@ -50,52 +50,6 @@ typedef struct trial_pool {
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
-
-enum {
-    WITNESS_BORN = 256,
-    WITNESS_FETCHED = 1024,
-    WITNESS_MAPS = 2048
-}; /* the last two: more than the pages of a device */
-
-/* A mapping that the driver made for a pool. */
-typedef struct trial_mapping {
-    uint64_t address;
-    uint64_t size_bytes;
-    mend_chunk_handle handle;
-} trial_mapping;
-
-typedef struct trial_born {
-    mend_chunk_handle handle;
-    uint64_t size_bytes;
-} trial_born;
-
-typedef struct trial_most {
-    uint64_t chunk_bytes;
-    uint64_t chunks;
-    uint64_t mappings;
-} trial_most;
-
-/* A driver between the pools and the device: see witness.c. */
-typedef struct trial_witness {
-    mend_driver table;
-    mend_unwatched_driver unwatched; /* behind it */
-    struct trial *trial;
-    trial_born born[WITNESS_BORN]; /* in the call under way */
-    bool lost_count;               /* in this step a call created more than `born` can hold */
-    size_t born_count;             /* more than there is room for: not all are known */
-    mend_stream captured;          /* in that call the driver said so of it, last; or none */
-    mend_chunk_handle fetched[WITNESS_FETCHED]; /* of imports, the newest ones */
-    size_t fetched_count;
-    uint64_t fetched_maps;            /* of such handles, since the last look */
-    uint64_t fetched_releases;        /* the same */
-    trial_mapping maps[WITNESS_MAPS]; /* that there are, in no order */
-    size_t map_count;
-    size_t doubles;         /* of these, mappings of a chunk that has another one */
-    bool lost_maps;         /* there were more: nothing is known of granules */
-    uint64_t undone_chunks; /* since the last look */
-    uint64_t undone_bytes;
-    trial_most most; /* that the device held since then */
-} trial_witness;
 
 /* What the driver did for the pools since the last look: see figures.c. */
 typedef struct trial_seen {
@@ -185,6 +139,7 @@ struct trial {
     trial_range ranges[TRIAL_RANGES];
     int ending; /* a range that is being destroyed, from 1; 0: none */
     trial_described described;
+    trial_ration ration;
     trial_checkpoint checkpoints[TRIAL_GROUPS];
     uint64_t last_tag;
     uint64_t last_capture;

@@ -3,7 +3,8 @@
  * map. What is created and released within one call was undone, and leaves no trace in the figures;
  * peaks of the pools are never above those of the device.
  */
-#include "tests/sim/trial.h"
+#include "driver/forward.h"
+#include "tests/sim/rations.h"
 
 static trial *trial_of(const mend_driver *driver)
 {
@@ -37,6 +38,7 @@ static mend_status witness_create(const mend_driver *driver, uint64_t size_bytes
         w->born[w->born_count % WITNESS_BORN] = (trial_born){*handle, size_bytes};
         w->born_count++;
         note_most(t);
+        trial_judge_creation(t);
     }
     return status;
 }

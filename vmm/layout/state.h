@@ -244,6 +244,7 @@ typedef struct mend_heap_config {
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
     uint64_t soft_limit_bytes;    /* 0: none. Written under both locks */
+    struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
     uint64_t reserve_bytes;
     int tightness;            /* 1 to 5; 0: the default */
     mend_placement placement; /* filled at creation */

@@ -16,6 +16,7 @@
 #include "physical/fence.h"
 #include "physical/record.h"
 #include "policy/headroom.h"
+#include "share/ration.h"
 
 static bool can_withdraw(mend_heap *heap, const mend_chunk *chunk, bool may_unmap)
 {
@@ -141,6 +142,12 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
     return result;
 }
 
+/* What the pool owes to others it could not create again. */
+static bool may_make_again(const mend_heap *heap)
+{
+    return heap->config.ration == NULL || mend_ration_owed_bytes(heap->config.ration) == 0;
+}
+
 /* Whether the chunk is idle, and no part of the plan. Not one that others may hold: another chunk
  * could not be created from its memory. */
 static bool may_give(mend_heap *heap, mend_plan *plan, const mend_chunk *at, bool may_unmap)
@@ -180,7 +187,8 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
         result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
     }
     mend_chunk *chunk = NULL;
-    if (result == MEND_OK && mend_layout_reserve(heap, 1) && mend_retire_reserve(heap, 1)) {
+    if (result == MEND_OK && may_make_again(heap) && mend_layout_reserve(heap, 1) &&
+        mend_retire_reserve(heap, 1)) {
         chunk = smallest_idle(heap, plan, !is_captured);
     }
     if (chunk != NULL) {
@@ -238,7 +246,7 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     if (result == MEND_OK) {
         result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
     }
-    if (result == MEND_OK && plan->lacking_bytes != 0 &&
+    if (result == MEND_OK && plan->lacking_bytes != 0 && may_make_again(heap) &&
         idle_bytes(heap, plan, !is_captured) >= plan->lacking_bytes) {
         mend_chunk *withdrawn = NULL;
         uint64_t released_bytes;

@@ -296,7 +296,7 @@ static void close_drivers(mend_pool *pool)
 
 /* Makes the heap on the driver, or behind what rations it. */
 static mend_result make_rationed(mend_pool *pool, const mend_pool_config *config,
-                                 const mend_device_info *info, const mend_heap_config *heap_config)
+                                 const mend_device_info *info, mend_heap_config *heap_config)
 {
     const mend_driver *memory = memory_of(pool, config, info, heap_config->limit_bytes);
     mend_result result = mend_ration_open(&pool->ration, memory, config->keep_free_bytes,
@@ -308,6 +308,7 @@ static mend_result make_rationed(mend_pool *pool, const mend_pool_config *config
         return result;
     }
     bool is_rationed = mend_ration_is_on(&pool->ration);
+    heap_config->ration = is_rationed ? &pool->ration : NULL;
     result = mend_heap_init(&pool->heap, is_rationed ? &pool->ration.pass.table : memory, info,
                             heap_config);
     if (result != MEND_OK) {

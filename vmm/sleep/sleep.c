@@ -243,8 +243,12 @@ static mend_result put(sleeping *s, mend_sleep_report *report)
     report->mapped_bytes = s->selection.mapped_bytes;
     report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->mapped_bytes;
     if (result == MEND_OK && s->selection.count > 0) {
-        result = promise_nodes(s) ? perform(s, report) : no_host_memory();
-        mend_layout_end_promise(s->heap, &s->nodes);
+        if (promise_nodes(s)) {
+            result = perform(s, report);
+            mend_layout_end_promise(s->heap, &s->nodes);
+        } else {
+            result = no_host_memory();
+        }
     }
     mend_selection_clear(s->heap, &s->selection);
     return result;

@@ -1,0 +1,207 @@
+#include "tests/sim/rations.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pool/pool.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+static uint64_t keep_free_bytes(const trial *t)
+{
+    return t->device_bytes * t->config.keep_free_percent / 100;
+}
+
+static bool has_file(const trial *t)
+{
+    return t->ration.path[0] != '\0';
+}
+
+bool trial_is_rationed(const trial *t)
+{
+    return t->config.keep_free_percent > 0 || has_file(t);
+}
+
+/* ---- the file and the other process ---------------------------------------------------------- */
+
+static bool join(trial *t)
+{
+    trial_ration *r = &t->ration;
+    mend_result result = mend_limit_file_open(r->path, r->limit_bytes, &r->member);
+    return trial_claim(t, TRIAL_RESULT, result == MEND_OK, "a limit file: %s",
+                       mend_result_name(result));
+}
+
+static bool make_file(trial *t)
+{
+    const char *directory = getenv("TMPDIR");
+    trial_ration *r = &t->ration;
+    snprintf(r->path, sizeof(r->path), "%s/mend_trial_XXXXXX",
+             directory != NULL ? directory : "/tmp");
+    int file = mkstemp(r->path);
+    if (file < 0) {
+        r->path[0] = '\0';
+        return trial_claim(t, TRIAL_RESULT, false, "no temporary file");
+    }
+    close(file);
+    return join(t);
+}
+
+bool trial_open_ration(trial *t, mend_pool_config *config)
+{
+    config->keep_free_bytes = keep_free_bytes(t);
+    if (t->config.file_percent == 0) {
+        return true;
+    }
+    t->ration.limit_bytes =
+        mend_max_u64(t->device_bytes * t->config.file_percent / 100, t->page_bytes);
+    config->limit_bytes = t->ration.limit_bytes;
+    config->limit_file = t->ration.path;
+    return make_file(t);
+}
+
+void trial_close_ration(trial *t)
+{
+    if (has_file(t)) {
+        mend_limit_file_close(&t->ration.member);
+        unlink(t->ration.path);
+    }
+}
+
+static uint64_t claimed_by_pools(const trial *t)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        bytes += t->pools[i].pool->ration.slot.claimed_bytes;
+    }
+    return bytes;
+}
+
+bool trial_owes(trial *t)
+{
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes;
+    return held_bytes + keep_free_bytes(t) > t->device_bytes && t->config.keep_free_percent > 0;
+}
+
+static uint64_t room_in_file(const trial *t)
+{
+    const uint64_t claimed = claimed_by_pools(t) + t->ration.member.claimed_bytes;
+    return t->ration.limit_bytes > claimed ? t->ration.limit_bytes - claimed : 0;
+}
+
+uint64_t trial_ration_room(trial *t)
+{
+    const uint64_t held_bytes = t->foreign_bytes + trial_ledger(t).chunk_bytes + keep_free_bytes(t);
+    const uint64_t on_device = t->device_bytes > held_bytes ? t->device_bytes - held_bytes : 0;
+    return has_file(t) ? mend_min_u64(on_device, room_in_file(t)) : on_device;
+}
+
+/* What a process had that died is free for the others, who find out by themselves. */
+static bool die(trial *t)
+{
+    close(t->ration.member.file);
+    t->ration.member = (mend_limit_slot){0};
+    return join(t);
+}
+
+bool trial_change_member(trial *t, const operation *op)
+{
+    mend_limit_slot *member = &t->ration.member;
+    const uint64_t wanted_bytes = t->ration.limit_bytes / 256 * op->amount;
+    if (!has_file(t) || (op->slot % 2 == 1 && !die(t))) {
+        return false;
+    }
+    const uint64_t had_bytes = member->claimed_bytes;
+    if (wanted_bytes < had_bytes) {
+        mend_limit_file_give(member, had_bytes - wanted_bytes);
+    } else {
+        const uint64_t room_bytes = room_in_file(t);
+        const bool is_claimed = mend_limit_file_claim(member, wanted_bytes - had_bytes);
+        trial_claim(t, TRIAL_MODEL, is_claimed == (wanted_bytes - had_bytes <= room_bytes),
+                    "%llu bytes more were %s where the file has room for %llu",
+                    LLU(wanted_bytes - had_bytes), is_claimed ? "claimed" : "refused",
+                    LLU(room_bytes));
+    }
+    return true;
+}
+
+void trial_end_member(trial *t)
+{
+    if (has_file(t)) {
+        mend_limit_file_give(&t->ration.member, t->ration.member.claimed_bytes);
+    }
+}
+
+/* ---- what must hold -------------------------------------------------------------------------- */
+
+/* Where the driver does not say how much is free, or others take memory meanwhile, the pool cannot
+ * know. What imports hold is not counted in the file. */
+void trial_judge_creation(trial *t)
+{
+    const uint64_t chunk_bytes = trial_ledger(t).chunk_bytes;
+    const uint64_t held_bytes = chunk_bytes + t->foreign_bytes + keep_free_bytes(t);
+    trial_claim(t, TRIAL_RULE,
+                t->config.keep_free_percent == 0 || trial_is_faulty(t) ||
+                    held_bytes <= t->device_bytes,
+                "a creation leaves %llu bytes less free than the pools should keep",
+                LLU(held_bytes - t->device_bytes));
+    const uint64_t claimed_bytes = chunk_bytes + t->ration.member.claimed_bytes;
+    trial_claim(t, TRIAL_RULE,
+                !has_file(t) || claimed_bytes <= t->ration.limit_bytes + trial_lingering_bytes(t),
+                "the pools hold %llu bytes, another process %llu, and their limit is %llu",
+                LLU(chunk_bytes), LLU(t->ration.member.claimed_bytes), LLU(t->ration.limit_bytes));
+}
+
+/* A pool claims what it holds, and the file knows all claims. */
+void trial_judge_ration(trial *t)
+{
+    if (!has_file(t) || t->stopped || t->may_be_lost) {
+        return;
+    }
+    for (int i = 0; i < t->pool_count; i++) {
+        const uint64_t claimed_bytes = t->pools[i].pool->ration.slot.claimed_bytes;
+        const uint64_t held_bytes = trial_stats(t, i).reserved_bytes;
+        trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,
+                    "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
+                    LLU(claimed_bytes));
+    }
+    const uint64_t room_bytes = mend_limit_file_room(&t->ration.member);
+    trial_claim(t, TRIAL_MODEL, room_bytes == room_in_file(t),
+                "the file has room for %llu bytes, expected %llu", LLU(room_bytes),
+                LLU(room_in_file(t)));
+}
+
+/* No work runs, and events of every stream say so at once. */
+static bool is_quiet(trial *t)
+{
+    return trial_ledger(t).pending_work == 0 && t->config.event_delay_ns == 0 &&
+           t->config.thread_streams == 0 && t->outcome->tally.done[OP_LATE_EVENTS] == 0;
+}
+
+/* Bytes of empty chunks that nothing may still use. */
+static uint64_t idle_bytes(trial *t, int pool)
+{
+    const int last = is_quiet(t) ? MEND_FREE_STREAMS : MEND_FREE_IDLE;
+    mend_explanation why;
+    uint64_t bytes = 0;
+    if (mend_pool_explain(t->pools[pool].pool, MEND_NO_STREAM, &why) == MEND_OK) {
+        for (int zone = 0; zone < MEND_ZONE_COUNT; zone++) {
+            for (int reason = MEND_FREE_IDLE; reason <= last; reason++) {
+                bytes += why.free_bytes[zone][MEND_FREE_EMPTY][reason];
+            }
+        }
+    }
+    return bytes;
+}
+
+/* While less of the device is free than the pool should keep, nothing idle is left in it. */
+void trial_judge_collection(trial *t, int pool)
+{
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes + t->foreign_bytes + keep_free_bytes(t);
+    trial_claim(t, TRIAL_LIVENESS,
+                held_bytes <= t->device_bytes || idle_bytes(t, pool) == 0 ||
+                    trial_holds_memory_for_graphs(t),
+                "a collection leaves %llu idle bytes, though the device lacks %llu",
+                LLU(idle_bytes(t, pool)), LLU(held_bytes - t->device_bytes));
+}

@@ -1,0 +1,33 @@
+/* Pools that leave a part of the device free, and that share a limit by a file with each other and
+ * with another process, which the trial plays. */
+#ifndef MEND_TESTS_SIM_RATIONS_H
+#define MEND_TESTS_SIM_RATIONS_H
+
+#include "tests/sim/trial.h"
+
+/* Makes the file, if there is one, and sets what the pools are told. */
+bool trial_open_ration(trial *t, mend_pool_config *config);
+void trial_close_ration(trial *t);
+
+bool trial_is_rationed(const trial *t);
+
+/* What may still be created, as far as the part that stays free and the file say. */
+uint64_t trial_ration_room(trial *t);
+
+/* Less of the device is free than the pools should keep. */
+bool trial_owes(trial *t);
+
+/* The other process takes or gives; it may die before. */
+bool trial_change_member(trial *t, const operation *op);
+
+/* After a creation; and after a step. */
+void trial_judge_creation(trial *t);
+void trial_judge_ration(trial *t);
+
+/* A collection that was not disturbed. */
+void trial_judge_collection(trial *t, int pool);
+
+/* Nothing is in the way any more. */
+void trial_end_member(trial *t);
+
+#endif
