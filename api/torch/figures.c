@@ -5,6 +5,7 @@
 
 #include "mend/mend_torch.h"
 #include "torch/heaps.h"
+#include "torch/ranges.h"
 #include "torch/rounding.h"
 
 /* The values at the last reset of what accumulates. */
@@ -180,6 +181,7 @@ void mend_torch_note_retry(int device)
 
 mend_result mend_torch_empty_cache(void)
 {
+    mend_torch_ranges_settle();
     mend_result result = mend_device_trim_wait(MEND_ALL_DEVICES, 0, NULL);
     return result == MEND_ERROR_CAPTURING ? MEND_OK : result;
 }

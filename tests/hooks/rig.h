@@ -27,6 +27,9 @@ extern "C" {
     X(mend, mend_get_stats)                                                                        \
     X(mend, mend_get_block_info)                                                                   \
     X(mend, mend_device_record_stream)                                                             \
+    X(mend, mend_pin)                                                                              \
+    X(mend, mend_unpin)                                                                            \
+    X(mend, mend_range_commit)                                                                     \
     X(mend, mend_audit)                                                                            \
     X(mend, mend_log_set_sink)                                                                     \
     X(torch, mend_torch_alloc_or_null)                                                             \
@@ -66,6 +69,8 @@ extern "C" {
     X(torch, mend_torch_pool_takes)                                                                \
     X(torch, mend_torch_block_alloc_in)                                                            \
     X(torch, mend_torch_empty_cache)                                                               \
+    X(torch, mend_torch_range_create)                                                              \
+    X(torch, mend_torch_range_tensor)                                                              \
     X(torch, mend_torch_largest)                                                                   \
     X(torch, mend_torch_lacks_memory)                                                              \
     X(torch, mend_torch_write_out_of_memory)                                                       \

@@ -204,6 +204,55 @@ MUTANTS_OF_PYTORCH = [
         "torch_sleep_real",
         "Sleep.test_no_room_to_wake_is_an_error_of_out_of_memory_and_can_be_tried_again",
     ),
+    (
+        "torch/_growing.py",
+        "            if self._now() != self._stream:  # at its end",
+        "            if False:  # at its end",
+        "torch_growing_real",
+        "Growing.test_the_end_waits_for_each_stream_that_used_it",
+    ),
+    (
+        "torch/_growing.py",
+        "            if self._now() != self._stream:\n",
+        "            if False:\n",
+        "torch_growing_real",
+        "Growing.test_memory_waits_for_each_stream_that_used_it",
+    ),
+    (
+        "torch/_growing.py",
+        "math.prod(self._shape[1:]) *",
+        "math.prod(self._shape) *",
+        "torch_growing_real",
+        "Growing.test_pages_come_and_go_one_by_one",
+    ),
+    (
+        "torch/_growing.py",
+        "if end == self.capacity else to // page)",
+        "if True else to // page)",
+        "torch_growing_real",
+        "Growing.test_pages_come_and_go_one_by_one",
+    ),
+    (
+        "torch/_growing.py",
+        "make(self._whole, length * self._row_bytes",
+        "make(self._whole, self._shape[0] * self._row_bytes",
+        "torch_growing_real",
+        "Growing.test_a_tensor_of_it_is_copied_and_saved_with_its_own_size",
+    ),
+    (
+        "torch/_growing.py",
+        "            with as_pytorch():\n",
+        "            if True:\n",
+        "torch_growing_real",
+        "Growing.test_memory_passes_between_it_and_other_tensors",
+    ),
+    (
+        "torch/_growing.py",
+        "        self._length, self._tensor = length, tensor\n",
+        "        self._length, self._tensor = length, self._tensor\n",
+        "torch_growing_real",
+        "Growing.test_it_grows_at_one_address_and_keeps_what_it_holds",
+    ),
 ]
 
 

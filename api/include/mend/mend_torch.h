@@ -11,6 +11,7 @@
 #define MEND_MEND_TORCH_H
 
 #include "mend/mend.h"
+#include "mend/mend_range.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -271,6 +272,26 @@ MEND_API void mend_torch_write_out_of_memory(char *text, size_t capacity, int de
  * `capacity` bytes; a name that does not fit is left out. No driver call. */
 MEND_API size_t mend_torch_settings_without_effect(const char *settings, char *names,
                                                    size_t capacity);
+
+/* ---- PyTorch: growable tensors --------------------------------------------------------------- */
+
+/*
+ * Creates a range (mend_range.h) in the device's default pool, and a tensor of all its bytes: a
+ * DLManagedTensor of DLPack, for torch.from_dlpack. Tensors own the range. The deleter of the last,
+ * which any thread may call, destroys the range in the order of `stream`; what cannot be destroyed
+ * yet, because a stream is captured or a page is pinned, at a later call of this function, of a
+ * deleter, or of mend_torch_empty_cache. Until then *range serves mend_range_commit and the others.
+ *
+ * Results as mend_pool_for_device and mend_range_create; nothing is made then.
+ */
+MEND_API mend_result mend_torch_range_create(int device, uint64_t size_bytes,
+                                             const mend_range_options *options, mend_stream stream,
+                                             mend_range **range, void **whole);
+
+/* Another tensor, of the first bytes of the range of `whole`, which lives: its storage has this
+ * size, so that copies and files of it do. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (more than the
+ * range); MEND_ERROR_OUT_OF_HOST_MEMORY. */
+MEND_API mend_result mend_torch_range_tensor(const void *whole, uint64_t size_bytes, void **part);
 
 #ifdef __cplusplus
 }

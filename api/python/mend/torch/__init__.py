@@ -21,11 +21,13 @@ import os
 import sys
 import threading
 
+from ._growing import GrowingTensor
 from ._pool import mem_pool, pool
 from ._settings import make_shareable, warn_of_settings
 from ._sleep import is_asleep, move_to_tag, sleep, sleep_tag, wake
 
 __all__ = [
+    "GrowingTensor",
     "enable",
     "is_asleep",
     "is_enabled",

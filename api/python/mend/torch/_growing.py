@@ -1,0 +1,193 @@
+"""Growable tensors (docs/ranges.md): a fixed address below which memory comes and goes."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from collections.abc import Sequence
+
+from .. import _devices, _library, _structures
+from .._errors import check
+from ._errors import as_pytorch
+
+_int, _u64, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p
+
+
+class GrowingTensor:
+    """A tensor that grows and shrinks at one address, in its first dimension: `capacity` is the
+    shape that it can have at most, and takes no memory by itself. `tensor` is a view of the present
+    length, `full` one of the whole capacity, of which only committed pages may be used. New memory
+    is undefined, as torch.empty's.
+
+        cache = mend.torch.GrowingTensor((1 << 20, 8, 128), dtype=torch.float16)
+        cache.grow(4096)          # nothing moves: views from before stay valid
+        cache.tensor[:4096].copy_(keys)
+        cache.shrink(1024)        # the memory is the pool's again
+
+    Memory is in pages of `page_bytes`; grow and shrink commit and decommit those that the length
+    needs, commit and decommit any. They work in the order of the current stream. Streams that use
+    the tensor beside it are declared by record_stream.
+
+    The memory lasts as long as this object or any view. Raises mend.Error, and without room
+    mend.OutOfMemoryError, which is torch.OutOfMemoryError too; nothing has changed then."""
+
+    def __init__(
+        self,
+        capacity: int | Sequence[int],
+        *,
+        dtype: object | None = None,
+        device: object | None = None,
+        page_bytes: int = 0,
+    ) -> None:
+        import torch
+
+        shape = [capacity] if hasattr(capacity, "__index__") else list(capacity)
+        self._shape = [_devices.amount_of("the capacity", size, least=1) for size in shape]
+        self._dtype = dtype = torch.get_default_dtype() if dtype is None else dtype
+        index = torch.cuda.current_device() if device is None else _devices.index_of(device)
+        self._row_bytes = math.prod(self._shape[1:]) * torch.empty(0, dtype=dtype).element_size()
+        size = _devices.amount_of("the size in bytes", self._shape[0] * self._row_bytes)
+        page = _devices.amount_of("page_bytes", page_bytes)
+        options = _structures.made("mend_range_options", page_bytes=page)
+        self._device = torch.device("cuda", index)
+        self._stream = torch.cuda.current_stream(self._device).cuda_stream
+        self._range, whole = _pointer(), _pointer()
+        made = ctypes.byref(self._range), ctypes.byref(whole)
+        create = _function("create", _int, _u64, _pointer, _pointer, _pointer, _pointer)
+        check(create(index, size, ctypes.byref(options), self._stream, *made))
+        self._whole = whole  # as long as self._full lives
+        self._full = self._viewed(whole, self._shape[0])
+        self._page_bytes = self.info()["page_bytes"]
+        self._length = 0
+        self._tensor = self._part(0)
+
+    # ---- as a tensor ---------------------------------------------------------------------------
+
+    @property
+    def tensor(self):
+        """A tensor of the present length. Earlier ones stay valid as far as it reaches."""
+        return self._tensor
+
+    @property
+    def full(self):
+        """A view of the whole capacity. Only committed pages of it may be used."""
+        return self._full
+
+    @property
+    def capacity(self) -> int:
+        """The most that the length can be."""
+        return self._shape[0]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, [self._length, *self._shape[1:]]))
+        return f"GrowingTensor([{shape}] of {self.capacity}, {self._dtype}, {self._device})"
+
+    # ---- its length ------------------------------------------------------------------------------
+
+    def grow(self, count: int):
+        """Makes it longer by `count`, and returns the tensor. Pages that it needs are committed:
+        the current stream may use them."""
+        return self.resize(self._length + _devices.amount_of("count", count))
+
+    def shrink(self, count: int):
+        """Makes it shorter by `count`, and returns the tensor. Pages that it does not need are
+        decommitted: later work of the current stream gets their memory at once."""
+        return self.resize(self._length - _devices.amount_of("count", count))
+
+    def resize(self, length: int):
+        """Makes it so long, as grow or shrink."""
+        length = operator.index(length)
+        if not 0 <= length <= self.capacity:
+            raise ValueError(f"mend: the length would be {length}; it is 0 to {self.capacity}")
+        tensor = self._part(length)
+        if length > self._length:
+            self.commit(self._length, length)
+        else:
+            begin, end = (self._end_of(count) for count in (length, self._length))
+            self._decommit(begin, end - begin)
+        self._length, self._tensor = length, tensor
+        return tensor
+
+    # ---- pages -----------------------------------------------------------------------------------
+
+    def commit(self, first: int, end: int) -> None:
+        """Commits the pages that hold any of `full[first:end]`."""
+        begin, size = self._pages(first, end, is_inside=False)
+        if size:
+            with as_pytorch():
+                self._call("mend_range_commit", begin, size, self._now())
+            if self._now() != self._stream:  # at its end the memory waits for both
+                self._call("mend_range_record_stream", begin, size, self._now())
+
+    def decommit(self, first: int, end: int) -> None:
+        """Decommits the pages that hold nothing outside of `full[first:end]`, of which the end of
+        the capacity is one too."""
+        self._decommit(*self._pages(first, end, is_inside=True))
+
+    def record_stream(self, stream: object) -> None:
+        """Declares that a stream uses what is committed: its memory is not used again before the
+        work that is queued there up to its decommit, or to the end of the tensor."""
+        number = _devices.stream_of(stream)
+        self._call("mend_range_record_stream", 0, self.info()["size_bytes"], number)
+
+    def info(self) -> dict[str, int]:
+        """The figures of mend_range_info: committed_bytes, page_bytes, mapped_bytes, ..."""
+        info = _structures.made("mend_range_info")
+        check(_devices.function("mend_range_get_info")(self._range, ctypes.byref(info)))
+        figures = _structures.figures_of(info)
+        del figures["pool"]
+        return figures
+
+    def _pages(self, first: int, end: int, is_inside: bool) -> tuple[int, int]:
+        first, end = operator.index(first), operator.index(end)
+        if not 0 <= first <= end <= self.capacity:
+            raise ValueError(f"mend: {first} to {end} are not in the capacity of {self.capacity}")
+        at, to, page = first * self._row_bytes, end * self._row_bytes, self._page_bytes
+        if is_inside:
+            at, to = -(-at // page), (-(-to // page) if end == self.capacity else to // page)
+        else:
+            at, to = at // page, -(-to // page)
+        return at * page, max(to - at, 0) * page if first < end else 0
+
+    def _end_of(self, length: int) -> int:
+        """The end of the pages of the first elements, in bytes."""
+        return -(-length * self._row_bytes // self._page_bytes) * self._page_bytes
+
+    def _decommit(self, begin: int, size: int) -> None:
+        if size:
+            if self._now() != self._stream:
+                self._call("mend_range_record_stream", begin, size, self._stream)
+            self._call("mend_range_decommit", begin, size, self._now())
+
+    def _part(self, length: int):
+        part = _pointer()
+        make = _function("tensor", _pointer, _u64, _pointer)
+        check(make(self._whole, length * self._row_bytes, ctypes.byref(part)))
+        return self._viewed(part, length)
+
+    def _viewed(self, made: ctypes.c_void_p, length: int):
+        import torch
+
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [_pointer, ctypes.c_char_p, _pointer]
+        items = torch.utils.dlpack.from_dlpack(new(made, b"dltensor", None))
+        size = length * self._row_bytes
+        return items[:size].view(self._dtype).view([length, *self._shape[1:]])
+
+    def _now(self) -> int:
+        import torch
+
+        return torch.cuda.current_stream(self._device).cuda_stream
+
+    def _call(self, name: str, *arguments: int) -> None:
+        check(_devices.function(name)(self._range, *arguments))
+
+
+def _function(name: str, *types: type):
+    call = getattr(_library.load("mend_torch"), f"mend_torch_range_{name}")
+    call.restype, call.argtypes = _int, types
+    return call

@@ -1,0 +1,329 @@
+"""Growable tensors under PyTorch, over memory of the simulated device: what copies wrote is
+compared byte for byte. Run by real.py as torch_real.py is."""
+
+import unittest
+
+from programs import BEGIN, ENABLED, Programs
+
+GROWING = """
+import copy, io, threading
+from mend.torch import GrowingTensor
+
+PAGE = 2 * MIB
+
+def numbers(count, first=0):
+    return torch.arange(first, first + count, dtype=torch.int64)
+
+def committed():
+    return mend.stats()["range_bytes"]
+
+def ends():
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    assert committed() == 0, committed()
+    return device.ledger()
+"""
+BEFORE = ENABLED + GROWING
+
+RACE = """
+side, third = torch.cuda.Stream(), torch.cuda.Stream()
+torch.cuda.synchronize()
+
+def use(stream, address, finish_ns):
+    device.launch(stream.cuda_stream, address, PAGE, kind=1, tag=1)
+    device.launch(stream.cuda_stream, address, PAGE, finish_ns=finish_ns, kind=2, tag=1)
+
+def errors_after(stream):
+    # The next to get the memory, because there is no other, writes something else.
+    mend.set_limit(mend.stats()["reserved_bytes"])
+    with torch.cuda.stream(stream):
+        tensor = empty(PAGE)
+    device.launch(stream.cuda_stream, tensor.data_ptr(), PAGE, kind=1, tag=2)
+    device.advance(10 ** 9)
+    return device.ledger()["content_errors"] + device.violations
+
+main = torch.cuda.current_stream()
+grown = GrowingTensor(64 * MIB, dtype=torch.uint8)
+address = grown.full.data_ptr()
+LATE = 10 ** 8
+"""
+
+
+class Growing(Programs):
+    def runs(self, program, before=BEFORE, **variables):
+        """And breaks no rule of the device."""
+        program += "\n            assert device.violations == 0, device.first_violation"
+        return self.succeeds(program, before=before, **variables)
+
+    # ---- its length ------------------------------------------------------------------------------
+
+    def test_it_grows_at_one_address_and_keeps_what_it_holds(self):
+        self.runs("""
+            grown = GrowingTensor((1 << 30, 4), dtype=torch.int64)
+            assert len(grown) == 0 and grown.tensor.shape == (0, 4) and committed() == 0
+            assert grown.capacity == grown.full.shape[0] == 1 << 30
+            first = grown.grow(100_000)
+            first.copy_(numbers(400_000).view(-1, 4))
+            assert committed() == 4 * MIB == torch.cuda.memory_allocated()
+            second = grown.grow(1_000_000)
+            assert first.data_ptr() == second.data_ptr() == grown.full.data_ptr()
+            assert second.shape == (1_100_000, 4) and len(grown) == 1_100_000
+            second[100_000:].copy_(numbers(4_000_000, 400_000).view(-1, 4))
+            first[0, 0] += 0  # a view of before: the same memory
+            assert torch.equal(second.cpu().flatten(), numbers(4_400_000))
+            assert torch.equal(first.cpu().flatten(), numbers(400_000))
+            third = grown.shrink(1_050_000)
+            assert torch.equal(third.cpu().flatten(), numbers(200_000)), "what is left"
+            assert committed() == PAGE and third is grown.tensor
+            assert torch.equal(grown.resize(65_536).cpu()[:50_000].flatten(), numbers(200_000))
+            assert committed() == PAGE  # exactly full
+            grown.grow(1)
+            assert committed() == 2 * PAGE
+            grown.resize(0)
+            assert committed() == 0 and grown.info()["size_bytes"] == 32 << 30
+            assert "GrowingTensor([0, 4] of 1073741824" in repr(grown), repr(grown)
+            """)
+
+    def test_a_tensor_of_it_is_copied_and_saved_with_its_own_size(self):
+        self.runs("""
+            grown = GrowingTensor(1 << 40, dtype=torch.int64)
+            tensor = grown.grow(1000)
+            tensor.copy_(numbers(1000))
+            file = io.BytesIO()
+            torch.save(tensor, file)
+            assert len(file.getvalue()) < 20_000
+            file.seek(0)
+            assert torch.equal(torch.load(file).cpu(), numbers(1000))
+            other = copy.deepcopy(tensor)
+            assert other.untyped_storage().nbytes() == 8000
+            assert other.data_ptr() != tensor.data_ptr() and torch.equal(other.cpu(), numbers(1000))
+            """)
+
+    def test_memory_passes_between_it_and_other_tensors(self):
+        self.runs("""
+            grown = GrowingTensor(4 << 30, dtype=torch.uint8, page_bytes=16 * MIB)
+            for _ in range(3):
+                grown.grow(800 * MIB)
+                text = message_of(lambda: empty(700 * MIB))
+                grown.shrink(790 * MIB)
+                assert committed() == 16 * MIB
+                activations = empty(700 * MIB)
+                try:
+                    grown.grow(800 * MIB)
+                    raise AssertionError("there was room")
+                except torch.OutOfMemoryError as error:
+                    assert isinstance(error, mend.OutOfMemoryError)
+                    assert error.name == "MEND_ERROR_OUT_OF_MEMORY", error
+                assert len(grown) == 10 * MIB and committed() == 16 * MIB
+                del activations
+                grown.grow(800 * MIB)  # the same call, later
+                grown.resize(0)
+            """)
+
+    # ---- pages -----------------------------------------------------------------------------------
+
+    def test_pages_come_and_go_one_by_one(self):
+        """Elements that are no part of a page, and of which several are in one."""
+        self.runs("""
+            rows = GrowingTensor((1000, 3, 100_000), dtype=torch.uint8)  # 300,000 bytes
+            assert rows.info()["size_bytes"] == 144 * PAGE
+            rows.commit(100, 107)  # bytes 30,000,000 to 32,100,000: pages 14 and 15
+            assert committed() == 2 * PAGE
+            values = torch.arange(7, dtype=torch.uint8).view(7, 1, 1).expand(7, 3, 100_000)
+            rows.full[100:107].copy_(values)
+            rows.commit(100, 107), rows.commit(104, 104)
+            assert torch.equal(rows.full[100:107].cpu(), values)
+            rows.decommit(101, 107)  # each page holds others too
+            assert committed() == 2 * PAGE
+            rows.decommit(90, 104)  # to byte 31,200,000: page 13, which has none, no more
+            assert committed() == 2 * PAGE
+            rows.decommit(90, 105)  # and 14
+            assert committed() == PAGE
+            assert torch.equal(rows.full[105:107].cpu(), values[5:])
+            rows.commit(999, 1000)  # pages 142 and 143
+            assert committed() == 3 * PAGE
+            rows.decommit(995, 1000)  # the last page ends with the capacity
+            assert committed() == 2 * PAGE
+            rows.decommit(0, 1000)
+            assert committed() == 0 and len(rows) == 0
+
+            large = GrowingTensor((10, 3 * MIB), dtype=torch.uint8)  # 1.5 pages
+            large.commit(5, 6)  # bytes 15 to 18 MiB: pages 7 and 8
+            large.grow(3)  # pages 0 to 4
+            large.shrink(2)  # 0 and 1 stay
+            assert committed() == 4 * PAGE, committed()
+            large.resize(10), large.resize(1)
+            assert committed() == 2 * PAGE
+            """)
+
+    # ---- its life --------------------------------------------------------------------------------
+
+    def test_the_memory_lasts_as_long_as_any_view(self):
+        self.runs("""
+            empty(1)
+            before = ends()
+            for keep in ("tensor", "full"):
+                grown = GrowingTensor((1 << 20, 2), dtype=torch.int64)
+                grown.grow(1000).copy_(numbers(2000).view(-1, 2))
+                view = getattr(grown, keep)[10:20].flatten()
+                del grown
+                gc.collect()
+                assert committed() == PAGE
+                assert torch.equal(view.cpu(), numbers(20, 20))
+                del view
+                assert ends()["reservations"] == before["reservations"]
+            made = []
+            for i in range(200):
+                made.append(GrowingTensor(1 << 34, dtype=torch.uint8).grow(i * 100_000))
+                if len(made) > 5:
+                    thread = threading.Thread(target=made.pop, args=(i % 5,))
+                    thread.start(), thread.join()
+            made.clear()
+            after = ends()
+            for name in ("reservations", "address_bytes", "chunks", "mappings"):
+                assert after[name] == before[name], (name, after[name], before[name])
+            """)
+
+    def test_a_process_may_end_with_one(self):
+        self.succeeds_from_the_start(
+            """
+import threading
+mend.torch.enable()
+grown = mend.torch.GrowingTensor(1 << 30, dtype=torch.uint8)
+torch.kept = grown.grow(5 * MIB)
+kept = grown.tensor[5:]
+kept.cycle = [kept, grown]
+"""
+        )
+
+    # ---- streams ---------------------------------------------------------------------------------
+
+    def test_memory_waits_for_each_stream_that_used_it(self):
+        """Where pages are decommitted by another stream than the one that committed them."""
+        for before_shrink, shrinks, expected in (
+            ("with torch.cuda.stream(side): grown.grow(PAGE)\nuse(side, address, LATE)", "main", 0),
+            ("grown.grow(PAGE)\nuse(main, address, LATE)", "side", 0),
+            ("grown.grow(PAGE)\nuse(third, address, LATE)\ngrown.record_stream(third)", "main", 0),
+            ("grown.grow(PAGE)\nuse(third, address, LATE)", "main", 1),
+        ):
+            with self.subTest(before_shrink):
+                program = f"""{before_shrink}
+with torch.cuda.stream({shrinks}):
+    grown.resize(0)
+print(errors_after({shrinks}) > 0)
+"""
+                said = self.succeeds(program, before=BEFORE + RACE)
+                self.assertEqual(said.split(), [str(bool(expected))])
+
+    def test_the_end_waits_for_each_stream_that_used_it(self):
+        for used, expected in (
+            ("with torch.cuda.stream(side): grown.grow(PAGE)\nuse(side, address, LATE)", False),
+            ("grown.grow(PAGE)\nuse(main, address, LATE)", False),
+            ("grown.grow(PAGE)\nuse(third, address, LATE)", True),
+        ):
+            with self.subTest(used):
+                program = f"{used}\ndel grown\ngc.collect()\nprint(errors_after(main) > 0)\n"
+                said = self.succeeds(program, before=BEFORE + RACE)
+                self.assertEqual(said.split(), [str(expected)])
+
+    def test_graphs_use_it_while_it_grows(self):
+        self.runs("""
+            grown = GrowingTensor(1 << 30, dtype=torch.uint8)
+            tensor = grown.grow(MIB)
+            x = torch.zeros_like(tensor)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                tensor.copy_(x)
+                try:
+                    grown.grow(10 * MIB)
+                    raise AssertionError("it grew in a capture")
+                except mend.Error as error:
+                    assert error.name == "MEND_ERROR_CAPTURING", error
+            assert len(grown) == MIB
+            more = grown.grow(10 * MIB)
+            x.copy_(torch.full((MIB,), 7, dtype=torch.uint8))
+            graph.replay()
+            torch.cuda.synchronize()
+            assert more[:MIB].cpu().eq(7).all()
+            """)
+
+    def test_it_may_go_in_a_capture(self):
+        self.runs("""
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                grown = GrowingTensor(1 << 30, dtype=torch.uint8)
+                grown.grow(MIB)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=side):
+                empty(MIB)
+                del grown
+                gc.collect()
+            ends()
+            """)
+
+    # ---- beside the rest of Mend -----------------------------------------------------------------
+
+    def test_pages_stay_awake(self):
+        self.runs("""
+            grown = GrowingTensor(1 << 30, dtype=torch.int64)
+            with mend.torch.sleep_tag("a"):
+                tensor = grown.grow(1000)
+            tensor.copy_(numbers(1000))
+            other = torch.zeros(MIB, device="cuda")
+            mend.torch.sleep()
+            assert mend.torch.is_asleep(other)
+            assert torch.equal(tensor.cpu(), numbers(1000))
+            grown.grow(10 * MIB), grown.resize(0)
+            mend.torch.wake()
+            """)
+
+    def test_beside_pytorchs_own_cache(self):
+        self.runs(
+            """
+            grown = GrowingTensor(1 << 30, dtype=torch.int64)
+            tensor = grown.grow(1000)
+            tensor.copy_(numbers(1000))
+            tensor.record_stream(torch.cuda.Stream())
+            assert torch.equal((tensor.cpu()), numbers(1000))
+            assert torch.cuda.get_allocator_backend() == "native"
+            del tensor, grown
+            ends()
+            """,
+            before=BEGIN + GROWING,
+        )
+
+    def test_what_cannot_be_says_so(self):
+        self.runs("""
+            def error_of(call, kind):
+                try:
+                    call()
+                except kind as error:
+                    return str(error)
+                raise AssertionError("it did not fail")
+
+            for wrong in (0, (0, 5), (5, 0), -1, 1 << 62):
+                error_of(lambda: GrowingTensor(wrong), ValueError)
+            for wrong in ("5", 1.5, (2.0,)):
+                error_of(lambda: GrowingTensor(wrong), TypeError)
+            assert "2^46" in error_of(lambda: GrowingTensor(1 << 50), mend.Error)
+            assert "page" in error_of(lambda: GrowingTensor(5, page_bytes=1000), mend.Error)
+            grown = GrowingTensor(10 * MIB, dtype=torch.uint8)
+            text = error_of(lambda: grown.grow(11 * MIB), ValueError)
+            assert "the length would be 11534336; it is 0 to 10485760" in text, text
+            grown.grow(10 * MIB)
+            error_of(lambda: grown.shrink(11 * MIB), ValueError)
+            error_of(lambda: grown.grow(-1), ValueError)
+            for pages in ((-1, 5), (6, 5), (0, 10 * MIB + 1)):
+                error_of(lambda: grown.commit(*pages), ValueError)
+                error_of(lambda: grown.decommit(*pages), ValueError)
+            error_of(lambda: grown.tensor.resize_(11 * MIB), RuntimeError)
+            assert len(grown) == 10 * MIB and committed() == 10 * MIB
+            """)
+
+    def test_the_example_prints_what_is_documented(self):
+        self.prints_what_is_documented("torch_growing")
+
+
+if __name__ == "__main__":
+    unittest.main()
