@@ -15,8 +15,8 @@ from header import entry_of, members_of, paragraphs_of, read_header
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ("mend", "mend_groups", "mend_results", "mend_stats", "mend_views", "mend_types",
-           "mend_share", "mend_range", "mend_sleep", "mend_devices", "mend_hooks", "mend_torch",
-           "mend_sim")
+           "mend_share", "mend_range", "mend_sleep", "mend_host", "mend_devices", "mend_hooks",
+           "mend_torch", "mend_sim")
 COLUMNS = 130
 
 # The pages by use: file in docs/api, title, what it is about, and its sections by header.
@@ -38,6 +38,9 @@ PAGES = (
     ("sleep", "Sleep and wake", "Give the physical memory of live blocks back for a while. [In"
      " plain words](sleep.md).",
      (("mend_sleep", ("sleep and wake",)),)),
+    ("host", "Blocks on the host", "A refuge for blocks when the device is full. [In plain"
+     " words](host.md).",
+     (("mend_host", ("blocks on the host",)),)),
     ("ranges", "Growable ranges",
      "A fixed address with memory that comes and goes below it. [In plain words](ranges.md).",
      (("mend_range", ("ranges",)),)),

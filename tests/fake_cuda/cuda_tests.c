@@ -127,6 +127,34 @@ MEND_TEST(fake_cuda, a_device_says_whether_its_memory_is_the_hosts)
     expect_nothing_left(fake);
 }
 
+/* Memory of the host is asked for at the node that the device names, or at node 0. */
+MEND_TEST(fake_cuda, memory_of_the_host_is_that_of_the_nearest_node)
+{
+    const int nodes[] = {0, 3, -1};
+    const mend_chunk_properties properties = {.on_host = true};
+    fake_cuda *fake;
+    const mend_driver *driver;
+    mend_device_info info;
+    ASSERT_TRUE(find_both(&fake, &driver));
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
+        mend_chunk_handle handle = 0;
+        fake->switches.host_node = nodes[i];
+        ASSERT_INT_EQ(MEND_DRIVER_OK, driver->device_open(driver, 0, &info));
+        EXPECT_U64_EQ(info.granularity_bytes, info.host_page_bytes);
+        EXPECT_INT_EQ(MEND_DRIVER_OK,
+                      driver->create(driver, info.host_page_bytes, &properties, &handle));
+        mend_sim_ledger ledger = MEND_SIM_LEDGER_INIT;
+        EXPECT_INT_EQ(MEND_OK, mend_sim_get_ledger(fake->sim, &ledger));
+        EXPECT_U64_EQ(1, ledger.host_chunks);
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->release(driver, handle));
+        EXPECT_INT_EQ(MEND_DRIVER_OK, driver->device_close(driver, 0));
+    }
+    fake->switches.no_host_chunks = true;
+    EXPECT_INT_EQ(MEND_DRIVER_OK, probe(driver, &info));
+    EXPECT_U64_EQ(0, info.host_page_bytes);
+    expect_nothing_left(fake);
+}
+
 /* Whether the device creates anything when it is opened. */
 static bool tries_to_create(fake_cuda *fake, const mend_driver *driver, mend_device_info *info)
 {

@@ -24,6 +24,7 @@ sort >"$work/expected" <<END
 ./usr/include/mend/mend_devices.h
 ./usr/include/mend/mend_groups.h
 ./usr/include/mend/mend_hooks.h
+./usr/include/mend/mend_host.h
 ./usr/include/mend/mend_range.h
 ./usr/include/mend/mend_range.hpp
 ./usr/include/mend/mend_results.h

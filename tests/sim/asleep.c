@@ -10,7 +10,7 @@
 #include "mend/mend_sleep.h"
 #include "pool/pool.h"
 #include "sleep/keep.h"
-#include "tests/sim/trial.h"
+#include "tests/sim/asleep.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -81,6 +81,10 @@ uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
     const mend_tree_node *at = mend_tree_first(&pool->pool->heap.chunks.mapped);
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (chunk->on_host) {
+            sums[HOST_SIZE] += chunk->size_bytes;
+            sums[HOST_LIVE] += chunk->live_bytes;
+        }
         if (mend_chunk_sleeps(chunk)) {
             sums[ASLEEP_SIZE] += chunk->size_bytes;
             sums[ASLEEP_LIVE] += chunk->live_bytes;

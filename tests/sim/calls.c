@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "pool/pool.h"
+#include "tests/sim/asleep.h"
 #include "tests/sim/ranges.h"
 #include "tests/support/call.h"
 

@@ -2,6 +2,7 @@
  * The end of a trial. All that stood in the way goes: faults, captures, groups, other processes,
  * the user's own blocks. Then whatever fits must succeed, and after destroy nothing is left.
  */
+#include "tests/sim/asleep.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "pool/pool.h"
+#include "tests/sim/asleep.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
-#include "tests/sim/trial.h"
 #include "tests/support/place.h"
 
 static const operation nothing;

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "pool/pool.h"
+#include "tests/sim/asleep.h"
+#include "tests/sim/figures.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/regions.h"
@@ -123,16 +125,11 @@ static uint64_t asleep_in(const look *l, asleep_figure figure)
     return trial_asleep(l->pool, figure);
 }
 
-static bool is_between(uint64_t least, uint64_t value, uint64_t most)
-{
-    return least <= value && value <= most;
-}
-
 /* A peak is that of a moment since the last look, or the one before. */
 static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t now, uint64_t most)
 {
     uint64_t before = l->was_reset ? 0 : peak_was;
-    return is_between(mend_max_u64(before, now), peak, mend_max_u64(before, most));
+    return trial_is_between(mend_max_u64(before, now), peak, mend_max_u64(before, most));
 }
 
 #define IS(field)              (l->is->field)
@@ -140,7 +137,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define MODEL(field)           (l->is->field == l->pool->field)
 #define ZONE(zone, field)      (l->is->zone##_##field == l->zone->field)
 #define ZONE_PEAK(zone, field) (l->is->peak_##zone##_##field == l->zone->peak_##field)
-#define GROWS(field, most)     is_between(l->was->field, l->is->field, l->was->field + (most))
+#define GROWS(field, most)     trial_is_between(l->was->field, l->is->field, l->was->field + (most))
 #define PEAK(field, most)      is_peak(l, IS(peak_##field), WAS(peak_##field), IS(field), most)
 #define DONE(field)            (l->t->seen.field)
 #define SINCE(field)           (IS(field) - WAS(field))
@@ -198,16 +195,17 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
                             l->pool->pool->heap.imports.mappings)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped ||                                                                              \
-     is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
+     trial_is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
-     asleep_in(l, ASLEEP_AWAY) + l->is->imported_bytes + l->is->reserved_bytes -                   \
-         l->why->unmapped_bytes + l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
+    (l->is->mapped_bytes + l->lost_bytes == asleep_in(l, ASLEEP_AWAY) + asleep_in(l, HOST_SIZE) +  \
+                                                l->is->imported_bytes + l->is->reserved_bytes -    \
+                                                l->why->unmapped_bytes + l->is->retired_bytes +    \
+                                                mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
     ((IS(pinned_bytes) > 0) == (largest_pin(l) > 0) &&                                             \
-     is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
+     trial_is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
 
 #define RULE_exported_blocks (l->is->exported_blocks == exported_of(l))
 #define RULE_exported_bytes                                                                        \
@@ -222,7 +220,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 #define RULE_free_bytes                                                                            \
     (l->is->free_bytes == mend_explanation_free_bytes(l->why) &&                                   \
-     l->is->free_bytes + l->is->live_bytes == l->is->reserved_bytes + asleep_in(l, ASLEEP_LIVE))
+     l->is->free_bytes + l->is->live_bytes ==                                                      \
+         l->is->reserved_bytes + asleep_in(l, ASLEEP_LIVE) + asleep_in(l, HOST_LIVE))
 #define RULE_free_empty_bytes                                                                      \
     (l->is->free_empty_bytes + l->is->free_partial_bytes + l->is->free_small_bytes ==              \
      l->is->free_bytes)
@@ -260,11 +259,12 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* Each request that was served was placed in one way. */
 #define RULE_placed_in_run                                                                         \
     (l->is->placed_in_run + l->is->placed_by_extension + l->is->placed_at_new_address +            \
-         l->is->placed_by_alias ==                                                                 \
+         l->is->placed_by_alias + l->is->placed_on_host ==                                         \
      l->is->allocations)
 #define RULE_placed_by_extension   GROWS(placed_by_extension, REQUESTS)
 #define RULE_placed_at_new_address GROWS(placed_at_new_address, REQUESTS)
 #define RULE_placed_by_alias       GROWS(placed_by_alias, REQUESTS)
+#define RULE_placed_on_host        GROWS(placed_on_host, REQUESTS)
 
 /* Each maps a chunk once more; its part is a granule at least. */
 #define RULE_aliases (IS(aliases) <= IS(mappings))
@@ -276,8 +276,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define MOST_CACHED_BLOCKS ((uint64_t)MEND_CACHE_SPANS * MEND_ZONE_COUNT)
 #define RULE_cached_blocks (IS(cached_blocks) <= MOST_CACHED_BLOCKS)
 #define RULE_cached_bytes                                                                          \
-    is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                      \
-               l->is->cached_blocks > 0 ? l->is->free_bytes : 0)
+    trial_is_between(l->is->cached_blocks *MEND_GRANULE_BYTES, l->is->cached_bytes,                \
+                     l->is->cached_blocks > 0 ? l->is->free_bytes : 0)
 #define RULE_moves_avoided GROWS(moves_avoided, REQUESTS)
 #define RULE_streams       (l->is->streams < l->pool->pool->heap.streams.count)
 
@@ -305,6 +305,13 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_wakes             MODEL(wakes)
 #define RULE_dropped_bytes     MODEL(dropped_bytes)
 
+/* What is on the host, chunk by chunk; and what the driver, or work in flight, keeps of it. */
+#define RULE_host_live_bytes (IS(host_live_bytes) == asleep_in(l, HOST_LIVE))
+#define RULE_host_bytes                                                                            \
+    trial_is_between(asleep_in(l, HOST_SIZE), IS(host_bytes), l->ledger.host_chunk_bytes)
+#define RULE_moved_to_host_bytes   MODEL(moved_to_host_bytes)
+#define RULE_moved_to_device_bytes MODEL(moved_to_device_bytes)
+
 /* Of destroyed ranges, those stay that something is mapped in. */
 #define CLOSED_RANGES          (l->pool->pool->heap.ranges.closed)
 #define RULE_ranges            (IS(ranges) == l->ranges.ranges)
@@ -316,7 +323,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
     (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= l->ranges.unused_bytes &&   \
      (IS(range_free_bytes) == l->ranges.unused_bytes || CLOSED_RANGES > 0))
 #define RULE_range_address_bytes                                                                   \
-    (is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&               \
+    (trial_is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&         \
      (IS(range_address_bytes) > 0) == (IS(ranges) + CLOSED_RANGES > 0))
 
 static const char *wrong_figure(const look *l)
@@ -328,106 +335,6 @@ static const char *wrong_figure(const look *l)
     MEND_STATS(X)
 #undef X
     return NULL;
-}
-
-/* ---- all pools: what the driver did -----------------------------------------------------------
- */
-
-static uint64_t calls(const mend_driver_counters *counters, mend_driver_call call)
-{
-    return counters->call[call].calls - counters->call[call].failures;
-}
-
-static uint64_t failures_of(const mend_driver_counters *counters, mend_driver_call call)
-{
-    return counters->call[call].failures;
-}
-
-/* Since the last look. */
-static trial_seen look_at_driver(const trial *t, const mend_driver_counters *now)
-{
-    const mend_driver_counters *was = &t->calls_were;
-    const trial_witness *w = &t->witness;
-#define NEW(call)     (calls(now, MEND_CALL_##call) - calls(was, MEND_CALL_##call))
-#define REFUSED(call) (failures_of(now, MEND_CALL_##call) - failures_of(was, MEND_CALL_##call))
-#define BYTES(name)   (now->call[MEND_CALL_##name].bytes - was->call[MEND_CALL_##name].bytes)
-    trial_seen seen = {.created = NEW(create) - w->undone_chunks,
-                       .created_bytes = BYTES(create) - w->undone_bytes,
-                       .released = NEW(release) - w->undone_chunks - w->fetched_releases,
-                       .mapped = NEW(map) - w->fetched_maps,
-                       .copies = NEW(copy),
-                       .copied_bytes = BYTES(copy),
-                       .stream_waits = NEW(stream_wait),
-                       .least_host_waits = NEW(event_synchronize),
-                       .most_host_waits = NEW(event_synchronize) + NEW(context_synchronize),
-                       .least_failures = REFUSED(create) + REFUSED(unmap) + REFUSED(release)};
-    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
-        seen.failures += now->call[i].failures - was->call[i].failures;
-    }
-    /* What could not be taken back stays, and is given back later: no undone step. */
-    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count;
-    if (!seen.is_sure) {
-        seen.created = NEW(create);
-        seen.created_bytes = BYTES(create);
-        seen.released = NEW(release) - w->fetched_releases;
-    }
-    return seen;
-#undef NEW
-#undef REFUSED
-#undef BYTES
-}
-
-/* What all pools count more than before. */
-#define SUM(field) (sum_of(t, offsetof(mend_stats, field)))
-static uint64_t sum_of(const trial *t, size_t offset)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < t->pool_count; i++) {
-        uint64_t is;
-        uint64_t was;
-        memcpy(&is, (const char *)&t->pools[i].is + offset, sizeof(is));
-        memcpy(&was, (const char *)&t->pools[i].was + offset, sizeof(was));
-        sum += is - was;
-    }
-    return sum;
-}
-
-static void judge_sum(trial *t, const char *what, uint64_t least, uint64_t value, uint64_t most)
-{
-    trial_claim(t, TRIAL_MODEL, is_between(least, value, most),
-                "the driver's part in %s: %llu more than before, expected %llu to %llu", what,
-                LLU(value), LLU(least), LLU(most));
-}
-
-/* The start and the end of a block. */
-enum { MOST_ALIASES_OF_PLAN = 2 };
-
-static void judge_sums(trial *t)
-{
-    const trial_seen *seen = &t->seen;
-    bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep;
-    uint64_t host_waits = seen->copies == 0 ? seen->most_host_waits : seen->least_host_waits;
-    judge_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
-              seen->created);
-    judge_sum(t, "created_bytes", seen->is_sure ? seen->created_bytes : 0, SUM(created_bytes),
-              seen->created_bytes);
-    judge_sum(t, "chunks_released", seen->is_sure ? seen->released : 0, SUM(chunks_released),
-              seen->released);
-    judge_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
-    judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
-    judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
-              trial_is_rationed(t) ? UINT32_MAX : seen->failures);
-    judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions), seen->copies);
-    judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
-              seen->copied_bytes);
-    judge_sum(t, "the requests that map", 0,
-              SUM(placed_by_extension) + SUM(placed_at_new_address) + SUM(placed_by_alias),
-              seen->mapped);
-    bool maps_moves = is_plain && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
-    uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
-    uint64_t most_aliases = MOST_ALIASES_OF_PLAN * SUM(placed_by_alias);
-    judge_sum(t, "chunks_moved", least_moves - mend_min_u64(least_moves, most_aliases),
-              SUM(chunks_moved), seen->mapped);
 }
 
 /* ---- a step -----------------------------------------------------------------------------------
@@ -468,12 +375,12 @@ void trial_judge_figures(trial *t)
 {
     mend_driver_counters now;
     mend_traced_driver_get(t->traced, &now);
-    t->seen = look_at_driver(t, &now);
-    t->was_refused = failures_of(&now, MEND_CALL_create) > 0 || trial_is_rationed(t);
+    t->seen = trial_look_at_driver(t, &now);
+    t->was_refused = now.call[MEND_CALL_create].failures > 0 || trial_is_rationed(t);
     for (int i = 0; i < t->pool_count; i++) {
         judge_pool(t, i);
     }
-    judge_sums(t);
+    trial_judge_sums(t);
     t->had_sleep = false;
     t->had_unmapped = false;
     for (int i = 0; i < t->pool_count; i++) {

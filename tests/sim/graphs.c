@@ -1,5 +1,6 @@
 /* Groups, captures and graphs. All use of a group's memory is in one chain: launches of its
  * graphs, and work outside captures, each waits for the one before. */
+#include "tests/sim/asleep.h"
 #include "tests/sim/ranges.h"
 
 int trial_group_taking(const trial *t, mend_stream stream)

@@ -47,6 +47,8 @@ typedef struct trial_pool {
     uint64_t peak_range_bytes;
     uint64_t pages_committed;
     uint64_t pages_decommitted;
+    uint64_t moved_to_host_bytes;
+    uint64_t moved_to_device_bytes;
 } trial_pool;
 
 typedef struct trial_wrapper trial_wrapper; /* see hooks.c */
@@ -408,25 +410,6 @@ void trial_note_unmapped(trial *t);
 
 /* Nothing fails any more: every pool maps all blocks again. */
 void trial_map_again(trial *t);
-
-/* asleep.c */
-typedef enum asleep_figure {
-    ASLEEP_SIZE,
-    ASLEEP_LIVE,
-    ASLEEP_SMALL_LIVE,
-    ASLEEP_AWAY,
-    ASLEEP_HOST,
-    ASLEEP_FILE,
-    ASLEEP_FIGURES
-} asleep_figure;
-uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);
-bool trial_call_sleep(trial_call *call, mend_pool *pool); /* false: it is of another kind */
-bool trial_may_answer_asleep(const trial *t, const trial_call *call);
-bool trial_sleeps(const trial *t, int pool);                  /* anything does */
-bool trial_may_remap(const trial *t, const trial_call *call); /* unmap blocks, and map them */
-bool trial_sleep_operation(trial *t, const operation *op);
-void trial_note_asleep(trial *t);
-void trial_wake_all(trial *t);
 
 /* disturb.c */
 bool trial_disturb(trial *t, const operation *op);

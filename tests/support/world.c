@@ -120,8 +120,9 @@ bool mend_world_check(mend_world *world)
     EXPECT_TRUE(ledger.accessible_bytes + stats.retired_bytes >= stats.mapped_bytes ||
                 world->pool->heap.chunks.missing_count > 0);
     EXPECT_U64_EQ(stats.address_bytes, ledger.address_bytes);
-    EXPECT_U64_EQ(stats.reserved_bytes + stats.asleep_live_bytes,
+    EXPECT_U64_EQ(stats.reserved_bytes + stats.asleep_live_bytes + stats.host_live_bytes,
                   stats.live_bytes + stats.free_bytes);
+    EXPECT_U64_EQ(stats.host_bytes, ledger.host_chunk_bytes);
     /* The world has one pool, and nothing else in it asks for memory of the host. */
     EXPECT_TRUE(ledger.host_bytes >= stats.kept_host_bytes);
     EXPECT_TRUE((ledger.host_allocations > 0) == (stats.kept_host_bytes > 0));
@@ -142,5 +143,6 @@ void mend_world_close(mend_world *world)
     EXPECT_U64_EQ(0, ledger.events);
     EXPECT_U64_EQ(0, ledger.contexts_open);
     EXPECT_U64_EQ(0, ledger.host_allocations);
+    EXPECT_U64_EQ(0, ledger.host_chunks);
     mend_sim_destroy(world->sim);
 }

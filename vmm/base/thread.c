@@ -15,6 +15,7 @@ static _Thread_local thread_state this_thread;
 static _Thread_local unsigned pressing_depth;
 static _Thread_local unsigned driver_depth;
 static _Thread_local uint64_t sleep_tag;
+static _Thread_local bool host_is_allowed;
 
 atomic_bool mend_process_has_sleep_tags;
 
@@ -68,4 +69,9 @@ unsigned *mend_process_callback_depth(void)
 uint64_t *mend_process_own_sleep_tag(void)
 {
     return &sleep_tag;
+}
+
+bool *mend_process_host_is_allowed(void)
+{
+    return &host_is_allowed;
 }

@@ -7,6 +7,7 @@
 #define MEND_BASE_THREAD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "mend/mend.h"
 
@@ -53,5 +54,8 @@ static inline uint64_t mend_process_sleep_tag(void)
                ? *mend_process_own_sleep_tag()
                : 0;
 }
+
+/* Whether blocks that the calling thread allocates may be on the host. */
+bool *mend_process_host_is_allowed(void);
 
 #endif

@@ -100,9 +100,12 @@ static mend_status cuda_address_free(const mend_driver *driver, uint64_t address
 static mend_status cuda_create(const mend_driver *driver, uint64_t size_bytes,
                                const mend_chunk_properties *properties, mend_chunk_handle *handle)
 {
-    mend_cu_chunk_properties wanted = mend_cuda_chunk_properties(properties);
+    const mend_cu_functions *functions = mend_cuda_functions(driver);
+    mend_cu_chunk_properties wanted =
+        properties->on_host ? mend_cuda_host_chunk_properties(functions, properties->device)
+                            : mend_cuda_chunk_properties(properties);
     mend_cu_chunk chunk = 0;
-    mend_status status = mend_cuda_functions(driver)->cuMemCreate(&chunk, size_bytes, &wanted, 0);
+    mend_status status = functions->cuMemCreate(&chunk, size_bytes, &wanted, 0);
     if (status == MEND_DRIVER_OK) {
         *handle = chunk;
     }

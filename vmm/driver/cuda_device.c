@@ -33,8 +33,32 @@ static uint64_t peers_of(const mend_cu_functions *functions, mend_cu_device devi
     return peers;
 }
 
+mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions *functions,
+                                                         int device)
+{
+    mend_cu_device ordinal = 0;
+    int node = 0;
+    if (functions->cuDeviceGet(&ordinal, device) == MEND_DRIVER_OK) {
+        node = attribute(functions, MEND_CU_HOST_NODE, ordinal);
+    }
+    return (mend_cu_chunk_properties){
+        .type = MEND_CU_ALLOCATION_PINNED,
+        .location = {MEND_CU_LOCATION_HOST_NODE, node > 0 ? node : 0}}; /* -1: no such nodes */
+}
+
+/* Drivers before CUDA 12.2 refuse the location. */
+static uint64_t host_page_of(const mend_cu_functions *functions, int device)
+{
+    mend_cu_chunk_properties wanted = mend_cuda_host_chunk_properties(functions, device);
+    size_t bytes = 0;
+    mend_status status =
+        functions->cuMemGetAllocationGranularity(&bytes, &wanted, MEND_CU_GRANULARITY_MINIMUM);
+    return status == MEND_DRIVER_OK ? bytes : 0;
+}
+
 /* Properties that the driver reports. The last fields are only claims: the probe checks them. */
-static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_device_info *info)
+static mend_status describe(const mend_cuda *cuda, int number, mend_cu_device device,
+                            mend_device_info *info)
 {
     const mend_cu_functions *functions = &cuda->functions;
     size_t total_bytes = 0;
@@ -53,6 +77,7 @@ static mend_status describe(const mend_cuda *cuda, mend_cu_device device, mend_d
     info->peers = peers_of(functions, device);
     info->multicast = attribute(functions, MEND_CU_HAS_MULTICAST, device) != 0;
     info->virtual_memory = attribute(functions, MEND_CU_HAS_VIRTUAL_MEMORY, device) != 0;
+    info->host_page_bytes = info->virtual_memory ? host_page_of(functions, number) : 0;
     info->share_file_descriptor = attribute(functions, MEND_CU_HAS_FILE_DESCRIPTOR, device) != 0;
     info->share_fabric = attribute(functions, MEND_CU_HAS_FABRIC, device) != 0;
     info->rdma = attribute(functions, MEND_CU_HAS_RDMA, device) != 0;
@@ -127,7 +152,7 @@ mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_de
         return status != MEND_DRIVER_OK ? status : MEND_DRIVER_INVALID_DEVICE;
     }
     mend_device_info found = {0};
-    status = describe(cuda, ordinal, &found);
+    status = describe(cuda, device, ordinal, &found);
     if (status != MEND_DRIVER_OK) {
         return status;
     }

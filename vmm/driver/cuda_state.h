@@ -57,6 +57,10 @@ mend_cuda_chunk_properties(const mend_chunk_properties *properties)
     return result;
 }
 
+/* The same for a chunk on the host, at the node nearest to the device (cuda_device.c). */
+mend_cu_chunk_properties mend_cuda_host_chunk_properties(const mend_cu_functions *functions,
+                                                         int device);
+
 /* Functions of the table that have files of their own. */
 mend_status mend_cuda_device_open(const mend_driver *driver, int device, mend_device_info *info);
 mend_status mend_cuda_device_close(const mend_driver *driver, int device);

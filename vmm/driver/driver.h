@@ -88,6 +88,8 @@ typedef struct mend_device_info {
     uint64_t total_bytes;       /* physical memory of the device */
     uint64_t granularity_bytes; /* the page: sizes of chunks, addresses of mappings */
     uint64_t recommended_bytes; /* the driver's recommended granularity */
+    uint64_t host_page_bytes;   /* sizes of chunks on the host are multiples of it; 0: the driver
+                                 * makes none */
     int driver_version;         /* 1000 * major + 10 * minor, as CUDA counts; 0: simulated */
     int compute_major;
     int compute_minor;
@@ -108,6 +110,9 @@ typedef struct mend_chunk_properties {
     int device;      /* ordinal of the device that holds the memory */
     int share_types; /* MEND_SHARE_... bits the chunk can be exported as; 0 unless asked for */
     bool rdma;
+    bool on_host; /* memory of the host, at its node nearest to the device, which uses it over the
+                   * link (cuMemCreate with CU_MEM_LOCATION_TYPE_HOST_NUMA, since CUDA 12.2);
+                   * share_types is 0 and rdma is false then */
 } mend_chunk_properties;
 
 /* During a capture the driver does not say who a created stream is, and the question invalidates
@@ -268,8 +273,9 @@ struct mend_driver {
 
     /* ---- chunks ------------------------------------------------------------------------------ */
 
-    /* Creates physical memory of `size` bytes (a multiple of the page). OUT_OF_MEMORY if the device
-     * has not enough; then nothing is left behind. */
+    /* Creates physical memory of `size` bytes (a multiple of the page). OUT_OF_MEMORY if the
+     * device, or the host, has not enough; then nothing is left behind. On the host it costs as
+     * host_alloc, because it pins the memory. */
     mend_status (*create)(const mend_driver *, uint64_t size_bytes,
                           const mend_chunk_properties *properties, mend_chunk_handle *handle);
 

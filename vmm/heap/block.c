@@ -143,6 +143,7 @@ mend_result mend_heap_alloc(mend_heap *heap, uint64_t size_bytes, const mend_ter
         .zone = size_bytes <= heap->config.placement.small_request_bytes ? MEND_ZONE_SMALL
                                                                          : MEND_ZONE_LARGE,
         .owner = terms->group,
+        .may_use_host = heap->config.host_limit_bytes != 0 && *mend_process_host_is_allowed(),
         .at = terms->at,
         .tag = terms->tag,
     };
@@ -406,7 +407,7 @@ mend_result mend_block_free_into_runs(mend_heap *heap, mend_span *span, mend_blo
     if (has_users && heap->config.streams_may_vanish) {
         record_fences_of_users(heap, last_user, freed_by);
     }
-    if (heap->chunks.left_asleep > 0) {
+    if (heap->chunks.left_asleep > 0 || heap->chunks.left_on_host > 0) {
         mend_sleep_collect_now(heap);
     }
     return MEND_OK;

@@ -15,6 +15,7 @@
 #include "layout/layout.h"
 #include "move/attainable.h"
 #include "move/dissolve.h"
+#include "move/host.h"
 #include "move/locks.h"
 #include "move/outcome.h"
 #include "move/remap.h"
@@ -301,27 +302,35 @@ static mend_outcome in_mapped(climb *c)
                                      : mend_place_mapped(c->heap, c->request, &c->span);
 }
 
-/* Takes the grow lock and searches. While this thread waits for the lock, a stream may be
- * forgotten, a group released, or room be made. */
-static mend_outcome make_room(climb *c)
+/* Takes the grow lock and makes room in one way. While this thread waits for the lock, a stream may
+ * be forgotten, a group released, or room be made. */
+static mend_outcome with_grow_lock(climb *c, mend_outcome (*make)(climb *c))
 {
     mend_heap *heap = c->heap;
-    mend_outcome outcome = beside_another_grower(c);
-    if (outcome != MEND_NOTHING) {
-        return outcome;
-    }
     if (!mend_pointer_map_promise(&heap->blocks)) {
         return mend_outcome_without_host_memory();
     }
     mend_heap_unlock(heap);
     mend_heap_lock_all(heap);
-    outcome = mend_requester_find(heap, c->request) == MEND_OK ? in_mapped(c) : MEND_FAILED;
+    mend_outcome outcome =
+        mend_requester_find(heap, c->request) == MEND_OK ? in_mapped(c) : MEND_FAILED;
     if (outcome == MEND_NOTHING) {
-        outcome = search(c);
+        outcome = make(c);
     }
     mend_heap_unlock_grow(heap);
     mend_pointer_map_end_promise(&heap->blocks);
     return outcome;
+}
+
+static mend_outcome make_room(climb *c)
+{
+    mend_outcome outcome = beside_another_grower(c);
+    return outcome == MEND_NOTHING ? with_grow_lock(c, search) : outcome;
+}
+
+static mend_outcome place_on_host(climb *c)
+{
+    return mend_host_place(c->heap, c->request, &c->span);
 }
 
 /* Tries free mapped memory, which needs no grow lock. */
@@ -363,12 +372,6 @@ static mend_outcome after_callbacks(climb *c)
     return c->helpers->has_callbacks(c->helpers->pool) && !c->heap->shortage.pages_are_held
                ? c->helpers->call_back(c->helpers->pool, c->request, try_again, c)
                : MEND_NOTHING;
-}
-
-static bool has_soft_limit(const mend_heap *heap)
-{
-    return heap->config.soft_limit_bytes != 0 &&
-           heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
 }
 
 /* Before the pool grows beyond its soft limit: what it can do without growth, and the callbacks. */
@@ -438,7 +441,7 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
 {
     mend_thread_error answer; /* large, so it is written only if needed */
     climb c = {.heap = heap, .request = request, .helpers = helpers, .answer = &answer};
-    bool keeps_soft_limit = outcome == MEND_NOTHING && has_soft_limit(heap);
+    bool keeps_soft_limit = outcome == MEND_NOTHING && mend_budget_has_soft_limit(heap);
     if (keeps_soft_limit) {
         outcome = within_soft_limit(&c);
         keeps_soft_limit = outcome == MEND_NOTHING;
@@ -457,6 +460,9 @@ __attribute__((noinline)) static mend_result climb_on(mend_heap *heap, mend_requ
     }
     if (outcome == MEND_NOTHING) {
         outcome = to_the_end(&c);
+    }
+    if (outcome == MEND_NOTHING && request->may_use_host) {
+        outcome = with_grow_lock(&c, place_on_host);
     }
     if (outcome == MEND_PLACED) {
         assert(request->range != NULL || c.span->size_bytes == request->size_bytes);

@@ -125,7 +125,7 @@ static const mend_span *emptiest_holder(const mend_heap *heap, uint64_t *free_mo
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         uint64_t bytes = chunk->size_bytes - chunk->live_bytes;
-        if (chunk->live_bytes != 0 && chunk->aliases == 0 && !mend_chunk_sleeps(chunk) &&
+        if (chunk->live_bytes != 0 && chunk->aliases == 0 && !mend_chunk_is_set_aside(chunk) &&
             bytes > *free_most_bytes) {
             *free_most_bytes = bytes;
             emptiest = chunk;

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "physical/asleep.h"
+#include "physical/on_host.h"
 
 #define RUN_OF(node, member)  MEND_CONTAINER_OR_NULL(node, mend_run, member)
 #define SPAN_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_span, member)
@@ -355,11 +355,10 @@ static uint64_t end_of_part(const mend_span *span)
 static void free_part(mend_heap *heap, mend_span *part)
 {
     mend_chunk *chunk = part->chunk;
-    if (mend_chunk_sleeps(chunk)) {
-        mend_chunk_note_freed_asleep(&heap->chunks, chunk, part->size_bytes);
-    }
     if (!chunk->is_frozen) {
         join_runs(heap, part);
+    } else if (mend_chunk_is_set_aside(chunk)) {
+        mend_chunk_note_freed_aside(&heap->chunks, chunk, part->size_bytes);
     }
 }
 

@@ -170,7 +170,7 @@ static bool is_frozen(const mend_chunk *chunk)
 /* Frozen by a compaction or by the beginning of a sleep. */
 static bool is_at_work(const mend_chunk *chunk)
 {
-    return chunk->is_frozen && !mend_chunk_sleeps(chunk);
+    return chunk->is_frozen && !mend_chunk_is_set_aside(chunk);
 }
 
 /* The first chunk below the span for which `is_so` is true; NULL if there is none. */
@@ -199,6 +199,16 @@ bool mend_layout_misses_mapping(const mend_heap *heap, const mend_span *span)
 bool mend_layout_sleeps(const mend_heap *heap, const mend_span *span)
 {
     return heap->chunks.asleep_count > 0 && find_under(heap, span, mend_chunk_sleeps) != NULL;
+}
+
+static bool is_on_host(const mend_chunk *chunk)
+{
+    return chunk->on_host;
+}
+
+bool mend_layout_is_on_host(const mend_heap *heap, const mend_span *span)
+{
+    return heap->chunks.host_count > 0 && find_under(heap, span, is_on_host) != NULL;
 }
 
 size_t mend_layout_count_chunks(const mend_heap *heap, const mend_span *span)

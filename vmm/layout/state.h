@@ -13,7 +13,8 @@
  *  - a mapped chunk without live bytes lies in exactly one run, after its cached spans are put
  *    back; or it is frozen, and all of it is claimed: in no run, out of reach of every other
  *    thread. A claimed span lies inside its frozen chunk. A block may lie in several frozen chunks;
- *    all but one of them sleep (physical/asleep.h), except while a sleep begins;
+ *    all but one of them sleep (physical/asleep.h) or are on the host (physical/on_host.h), except
+ *    while a sleep begins;
  *  - the pointer map has exactly the blocks and the cached spans: all that is live or cached, but
  *    not what is lent, and no page of a range;
  *  - a lent span is the part of exactly one alias of its chunk (physical/alias.h), with the same
@@ -122,7 +123,8 @@ typedef struct mend_retired {
     mend_tree_node by_address;
     uint64_t address;
     uint64_t size_bytes;
-    mend_chunk_handle handle; /* the chunk that it maps; 0: one of another process */
+    mend_chunk_handle handle; /* the chunk that it maps; 0: its handle was released */
+    bool is_foreign;          /* it maps a chunk of another process */
     int zone;                 /* the zone that the chunk was in */
     mend_waits waits;
 } mend_retired;
@@ -155,6 +157,9 @@ typedef struct mend_zone_counters {
     X(placed_by_extension)                                                                         \
     X(placed_at_new_address)                                                                       \
     X(placed_by_alias)                                                                             \
+    X(placed_on_host)                                                                              \
+    X(moved_to_host_bytes)                                                                         \
+    X(moved_to_device_bytes)                                                                       \
     X(chunks_moved)                                                                                \
     X(compactions)                                                                                 \
     X(copied_bytes)                                                                                \
@@ -244,6 +249,7 @@ typedef struct mend_heap_config {
     uint64_t limit_bytes;
     uint64_t default_limit_bytes; /* used if limit_bytes is 0 */
     uint64_t soft_limit_bytes;    /* 0: none. Written under both locks */
+    uint64_t host_limit_bytes;    /* most memory of the host for blocks; 0: none */
     struct mend_ration *ration;   /* what the pool leaves to others; NULL: all is its own */
     uint64_t reserve_bytes;
     int tightness;            /* 1 to 5; 0: the default */
@@ -264,6 +270,7 @@ typedef struct mend_retiring {
     mend_tree mappings; /* by address */
     uint64_t bytes;
     uint64_t foreign_bytes; /* of these, imported memory: the device gets it back */
+    uint64_t host_bytes;    /* of these, memory of the host: it gets it back */
     mend_slab nodes;
     mend_status refused; /* the result of a failed unmapping in the last flush; or OK */
     bool lacked_nodes;   /* the last flush kept mappings because host memory was short */
@@ -411,6 +418,7 @@ typedef struct mend_request {
     int zone;              /* MEND_ZONE_... */
     bool behind_wait;      /* it may get memory of other streams, behind a wait on the device */
     bool may_break;        /* it may break empty chunks although pressure is critical */
+    bool may_use_host;     /* at last it may get memory of the host */
     bool keeps_soft_limit; /* its present searches create nothing beyond the soft limit */
     uint32_t owner;        /* the group that the caller named; 0: none */
     uint64_t at;           /* the address that the caller named; 0: any */
@@ -430,18 +438,21 @@ static inline uint64_t mend_heap_live_blocks(const mend_heap *heap)
     return MEND_HEAP_SUM(heap, allocations) - MEND_HEAP_SUM(heap, frees);
 }
 
-/* Bytes of live blocks that do not sleep: a part of reserved_bytes. */
+/* Bytes of live blocks that neither sleep nor are on the host: a part of reserved_bytes. */
 static inline uint64_t mend_heap_awake_bytes(const mend_heap *heap)
 {
-    assert(heap->counters.live_bytes >= heap->chunks.asleep_live_bytes);
-    return heap->counters.live_bytes - heap->chunks.asleep_live_bytes;
+    const uint64_t away_bytes = heap->chunks.asleep_live_bytes + heap->chunks.host_live_bytes;
+    assert(heap->counters.live_bytes >= away_bytes);
+    return heap->counters.live_bytes - away_bytes;
 }
 
-/* Chunks that have memory. */
+/* Chunks that have memory of the device. */
 static inline uint64_t mend_heap_chunks(const mend_heap *heap)
 {
-    assert(heap->chunks.all.count >= heap->chunks.away_count);
-    return heap->chunks.all.count - heap->chunks.away_count;
+    const mend_chunks *chunks = &heap->chunks;
+    const uint64_t others = (uint64_t)chunks->away_count + chunks->host_count + chunks->host_spares;
+    assert(chunks->all.count >= others);
+    return chunks->all.count - others;
 }
 
 /* How often memory of the heap became free. */

@@ -40,6 +40,8 @@ mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *firs
     }
     if (status == MEND_DRIVER_OK) {
         mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
+    }
+    if (status == MEND_DRIVER_OK && !chunk->on_host) {
         mend_chunk_thaw(chunks, chunk);
         mend_remap_end_claims(heap, first, chunk->address + chunk->size_bytes);
     }

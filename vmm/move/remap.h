@@ -18,7 +18,8 @@ mend_result mend_remap(mend_heap *heap);
 void mend_remap_try(mend_heap *heap);
 
 /* Asks the driver for what a frozen chunk lacks, and unfreezes the chunk if it lacks nothing any
- * more. `first` is the first span that overlaps the chunk; runs for its spans were promised. */
+ * more and is not on the host. `first` is the first span that overlaps the chunk; runs for its
+ * spans were promised. */
 mend_status mend_remap_chunk(mend_heap *heap, mend_chunk *chunk, mend_span *first,
                              mend_driver_call *refused);
 

@@ -53,8 +53,19 @@ void mend_retire_foreign(mend_heap *heap, uint64_t address, uint64_t size_bytes,
     heap->retire.foreign_bytes += size_bytes;
     retire(heap, &(const mend_retired){.address = address,
                                        .size_bytes = size_bytes,
+                                       .is_foreign = true,
                                        .zone = MEND_ZONE_LARGE,
                                        .waits = {.first = stamp}});
+}
+
+void mend_retire_released(mend_heap *heap, const mend_chunk *chunk, mend_waits *waits)
+{
+    heap->retire.host_bytes += chunk->size_bytes;
+    retire(heap, &(const mend_retired){.address = chunk->address,
+                                       .size_bytes = chunk->size_bytes,
+                                       .zone = chunk->zone,
+                                       .waits = *waits});
+    *waits = (mend_waits){0};
 }
 
 static mend_retired *next_of(const mend_retired *retired)
@@ -62,13 +73,16 @@ static mend_retired *next_of(const mend_retired *retired)
     return RETIRED_OF(mend_tree_next(&retired->by_address));
 }
 
-/* The device may have more memory for the pool, if no other process holds it. */
-static void note_end_of_foreign(mend_heap *heap, const mend_retired *unmapped)
+/* Memory of the host; or the device may have more for the pool, if no other process holds it. */
+static void note_end(mend_heap *heap, const mend_retired *unmapped)
 {
-    if (unmapped->handle == 0) {
+    if (unmapped->is_foreign) {
         assert(heap->retire.foreign_bytes >= unmapped->size_bytes);
         heap->retire.foreign_bytes -= unmapped->size_bytes;
         mend_attainable_forget(heap);
+    } else if (unmapped->handle == 0) {
+        assert(heap->retire.host_bytes >= unmapped->size_bytes);
+        heap->retire.host_bytes -= unmapped->size_bytes;
     }
 }
 
@@ -94,7 +108,7 @@ static void unmap_batch(mend_heap *heap, mend_retired *first, const mend_retired
     heap->retire.bytes -= size_bytes;
     while (first != end) {
         mend_retired *next = next_of(first);
-        note_end_of_foreign(heap, first);
+        note_end(heap, first);
         mend_tree_remove(&heap->retire.mappings, &first->by_address);
         mend_slab_give(&heap->retire.nodes, first);
         first = next;

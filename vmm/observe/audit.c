@@ -92,8 +92,9 @@ bool mend_observe_audit_sums(const mend_heap *heap, char finding[MEND_AUDIT_FIND
         free_bytes += heap->zones[zone].free_bytes;
     }
     if (free_bytes + heap->chunks.unmapped_bytes + heap->counters.live_bytes !=
-        heap->chunks.reserved_bytes + heap->chunks.away_bytes) {
-        return mend_audit_broken(&a, "live and free do not add up to reserved and asleep");
+        heap->chunks.reserved_bytes + heap->chunks.away_bytes + heap->chunks.host_bytes) {
+        return mend_audit_broken(&a,
+                                 "live and free do not add up to reserved, asleep and on the host");
     }
     if (mend_heap_live_blocks(heap) + IN_CACHES(heap, count) != heap->blocks.count) {
         return mend_audit_broken(&a, "the counts of live blocks are wrong");

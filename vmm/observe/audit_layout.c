@@ -33,10 +33,11 @@ static bool run_is_right(const mend_audit_walk *a, const mend_zone *zone, const 
     return true;
 }
 
-/* Free, in a chunk that sleeps, or that a compaction could not map again: no request may get it. */
+/* Free, in a chunk that sleeps, or on the host, or that a compaction could not map again: no
+ * request may get it. */
 static bool is_claimed(const mend_span *span)
 {
-    return !span->live && span->chunk->missing != MEND_MISSING_NOTHING;
+    return !span->live && (span->chunk->missing != MEND_MISSING_NOTHING || span->chunk->on_host);
 }
 
 /* A claimed span lies inside its frozen chunk and is in no run. No other free memory overlaps such
@@ -44,10 +45,10 @@ static bool is_claimed(const mend_span *span)
 static bool claim_is_right(const mend_audit_walk *a, const mend_span *span)
 {
     bool can_be_taken = span->run != NULL || span->cached || !is_claimed(span);
-    bool lacks_memory =
-        mend_layout_misses_mapping(a->heap, span) || mend_layout_sleeps(a->heap, span);
+    bool lacks_memory = mend_layout_misses_mapping(a->heap, span) ||
+                        mend_layout_sleeps(a->heap, span) || mend_layout_is_on_host(a->heap, span);
     if (can_be_taken && !span->live && lacks_memory) {
-        return mend_audit_broken(a, "span 0x%llx may be taken, but is not mapped",
+        return mend_audit_broken(a, "span 0x%llx may be taken, but its chunk is frozen",
                                  MEND_AUDIT_HEX(span->address));
     }
     return !is_claimed(span) || mend_span_is_in_one_chunk(span) ||

@@ -73,6 +73,7 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     size_t mapped = 0;
     size_t held = 0;
     size_t missing = 0;
+    size_t on_host = 0; /* mapped, and lacking nothing */
     uint64_t pinned_bytes = 0;
     uint64_t exported_bytes = 0;
     if (!mend_chunks_are_in_order(chunks)) {
@@ -80,7 +81,8 @@ bool mend_audit_chunks(const mend_audit_walk *a)
     }
     for (mend_tree_node *at = mend_tree_first(&chunks->all); at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
-        reserved_bytes += chunk->missing != MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
+        bool on_device = chunk->missing != MEND_MISSING_MEMORY && !chunk->on_host;
+        reserved_bytes += on_device ? chunk->size_bytes : 0;
         empty_bytes += mend_chunk_is_empty(chunk) ? chunk->size_bytes : 0;
         whole += mend_chunk_is_empty(chunk);
         newly += !mend_list_is_empty(&chunk->newly);
@@ -88,7 +90,8 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         missing += mend_chunk_misses_mapping(chunk);
         lost_bytes += mend_chunk_has_mapping(chunk) ? 0 : chunk->size_bytes;
         mapped += chunk->address != 0;
-        unmapped_bytes += chunk->address == 0 ? chunk->size_bytes : 0;
+        unmapped_bytes += chunk->address == 0 && on_device ? chunk->size_bytes : 0;
+        on_host += chunk->on_host && chunk->missing == MEND_MISSING_NOTHING && chunk->address != 0;
         pinned_bytes += chunk->pins > 0 ? chunk->size_bytes : 0;
         if (!mend_chunk_is_empty(chunk) && !mend_list_is_empty(&chunk->newly)) {
             return mend_audit_broken(a, "a chunk in use is among the newly empty ones");
@@ -115,11 +118,11 @@ bool mend_audit_chunks(const mend_audit_walk *a)
         pinned_bytes != chunks->pinned_bytes || exported_bytes != chunks->exported_bytes) {
         return mend_audit_broken(a, "the counts of chunks are wrong");
     }
-    if (held != missing + chunks->asleep_count || missing != chunks->missing_count ||
+    if (held != missing + chunks->asleep_count + on_host || missing != chunks->missing_count ||
         lost_bytes != chunks->lost_bytes) {
         return mend_audit_broken(a, "a frozen chunk lacks nothing");
     }
-    return mend_audit_asleep(a);
+    return mend_audit_asleep(a) && mend_audit_on_host(a);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */

@@ -51,6 +51,7 @@ bool mend_audit_aliases(const mend_audit_walk *a);
 
 /* Checks the chunks that sleep, and what is kept of them (audit_asleep.c). */
 bool mend_audit_asleep(const mend_audit_walk *a);
+bool mend_audit_on_host(const mend_audit_walk *a);
 
 /* Checks ranges and their page tables, after the zones (audit_ranges.c). */
 bool mend_audit_ranges(const mend_audit_walk *a);

@@ -267,7 +267,7 @@ void mend_observe_explain(const mend_heap *heap, uint32_t asking, mend_explanati
         walk_chunk(heap, CHUNK_OF(at), asking, &walk);
         if (mend_chunk_sleeps(CHUNK_OF(at))) {
             add_asleep(explanation, CHUNK_OF(at));
-        } else {
+        } else if (!CHUNK_OF(at)->on_host) {
             add_chunk(explanation, CHUNK_OF(at), &walk);
         }
     }

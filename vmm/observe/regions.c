@@ -50,7 +50,8 @@ static bool differs(const mend_region *a, const mend_region *b)
     assert(a->is_small == b->is_small);
     return a->kind != b->kind || a->is_pinned != b->is_pinned ||
            a->is_for_graphs != b->is_for_graphs || a->stream != b->stream || a->group != b->group ||
-           a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep;
+           a->is_unmapped != b->is_unmapped || a->is_asleep != b->is_asleep ||
+           a->is_on_host != b->is_on_host;
 }
 
 /* Free memory, behind the memory that is open. */
@@ -130,6 +131,7 @@ static void walk_block(region_walk *walk, const mend_span *span)
         region.is_pinned |= mend_chunk_memory(chunk)->pins > 0;
         region.is_unmapped |= mend_chunk_misses_mapping(chunk);
         region.is_asleep |= mend_chunk_sleeps(chunk);
+        region.is_on_host |= chunk->on_host;
     }
     end_open(walk);
     put(walk, &region);
@@ -150,6 +152,7 @@ static void walk_free(region_walk *walk, const mend_span *span)
         region.is_pinned = mend_chunk_memory(chunk)->pins > 0;
         region.is_unmapped = mend_chunk_misses_mapping(chunk);
         region.is_asleep = mend_chunk_sleeps(chunk);
+        region.is_on_host = chunk->on_host;
         put_free(walk, &region);
         at = end;
     }

@@ -20,18 +20,18 @@ static uint64_t empty_bytes_in(const mend_heap *heap, int zone)
     return bytes;
 }
 
-/* Of the free bytes of a zone, those that are not reserved: claimed ones of sleeping chunks. A
- * chunk that kept its memory because the driver refused counts as free. */
+/* Of the free bytes of a zone, those that are not reserved: claimed ones of chunks that sleep or
+ * are on the host. A chunk that kept its memory because the driver refused counts as free. */
 static uint64_t bytes_not_here(const mend_heap *heap, int zone)
 {
     uint64_t claimed = 0;
     uint64_t held = 0;
-    const mend_tree_node *at =
-        heap->chunks.asleep_count > 0 ? mend_tree_first(&heap->chunks.mapped) : NULL;
+    const bool any = heap->chunks.asleep_count > 0 || heap->chunks.host_count > 0;
+    const mend_tree_node *at = any ? mend_tree_first(&heap->chunks.mapped) : NULL;
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        if (mend_chunk_sleeps(chunk) && chunk->zone == zone) {
-            bool is_away = chunk->missing == MEND_MISSING_MEMORY;
+        if (mend_chunk_is_set_aside(chunk) && chunk->zone == zone) {
+            bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
             claimed += is_away ? chunk->size_bytes - chunk->live_bytes : 0;
             held += is_away ? 0 : chunk->live_bytes;
         }
@@ -84,10 +84,12 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     stats->retired_bytes = heap->retire.bytes;
     stats->asleep_bytes = chunks->asleep_bytes;
     stats->asleep_live_bytes = chunks->asleep_live_bytes;
+    stats->host_bytes = chunks->host_bytes + chunks->host_spare_bytes + heap->retire.host_bytes;
+    stats->host_live_bytes = chunks->host_live_bytes;
     stats->kept_host_bytes = heap->keeping.host_bytes;
     stats->kept_file_bytes = heap->keeping.file_bytes;
     assert(stats->free_bytes + stats->live_bytes ==
-           stats->reserved_bytes + stats->asleep_live_bytes);
+           stats->reserved_bytes + stats->asleep_live_bytes + stats->host_live_bytes);
     assert(stats->requested_bytes <= stats->live_bytes);
     assert(stats->free_partial_bytes <= large_bytes + range->free_bytes);
     assert(stats->free_small_bytes <= small_bytes);

@@ -105,11 +105,12 @@ void mend_chunk_note_freed_asleep(mend_chunks *chunks, mend_chunk *chunk, uint64
 uint64_t mend_chunks_away_in(const mend_chunks *chunks, int zone)
 {
     uint64_t bytes = 0;
-    const mend_tree_node *at = chunks->away_count > 0 ? mend_tree_first(&chunks->mapped) : NULL;
+    bool any = chunks->away_count > 0 || chunks->host_count > 0;
+    const mend_tree_node *at = any ? mend_tree_first(&chunks->mapped) : NULL;
     for (; at != NULL; at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
-        bool is_away = chunk->missing == MEND_MISSING_MEMORY && chunk->zone == zone;
-        bytes += is_away ? chunk->size_bytes : 0;
+        bool is_away = chunk->missing == MEND_MISSING_MEMORY || chunk->on_host;
+        bytes += is_away && chunk->zone == zone ? chunk->size_bytes : 0;
     }
     return bytes;
 }

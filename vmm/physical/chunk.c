@@ -173,7 +173,13 @@ static void enter_mapped(mend_chunks *chunks, mend_chunk *chunk)
     if (before != NULL) {
         before->next = chunk;
     }
-    if (!mend_chunk_is_alias(chunk)) {
+    if (chunk->on_host) {
+        assert(chunks->host_spare_bytes >= chunk->size_bytes);
+        chunks->host_spares--;
+        chunks->host_spare_bytes -= chunk->size_bytes;
+        chunks->host_count++;
+        chunks->host_bytes += chunk->size_bytes;
+    } else if (!mend_chunk_is_alias(chunk)) {
         assert(chunks->unmapped_bytes >= chunk->size_bytes);
         chunks->unmapped_bytes -= chunk->size_bytes;
     }
@@ -188,7 +194,14 @@ static void leave_mapped(mend_chunks *chunks, mend_chunk *chunk)
     }
     mend_tree_remove(&chunks->mapped, &chunk->by_address);
     bool has_memory = !mend_chunk_is_alias(chunk) && chunk->missing != MEND_MISSING_MEMORY;
-    chunks->unmapped_bytes += has_memory ? chunk->size_bytes : 0;
+    if (chunk->on_host) {
+        chunks->host_count--;
+        chunks->host_bytes -= chunk->size_bytes;
+        chunks->host_spares++;
+        chunks->host_spare_bytes += chunk->size_bytes;
+    } else {
+        chunks->unmapped_bytes += has_memory ? chunk->size_bytes : 0;
+    }
 }
 
 void mend_chunk_set_address(mend_chunks *chunks, mend_chunk *chunk, int zone, uint64_t address)

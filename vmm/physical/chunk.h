@@ -7,7 +7,8 @@
  * at another address. An alias is a mend_chunk too, in `mapped` alone; its address and size are
  * those of that part.
  *
- * A sleeping chunk keeps its address, and has given its memory back: see physical/asleep.h.
+ * A sleeping chunk keeps its address, and has given its memory back: see physical/asleep.h. A chunk
+ * on the host has memory of the host: see physical/on_host.h.
  *
  * Guarded by the heap's `state` lock.
  */
@@ -73,10 +74,12 @@ typedef struct mend_chunk {
     uint64_t claimed_address; /* 0: not claimed */
     mend_waits claimed_waits;
 
+    bool on_host;           /* its memory is the host's */
     struct mend_kept *kept; /* what is kept of a sleeping chunk; NULL: it does not sleep */
 
-    /* Frozen by a compaction or by a sleep: never in `empty`, even without live bytes. It stays so
-     * after the compaction only while the driver refuses to restore the mapping or access. */
+    /* Frozen by a compaction, by a sleep, or on the host: never in `empty`, even without live
+     * bytes. It stays so after a compaction only while the driver refuses to restore the mapping
+     * or access. */
     bool is_frozen;
     bool was_exported; /* others may still hold the memory: then its release gives the device
                         * nothing */
@@ -111,6 +114,13 @@ typedef struct mend_chunks {
     uint64_t asleep_bytes;      /* bytes of sleeping chunks */
     uint64_t asleep_live_bytes; /* of these, of live blocks */
     uint32_t left_asleep;       /* sleeping chunks that lost their last block since the last
+                                 * collection */
+    uint32_t host_count;        /* mapped chunks on the host: frozen, and not asleep */
+    uint64_t host_bytes;        /* their bytes; not in reserved_bytes */
+    uint64_t host_live_bytes;   /* of these, of live blocks */
+    uint32_t host_spares;       /* chunks on the host that are not mapped */
+    uint64_t host_spare_bytes;  /* their bytes */
+    uint32_t left_on_host;      /* chunks on the host that lost their last block since the last
                                  * collection */
     uint64_t next_number;
     uint64_t created;
@@ -230,10 +240,18 @@ static inline uint64_t mend_chunk_mapping_bytes(const mend_chunk *chunk)
     return mend_chunk_memory(chunk)->size_bytes;
 }
 
-/* What `holds` must be: the pins, and 1 while the chunk is frozen; the aliases; 1 for an alias. */
+/* What `holds` must be: the pins, and 1 while the chunk is frozen; 1 on the host; the aliases; 1
+ * for an alias. */
 static inline uint64_t mend_chunk_holds(const mend_chunk *chunk)
 {
-    return chunk->pins + chunk->is_frozen + chunk->aliases + mend_chunk_is_alias(chunk);
+    return chunk->pins + chunk->is_frozen + chunk->on_host + chunk->aliases +
+           mend_chunk_is_alias(chunk);
+}
+
+/* Whether it is frozen for longer than a call: its blocks sleep, or are on the host. */
+static inline bool mend_chunk_is_set_aside(const mend_chunk *chunk)
+{
+    return mend_chunk_sleeps(chunk) || chunk->on_host;
 }
 
 static inline bool mend_chunk_is_empty(const mend_chunk *chunk)

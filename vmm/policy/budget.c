@@ -48,6 +48,12 @@ static bool is_near(const mend_heap *heap, uint64_t used_bytes)
     return used_bytes >= limit - percent_of(limit, NEAR_PERCENT);
 }
 
+bool mend_budget_has_soft_limit(const mend_heap *heap)
+{
+    return heap->config.soft_limit_bytes != 0 &&
+           heap->config.soft_limit_bytes < mend_budget_hard_limit(heap);
+}
+
 mend_pressure mend_budget_pressure(const mend_heap *heap)
 {
     const mend_usage_peaks *peaks = &heap->budget.peaks;

@@ -20,6 +20,9 @@ typedef enum mend_pressure {
                              * trapped: empty chunks are broken only if nothing else helps */
 } mend_pressure;
 
+/* Whether the pool has a soft limit that its hard limit is not below. */
+bool mend_budget_has_soft_limit(const mend_heap *heap);
+
 mend_pressure mend_budget_pressure(const mend_heap *heap);
 
 /* Whether at least a quarter of the limit (ROOM_OF_LIMIT) is not reserved. */

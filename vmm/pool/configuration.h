@@ -33,6 +33,9 @@
       "file by which processes share the limit, which all name alike")                             \
     X(collector, collector, OFF, "off",                                                            \
       "a thread collects memory for others: see idle_ms, keep_free, limit_file, soft_limit")       \
+    X(host, host_bytes, BYTES, "none",                                                             \
+      "most memory of the host for blocks that the program lets live there when the device is "    \
+      "full")                                                                                      \
     X(tightness, tightness, TIGHTNESS, "3",                                                        \
       "1 for fewest driver calls, in large chunks, to 5 for least memory, in small chunks")        \
     X(reserve, reserve_bytes, BYTES, "twice the device's memory", "addresses reserved at a time")  \

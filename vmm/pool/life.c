@@ -245,6 +245,7 @@ static mend_heap_config heap_config_of(const mend_pool_config *config, const men
         .limit_bytes = limit_of(config, info, default_limit_bytes),
         .default_limit_bytes = default_limit_bytes,
         .soft_limit_bytes = config->soft_limit_bytes,
+        .host_limit_bytes = config->host_bytes,
         .reserve_bytes = config->reserve_bytes,
         .tightness = config->tightness,
     };
@@ -260,6 +261,16 @@ static mend_result check_sharing(const mend_pool_config *config, const mend_devi
                            "memory by file descriptors%s",
                            config->shareable, config->device, info->name,
                            takes_fabric ? " or by fabric handles" : "");
+}
+
+static mend_result check_host(const mend_pool_config *config, const mend_device_info *info)
+{
+    return config->host_bytes == 0 || info->host_page_bytes != 0
+               ? MEND_OK
+               : mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                           "mend_pool_config.host_bytes is set, but the driver of device %d (%s) "
+                           "creates no memory of the host",
+                           config->device, info->name);
 }
 
 static mend_result check_limit(const mend_heap_config *config, const mend_device_info *info)
@@ -324,6 +335,7 @@ static mend_result make_heap(mend_pool *pool, const mend_pool_config *config,
     uint64_t default_limit_bytes = 0;
     mend_result result = mend_peer_devices_check(config, info);
     result = result == MEND_OK ? check_sharing(config, info) : result;
+    result = result == MEND_OK ? check_host(config, info) : result;
     if (result == MEND_OK) {
         result = find_default_limit(config, info, &default_limit_bytes);
     }

@@ -46,6 +46,28 @@ mend_sim_chunk *mend_sim_chunk_take(mend_sim *sim, int device, uint64_t size_byt
     return chunk;
 }
 
+/* The same in memory of the host, which no device lacks then. */
+static mend_sim_chunk *take_on_host(mend_sim *sim, int device, uint64_t size_bytes)
+{
+    assert(mend_mutex_is_held(&sim->mutex));
+    assert(sim->ledger.host_chunk_bytes <= sim->config.host_chunk_bytes);
+    if (size_bytes > sim->config.host_chunk_bytes - sim->ledger.host_chunk_bytes ||
+        !mend_slab_reserve(&sim->chunk_slab, 1)) {
+        return NULL;
+    }
+    mend_sim_chunk *chunk = mend_slab_take(&sim->chunk_slab);
+    chunk->size_bytes = size_bytes;
+    chunk->device = device; /* the file of its bytes is that of this device */
+    chunk->on_host = true;
+    if (!mend_sim_content_take(sim, chunk)) {
+        mend_slab_give(&sim->chunk_slab, chunk);
+        return NULL;
+    }
+    sim->ledger.host_chunks++;
+    sim->ledger.host_chunk_bytes += size_bytes;
+    return chunk;
+}
+
 void mend_sim_chunk_close_files(const mend_sim_chunk *chunk)
 {
     assert(chunk->foreign);
@@ -80,6 +102,17 @@ static void end_fabric(mend_sim_chunk *chunk)
     }
 }
 
+static void drop_from_host(mend_sim *sim, mend_sim_chunk *chunk)
+{
+    assert(sim->ledger.host_chunks > 0);
+    assert(sim->ledger.host_chunk_bytes >= chunk->size_bytes);
+    sim->ledger.host_chunks--;
+    sim->ledger.host_chunk_bytes -= chunk->size_bytes;
+    mend_sim_content_give(sim, chunk);
+    mend_slab_give(&sim->chunk_slab, chunk);
+    mend_sim_faults_released(sim);
+}
+
 void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
 {
     if (chunk->handle_count != 0 || chunk->mapping_count != 0 || chunk->share_count != 0 ||
@@ -88,6 +121,10 @@ void mend_sim_chunk_drop(mend_sim *sim, mend_sim_chunk *chunk)
     }
     if (chunk->foreign) {
         drop_foreign(sim, chunk);
+        return;
+    }
+    if (chunk->on_host) {
+        drop_from_host(sim, chunk);
         return;
     }
     end_fabric(chunk);
@@ -111,7 +148,7 @@ mend_chunk_handle mend_sim_chunk_add_handle(mend_sim *sim, mend_sim_chunk *chunk
 {
     sim->last_handle += HANDLE_STEP;
     mend_pointer_map_insert(&sim->chunks, sim->last_handle, chunk);
-    sim->ledger.handles += chunk->handle_count == 0;
+    sim->ledger.handles += chunk->handle_count == 0 && !chunk->on_host;
     chunk->handle_count++;
     return sim->last_handle;
 }
@@ -129,6 +166,14 @@ static mend_status check_properties(mend_sim *sim, uint64_t size_bytes,
     if (properties->device < 0 || properties->device >= sim->config.device_count) {
         return mend_sim_refuse(sim, MEND_DRIVER_INVALID_DEVICE, "create: there is no device %d",
                                properties->device);
+    }
+    if (properties->on_host && (properties->share_types != 0 || properties->rdma)) {
+        return mend_sim_refuse(
+            sim, MEND_DRIVER_INVALID_VALUE,
+            "create: memory of the host can be neither exported nor be for RDMA");
+    }
+    if (properties->on_host && !mend_sim_has_host_chunks(sim)) {
+        return MEND_DRIVER_NOT_SUPPORTED;
     }
     bool lacks_rdma = properties->rdma && sim->config.has_rdma == 0;
     int known_types = MEND_SHARE_FILE_DESCRIPTOR | MEND_SHARE_FABRIC;
@@ -151,7 +196,10 @@ mend_status mend_sim_create_chunk(mend_sim *sim, uint64_t size_bytes,
     if (!mend_pointer_map_reserve(&sim->chunks)) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    mend_sim_chunk *chunk = mend_sim_chunk_take(sim, properties->device, size_bytes, false);
+    sim->bill_row = properties->on_host ? (int)MEND_CALL_host_alloc : sim->bill_row;
+    mend_sim_chunk *chunk = properties->on_host
+                                ? take_on_host(sim, properties->device, size_bytes)
+                                : mend_sim_chunk_take(sim, properties->device, size_bytes, false);
     if (chunk == NULL) {
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
@@ -172,10 +220,11 @@ mend_status mend_sim_release(mend_sim *sim, mend_chunk_handle handle)
     }
     (void)mend_pointer_map_remove(&sim->chunks, handle);
     sim->bill_bytes = chunk->size_bytes;
+    sim->bill_row = chunk->on_host ? (int)MEND_CALL_host_free : sim->bill_row;
     assert(chunk->handle_count > 0);
     chunk->handle_count--;
-    assert(sim->ledger.handles > 0);
-    sim->ledger.handles -= chunk->handle_count == 0;
+    assert(chunk->on_host || sim->ledger.handles > 0);
+    sim->ledger.handles -= chunk->handle_count == 0 && !chunk->on_host;
     mend_sim_chunk_drop(sim, chunk);
     return MEND_DRIVER_OK;
 }

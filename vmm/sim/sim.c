@@ -58,6 +58,9 @@ static mend_result fill_defaults(mend_sim_config *config)
         return MEND_ERROR_INVALID_ARGUMENT;
     }
     config->memory_bytes = mend_align_up(config->memory_bytes, config->page_bytes);
+    if (config->host_chunk_bytes == 0) {
+        config->host_chunk_bytes = config->memory_bytes * (uint64_t)config->device_count;
+    }
     return MEND_OK;
 }
 

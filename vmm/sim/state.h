@@ -55,7 +55,7 @@ typedef struct mend_sim_chunk {
     uint64_t mapping_count;
     uint64_t share_count;
     int device, share_types;
-    bool rdma, plain;
+    bool rdma, plain, on_host;
     bool foreign; /* of another simulated device, which may be in another process */
 } mend_sim_chunk;
 
@@ -352,6 +352,7 @@ mend_sim_thread *mend_sim_thread_get(mend_sim *sim);
 
 /* OK, or the answer to those who ask for memory with fabric handles. */
 mend_status mend_sim_fabric_status(const mend_sim *sim);
+bool mend_sim_has_host_chunks(const mend_sim *sim); /* they can be created */
 
 /* Contexts are numbers. First come the primary contexts, one for each device. Then come green
  * contexts, which share everything with the primary one of their device except streams and

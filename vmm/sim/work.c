@@ -142,6 +142,13 @@ static bool stage(const mend_sim *sim, mend_sim_item *item, uint64_t source, uin
     return true;
 }
 
+/* Whether a device address is mapped to memory of the host. */
+static bool lies_on_host(const mend_sim *sim, uint64_t address)
+{
+    const mend_sim_mapping *mapping = mend_sim_mapping_at(sim, address);
+    return mapping != NULL && mapping->chunk->on_host;
+}
+
 mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, uint64_t size_bytes,
                           mend_stream handle)
 {
@@ -168,7 +175,9 @@ mend_status mend_sim_copy(mend_sim *sim, uint64_t destination, uint64_t source, 
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     status = mend_sim_queue(sim, stream, &item, 0, 0);
-    sim->bill_row = to_device && from_device ? (int)MEND_CALL_copy : (int)MEND_CALL_host_copy;
+    bool stays =
+        to_device && from_device && !lies_on_host(sim, destination) && !lies_on_host(sim, source);
+    sim->bill_row = stays ? (int)MEND_CALL_copy : (int)MEND_CALL_host_copy;
     bool is_queued = item.host != NULL && mend_sim_host_is_pinned(sim, item.host, size_bytes);
     if (status == MEND_DRIVER_OK && !to_device && !is_queued && stream->capture == NULL) {
         sim->ledger.host_syncs++;

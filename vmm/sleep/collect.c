@@ -4,7 +4,9 @@
 
 #include "layout/cache.h"
 #include "layout/layout.h"
+#include "move/host.h"
 #include "move/locks.h"
+#include "move/retire.h"
 #include "move/scope.h"
 #include "physical/asleep.h"
 #include "sleep/keep.h"
@@ -76,10 +78,13 @@ void mend_sleep_collect(mend_heap *heap)
 void mend_sleep_collect_all(mend_heap *heap)
 {
     mend_scope scope;
-    bool any = heap->chunks.asleep_count > 0 || heap->keeping.refused != NULL;
+    bool any = heap->chunks.asleep_count > 0 || heap->keeping.refused != NULL ||
+               heap->chunks.host_count > 0 || heap->chunks.host_spares > 0;
     if (any && mend_scope_open(heap, &scope) == MEND_OK) {
         mend_sleep_settle(heap);
         mend_sleep_collect(heap);
+        mend_host_collect(heap);
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_scope_close(heap, &scope);
     }
 }

@@ -12,6 +12,15 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for a sleep");
 }
 
+bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count)
+{
+    bool is = false;
+    for (size_t i = 0; i < tag_count; i++) {
+        is = is || tags[i] == span->sleep_tag;
+    }
+    return is;
+}
+
 /* What a chunk holds, in bytes of blocks. */
 typedef struct contents {
     const mend_span *first;

@@ -27,6 +27,9 @@ typedef struct mend_selection {
     uint64_t pinned_at;    /* the first chunk with a pin that holds such a block; 0: none */
 } mend_selection;
 
+/* Whether the block has one of these sleep tags. */
+bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count);
+
 /* Finds them. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing is selected. */
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);

@@ -4,17 +4,14 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
-#include "move/dissolve.h"
+#include "move/freeze.h"
 #include "move/remap.h"
-#include "move/retire.h"
 #include "move/scope.h"
 #include "move/trim.h"
 #include "physical/asleep.h"
-#include "physical/fence.h"
 #include "sleep/collect.h"
+#include "sleep/quiet.h"
 #include "sleep/select.h"
-#include "sleep/settle.h"
-#include "users/capture_group.h"
 
 typedef struct sleeping {
     mend_heap *heap;
@@ -30,26 +27,6 @@ static mend_result no_host_memory(void)
 }
 
 /* ---- before anything changes ----------------------------------------------------------------- */
-
-/* Waits for the context, and ends what only looks as if it were in use. */
-static mend_result prepare(mend_heap *heap)
-{
-    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
-    mend_capture_groups_collect(heap);
-    if (result == MEND_OK) {
-        result = mend_remap(heap);
-    }
-    bool any;
-    if (result == MEND_OK) {
-        result = mend_dissolve_aliases(heap, &any);
-    }
-    if (result == MEND_OK) {
-        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
-        mend_sleep_settle(heap);
-        mend_sleep_collect(heap);
-    }
-    return result;
-}
 
 /* Reasons by name for a call that cannot do what it was asked for. */
 static mend_result check(const sleeping *s)
@@ -71,50 +48,10 @@ static mend_result check(const sleeping *s)
     return MEND_OK;
 }
 
-/* A claimed span may be split at the edges of its chunk, and becomes a run if the sleep is undone.
- */
 static bool promise_nodes(sleeping *s)
 {
-    size_t chunks = s->selection.count;
-    s->nodes = mend_layout_nodes_for(s->heap, chunks);
-    s->nodes.spans += 2 * chunks;
-    s->nodes.runs += s->selection.spans + 2 * chunks;
+    s->nodes = mend_freeze_nodes(s->heap, s->selection.count, s->selection.spans);
     return mend_layout_promise_these(s->heap, &s->nodes);
-}
-
-/* ---- freezing -------------------------------------------------------------------------------- */
-
-static const mend_span *span_in_run(const mend_run *run, uint64_t address)
-{
-    const mend_span *span = run->first;
-    while (mend_span_end(span) <= address) {
-        span = span->next;
-    }
-    return span;
-}
-
-/* Spans are claimed one by one: each goes on waiting for what it waits for. */
-static void freeze(mend_heap *heap, mend_chunk *chunk)
-{
-    uint64_t end = chunk->address + chunk->size_bytes;
-    mend_zone *zone = &heap->zones[chunk->zone];
-    mend_chunk_freeze(&heap->chunks, chunk);
-    for (uint64_t at = chunk->address; at < end;) {
-        mend_run *run = mend_layout_run_from(zone, at);
-        if (run == NULL || run->address >= end) {
-            break;
-        }
-        uint64_t from = mend_max_u64(at, run->address);
-        at = mend_min_u64(mend_span_end(span_in_run(run, from)), end);
-        mend_layout_claim_part(heap, run, from, at - from);
-    }
-}
-
-static void thaw(mend_heap *heap, mend_chunk *chunk)
-{
-    mend_chunk_thaw(&heap->chunks, chunk);
-    mend_remap_end_claims(heap, mend_heap_span_at(heap, chunk->address),
-                          chunk->address + chunk->size_bytes);
 }
 
 /* ---- what can fail --------------------------------------------------------------------------- */
@@ -174,7 +111,7 @@ static mend_result undo(sleeping *s, size_t unmapped, mend_result result)
         mend_chunk *chunk = s->selection.sleepers[i].chunk;
         mend_driver_call refused;
         if (i >= unmapped) {
-            thaw(heap, chunk);
+            mend_thaw_chunk(heap, chunk);
             continue;
         }
         mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_MAPPING);
@@ -216,7 +153,7 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
 {
     size_t unmapped = 0;
     for (size_t i = 0; i < s->selection.count; i++) {
-        freeze(s->heap, s->selection.sleepers[i].chunk);
+        mend_freeze_chunk(s->heap, s->selection.sleepers[i].chunk);
     }
     mend_result result = save(s);
     if (result == MEND_OK) {
@@ -263,7 +200,7 @@ mend_result mend_sleep_put(mend_heap *heap, const mend_sleep_options *options,
     if (result != MEND_OK) {
         return result;
     }
-    result = prepare(heap);
+    result = mend_quiet_begin(heap);
     if (result == MEND_OK) {
         result = put(&s, report);
     }

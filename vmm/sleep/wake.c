@@ -15,6 +15,7 @@
 #include "policy/budget.h"
 #include "sleep/collect.h"
 #include "sleep/keep.h"
+#include "sleep/select.h"
 #include "sleep/settle.h"
 
 /* Chunks are handled in order of addresses; `missing` says how far each one is. */
@@ -40,15 +41,6 @@ static mend_result no_host_memory(void)
 
 /* ---- which chunks ---------------------------------------------------------------------------- */
 
-static bool is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_count)
-{
-    bool is = false;
-    for (size_t i = 0; i < tag_count; i++) {
-        is = is || tags[i] == span->sleep_tag;
-    }
-    return is;
-}
-
 /* Adds the chunk if it wakes; counts its spans. */
 static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t tag_count)
 {
@@ -57,7 +49,7 @@ static void look_at(waking *w, mend_chunk *chunk, const uint64_t *tags, size_t t
     size_t spans = 0;
     for (const mend_span *span = mend_heap_span_at(w->heap, chunk->address);
          span != NULL && span->address < end; span = span->next) {
-        wakes = wakes || (span->live && is_tagged(span, tags, tag_count));
+        wakes = wakes || (span->live && mend_is_tagged(span, tags, tag_count));
         spans++;
     }
     if (wakes) {

@@ -57,11 +57,11 @@ typedef struct mend_pool_config {
                                 * driver has fewer, down to what one block needs */
     int tightness;             /* 1: fewest driver calls, in large chunks. 5: least memory, in small
                                 * chunks. 0: 3. What each level costs: docs/tuning.md */
-    int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. At each call the
-                             * pool asks the driver whether the handle still means the same stream
-                             * (drivers before CUDA 12.0 cannot tell), and at each free it records
-                             * an event. Streams declared by mend_record_stream must live until the
-                             * block is freed. If a stream was captured during a free, call
+    int streams_may_vanish; /* 1: streams are destroyed without mend_forget_stream. Each call asks
+                             * the driver whether the handle still means the same stream (drivers
+                             * before CUDA 12.0 cannot tell), and each free records an event.
+                             * Streams declared by mend_record_stream must live until the block is
+                             * freed. If a stream was captured during a free, call
                              * mend_forget_stream, or use the stream again, before you destroy it;
                              * otherwise the memory stays reserved. 0: off */
     int knows_all_streams;  /* 1: the pool sees every stream that uses its memory, so
@@ -79,12 +79,10 @@ typedef struct mend_pool_config {
     int limit_percent;     /* 1 to 100: the limit as a percentage of the device's memory, if
                             * limit_bytes is 0. 0: limit_bytes applies */
     int log_level;      /* a mend_log_level: if the program set no sink, log lines of the process of
-                         * this level or above go to standard error from now on. Warnings: out of
-                         * memory, a limit below what is held, blocks that are live when a pool is
-                         * destroyed. Info: pools, host waits. 0: nothing is written */
-    int capture_checks; /* 0: default, on. -1: the driver is asked whether a created stream is
-                         * captured only while a group is begun, and not at each call; for a program
-                         * that captures only in groups, or not at all */
+                         * this level or above go to standard error. 0: nothing is written */
+    int capture_checks; /* 0: default, on. -1: only while a group is begun is the driver asked
+                         * whether a created stream is captured; for a program that captures only
+                         * in groups, or not at all */
     int rdma;           /* 0: default, on: physical memory can be registered for GPUDirect RDMA, if
                          * the device supports it. -1: off */
     uint64_t peers;     /* other devices that may access the pool's memory. 0: default, those that
@@ -109,11 +107,12 @@ typedef struct mend_pool_config {
                              * during creation only. NULL: none */
     int collector;          /* 1: a thread of the library calls mend_collect; needs idle_ms,
                              * keep_free_bytes, limit_file or soft_limit_bytes. 0: off */
+    uint64_t host_bytes;    /* most memory of the host for blocks, see mend_host.h. 0: none */
 } mend_pool_config;
 #define MEND_POOL_CONFIG_INIT                                                                      \
     {                                                                                              \
         sizeof(mend_pool_config), 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, 0                                                                                \
+            NULL, 0, 0                                                                             \
     }
 
 /*
@@ -121,9 +120,9 @@ typedef struct mend_pool_config {
  * all defaults. Opens the driver and the primary context of the device; takes no physical memory
  * yet. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a field of the config or MEND_CONF is wrong;
  * mend_last_error says which one and what is allowed); MEND_ERROR_NO_DRIVER; MEND_ERROR_NO_DEVICE;
- * MEND_ERROR_NOT_SUPPORTED (a device in `peers` cannot reach the memory, or `shareable` is set and
- * the device can share memory in no way that it names); MEND_ERROR_SYSTEM (the system refuses the
- * limit file or the collector's thread); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
+ * MEND_ERROR_NOT_SUPPORTED (a device in `peers` cannot reach the memory, or the device has not what
+ * `shareable` or `host_bytes` needs); MEND_ERROR_SYSTEM (the system refuses the limit file or the
+ * collector's thread); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER.
  *
  * Where the driver has no virtual memory management the pool works over plain allocations, and a
  * warning of the log says so: free parts of different allocations cannot be joined then, compaction
@@ -236,11 +235,12 @@ typedef struct mend_block_info {
     mend_group *group;        /* the group it belongs to; NULL: none, or the graph of a capture
                                * outside of groups */
     uint64_t sleep_tag;       /* the number by which it sleeps and wakes (mend_sleep.h); 0: none */
-    int is_asleep; /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
+    int is_asleep;  /* 1: it sleeps, or a part of it, and cannot be used before mend_wake */
+    int is_on_host; /* 1: its memory, or a part of it, is the host's (mend_host.h) */
 } mend_block_info;
 #define MEND_BLOCK_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0                          \
+        sizeof(mend_block_info), NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, 0                       \
     }
 
 /* Describes the live block that contains `pointer`, at its start or inside. No driver call.

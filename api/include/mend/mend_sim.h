@@ -125,11 +125,14 @@ typedef struct mend_sim_config {
                              * waits until the oldest is done. 0: no limit */
     int has_no_virtual_memory; /* 1: chunks cannot be created, as where a container or an old driver
                                 * refuses them: only plain allocations work */
+    int has_no_host_chunks;    /* 1: chunks cannot be created on the host, as before CUDA 12.2 */
+    uint64_t host_chunk_bytes; /* memory of the host that such chunks may take; 0: as much as the
+                                * memory of all devices */
 } mend_sim_config;
 #define MEND_SIM_CONFIG_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_config), 0, 0, 0, MEND_SIM_CONTENT_NONE, 0, 0, NULL, NULL, NULL, 0, NULL,  \
-            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0                                                    \
+            0, 0, 0, MEND_SIM_FABRIC_NONE, 0, 0, 0, 0                                              \
     }
 
 /* Creates a device, which the caller owns until mend_sim_destroy. MEND_OK;
@@ -364,11 +367,13 @@ typedef struct mend_sim_ledger {
     uint64_t foreign_chunks;   /* imported from other simulated devices; not in chunks */
     uint64_t host_allocations; /* of host_alloc, and not freed */
     uint64_t host_bytes;       /* of these */
+    uint64_t host_chunks;      /* chunks on the host, held as chunks are; not in chunks */
+    uint64_t host_chunk_bytes; /* of these */
 } mend_sim_ledger;
 #define MEND_SIM_LEDGER_INIT                                                                       \
     {                                                                                              \
         sizeof(mend_sim_ledger), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-            0, 0, 0, 0, 0, 0                                                                       \
+            0, 0, 0, 0, 0, 0, 0, 0                                                                 \
     }
 
 /* Fills *ledger with one consistent snapshot. MEND_OK; MEND_ERROR_INVALID_ARGUMENT. */

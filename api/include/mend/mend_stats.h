@@ -14,7 +14,7 @@
     X(live_bytes, "B", "bytes of live blocks, rounded up to 512, and of committed pages")          \
     X(requested_bytes, "B", "bytes that the program asked for in live blocks")                     \
     X(reserved_bytes, "B", "physical memory that the pool holds")                                  \
-    X(free_bytes, "B", "reserved and not live or asleep; the sum of the next three")               \
+    X(free_bytes, "B", "reserved and not live there; the sum of the next three")                   \
     X(free_empty_bytes, "B", "in empty chunks, which can be mapped at any address")                \
     X(free_partial_bytes, "B", "in partly used chunks, usable only where it is")                   \
     X(free_small_bytes, "B", "in partly used chunks of the small zone")                            \
@@ -38,6 +38,9 @@
     X(placed_by_extension, "1", "requests for which chunks were mapped behind a free run")         \
     X(placed_at_new_address, "1", "requests for which chunks were mapped at a new address")        \
     X(placed_by_alias, "1", "requests that continue a free end of a partly used chunk")            \
+    X(placed_on_host, "1", "requests for which the device had no memory, and the host had")        \
+    X(moved_to_host_bytes, "B", "memory of live blocks moved to the host so far")                  \
+    X(moved_to_device_bytes, "B", "... and back to the device")                                    \
     X(aliases, "1", "parts of chunks that are used at a second address")                           \
     X(lent_bytes, "B", "bytes of these, reserved once, and live or free at that address")          \
     X(chunks_moved, "1", "empty chunks mapped at another address")                                 \
@@ -93,6 +96,8 @@
     X(history_lost, "1", "of these, events that it no longer has")                                 \
     X(asleep_bytes, "B", "memory of sleeping chunks: not in reserved_bytes, and needed to wake")   \
     X(asleep_live_bytes, "B", "of live_bytes, in sleeping chunks")                                 \
+    X(host_bytes, "B", "memory of the host in which blocks live: not in reserved_bytes")           \
+    X(host_live_bytes, "B", "of live_bytes, on the host")                                          \
     X(kept_host_bytes, "B", "contents of these, in pinned memory of the host")                     \
     X(kept_file_bytes, "B", "contents of these, in files")                                         \
     X(sleeps, "1", "successful mend_sleep that put memory to sleep")                               \

@@ -45,6 +45,8 @@ typedef struct mend_region {
     int is_unmapped;          /* 1: a compaction could not map it again (of a block: a part of it),
                                * and it cannot be used now; see mend_defrag */
     int is_asleep;            /* 1: it sleeps (of a block: a part of it); see mend_sleep */
+    int is_on_host;           /* 1: its memory is the host's (of a block: a part of it); see
+                               * mend_move_to_host */
 } mend_region;
 
 /*

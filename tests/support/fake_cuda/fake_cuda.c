@@ -124,9 +124,24 @@ mend_status cuDeviceGetAttribute(int *value, mend_cu_attribute attribute, mend_c
     case MEND_CU_HAS_MULTICAST:
         *value = switches->everything_claimed ? 1 : 0;
         return MEND_DRIVER_OK;
+    case MEND_CU_HOST_NODE:
+        *value = switches->host_node;
+        return MEND_DRIVER_OK;
     default:
         return MEND_DRIVER_INVALID_VALUE;
     }
+}
+
+/* Whether the location is the device, or that node of the host which the device names. */
+static bool is_location(const mend_cu_chunk_properties *properties)
+{
+    const fake_cuda_switches *switches = &fake_cuda_get()->switches;
+    const bool has_host = !switches->no_host_chunks;
+    const int node = switches->host_node > 0 ? switches->host_node : 0;
+    return properties->location.type == MEND_CU_LOCATION_DEVICE ||
+           (has_host && properties->location.type == MEND_CU_LOCATION_HOST_NODE &&
+            properties->location.id == node && properties->share_types == 0 &&
+            properties->flags.rdma == 0);
 }
 
 /* ---- contexts ---------------------------------------------------------------------------- */
@@ -204,8 +219,7 @@ mend_status cuMemGetAllocationGranularity(size_t *bytes, const mend_cu_chunk_pro
                                           mend_cu_granularity kind)
 {
     const fake_cuda_switches *switches = &fake_cuda_get()->switches;
-    if (properties->type != MEND_CU_ALLOCATION_PINNED ||
-        properties->location.type != MEND_CU_LOCATION_DEVICE) {
+    if (properties->type != MEND_CU_ALLOCATION_PINNED || !is_location(properties)) {
         return MEND_DRIVER_INVALID_VALUE;
     }
     bool is_larger = properties->share_types != 0 && switches->larger_page_bytes != 0;
@@ -235,13 +249,14 @@ mend_status cuMemCreate(mend_cu_chunk *chunk, size_t bytes,
                         const mend_cu_chunk_properties *properties, unsigned long long flags)
 {
     const fake_cuda_switches *switches = &fake_cuda_get()->switches;
-    if (flags != 0 || properties->type != MEND_CU_ALLOCATION_PINNED ||
-        properties->location.type != MEND_CU_LOCATION_DEVICE ||
+    if (flags != 0 || properties->type != MEND_CU_ALLOCATION_PINNED || !is_location(properties) ||
         properties->windows_attributes != NULL || properties->flags.compression != 0 ||
         properties->flags.usage != 0) {
         return MEND_DRIVER_INVALID_VALUE;
     }
-    mend_chunk_properties wanted = {.device = properties->location.id,
+    const bool on_host = properties->location.type == MEND_CU_LOCATION_HOST_NODE;
+    mend_chunk_properties wanted = {.device = on_host ? 0 : properties->location.id,
+                                    .on_host = on_host,
                                     .share_types = properties->share_types,
                                     .rdma = properties->flags.rdma != 0};
     bool is_special = wanted.share_types != 0 || wanted.rdma;

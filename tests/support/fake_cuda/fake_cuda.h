@@ -23,6 +23,8 @@ typedef struct fake_cuda_switches {
     int more_devices;           /* besides device 0; they can be named, not opened */
     uint64_t peers;             /* bit n: device n can reach the memory of device 0 */
     bool is_integrated;         /* the attribute */
+    int host_node;       /* the node of the host nearest to the device; -1: the host has none */
+    bool no_host_chunks; /* as before CUDA 12.2 */
 } fake_cuda_switches;
 
 typedef struct fake_cuda {

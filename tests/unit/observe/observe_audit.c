@@ -271,7 +271,7 @@ MEND_TEST(observe_audit, finds_a_cached_span_in_the_wrong_place)
     mend_chunk *chunk = cached->chunk;
     chunk->is_frozen = true;
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_ACCESS);
-    expect_finding(&r, "may be taken, but is not mapped");
+    expect_finding(&r, "may be taken, but its chunk is frozen");
     mend_chunk_set_missing(&r.heap->chunks, chunk, MEND_MISSING_NOTHING);
     chunk->is_frozen = false;
     EXPECT_RESULT(MEND_OK, mend_free(pool, behind, r.w.streams[0]));

@@ -184,7 +184,7 @@ MEND_TEST(observe_audit_fields, of_chunks_and_addresses)
     EXPECT_FOUND(chunk->is_frozen, true, "a frozen chunk lacks nothing");
     chunk->is_frozen = true;
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_ACCESS);
-    expect_finding(&r, __LINE__, "may be taken, but is not mapped");
+    expect_finding(&r, __LINE__, "may be taken, but its chunk is frozen");
     mend_chunk_set_missing(chunks, chunk, MEND_MISSING_NOTHING);
     chunk->is_frozen = false;
     chunk->holds = 0;
@@ -285,7 +285,7 @@ MEND_TEST(observe_audit_fields, of_nodes_groups_and_sums)
     char finding[MEND_AUDIT_FINDING_BYTES] = "";
     heap->counters.live_bytes += 512;
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));
-    EXPECT_STR_EQ("live and free do not add up to reserved and asleep", finding);
+    EXPECT_STR_EQ("live and free do not add up to reserved, asleep and on the host", finding);
     heap->counters.live_bytes -= 512;
     heap->counters.zone[MEND_ZONE_LARGE].frees -= 1;
     EXPECT_FALSE(mend_observe_audit_sums(heap, finding));

@@ -1,0 +1,27 @@
+/* Sleep and wake in a trial, and what is on the host: see asleep.c. */
+#ifndef MEND_TESTS_SIM_ASLEEP_H
+#define MEND_TESTS_SIM_ASLEEP_H
+
+#include "tests/sim/trial.h"
+
+typedef enum asleep_figure {
+    ASLEEP_SIZE,
+    ASLEEP_LIVE,
+    ASLEEP_SMALL_LIVE,
+    ASLEEP_AWAY,
+    ASLEEP_HOST,
+    ASLEEP_FILE,
+    HOST_SIZE, /* of chunks on the host, which do not sleep */
+    HOST_LIVE,
+    ASLEEP_FIGURES
+} asleep_figure;
+uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);
+bool trial_call_sleep(trial_call *call, mend_pool *pool); /* false: it is of another kind */
+bool trial_may_answer_asleep(const trial *t, const trial_call *call);
+bool trial_sleeps(const trial *t, int pool);                  /* anything does */
+bool trial_may_remap(const trial *t, const trial_call *call); /* unmap blocks, and map them */
+bool trial_sleep_operation(trial *t, const operation *op);
+void trial_note_asleep(trial *t);
+void trial_wake_all(trial *t);
+
+#endif

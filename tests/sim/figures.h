@@ -1,0 +1,19 @@
+/* What figures.c, which judges the figures of each pool, and sums.c, which judges those of all of
+ * them, share. */
+#ifndef MEND_TESTS_SIM_FIGURES_H
+#define MEND_TESTS_SIM_FIGURES_H
+
+#include "tests/sim/trial.h"
+
+static inline bool trial_is_between(uint64_t least, uint64_t value, uint64_t most)
+{
+    return least <= value && value <= most;
+}
+
+/* What the driver did since the last look. */
+trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now);
+
+/* Whether the pools count it. */
+void trial_judge_sums(trial *t);
+
+#endif

@@ -1,0 +1,104 @@
+/* The figures of all pools together: their sums are what the driver did since the last look. */
+#include <string.h>
+
+#include "tests/sim/figures.h"
+#include "tests/sim/rations.h"
+
+#define LLU(value) ((unsigned long long)(value))
+
+static uint64_t calls(const mend_driver_counters *counters, mend_driver_call call)
+{
+    return counters->call[call].calls - counters->call[call].failures;
+}
+
+static uint64_t failures_of(const mend_driver_counters *counters, mend_driver_call call)
+{
+    return counters->call[call].failures;
+}
+
+/* Since the last look. */
+trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now)
+{
+    const mend_driver_counters *was = &t->calls_were;
+    const trial_witness *w = &t->witness;
+#define NEW(call)     (calls(now, MEND_CALL_##call) - calls(was, MEND_CALL_##call))
+#define REFUSED(call) (failures_of(now, MEND_CALL_##call) - failures_of(was, MEND_CALL_##call))
+#define BYTES(name)   (now->call[MEND_CALL_##name].bytes - was->call[MEND_CALL_##name].bytes)
+    trial_seen seen = {.created = NEW(create) - w->undone_chunks,
+                       .created_bytes = BYTES(create) - w->undone_bytes,
+                       .released = NEW(release) - w->undone_chunks - w->fetched_releases,
+                       .mapped = NEW(map) - w->fetched_maps,
+                       .copies = NEW(copy),
+                       .copied_bytes = BYTES(copy),
+                       .stream_waits = NEW(stream_wait),
+                       .least_host_waits = NEW(event_synchronize),
+                       .most_host_waits = NEW(event_synchronize) + NEW(context_synchronize),
+                       .least_failures = REFUSED(create) + REFUSED(unmap) + REFUSED(release)};
+    for (int i = 0; i < MEND_DRIVER_CALL_COUNT; i++) {
+        seen.failures += now->call[i].failures - was->call[i].failures;
+    }
+    /* What could not be taken back stays, and is given back later: no undone step. */
+    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count;
+    if (!seen.is_sure) {
+        seen.created = NEW(create);
+        seen.created_bytes = BYTES(create);
+        seen.released = NEW(release) - w->fetched_releases;
+    }
+    return seen;
+#undef NEW
+#undef REFUSED
+#undef BYTES
+}
+
+/* What all pools count more than before. */
+#define SUM(field) (sum_of(t, offsetof(mend_stats, field)))
+static uint64_t sum_of(const trial *t, size_t offset)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < t->pool_count; i++) {
+        uint64_t is;
+        uint64_t was;
+        memcpy(&is, (const char *)&t->pools[i].is + offset, sizeof(is));
+        memcpy(&was, (const char *)&t->pools[i].was + offset, sizeof(was));
+        sum += is - was;
+    }
+    return sum;
+}
+
+static void judge_sum(trial *t, const char *what, uint64_t least, uint64_t value, uint64_t most)
+{
+    trial_claim(t, TRIAL_MODEL, trial_is_between(least, value, most),
+                "the driver's part in %s: %llu more than before, expected %llu to %llu", what,
+                LLU(value), LLU(least), LLU(most));
+}
+
+/* The start and the end of a block. */
+enum { MOST_ALIASES_OF_PLAN = 2 };
+
+void trial_judge_sums(trial *t)
+{
+    const trial_seen *seen = &t->seen;
+    bool is_plain = seen->failures == 0 && !t->lacked_memory && !t->had_sleep;
+    uint64_t host_waits = seen->copies == 0 ? seen->most_host_waits : seen->least_host_waits;
+    judge_sum(t, "chunks_created", seen->is_sure ? seen->created : 0, SUM(chunks_created),
+              seen->created);
+    judge_sum(t, "created_bytes", seen->is_sure ? seen->created_bytes : 0, SUM(created_bytes),
+              seen->created_bytes);
+    judge_sum(t, "chunks_released", seen->is_sure ? seen->released : 0, SUM(chunks_released),
+              seen->released);
+    judge_sum(t, "stream_waits", seen->stream_waits, SUM(stream_waits), seen->stream_waits);
+    judge_sum(t, "host_waits", host_waits, SUM(host_waits), seen->most_host_waits);
+    judge_sum(t, "driver_failures", seen->least_failures, SUM(driver_failures),
+              trial_is_rationed(t) ? UINT32_MAX : seen->failures);
+    judge_sum(t, "compactions", is_plain && seen->copies > 0, SUM(compactions), seen->copies);
+    judge_sum(t, "copied_bytes", is_plain ? seen->copied_bytes : 0, SUM(copied_bytes),
+              seen->copied_bytes);
+    judge_sum(t, "the requests that map", 0,
+              SUM(placed_by_extension) + SUM(placed_at_new_address) + SUM(placed_by_alias),
+              seen->mapped);
+    bool maps_moves = is_plain && seen->is_sure && seen->copies == 0 && !t->had_unmapped;
+    uint64_t least_moves = maps_moves ? seen->mapped - seen->created : 0;
+    uint64_t most_aliases = MOST_ALIASES_OF_PLAN * SUM(placed_by_alias);
+    judge_sum(t, "chunks_moved", least_moves - mend_min_u64(least_moves, most_aliases),
+              SUM(chunks_moved), seen->mapped);
+}

@@ -1,0 +1,193 @@
+/* A block on the host, and moves there and back, when the driver or malloc fails, at every place
+ * where it can: no byte is lost, nothing leaks, and the same call works afterwards. */
+#include "tests/support/host_memory.h"
+#include "tests/unit/host/host_rig.h"
+
+static const char *const calls[] = {
+    "context_push", "exchange_capture_mode", "reserve", "create", "map", "set_access",
+    "copy",         "context_synchronize",   "unmap",   "release"};
+#define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
+
+typedef mend_result (*operation)(host_rig *r);
+
+static mend_result overflow(host_rig *r)
+{
+    mend_set_host_allowed(1);
+    mend_result result =
+        r->there == NULL ? mend_alloc(r->w.pool, MEND_MIB, r->w.streams[0], &r->there) : MEND_OK;
+    mend_set_host_allowed(0);
+    return result;
+}
+
+static mend_result to_host(host_rig *r)
+{
+    const uint64_t tag = 1;
+    return mend_move_to_host(r->w.pool, &tag, 1, NULL);
+}
+
+static mend_result to_device(host_rig *r)
+{
+    return mend_move_to_device(r->w.pool, NULL, 0, NULL);
+}
+
+static mend_result free_there(host_rig *r)
+{
+    mend_result result =
+        r->there != NULL ? mend_free(r->w.pool, r->there, r->w.streams[0]) : MEND_OK;
+    r->there = result == MEND_OK ? NULL : r->there;
+    return result == MEND_OK ? mend_trim(r->w.pool, UINT64_MAX, NULL) : result;
+}
+
+static bool prepare_with(host_rig *r, operation run, mend_unwatched_driver *unwatched)
+{
+    if (!host_rig_open_with(r, unwatched, 0)) {
+        return false;
+    }
+    host_rig_fill(r);
+    if (run == to_device) {
+        EXPECT_RESULT(MEND_OK, to_host(r));
+    }
+    if (run == free_there) {
+        EXPECT_RESULT(MEND_OK, overflow(r));
+        mend_sim_advance(r->w.sim, 1000000);
+    }
+    return true;
+}
+
+static bool prepare(host_rig *r, operation run)
+{
+    return prepare_with(r, run, NULL);
+}
+
+/* It works without a fault; all bytes are there, and nothing is left. */
+static bool conclude(host_rig *r, operation run)
+{
+    EXPECT_RESULT(MEND_OK, mend_audit(r->w.pool));
+    EXPECT_RESULT(MEND_OK, run(r));
+    EXPECT_TRUE(mend_world_check(&r->w));
+    EXPECT_RESULT(MEND_OK, free_there(r));
+    EXPECT_RESULT(MEND_OK, to_device(r));
+    kit_release_row(&r->w, r->blocks, HOST_BLOCKS, HOST_BLOCK, r->w.streams[0]);
+    mend_sim_advance(r->w.sim, 1000000);
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(r->w.pool, 0, NULL));
+    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).host_chunks);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).content_errors);
+    EXPECT_RESULT(MEND_OK, mend_pool_destroy(r->w.pool));
+    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).chunks);
+    EXPECT_U64_EQ(0, mend_world_ledger(&r->w).mappings);
+    EXPECT_STR_EQ("", mend_sim_first_violation(r->w.sim));
+    mend_sim_destroy(r->w.sim);
+    return !mend_test_has_failed();
+}
+
+static bool fail_at(operation run, const char *call, uint64_t after, uint64_t count, int status,
+                    bool *failed)
+{
+    host_rig r;
+    if (!prepare(&r, run)) {
+        return false;
+    }
+    const mend_stats before = mend_world_stats(&r.w);
+    kit_fail(&r.w, call, after, count, status);
+    const mend_result result = run(&r);
+    const mend_stats stats = mend_world_stats(&r.w);
+    *failed = result != MEND_OK || stats.driver_failures > before.driver_failures;
+    EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
+    mend_sim_clear_faults(r.w.sim);
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL)); /* maps what is missing */
+    return conclude(&r, run);
+}
+
+/* Each call of each kind fails, once, and from there on; by an error, and for lack of memory. */
+static void fail_everywhere(operation run)
+{
+    enum { MOST_CALLS = 200 };
+    int positions = 0;
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        bool failed = true;
+        for (uint64_t after = 0; failed && after < MOST_CALLS; after++) {
+            bool other = false;
+            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_UNKNOWN, &failed));
+            ASSERT_TRUE(fail_at(run, calls[i], after, 1, MEND_DRIVER_OUT_OF_MEMORY, &other));
+            ASSERT_TRUE(fail_at(run, calls[i], after, UINT64_MAX, MEND_DRIVER_UNKNOWN, &other));
+            positions += failed;
+        }
+    }
+    EXPECT_TRUE(positions > 4);
+}
+
+MEND_TEST(pool_host_faults, a_block_there)
+{
+    fail_everywhere(overflow);
+}
+
+MEND_TEST(pool_host_faults, its_end)
+{
+    fail_everywhere(free_there);
+}
+
+MEND_TEST(pool_host_faults, a_move_to_the_host)
+{
+    fail_everywhere(to_host);
+}
+
+MEND_TEST(pool_host_faults, a_move_to_the_device)
+{
+    fail_everywhere(to_device);
+}
+
+enum { CROWD = 2048 };
+
+/* Small blocks in the place of two others: a chunk with many needs more records than are kept
+ * ready. */
+static void crowd(host_rig *r, void *small[CROWD])
+{
+    for (int i = 0; i < 4; i += 2) {
+        kit_release(&r->w, r->blocks[i], HOST_BLOCK, r->w.streams[0]);
+        r->blocks[i] = NULL;
+    }
+    mend_set_sleep_tag(1);
+    for (int i = 0; i < CROWD; i++) {
+        small[i] = kit_alloc(&r->w, MEND_GRANULE_BYTES, r->w.streams[0]);
+    }
+    mend_set_sleep_tag(0);
+}
+
+static void disperse(host_rig *r, void *small[CROWD])
+{
+    for (int i = 0; i < CROWD; i++) {
+        kit_free(&r->w, small[i], r->w.streams[0]);
+    }
+}
+
+/* The host memory of the library fails at every allocation in turn. Returns how often it did. */
+static uint64_t fail_mallocs(operation run)
+{
+    static void *small[CROWD];
+    uint64_t failed = 1;
+    uint64_t after = 0;
+    for (; failed > 0; after++) {
+        host_rig r;
+        mend_unwatched_driver unwatched;
+        if (after == 1000 || !prepare_with(&r, run, &unwatched)) {
+            mend_test_fail(__FILE__, __LINE__, "malloc fails without an end");
+            return 0;
+        }
+        crowd(&r, small);
+        mend_test_fail_host_memory_after(after, 1);
+        mend_test_watch_host_memory(true);
+        const mend_result result = run(&r);
+        mend_test_watch_host_memory(false);
+        failed = mend_test_failed_host_allocations();
+        mend_test_heal_host_memory();
+        EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY);
+        disperse(&r, small);
+        EXPECT_TRUE(conclude(&r, run));
+    }
+    return after - 1;
+}
+
+MEND_TEST(pool_host_faults, malloc)
+{
+    EXPECT_TRUE(fail_mallocs(to_host) > 0);
+}

@@ -1,0 +1,140 @@
+#include "physical/on_host.h"
+
+#include <assert.h>
+#include <string.h>
+
+mend_status mend_chunk_create_on_host(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
+{
+    const mend_driver *driver = chunks->driver;
+    const mend_chunk_properties properties = {.device = chunks->properties.device, .on_host = true};
+    mend_chunk_handle handle;
+    assert(size_bytes > 0);
+    assert(size_bytes % MEND_GRANULE_BYTES == 0);
+    mend_status status = driver->create(driver, size_bytes, &properties, &handle);
+    if (status != MEND_DRIVER_OK) {
+        return status;
+    }
+    mend_chunk *made = mend_slab_take(&chunks->slab);
+    made->handle = handle;
+    made->size_bytes = size_bytes;
+    made->number = chunks->next_number++;
+    made->on_host = true;
+    made->holds = mend_chunk_holds(made);
+    mend_list_init(&made->newly);
+    mend_tree_insert(&chunks->all, &made->by_number);
+    chunks->host_spares++;
+    chunks->host_spare_bytes += size_bytes;
+    *chunk = made;
+    return MEND_DRIVER_OK;
+}
+
+static void forget_spare(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunks->host_spares > 0);
+    assert(chunks->host_spare_bytes >= chunk->size_bytes);
+    chunks->host_spares--;
+    chunks->host_spare_bytes -= chunk->size_bytes;
+    mend_tree_remove(&chunks->all, &chunk->by_number);
+    mend_slab_give(&chunks->slab, chunk);
+}
+
+mend_status mend_chunk_release_on_host(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->on_host);
+    assert(chunk->address == 0);
+    mend_status status = chunks->driver->release(chunks->driver, chunk->handle);
+    if (status == MEND_DRIVER_OK) {
+        forget_spare(chunks, chunk);
+    }
+    return status;
+}
+
+/* The address of a chunk has memory of the host from now on; the other one has its old memory. */
+static void go_to_host(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other)
+{
+    chunk->on_host = true;
+    chunk->holds++;
+    other->on_host = false;
+    other->holds--;
+    assert(chunks->host_spare_bytes >= chunk->size_bytes);
+    chunks->host_spares--;
+    chunks->host_spare_bytes -= chunk->size_bytes;
+    chunks->host_count++;
+    chunks->host_bytes += chunk->size_bytes;
+    chunks->host_live_bytes += chunk->live_bytes;
+    chunks->left_on_host += chunk->live_bytes == 0;
+    chunks->unmapped_bytes += other->size_bytes;
+    mend_chunk_enter_empty(chunks, other);
+}
+
+static void go_to_device(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other)
+{
+    mend_chunk_leave_empty(chunks, other);
+    assert(chunks->unmapped_bytes >= other->size_bytes);
+    assert(chunks->host_bytes >= chunk->size_bytes);
+    assert(chunks->host_live_bytes >= chunk->live_bytes);
+    chunks->unmapped_bytes -= other->size_bytes;
+    other->on_host = true;
+    other->holds++;
+    chunk->on_host = false;
+    chunk->holds--;
+    chunks->host_spares++;
+    chunks->host_spare_bytes += chunk->size_bytes;
+    chunks->host_count--;
+    chunks->host_bytes -= chunk->size_bytes;
+    chunks->host_live_bytes -= chunk->live_bytes;
+}
+
+void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other)
+{
+    assert(chunk->is_frozen && chunk->address != 0 && other->address == 0);
+    assert(chunk->missing == MEND_MISSING_NOTHING);
+    assert(chunk->size_bytes == other->size_bytes);
+    assert(chunk->pins == 0 && !mend_chunk_is_exported(chunk) && !mend_chunk_sleeps(chunk));
+    const mend_chunk before = *chunk;
+    chunk->handle = other->handle;
+    chunk->share_types = other->share_types;
+    chunk->was_exported = other->was_exported;
+    chunk->has_fabric = other->has_fabric;
+    memcpy(chunk->fabric, other->fabric, sizeof(chunk->fabric));
+    other->handle = before.handle;
+    other->share_types = before.share_types;
+    other->was_exported = before.was_exported;
+    other->has_fabric = before.has_fabric;
+    memcpy(other->fabric, before.fabric, sizeof(other->fabric));
+    if (other->on_host && !chunk->on_host) {
+        go_to_host(chunks, chunk, other);
+    } else if (chunk->on_host && !other->on_host) {
+        go_to_device(chunks, chunk, other);
+    }
+    assert(chunk->holds == mend_chunk_holds(chunk));
+    assert(other->holds == mend_chunk_holds(other));
+}
+
+void mend_chunk_note_taken_on_host(mend_chunks *chunks, const mend_chunk *chunk,
+                                   uint64_t size_bytes)
+{
+    assert(chunk->on_host);
+    chunks->host_live_bytes += size_bytes;
+    assert(chunks->host_live_bytes <= chunks->host_bytes);
+}
+
+void mend_chunk_note_freed_on_host(mend_chunks *chunks, const mend_chunk *chunk,
+                                   uint64_t size_bytes)
+{
+    assert(chunk->on_host);
+    assert(chunks->host_live_bytes >= size_bytes);
+    chunks->host_live_bytes -= size_bytes;
+    chunks->left_on_host += chunk->live_bytes == 0;
+}
+
+void mend_chunk_end_on_host(mend_chunks *chunks, mend_chunk *chunk)
+{
+    assert(chunk->on_host && chunk->is_frozen);
+    assert(chunk->live_bytes == 0 && chunk->pins == 0);
+    assert(chunk->missing == MEND_MISSING_NOTHING);
+    mend_chunk_set_address(chunks, chunk, chunk->zone, 0); /* it is spare now */
+    assert(chunks->frozen_count > 0);
+    chunks->frozen_count--;
+    forget_spare(chunks, chunk);
+}

@@ -1,0 +1,172 @@
+#include "sleep/relocate.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+#include "move/host.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "move/trim.h"
+#include "sleep/quiet.h"
+#include "sleep/select.h"
+
+typedef struct relocation {
+    mend_heap *heap;
+    mend_exchange_kind kind;
+    const uint64_t *tags;
+    size_t tag_count;
+    mend_move_report *report;
+} relocation;
+
+/* Bytes of blocks in a chunk that are to move; *stays: there are blocks that are not. */
+static uint64_t bytes_to_move(const relocation *r, const mend_chunk *chunk, bool *stays)
+{
+    uint64_t end = chunk->address + chunk->size_bytes;
+    uint64_t bytes = 0;
+    *stays = false;
+    for (const mend_span *span = mend_heap_span_at(r->heap, chunk->address);
+         span != NULL && span->address < end; span = span->next) {
+        bool moves = span->live && !span->lent &&
+                     (r->tag_count == 0 || mend_is_tagged(span, r->tags, r->tag_count));
+        bytes += moves ? mend_min_u64(mend_span_end(span), end) -
+                             mend_max_u64(span->address, chunk->address)
+                       : 0;
+        *stays = *stays || (span->live && !moves);
+    }
+    return bytes;
+}
+
+/* Whether the chunk may move; otherwise counts the bytes that stay. */
+static bool may_move(const relocation *r, const mend_chunk *chunk, uint64_t bytes, bool has_others)
+{
+    mend_move_report *report = r->report;
+    const bool to_host = r->kind == MEND_EXCHANGE_TO_HOST;
+    if (chunk->pins > 0 || chunk->aliases > 0 || mend_chunk_is_alias(chunk) ||
+        mend_retire_holds(r->heap, chunk->handle) != NULL) {
+        report->pinned_bytes += bytes;
+        return false;
+    }
+    if (chunk->zone == MEND_ZONE_RANGE || (to_host && has_others)) {
+        report->shared_bytes += bytes;
+        return false;
+    }
+    if (to_host && (mend_host_chunk_bytes(r->heap, chunk->size_bytes) != chunk->size_bytes ||
+                    !mend_host_has_room(r->heap, chunk->size_bytes))) {
+        report->lacking_bytes += bytes;
+        return false;
+    }
+    return true;
+}
+
+/* Gives back empty chunks until the device and the limit have room for so much more. */
+static bool make_room(mend_heap *heap, uint64_t bytes)
+{
+    const uint64_t limit = heap->config.limit_bytes;
+    uint64_t released_bytes;
+    if (heap->chunks.reserved_bytes + bytes > limit) {
+        mend_trim_to(heap, limit > bytes ? limit - bytes : 0, true, &released_bytes);
+    }
+    return heap->chunks.reserved_bytes + bytes <= limit;
+}
+
+static mend_result to_device(mend_heap *heap, mend_chunk *chunk, uint64_t *copied_bytes)
+{
+    const uint64_t bytes = chunk->size_bytes;
+    uint64_t released_bytes = 0;
+    if (!make_room(heap, bytes)) {
+        return MEND_ERROR_OUT_OF_MEMORY;
+    }
+    mend_result result = mend_exchange_memory(heap, chunk, MEND_EXCHANGE_TO_DEVICE, copied_bytes);
+    if (result == MEND_ERROR_OUT_OF_MEMORY &&
+        mend_trim_to(heap, 0, true, &released_bytes) == MEND_OK && released_bytes > 0) {
+        result = mend_exchange_memory(heap, chunk, MEND_EXCHANGE_TO_DEVICE, copied_bytes);
+    }
+    return result;
+}
+
+/* Moves a chunk that may move. */
+static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
+{
+    mend_heap *heap = r->heap;
+    mend_move_report *report = r->report;
+    const bool to_host = r->kind == MEND_EXCHANGE_TO_HOST;
+    const uint64_t size_bytes = chunk->size_bytes;
+    uint64_t copied_bytes = 0;
+    mend_result result = to_host ? mend_exchange_memory(heap, chunk, r->kind, &copied_bytes)
+                                 : to_device(heap, chunk, &copied_bytes);
+    if (result == MEND_OK) {
+        report->moved_bytes += size_bytes;
+        report->copied_bytes += copied_bytes;
+        *(to_host ? &heap->counters.moved_to_host_bytes : &heap->counters.moved_to_device_bytes) +=
+            size_bytes;
+    }
+    report->lacking_bytes += result == MEND_ERROR_OUT_OF_MEMORY ? bytes : 0;
+    return result == MEND_ERROR_OUT_OF_MEMORY ? MEND_OK : result;
+}
+
+/* The first chunk behind the address that the call is about; NULL: none. */
+static mend_chunk *next_chunk(const relocation *r, uint64_t behind)
+{
+    mend_chunk key = {.address = behind + 1};
+    mend_tree_node *at = mend_tree_at_or_after(&r->heap->chunks.mapped, &key.by_address);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        bool is_there = chunk->on_host == (r->kind == MEND_EXCHANGE_TO_HOST);
+        if (!is_there && !mend_chunk_sleeps(chunk) && chunk->live_bytes > 0) {
+            return chunk;
+        }
+    }
+    return NULL;
+}
+
+/* A chunk is looked at once: driver calls release `state`, but chunks come and go only under the
+ * grow lock. */
+static mend_result move_all(const relocation *r)
+{
+    mend_result result = MEND_OK;
+    mend_chunk *chunk = next_chunk(r, 0);
+    while (chunk != NULL && result == MEND_OK) {
+        const uint64_t address = chunk->address;
+        bool has_others = false;
+        const uint64_t bytes = bytes_to_move(r, chunk, &has_others);
+        if (bytes > 0 && may_move(r, chunk, bytes, has_others)) {
+            result = move(r, chunk, bytes);
+        }
+        chunk = next_chunk(r, address);
+    }
+    return result;
+}
+
+static mend_result conclude(const relocation *r)
+{
+    mend_move_report *report = r->report;
+    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->lacking_bytes;
+    if (report->moved_bytes > 0 || report->lacking_bytes == 0) {
+        return MEND_OK;
+    }
+    return mend_failure(
+        MEND_ERROR_OUT_OF_MEMORY,
+        r->kind == MEND_EXCHANGE_TO_HOST
+            ? "no memory of the host for %llu bytes of blocks that are to move there"
+            : "no memory of the device for %llu bytes of blocks on the host",
+        (unsigned long long)report->lacking_bytes);
+}
+
+mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64_t *tags,
+                          size_t tag_count, mend_move_report *report)
+{
+    mend_scope scope;
+    const relocation r = {heap, kind, tags, tag_count, report};
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_quiet_begin(heap);
+    if (result == MEND_OK) {
+        result = move_all(&r);
+    }
+    mend_host_collect(heap); /* blocks that other threads freed meanwhile */
+    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    mend_scope_close(heap, &scope);
+    return result == MEND_OK ? conclude(&r) : result;
+}
