@@ -53,7 +53,7 @@ uint64_t trial_duration(const trial *t, uint8_t code)
 
 void trial_set_foreign(trial *t, uint64_t bytes)
 {
-    uint64_t left = t->device_bytes - trial_ledger(t).chunk_bytes;
+    uint64_t left = t->device_bytes - trial_ledger(t).chunk_bytes - trial_ledger(t).plain_bytes;
     t->foreign_bytes = mend_min_u64(bytes, left);
     mend_sim_set_foreign_bytes(t->sim, 0, t->foreign_bytes);
 }

@@ -59,6 +59,7 @@ static void fill(trial *t, int pool)
     }
     uint64_t own_bytes = trial_stats(t, pool).reserved_bytes;
     uint64_t size_bytes = mend_align_down(trial_ration_room(t) + own_bytes, t->page_bytes);
+    size_bytes = t->config.plain ? trial_plain_largest(t, pool) : size_bytes;
     mend_stream stream = trial_handle(t, 0, false);
     void *pointer = NULL;
     if (size_bytes == 0) {

@@ -127,6 +127,7 @@ static bool open_device(trial *t)
     sim_config.prices = &prices;
     sim_config.queue_entries = config->queue;
     sim_config.fabric = (mend_sim_fabric)config->fabric;
+    sim_config.has_no_virtual_memory = config->plain != 0;
     sim_config.on_violation = note_violation;
     sim_config.violation_context = t;
     mend_result result = mend_sim_create(&sim_config, &t->sim);
@@ -162,7 +163,7 @@ static bool open_pools(trial *t)
     pool_config.streams_may_vanish = config->vanish != 0;
     pool_config.knows_all_streams = config->knows_all != 0;
     pool_config.audit_level = (int)config->audit_level;
-    pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : 1;
+    pool_config.shareable = config->fabric != 0 ? MEND_SHAREABLE_FABRIC : config->plain == 0;
     pool_config.compact_when_full = config->quiet != 0;
     pool_config.tightness = (int)config->tightness;
     pool_config.peers = config->foreign && !config->neighbour ? 2 : 0;

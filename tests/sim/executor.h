@@ -52,6 +52,7 @@
     X(soft_limit_percent, 0, "the pool's soft limit, of the device; 0: none")                      \
     X(idle_ns, 0, "after this a collection gives back what nothing has used; 0: never")            \
     X(keep_free_percent, 0, "the pools leave so much of the device free")                          \
+    X(plain, 0, "the device has no virtual memory")                                                \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")
 
 typedef struct trial_config {

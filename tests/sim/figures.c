@@ -139,9 +139,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define ZONE_PEAK(zone, field) (l->is->peak_##zone##_##field == l->zone->peak_##field)
 #define GROWS(field, most)     trial_is_between(l->was->field, l->is->field, l->was->field + (most))
 #define PEAK(field, most)      is_peak(l, IS(peak_##field), WAS(peak_##field), IS(field), most)
-#define DONE(field)            (l->t->seen.field)
-#define SINCE(field)           (IS(field) - WAS(field))
-#define REQUESTS               (SINCE(allocations) + SINCE(pages_committed))
+/* Where chunks are numbers the driver does nothing for them. */
+#define DONE(field)  (l->t->config.plain ? UINT32_MAX : l->t->seen.field)
+#define MOST(field)  (l->t->config.plain ? UINT64_MAX : l->t->witness.most.field)
+#define SINCE(field) (IS(field) - WAS(field))
+#define REQUESTS     (SINCE(allocations) + SINCE(pages_committed))
 
 /* ---- one pool: whether a figure is right ------------------------------------------------------
  */
@@ -193,9 +195,11 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_mappings                                                                              \
     (l->is->mappings <= l->is->chunks + l->is->aliases + l->why->retired_mappings +                \
                             l->pool->pool->heap.imports.mappings)
+/* Without virtual memory they are allocations. */
+#define MOST_ADDRESSES                                                                             \
+    (l->t->config.plain ? l->pool->pool->plain.range_bytes : l->ledger.address_bytes)
 #define RULE_address_bytes                                                                         \
-    (l->t->stopped ||                                                                              \
-     trial_is_between(l->is->mapped_bytes, l->is->address_bytes, l->ledger.address_bytes))
+    (l->t->stopped || trial_is_between(l->is->mapped_bytes, l->is->address_bytes, MOST_ADDRESSES))
 #define RULE_mapped_bytes                                                                          \
     (l->is->mapped_bytes + l->lost_bytes == asleep_in(l, ASLEEP_AWAY) + asleep_in(l, HOST_SIZE) +  \
                                                 l->is->imported_bytes + l->is->reserved_bytes -    \
@@ -246,15 +250,15 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
      l->is->small_chunks * l->t->page_bytes <= l->is->small_reserved_bytes &&                      \
      (l->is->small_chunks > 0) == (l->is->small_reserved_bytes > 0))
 
-#define RULE_peak_reserved_bytes       PEAK(reserved_bytes, l->t->witness.most.chunk_bytes)
-#define RULE_peak_chunks               PEAK(chunks, l->t->witness.most.chunks)
-#define RULE_peak_mappings             PEAK(mappings, l->t->witness.most.mappings)
-#define RULE_peak_small_reserved_bytes PEAK(small_reserved_bytes, l->t->witness.most.chunk_bytes)
+#define RULE_peak_reserved_bytes       PEAK(reserved_bytes, MOST(chunk_bytes))
+#define RULE_peak_chunks               PEAK(chunks, MOST(chunks))
+#define RULE_peak_mappings             PEAK(mappings, MOST(mappings))
+#define RULE_peak_small_reserved_bytes PEAK(small_reserved_bytes, MOST(chunk_bytes))
 #define RULE_peak_large_reserved_bytes                                                             \
     is_peak(l, l->is->peak_large_reserved_bytes, l->was->peak_large_reserved_bytes,                \
             l->is->reserved_bytes - l->why->unmapped_bytes - l->is->small_reserved_bytes -         \
                 l->is->range_bytes - l->is->range_free_bytes,                                      \
-            l->t->witness.most.chunk_bytes)
+            MOST(chunk_bytes))
 
 /* Each request that was served was placed in one way. */
 #define RULE_placed_in_run                                                                         \
@@ -376,7 +380,8 @@ void trial_judge_figures(trial *t)
     mend_driver_counters now;
     mend_traced_driver_get(t->traced, &now);
     t->seen = trial_look_at_driver(t, &now);
-    t->was_refused = now.call[MEND_CALL_create].failures > 0 || trial_is_rationed(t);
+    t->was_refused =
+        now.call[MEND_CALL_create].failures > 0 || trial_is_rationed(t) || t->config.plain;
     for (int i = 0; i < t->pool_count; i++) {
         judge_pool(t, i);
     }

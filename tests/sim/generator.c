@@ -1,4 +1,4 @@
-#include "tests/sim/generator.h"
+#include "tests/sim/generator_parts.h"
 
 uint64_t trial_random_next(trial_random *random) /* splitmix64 */
 {
@@ -12,14 +12,6 @@ uint32_t trial_random_below(trial_random *random, uint32_t bound)
 {
     return (uint32_t)(trial_random_next(random) % bound);
 }
-
-static uint32_t pick(trial_random *random, const uint32_t *values, uint32_t count)
-{
-    return values[trial_random_below(random, count)];
-}
-#define PICK(random, ...)                                                                          \
-    pick(random, (const uint32_t[]){__VA_ARGS__},                                                  \
-         sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 static void draw_config(trial_random *r, trial_config *config)
 {
@@ -412,64 +404,6 @@ static void draw_sleeps(trial_random *places, size_t count, operation *ops)
     }
 }
 
-/* Growable ranges; and what is done with blocks is done with pages, which have the last slots. Of
- * its own numbers, as draw_hooks. */
-static void draw_ranges(trial_random *places, size_t count, operation *ops)
-{
-    static const uint8_t kinds[] = {OP_RANGE_CREATE, OP_RANGE_CREATE, OP_COMMIT,   OP_COMMIT,
-                                    OP_COMMIT,       OP_COMMIT,       OP_COMMIT,   OP_COMMIT,
-                                    OP_DECOMMIT,     OP_DECOMMIT,     OP_DECOMMIT, OP_RANGE_DESTROY,
-                                    OP_RANGE_MISTAKE};
-    trial_random random = {trial_random_next(places)};
-    const bool has_them = trial_random_below(&random, 3) == 0;
-    const uint32_t most_pages = PICK(&random, 2, 4, 8, 24);
-    for (size_t i = 0; i < count && has_them; i++) {
-        const uint32_t drawn = trial_random_below(&random, 64);
-        const uint64_t numbers = trial_random_next(&random);
-        const uint8_t kind = ops[i].kind;
-        if (drawn < sizeof(kinds)) {
-            ops[i] = (operation){.kind = kinds[drawn],
-                                 .slot = (uint8_t)numbers % 3,
-                                 .stream = (uint8_t)(numbers >> 8),
-                                 .size = (uint8_t)(numbers >> 16),
-                                 .alignment = (uint8_t)((numbers >> 24) % most_pages),
-                                 .thread = (uint8_t)(numbers >> 40) % 4,
-                                 .amount = (uint8_t)(numbers >> 48)};
-        } else if (drawn == sizeof(kinds)) {
-            ops[i] = (operation){.kind = OP_SHARE,
-                                 .slot = (uint8_t)(47 - numbers % 10),
-                                 .stream = (uint8_t)(numbers >> 8),
-                                 .amount = (uint8_t)(numbers >> 16)};
-        } else if (drawn < 40 &&
-                   (kind == OP_WRITE || kind == OP_VERIFY || kind == OP_SHARE || kind == OP_MOVE ||
-                    kind == OP_FREE || kind == OP_PIN || kind == OP_INFO || kind == OP_MISTAKE)) {
-            ops[i].slot = (uint8_t)(47 - numbers % 10);
-        }
-    }
-}
-
-/* A part of the device that stays free, and a limit that is shared. Of its own numbers, as
- * draw_hooks. */
-static void draw_rations(trial_random *places, size_t count, trial_config *config, operation *ops)
-{
-    trial_random random = {trial_random_next(places)};
-    const uint32_t kind = trial_random_below(&random, 12);
-    config->keep_free_percent = kind < 2 ? PICK(&random, 3, 10, 30, 60) : 0;
-    config->file_percent = kind == 1 || kind == 2 ? PICK(&random, 25, 50, 73, 100) : 0;
-    for (size_t i = 0; i < count && kind < 3; i++) {
-        const uint64_t numbers = trial_random_next(&random);
-        if (numbers % 32 == 0 && config->file_percent > 0) {
-            ops[i] = (operation){.kind = OP_MEMBER,
-                                 .slot = (uint8_t)((numbers >> 8) % 8 == 0),
-                                 .amount = (uint8_t)(numbers >> 16)};
-        } else if (numbers % 32 == 1) {
-            ops[i] = (operation){.kind = OP_TRIM, .slot = (uint8_t)(numbers >> 8), .stream = 2};
-        } else if (numbers % 32 == 2) {
-            ops[i] = (operation){.kind = OP_FOREIGN, .amount = (uint8_t)(numbers >> 8)};
-        }
-    }
-}
-
 void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *ops)
 {
     trial_random places = {seed};
@@ -491,6 +425,7 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     draw_shares(&places, count, ops);
     draw_fabric(&places, count, config, ops);
     draw_sleeps(&places, count, ops);
-    draw_ranges(&places, count, ops);
-    draw_rations(&places, count, config, ops);
+    trial_draw_ranges(&places, count, ops);
+    trial_draw_rations(&places, count, config, ops);
+    trial_draw_plain(&places, config);
 }

@@ -140,7 +140,9 @@ void trial_judge(trial *t)
         sum.retired_bytes += stats.retired_bytes;
         sum.address_bytes += stats.address_bytes;
     }
-    if (!t->stopped) {
+    if (!t->stopped && t->config.plain) {
+        trial_judge_plain_ledger(t);
+    } else if (!t->stopped) {
         judge_ledger(t, &sum);
     }
     trial_judge_granules(t);
@@ -188,8 +190,8 @@ void trial_read_failure(trial_call *call)
 /* What the device has may be learnt, or taken, between an answer and the request. */
 static bool memory_is_uncertain(const trial *t, const mend_stats *stats)
 {
-    return trial_is_rationed(t) || t->config.address_devices != 0 || t->foreign_bytes != 0 ||
-           stats->attainable_bytes < stats->limit_bytes;
+    return trial_is_rationed(t) || t->config.plain || t->config.address_devices != 0 ||
+           t->foreign_bytes != 0 || stats->attainable_bytes < stats->limit_bytes;
 }
 
 /* Behind waits a little more may be served than was said: of many free ends the planner tries only
@@ -240,6 +242,10 @@ void trial_judge_trim(trial *t, const trial_call *call)
 
 void trial_judge_refusal(trial *t, const trial_call *call)
 {
+    if (t->config.plain) {
+        trial_judge_plain_refusal(t, call);
+        return;
+    }
     uint64_t after = trial_room(t, call->pool);
     uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
     if (call->kind == CALL_COMMIT && !trial_can_make_pages(t, call)) {

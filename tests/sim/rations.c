@@ -92,7 +92,9 @@ static uint64_t room_in_file(const trial *t)
 
 uint64_t trial_ration_room(trial *t)
 {
-    const uint64_t held_bytes = t->foreign_bytes + trial_ledger(t).chunk_bytes + keep_free_bytes(t);
+    const mend_sim_ledger ledger = trial_ledger(t);
+    const uint64_t held_bytes =
+        t->foreign_bytes + ledger.chunk_bytes + ledger.plain_bytes + keep_free_bytes(t);
     const uint64_t on_device = t->device_bytes > held_bytes ? t->device_bytes - held_bytes : 0;
     return has_file(t) ? mend_min_u64(on_device, room_in_file(t)) : on_device;
 }
@@ -172,11 +174,12 @@ void trial_judge_ration(trial *t)
                 LLU(room_in_file(t)));
 }
 
-/* No work runs, and events of every stream say so at once. */
+/* No work runs, nor did during the call, and events of every stream say so at once. */
 static bool is_quiet(trial *t)
 {
     return trial_ledger(t).pending_work == 0 && t->config.event_delay_ns == 0 &&
-           t->config.thread_streams == 0 && t->outcome->tally.done[OP_LATE_EVENTS] == 0;
+           t->config.prices == 0 && t->config.thread_streams == 0 &&
+           t->outcome->tally.done[OP_LATE_EVENTS] == 0;
 }
 
 /* Bytes of empty chunks that nothing may still use. */

@@ -27,6 +27,12 @@ void trial_judge_ration(trial *t);
 /* A collection that was not disturbed. */
 void trial_judge_collection(trial *t, int pool);
 
+/* plain.c: devices without virtual memory, whose pools work over plain allocations. */
+bool trial_needs_virtual_memory(const trial *t, const trial_call *call);
+void trial_judge_plain_ledger(trial *t);
+void trial_judge_plain_refusal(trial *t, const trial_call *call);
+uint64_t trial_plain_largest(trial *t, int pool);
+
 /* Nothing is in the way any more. */
 void trial_end_member(trial *t);
 

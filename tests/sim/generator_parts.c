@@ -1,0 +1,84 @@
+/* Parts of seeds that came later, each of its own numbers, so that the seeds without it stay as
+ * they were. */
+#include "tests/sim/generator_parts.h"
+
+uint32_t trial_pick(trial_random *random, const uint32_t *values, uint32_t count)
+{
+    return values[trial_random_below(random, count)];
+}
+
+/* Growable ranges; and what is done with blocks is done with pages, which have the last slots. Of
+ * its own numbers, as draw_hooks. */
+void trial_draw_ranges(trial_random *places, size_t count, operation *ops)
+{
+    static const uint8_t kinds[] = {OP_RANGE_CREATE, OP_RANGE_CREATE, OP_COMMIT,   OP_COMMIT,
+                                    OP_COMMIT,       OP_COMMIT,       OP_COMMIT,   OP_COMMIT,
+                                    OP_DECOMMIT,     OP_DECOMMIT,     OP_DECOMMIT, OP_RANGE_DESTROY,
+                                    OP_RANGE_MISTAKE};
+    trial_random random = {trial_random_next(places)};
+    const bool has_them = trial_random_below(&random, 3) == 0;
+    const uint32_t most_pages = PICK(&random, 2, 4, 8, 24);
+    for (size_t i = 0; i < count && has_them; i++) {
+        const uint32_t drawn = trial_random_below(&random, 64);
+        const uint64_t numbers = trial_random_next(&random);
+        const uint8_t kind = ops[i].kind;
+        if (drawn < sizeof(kinds)) {
+            ops[i] = (operation){.kind = kinds[drawn],
+                                 .slot = (uint8_t)numbers % 3,
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .size = (uint8_t)(numbers >> 16),
+                                 .alignment = (uint8_t)((numbers >> 24) % most_pages),
+                                 .thread = (uint8_t)(numbers >> 40) % 4,
+                                 .amount = (uint8_t)(numbers >> 48)};
+        } else if (drawn == sizeof(kinds)) {
+            ops[i] = (operation){.kind = OP_SHARE,
+                                 .slot = (uint8_t)(47 - numbers % 10),
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .amount = (uint8_t)(numbers >> 16)};
+        } else if (drawn < 40 &&
+                   (kind == OP_WRITE || kind == OP_VERIFY || kind == OP_SHARE || kind == OP_MOVE ||
+                    kind == OP_FREE || kind == OP_PIN || kind == OP_INFO || kind == OP_MISTAKE)) {
+            ops[i].slot = (uint8_t)(47 - numbers % 10);
+        }
+    }
+}
+
+/* A part of the device that stays free, and a limit that is shared. Of its own numbers, as
+ * draw_hooks. */
+void trial_draw_rations(trial_random *places, size_t count, trial_config *config, operation *ops)
+{
+    trial_random random = {trial_random_next(places)};
+    const uint32_t kind = trial_random_below(&random, 12);
+    config->keep_free_percent = kind < 2 ? PICK(&random, 3, 10, 30, 60) : 0;
+    config->file_percent = kind == 1 || kind == 2 ? PICK(&random, 25, 50, 73, 100) : 0;
+    for (size_t i = 0; i < count && kind < 3; i++) {
+        const uint64_t numbers = trial_random_next(&random);
+        if (numbers % 32 == 0 && config->file_percent > 0) {
+            ops[i] = (operation){.kind = OP_MEMBER,
+                                 .slot = (uint8_t)((numbers >> 8) % 8 == 0),
+                                 .amount = (uint8_t)(numbers >> 16)};
+        } else if (numbers % 32 == 1) {
+            ops[i] = (operation){.kind = OP_TRIM, .slot = (uint8_t)(numbers >> 8), .stream = 2};
+        } else if (numbers % 32 == 2) {
+            ops[i] = (operation){.kind = OP_FOREIGN, .amount = (uint8_t)(numbers >> 8)};
+        }
+    }
+}
+
+/* Plain allocations come in steps of 2 MiB: the device has some tens of them. Of its own numbers.
+ */
+void trial_draw_plain(trial_random *places, trial_config *config)
+{
+    trial_random random = {trial_random_next(places)};
+    if (trial_random_below(&random, 10) == 0) {
+        config->plain = 1;
+        config->page_kib = 64;
+        config->device_pages = PICK(&random, 256, 512, 1024);
+        config->content = config->device_pages == 256;
+        config->address_devices = 0;
+        config->fabric = 0;
+        config->foreign = 0;
+        config->file_percent = 0;
+        config->keep_free_percent = 0;
+    }
+}
