@@ -137,6 +137,7 @@ MUTANTS = [
     ("_sleep.py", '"little") | _FIRST_OF_NAMES', '"little")', "sleep"),
     ("_sleep.py", "0 < number < _FIRST_OF_POOLS or", "0 < number or", "sleep"),
     ("_sleep.py", "        if result == OUT_OF_MEMORY:", "        if False:", "sleep"),
+    ("_sleep.py", "            except Error:", "            except KeyError:", "sleep"),
     ("_sleep.py", "if tags is None or numbers:", "if True:", "sleep"),
     ("_sleep.py", '(_several(tags), "host")', '(_several(tags), "nothing")', "sleep"),
     ("_sleep.py", '("host" if tags is None else "awake")', '"host"', "sleep"),

@@ -190,6 +190,11 @@ class Sleep(SimulatedTest):
         self.assertTrue(all(_sleep.is_asleep(block) for block in blocks))
         for block in other:
             self.free(block)
+        self.device.fail("context_synchronize", count=9)
+        with self.assertRaises(mend.OutOfMemoryError) as caught:
+            mend.wake()
+        self.assertIn("everything sleeps as before", str(caught.exception))
+        self.device.clear_faults()
         mend.wake()
         self.assertEqual({memory(block)[BLOCK - 1] for block in blocks}, {1})
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Union
 
 from . import _devices, _library, _structures
-from ._errors import OUT_OF_MEMORY, check
+from ._errors import OUT_OF_MEMORY, Error, check, error_of
 
 Tag = Union[str, int]
 Tags = Union[Tag, Iterable[Tag]]
@@ -128,7 +128,11 @@ def wake(tags: Tags | None = None, *, device: object = 0) -> WakeReport:
         arguments = _devices.pool(device), array, len(numbers), ctypes.byref(report)
         result = _devices.function("mend_wake")(*arguments)
         if result == OUT_OF_MEMORY:  # memory that was freed, and that work still uses, is room too
-            _devices.trim(device, wait=True)
+            failure = error_of(result)
+            try:
+                _devices.trim(device, wait=True)
+            except Error:
+                raise failure from None
             result = _devices.function("mend_wake")(*arguments)
         check(result)
     return WakeReport(**_structures.figures_of(report))
