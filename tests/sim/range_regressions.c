@@ -77,6 +77,20 @@ MEND_TEST(sim_ranges, a_graph_uses_pages_that_were_committed_again)
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
+/* The follower of a history knows which pages are committed from the events alone. */
+MEND_TEST(sim_ranges, the_history_tells_of_pages)
+{
+    static const operation ops[] = {
+        {.kind = OP_HISTORY, .size = 255}, {.kind = OP_RANGE_CREATE, .size = 4, .amount = 3},
+        {.kind = OP_COMMIT, .size = 1},    {.kind = OP_COMMIT, .alignment = 3},
+        {.kind = OP_DECOMMIT, .size = 2},  {.kind = OP_ALLOC, .size = 0xe3},
+        {.kind = OP_RANGE_DESTROY},        {.kind = OP_TRIM},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
 /* Mistakes with pages, by name; an end of the range that a pin forbids; the figures of all that. */
 MEND_TEST(sim_ranges, what_is_refused_has_its_name)
 {

@@ -39,7 +39,7 @@ static void close_gap(void *row, size_t *count, size_t at, size_t element_bytes)
             (*count - at) * element_bytes);
 }
 
-/* The first block, or range, that does not end before the address. */
+/* The first block, or stretch, that does not end before the address. */
 static size_t block_from(const mend_follower *f, uint64_t address)
 {
     size_t at = 0;
@@ -49,20 +49,33 @@ static size_t block_from(const mend_follower *f, uint64_t address)
     return at;
 }
 
-static size_t range_from(const mend_follower *f, uint64_t address)
+static size_t range_from(const follower_row *row, uint64_t address)
 {
     size_t at = 0;
-    while (at < f->mapped_count && f->mapped[at].address + f->mapped[at].size_bytes <= address) {
+    while (at < row->count && row->list[at].address + row->list[at].size_bytes <= address) {
         at++;
     }
     return at;
 }
 
+/* Whether all of it is in the row. */
+static bool is_in(const follower_row *row, uint64_t address, uint64_t size_bytes)
+{
+    size_t at = range_from(row, address);
+    return at < row->count && row->list[at].address <= address &&
+           address + size_bytes <= row->list[at].address + row->list[at].size_bytes;
+}
+
+/* Whether any of it is. */
+static bool meets(const follower_row *row, uint64_t address, uint64_t size_bytes)
+{
+    size_t at = range_from(row, address);
+    return at < row->count && row->list[at].address < address + size_bytes;
+}
+
 static bool is_mapped(const mend_follower *f, uint64_t address, uint64_t size_bytes)
 {
-    size_t at = range_from(f, address);
-    return at < f->mapped_count && f->mapped[at].address <= address &&
-           address + size_bytes <= f->mapped[at].address + f->mapped[at].size_bytes;
+    return is_in(&f->mapped, address, size_bytes);
 }
 
 static bool lives_in(const mend_follower *f, uint64_t address, uint64_t size_bytes)
@@ -74,26 +87,55 @@ static bool lives_in(const mend_follower *f, uint64_t address, uint64_t size_byt
 /* ---- what happened ----------------------------------------------------------------------------
  */
 
+/* Adds what the row has nothing of, and joins neighbours. False if malloc fails. */
+static bool add_range(follower_row *row, uint64_t address, uint64_t size_bytes)
+{
+    size_t at = range_from(row, address);
+    if (at > 0 && row->list[at - 1].address + row->list[at - 1].size_bytes == address) {
+        at--;
+        row->list[at].size_bytes += size_bytes;
+    } else if (open_gap(&row->list, &row->count, at, sizeof(*row->list))) {
+        row->list[at] = (follower_range){address, size_bytes};
+    } else {
+        return false;
+    }
+    if (at + 1 < row->count && row->list[at + 1].address == address + size_bytes) {
+        row->list[at].size_bytes += row->list[at + 1].size_bytes;
+        close_gap(row->list, &row->count, at + 1, sizeof(*row->list));
+    }
+    return true;
+}
+
+/* Takes out what is in the row. False if malloc fails. */
+static bool remove_range(follower_row *row, uint64_t address, uint64_t size_bytes)
+{
+    size_t at = range_from(row, address);
+    const follower_range range = row->list[at];
+    const uint64_t before_bytes = address - range.address;
+    const uint64_t behind_bytes = range.size_bytes - before_bytes - size_bytes;
+    if (before_bytes > 0 && behind_bytes > 0) {
+        if (!open_gap(&row->list, &row->count, at, sizeof(*row->list))) {
+            return false;
+        }
+        row->list[at + 1] = (follower_range){address + size_bytes, behind_bytes};
+        row->list[at].size_bytes = before_bytes;
+    } else if (before_bytes > 0) {
+        row->list[at].size_bytes = before_bytes;
+    } else if (behind_bytes > 0) {
+        row->list[at] = (follower_range){address + size_bytes, behind_bytes};
+    } else {
+        close_gap(row->list, &row->count, at, sizeof(*row->list));
+    }
+    return true;
+}
+
 /* Each returns what is wrong, or NULL. */
 static const char *add_mapping(mend_follower *f, uint64_t address, uint64_t size_bytes)
 {
-    size_t at = range_from(f, address);
-    if (at < f->mapped_count && f->mapped[at].address < address + size_bytes) {
+    if (meets(&f->mapped, address, size_bytes)) {
         return "is mapped where something is mapped";
     }
-    if (at > 0 && f->mapped[at - 1].address + f->mapped[at - 1].size_bytes == address) {
-        at--;
-        f->mapped[at].size_bytes += size_bytes;
-    } else if (open_gap(&f->mapped, &f->mapped_count, at, sizeof(*f->mapped))) {
-        f->mapped[at] = (follower_range){address, size_bytes};
-    } else {
-        return "no host memory";
-    }
-    if (at + 1 < f->mapped_count && f->mapped[at + 1].address == address + size_bytes) {
-        f->mapped[at].size_bytes += f->mapped[at + 1].size_bytes;
-        close_gap(f->mapped, &f->mapped_count, at + 1, sizeof(*f->mapped));
-    }
-    return NULL;
+    return add_range(&f->mapped, address, size_bytes) ? NULL : "no host memory";
 }
 
 static const char *remove_mapping(mend_follower *f, uint64_t address, uint64_t size_bytes)
@@ -101,27 +143,29 @@ static const char *remove_mapping(mend_follower *f, uint64_t address, uint64_t s
     if (!is_mapped(f, address, size_bytes)) {
         return "is unmapped and was not mapped";
     }
-    if (lives_in(f, address, size_bytes)) {
-        return "is unmapped below a block";
+    if (lives_in(f, address, size_bytes) || meets(&f->pages, address, size_bytes)) {
+        return "is unmapped below a block or a page";
     }
-    size_t at = range_from(f, address);
-    const follower_range range = f->mapped[at];
-    const uint64_t before_bytes = address - range.address;
-    const uint64_t behind_bytes = range.size_bytes - before_bytes - size_bytes;
-    if (before_bytes > 0 && behind_bytes > 0) {
-        if (!open_gap(&f->mapped, &f->mapped_count, at, sizeof(*f->mapped))) {
-            return "no host memory";
-        }
-        f->mapped[at + 1] = (follower_range){address + size_bytes, behind_bytes};
-        f->mapped[at].size_bytes = before_bytes;
-    } else if (before_bytes > 0) {
-        f->mapped[at].size_bytes = before_bytes;
-    } else if (behind_bytes > 0) {
-        f->mapped[at] = (follower_range){address + size_bytes, behind_bytes};
-    } else {
-        close_gap(f->mapped, &f->mapped_count, at, sizeof(*f->mapped));
+    return remove_range(&f->mapped, address, size_bytes) ? NULL : "no host memory";
+}
+
+static const char *add_pages(mend_follower *f, uint64_t address, uint64_t size_bytes)
+{
+    if (!is_mapped(f, address, size_bytes)) {
+        return "is committed where nothing is mapped";
     }
-    return NULL;
+    if (lives_in(f, address, size_bytes) || meets(&f->pages, address, size_bytes)) {
+        return "is committed over a block or a page";
+    }
+    return add_range(&f->pages, address, size_bytes) ? NULL : "no host memory";
+}
+
+static const char *remove_pages(mend_follower *f, uint64_t address, uint64_t size_bytes)
+{
+    if (!is_in(&f->pages, address, size_bytes)) {
+        return "is decommitted and was not committed";
+    }
+    return remove_range(&f->pages, address, size_bytes) ? NULL : "no host memory";
 }
 
 static const char *add_block(mend_follower *f, const follower_block *block)
@@ -172,6 +216,10 @@ static const char *apply(mend_follower *f, const mend_history_event *event)
         return add_mapping(f, address, event->size_bytes);
     case MEND_EVENT_UNMAP:
         return remove_mapping(f, address, event->size_bytes);
+    case MEND_EVENT_COMMIT:
+        return add_pages(f, address, event->size_bytes);
+    case MEND_EVENT_DECOMMIT:
+        return remove_pages(f, address, event->size_bytes);
     case MEND_EVENT_CREATE:
         f->reserved_bytes += event->size_bytes;
         return NULL;
@@ -202,7 +250,8 @@ static bool look(mend_follower *f, mend_pool *pool)
         const uint64_t address = address_of(at->address);
         const follower_block block = {address, at->size_bytes, at->requested_bytes, at->tag};
         is_known = add_mapping(f, address, at->size_bytes) == NULL &&
-                   (at->kind != MEND_REGION_LIVE || add_block(f, &block) == NULL);
+                   (at->kind != MEND_REGION_LIVE || add_block(f, &block) == NULL) &&
+                   (at->kind != MEND_REGION_PAGE || add_pages(f, address, at->size_bytes) == NULL);
     }
     free(regions);
     return is_known;
@@ -221,11 +270,12 @@ static void skip(mend_follower *f)
 static void forget(mend_follower *f)
 {
     free(f->live);
-    free(f->mapped);
+    free(f->mapped.list);
+    free(f->pages.list);
     f->live = NULL;
-    f->mapped = NULL;
+    f->mapped = (follower_row){0};
+    f->pages = (follower_row){0};
     f->live_count = 0;
-    f->mapped_count = 0;
 }
 
 bool mend_follower_begin(mend_follower *f, mend_pool *pool)
@@ -242,6 +292,15 @@ void mend_follower_end(mend_follower *f)
     *f = (mend_follower){.pool = NULL};
 }
 
+static bool are_equal(const follower_row *a, const follower_row *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; i < a->count && same; i++) {
+        same = memcmp(&a->list[i], &b->list[i], sizeof(a->list[i])) == 0;
+    }
+    return same;
+}
+
 static const char *differs(const mend_follower *f, const mend_follower *is)
 {
     if (f->reserved_bytes != is->reserved_bytes) {
@@ -254,11 +313,10 @@ static const char *differs(const mend_follower *f, const mend_follower *is)
     if (!same) {
         return "other blocks live than the events say";
     }
-    same = f->mapped_count == is->mapped_count;
-    for (size_t i = 0; i < f->mapped_count && same; i++) {
-        same = memcmp(&f->mapped[i], &is->mapped[i], sizeof(f->mapped[i])) == 0;
+    if (!are_equal(&f->pages, &is->pages)) {
+        return "other pages are committed than the events say";
     }
-    return same ? NULL : "other memory is mapped than the events say";
+    return are_equal(&f->mapped, &is->mapped) ? NULL : "other memory is mapped than the events say";
 }
 
 static bool find(char *finding, const char *what, const mend_history_event *event)

@@ -25,6 +25,12 @@ typedef struct follower_range {
     uint64_t size_bytes;
 } follower_range;
 
+/* By address. */
+typedef struct follower_row {
+    follower_range *list;
+    size_t count;
+} follower_row;
+
 typedef struct mend_follower {
     mend_pool *pool; /* NULL: not begun */
     uint64_t cursor;
@@ -32,8 +38,8 @@ typedef struct mend_follower {
     uint64_t reserved_bytes; /* by chunks that were created and released */
     follower_block *live;    /* by address */
     size_t live_count;
-    follower_range *mapped; /* by address; none touch */
-    size_t mapped_count;
+    follower_row mapped;             /* none touch */
+    follower_row pages;              /* committed ones of ranges; the same */
     uint64_t seen[MEND_EVENT_KINDS]; /* events of each kind */
     uint64_t lost;                   /* events that were gone before they were read */
 } mend_follower;

@@ -79,6 +79,7 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
         return no_host_memory();
     }
     const uint64_t of_users_before = heap->frees.of_users;
+    mend_page_stretch stretch = {.kind = MEND_EVENT_DECOMMIT, .stream = stream};
     bool any = false;
     for (uint64_t at = from; at < end; at += range->page_bytes) {
         const size_t page = mend_range_page_of(range, at);
@@ -86,9 +87,11 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
         if (span != NULL) {
             mend_block_stamp(heap, span, users.first);
             mend_range_free_page(heap, range, page);
+            mend_range_note_page(heap, range, &stretch, at);
             any = true;
         }
     }
+    mend_range_note_last(heap, range, &stretch);
     if (any) {
         mend_block_record_fence_at_free(heap, users.first);
         record_fences_of_users(heap, of_users_before);

@@ -83,12 +83,15 @@ mend_outcome mend_commit_mapped(mend_heap *heap, const mend_request *request)
     if (!mend_range_reserve_nodes(heap, missing)) {
         return mend_outcome_without_host_memory();
     }
+    mend_page_stretch stretch = {.kind = MEND_EVENT_COMMIT, .stream = request->handle};
     for (uint64_t at = request->at; at < request->end; at += range->page_bytes) {
         const size_t page = mend_range_page_of(range, at);
         if (range->pages[page] == NULL) {
             mend_range_take_page(heap, range, page, request->handle);
+            mend_range_note_page(heap, range, &stretch, at);
         }
     }
+    mend_range_note_last(heap, range, &stretch);
     return MEND_PLACED;
 }
 

@@ -15,6 +15,29 @@ bool mend_range_reserve_nodes(mend_heap *heap, size_t page_count)
            mend_slab_reserve(&heap->nodes.waits, (2 * page_count + 2) * streams);
 }
 
+void mend_range_note_last(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch)
+{
+    if (stretch->end > stretch->from && mend_history_is_on(&heap->history)) {
+        mend_history_put(&heap->history,
+                         (mend_history_event){.kind = (int)stretch->kind,
+                                              .address = (void *)(uintptr_t)stretch->from,
+                                              .size_bytes = stretch->end - stretch->from,
+                                              .stream = stretch->stream,
+                                              .tag = range->tag});
+    }
+    stretch->from = stretch->end;
+}
+
+void mend_range_note_page(mend_heap *heap, const mend_range *range, mend_page_stretch *stretch,
+                          uint64_t address)
+{
+    if (address != stretch->end) {
+        mend_range_note_last(heap, range, stretch);
+        stretch->from = address;
+    }
+    stretch->end = address + range->page_bytes;
+}
+
 void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_stream stream)
 {
     const uint64_t address = mend_range_page_start(range, page);

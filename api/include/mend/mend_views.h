@@ -86,6 +86,8 @@ typedef enum mend_event_kind {
     MEND_EVENT_GROUP_RELEASE = 15, /* `group` was released: the pointer is no longer valid */
     MEND_EVENT_SLEEP = 16,         /* a chunk with its blocks went to sleep: see mend_sleep */
     MEND_EVENT_WAKE = 17,          /* a sleeping chunk is usable again */
+    MEND_EVENT_COMMIT = 18,        /* pages of a range were committed, for `stream` */
+    MEND_EVENT_DECOMMIT = 19,      /* pages of a range were decommitted, on `stream` */
     MEND_EVENT_KINDS
 } mend_event_kind;
 
@@ -101,7 +103,8 @@ typedef struct mend_history_event {
     mend_stream stream;       /* see the kind */
     mend_group *group;        /* of a block: its group, or NULL; it may be released by now, so use
                                * it only to compare */
-    uint64_t tag;             /* of a block: the tag that it was allocated with */
+    uint64_t tag;             /* of a block: the tag that it was allocated with; of pages: the
+                               * tag of their range */
     uint64_t requested_bytes; /* of a block: the size asked for */
 } mend_history_event;
 

@@ -323,6 +323,46 @@ MEND_TEST(pool_range, calls_about_pages_refuse_by_name)
     kit_close(&w);
 }
 
+static void expect_event(const mend_history_event *event, mend_event_kind kind, void *address,
+                         uint64_t size_bytes, mend_stream stream)
+{
+    EXPECT_INT_EQ((int)kind, event->kind);
+    EXPECT_TRUE(event->address == address && event->stream == stream);
+    EXPECT_U64_EQ(size_bytes, event->size_bytes);
+    EXPECT_U64_EQ(7, event->tag);
+}
+
+/* Neighbours that are committed, or decommitted, by one call are one event. */
+MEND_TEST(pool_range, the_history_has_commits_and_decommits)
+{
+    mend_world w;
+    mend_history_event events[8];
+    uint64_t cursor = 0;
+    size_t count = 0;
+    ASSERT_TRUE(kit_open_default(&w));
+    mend_range *range = create(&w, 8 * PAGE, PAGE);
+    void *base = at(range, 0);
+    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
+    expect_decommit(range, 0, 4 * PAGE, w.streams[0]); /* mapped and free from here on */
+    EXPECT_RESULT(MEND_OK, mend_history_start(w.pool, 8));
+    expect_commit(range, PAGE, PAGE, w.streams[0]);
+    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
+    expect_commit(range, 0, 4 * PAGE, w.streams[0]); /* nothing happens */
+    expect_decommit(range, 2 * PAGE, PAGE, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_history_read(w.pool, &cursor, events, sizeof(*events), 8, &count));
+    ASSERT_U64_EQ(4, count);
+    expect_event(&events[0], MEND_EVENT_COMMIT, (char *)base + PAGE, PAGE, w.streams[0]);
+    expect_event(&events[1], MEND_EVENT_COMMIT, base, PAGE, w.streams[0]);
+    expect_event(&events[2], MEND_EVENT_COMMIT, (char *)base + 2 * PAGE, 2 * PAGE, w.streams[0]);
+    expect_event(&events[3], MEND_EVENT_DECOMMIT, (char *)base + 2 * PAGE, PAGE, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, MEND_NO_STREAM));
+    EXPECT_RESULT(MEND_OK, mend_history_read(w.pool, &cursor, events, sizeof(*events), 8, &count));
+    ASSERT_TRUE(count >= 2);
+    expect_event(&events[0], MEND_EVENT_DECOMMIT, base, 2 * PAGE, MEND_NO_STREAM);
+    expect_event(&events[1], MEND_EVENT_DECOMMIT, (char *)base + 3 * PAGE, PAGE, MEND_NO_STREAM);
+    kit_close(&w);
+}
+
 MEND_TEST(pool_range, pages_are_not_exported)
 {
     mend_world w;
