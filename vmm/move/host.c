@@ -95,7 +95,8 @@ static mend_span *enter(const placing *p, const mend_request *request)
     mend_layout_attach(heap, p->chunk, MEND_ZONE_LARGE, p->address, &none);
     mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_LARGE], p->address);
     mend_span *span = mend_layout_take(heap, run, p->address, request->size_bytes);
-    mend_chunk_note_taken_on_host(&heap->chunks, p->chunk, request->size_bytes);
+    assert(p->chunk->on_host);
+    mend_chunk_note_taken_on_host(&heap->chunks, request->size_bytes);
     mend_freeze_chunk(heap, p->chunk);
     heap->counters.placed_on_host++;
     return span;

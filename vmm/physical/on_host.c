@@ -111,10 +111,8 @@ void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *oth
     assert(other->holds == mend_chunk_holds(other));
 }
 
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, const mend_chunk *chunk,
-                                   uint64_t size_bytes)
+void mend_chunk_note_taken_on_host(mend_chunks *chunks, uint64_t size_bytes)
 {
-    assert(chunk->on_host);
     chunks->host_live_bytes += size_bytes;
     assert(chunks->host_live_bytes <= chunks->host_bytes);
 }

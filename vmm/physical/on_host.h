@@ -27,8 +27,7 @@ mend_status mend_chunk_release_on_host(mend_chunks *chunks, mend_chunk *chunk);
 void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other);
 
 /* A part of a chunk on the host was taken; its live bytes are counted already. */
-void mend_chunk_note_taken_on_host(mend_chunks *chunks, const mend_chunk *chunk,
-                                   uint64_t size_bytes);
+void mend_chunk_note_taken_on_host(mend_chunks *chunks, uint64_t size_bytes);
 
 /* A part of a chunk on the host was freed; its live bytes are counted already. */
 void mend_chunk_note_freed_on_host(mend_chunks *chunks, const mend_chunk *chunk,
