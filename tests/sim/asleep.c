@@ -11,6 +11,7 @@
 #include "pool/pool.h"
 #include "sleep/keep.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/host.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -63,7 +64,7 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
 
 bool trial_may_remap(const trial *t, const trial_call *call)
 {
-    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP ||
+    return call->kind == CALL_DEFRAG || call->kind == CALL_SLEEP || trial_moves(call) ||
            ((call->kind == CALL_ALLOC || call->kind == CALL_COMMIT) && t->config.quiet != 0);
 }
 
@@ -84,6 +85,7 @@ uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
         if (chunk->on_host) {
             sums[HOST_SIZE] += chunk->size_bytes;
             sums[HOST_LIVE] += chunk->live_bytes;
+            sums[HOST_SMALL_LIVE] += chunk->zone == MEND_ZONE_SMALL ? chunk->live_bytes : 0;
         }
         if (mend_chunk_sleeps(chunk)) {
             sums[ASLEEP_SIZE] += chunk->size_bytes;
@@ -171,7 +173,8 @@ static void judge_sleep(trial *t, const trial_call *call)
         uint64_t tag = 0;
         bool is_here = block->live && block->pool == call->pool && block->range == 0;
         trial_claim(t, TRIAL_MODEL,
-                    !is_here || is_asleep(t, block, &tag) || keep_of(call, tag) == MEND_KEEP_AWAKE,
+                    !is_here || is_asleep(t, block, &tag) || trial_is_on_host(t, block) ||
+                        keep_of(call, tag) == MEND_KEEP_AWAKE,
                     "the block at 0x%llx stays awake, and the report says that none did",
                     LLU(block->address));
     }

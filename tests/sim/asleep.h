@@ -13,6 +13,7 @@ typedef enum asleep_figure {
     ASLEEP_FILE,
     HOST_SIZE, /* of chunks on the host, which do not sleep */
     HOST_LIVE,
+    HOST_SMALL_LIVE,
     ASLEEP_FIGURES
 } asleep_figure;
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);

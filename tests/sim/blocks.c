@@ -1,6 +1,7 @@
 /* Blocks: allocation and free. */
 #include "layout/layout.h"
 #include "pool/pool.h"
+#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -295,8 +296,8 @@ static bool free_on(trial *t, int thread, trial_block *block, mend_stream stream
     return true;
 }
 
-/* The memory was free a moment ago, and nobody has taken it since. If it slept, it may be no memory
- * of the pool any more. */
+/* The memory was free a moment ago, and nobody has taken it since. If it slept, or was the host's,
+ * it may be no memory of the pool any more. */
 static void free_again(trial *t, const trial_block *block, mend_stream stream)
 {
     trial_pool *pool = &t->pools[block->pool];
@@ -310,7 +311,7 @@ static void free_again(trial *t, const trial_block *block, mend_stream stream)
     mend_result result = mend_free(pool->pool, pointer_of(block), stream);
     trial_claim(t, TRIAL_RESULT,
                 result == MEND_ERROR_DOUBLE_FREE ||
-                    (block->asleep && result == MEND_ERROR_FOREIGN_POINTER),
+                    ((block->asleep || trial_has_host(t)) && result == MEND_ERROR_FOREIGN_POINTER),
                 "a second free: %s", mend_result_name(result));
 }
 

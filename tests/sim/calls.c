@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/call.h"
@@ -71,8 +72,9 @@ static void call_pool(trial_call *call, mend_pool *pool)
     mend_test_call begun;
     mend_fail(MEND_ERROR_INVARIANT, "there was call %d to come", (int)call->kind);
     mend_test_begin_call(&begun);
-    if (!trial_call_sleep(call, pool) && !trial_call_group(call, pool) && !trial_call_range(call) &&
-        !trial_call_share(call, pool) && !trial_hooks_take(call)) {
+    if (!trial_call_host(call, pool) && !trial_call_sleep(call, pool) &&
+        !trial_call_group(call, pool) && !trial_call_range(call) && !trial_call_share(call, pool) &&
+        !trial_hooks_take(call)) {
         call_directly(call, pool);
     }
     call->remains = mend_test_remains_of_call(&begun, call->result);
@@ -150,13 +152,14 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
     case MEND_ERROR_FOREIGN_POINTER:
         return call->kind == CALL_PIN;
     case MEND_ERROR_NOT_SUPPORTED:
-        return trial_may_lack_fabric(t, call) ||
+        return trial_may_lack_fabric(t, call) || trial_may_refuse_host(t, call) ||
                (t->config.plain != 0 && call->kind == CALL_EXPORT_BY_FABRIC);
     case MEND_ERROR_INVALID_ARGUMENT:
-        return call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool);
+        return (call->kind == CALL_GROUP_RESTORE && trial_holds_chunks(t, call->pool)) ||
+               trial_may_refuse_host(t, call);
     case MEND_ERROR_OUT_OF_MEMORY:
     case MEND_ERROR_OUT_OF_ADDRESSES:
-        return call->kind == CALL_ALLOC || call->kind == CALL_WAKE ||
+        return call->kind == CALL_ALLOC || call->kind == CALL_WAKE || trial_moves(call) ||
                trial_may_answer_range(t, call, may_know_a_capture(t)) ||
                (trial_is_import(call) && lacks_memory_or_addresses(t));
     case MEND_ERROR_CAPTURING:
@@ -165,7 +168,7 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
             return names_a_spoilt_capture(t, call);
         }
         return (call->kind == CALL_DEFRAG || call->kind == CALL_CLOSE || call->kind == CALL_SLEEP ||
-                (call->kind == CALL_TRIM && call->waits)) &&
+                trial_moves(call) || (call->kind == CALL_TRIM && call->waits)) &&
                may_know_a_capture(t);
     default:
         return trial_may_answer_asleep(t, call);

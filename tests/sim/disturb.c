@@ -78,8 +78,9 @@ static bool can_spring(const trial *t, const char *call)
     bool makes_room = t->calling_kind == CALL_ALLOC || t->calling_kind == CALL_TRIM ||
                       t->calling_kind == CALL_SET_LIMIT || t->calling_kind == CALL_DEFRAG ||
                       t->calling_kind == CALL_SLEEP || t->calling_kind == CALL_WAKE ||
-                      t->calling_kind == CALL_COMMIT || t->calling_kind == CALL_RANGE_CREATE ||
-                      t->calling_kind == CALL_RANGE_DESTROY;
+                      t->calling_kind == CALL_MOVE_TO_HOST ||
+                      t->calling_kind == CALL_MOVE_TO_DEVICE || t->calling_kind == CALL_COMMIT ||
+                      t->calling_kind == CALL_RANGE_CREATE || t->calling_kind == CALL_RANGE_DESTROY;
     return t->ambush.set && makes_room && __builtin_strcmp(call, t->ambush.call) == 0;
 }
 

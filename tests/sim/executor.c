@@ -7,6 +7,7 @@
 
 #include "pool/pool.h"
 #include "tests/sim/asleep.h"
+#include "tests/sim/host.h"
 #include "tests/sim/ranges.h"
 #include "tests/sim/rations.h"
 #include "tests/support/place.h"
@@ -126,6 +127,7 @@ static bool open_device(trial *t)
     sim_config.prices_advance_clock = config->prices != 0;
     sim_config.prices = &prices;
     sim_config.queue_entries = config->queue;
+    trial_open_host(t, &sim_config);
     sim_config.fabric = (mend_sim_fabric)config->fabric;
     sim_config.has_no_virtual_memory = config->plain != 0;
     sim_config.on_violation = note_violation;
@@ -158,6 +160,7 @@ static bool open_pools(trial *t)
     pool_config.driver = t->traced;
     pool_config.reserve_bytes = t->device_bytes * config->reserve_devices;
     pool_config.limit_bytes = t->device_bytes * config->limit_percent / 100;
+    pool_config.host_bytes = trial_host_bytes(t);
     pool_config.soft_limit_bytes = t->device_bytes * config->soft_limit_percent / 100;
     pool_config.allow_stream_waits = config->no_stream_waits ? -1 : 0;
     pool_config.streams_may_vanish = config->vanish != 0;
@@ -316,6 +319,7 @@ static bool take_other(trial *t, const operation *op)
 {
     return trial_is_of_ranges(op)                        ? trial_range_operation(t, op)
            : op->kind == OP_MEMBER                       ? trial_change_member(t, op)
+           : op->kind >= OP_TO_HOST                      ? trial_move_blocks(t, op)
            : op->kind == OP_SLEEP || op->kind == OP_WAKE ? trial_sleep_operation(t, op)
            : trial_shares(op)                            ? trial_share_memory(t, op)
                                                          : trial_disturb(t, op);

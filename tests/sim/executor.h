@@ -53,6 +53,7 @@
     X(idle_ns, 0, "after this a collection gives back what nothing has used; 0: never")            \
     X(keep_free_percent, 0, "the pools leave so much of the device free")                          \
     X(plain, 0, "the device has no virtual memory")                                                \
+    X(host_percent, 0, "memory of the host for blocks, of the device's; 0: none")                  \
     X(file_percent, 0, "the pools share this limit, of the device, by a file; 0: there is none")
 
 typedef struct trial_config {

@@ -193,8 +193,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_reserved_bytes (l->is->reserved_bytes == l->why->reserved_bytes)
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
-    (l->is->mappings <= l->is->chunks + l->is->aliases + l->why->retired_mappings +                \
-                            l->pool->pool->heap.imports.mappings)
+    (l->is->mappings <= l->is->chunks + l->pool->pool->heap.chunks.host_count + l->is->aliases +   \
+                            l->why->retired_mappings + l->pool->pool->heap.imports.mappings)
 /* Without virtual memory they are allocations. */
 #define MOST_ADDRESSES                                                                             \
     (l->t->config.plain ? l->pool->pool->plain.range_bytes : l->ledger.address_bytes)
@@ -209,7 +209,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 
 #define RULE_pinned_bytes                                                                          \
     ((IS(pinned_bytes) > 0) == (largest_pin(l) > 0) &&                                             \
-     trial_is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes)))
+     trial_is_between(largest_pin(l), IS(pinned_bytes), IS(reserved_bytes) + IS(host_bytes)))
 
 #define RULE_exported_blocks (l->is->exported_blocks == exported_of(l))
 #define RULE_exported_bytes                                                                        \
@@ -243,7 +243,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
      (IS(group_bytes) > 0 || held_for_groups(l->why) == 0 ||                                       \
       l->pool->pool->heap.chunks.frozen_count > 0))
 #define RULE_small_reserved_bytes                                                                  \
-    (l->is->small_reserved_bytes + asleep_in(l, ASLEEP_SMALL_LIVE) ==                              \
+    (l->is->small_reserved_bytes + asleep_in(l, ASLEEP_SMALL_LIVE) +                               \
+         asleep_in(l, HOST_SMALL_LIVE) ==                                                          \
      l->is->small_live_bytes + in_small_zone(l->why))
 #define RULE_small_chunks                                                                          \
     (l->is->small_chunks <= l->is->chunks &&                                                       \

@@ -428,4 +428,5 @@ void trial_draw(uint64_t seed, size_t count, trial_config *config, operation *op
     trial_draw_ranges(&places, count, ops);
     trial_draw_rations(&places, count, config, ops);
     trial_draw_plain(&places, config);
+    trial_draw_host(&places, count, config, ops);
 }

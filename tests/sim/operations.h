@@ -102,7 +102,11 @@
                      "capture")                                                                    \
     X(MEMBER,                                                                                      \
       "another process holds `amount` 256ths of the limit that the pools share by a file; an odd " \
-      "slot: it dies before that")
+      "slot: it dies before that")                                                                 \
+    X(TO_HOST,                                                                                     \
+      "moves blocks to the host; an odd amount: those of tag `size`; an odd slot: of the second "  \
+      "pool")                                                                                      \
+    X(TO_DEVICE, "moves them back, by the same fields")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

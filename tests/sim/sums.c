@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tests/sim/figures.h"
+#include "tests/sim/host.h"
 #include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
@@ -38,7 +39,7 @@ trial_seen trial_look_at_driver(const trial *t, const mend_driver_counters *now)
         seen.failures += now->call[i].failures - was->call[i].failures;
     }
     /* What could not be taken back stays, and is given back later: no undone step. */
-    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count;
+    seen.is_sure = REFUSED(unmap) + REFUSED(release) == 0 && !w->lost_count && !trial_has_host(t);
     if (!seen.is_sure) {
         seen.created = NEW(create);
         seen.created_bytes = BYTES(create);

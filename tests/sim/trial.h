@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "driver/traced.h"
 #include "mend/mend_devices.h"
+#include "mend/mend_host.h"
 #include "mend/mend_sleep.h"
 #include "observe/explain.h"
 #include "tests/model/turns.h"
@@ -92,6 +93,8 @@ typedef enum trial_call_kind {
     CALL_HISTORY,
     CALL_SLEEP,
     CALL_WAKE,
+    CALL_MOVE_TO_HOST,
+    CALL_MOVE_TO_DEVICE,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
@@ -247,7 +250,8 @@ typedef struct trial_call {
     trial_described *described; /* of CALL_..._BY_FABRIC; the caller's own */
     mend_sleep_rule rules[3];   /* of CALL_SLEEP; the first tag of CALL_WAKE */
     mend_sleep_report slept;
-    mend_range *range; /* of the calls of ranges; size_bytes at offset_bytes */
+    mend_move_report moved; /* of CALL_MOVE_... */
+    mend_range *range;      /* of the calls of ranges; size_bytes at offset_bytes */
     uint64_t offset_bytes;
     uint64_t page_bytes;
     uint64_t needed_bytes; /* of CALL_COMMIT: pages that are not committed yet */

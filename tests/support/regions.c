@@ -96,7 +96,8 @@ static bool order_is_right(const look *l, const mend_region *before, const mend_
     bool is_same = before->kind == at->kind && before->stream == at->stream &&
                    before->group == at->group && before->is_pinned == at->is_pinned &&
                    before->is_for_graphs == at->is_for_graphs &&
-                   before->is_unmapped == at->is_unmapped && before->is_asleep == at->is_asleep;
+                   before->is_unmapped == at->is_unmapped && before->is_asleep == at->is_asleep &&
+                   before->is_on_host == at->is_on_host;
     return equal(l, "a hole", address, end_of(before)) &&
            equal(l, "zones in a segment", (uint64_t)before->is_small, (uint64_t)at->is_small) &&
            claim(l, !is_same || is_used(at), "two free regions are one", address, 0);
@@ -108,7 +109,8 @@ static bool block_is_right(const look *l, const mend_region *at)
     bool is_block = mend_get_block_info(l->pool, at->address, &info) == MEND_OK &&
                     info.base == at->address && info.usable_bytes == at->size_bytes &&
                     info.requested_bytes == at->requested_bytes && info.stream == at->stream &&
-                    info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep;
+                    info.is_unmapped == at->is_unmapped && info.is_asleep == at->is_asleep &&
+                    info.is_on_host == at->is_on_host;
     return claim(l, is_block, "this is another block", (uint64_t)(uintptr_t)at->address, 0) &&
            claim(l, at->group == NULL || at->is_for_graphs, "the group of a block", 0, 0);
 }

@@ -7,6 +7,7 @@
 #include "move/attainable.h"
 #include "move/import.h"
 #include "move/range.h"
+#include "move/retire.h"
 #include "move/scope.h"
 #include "move/trim.h"
 #include "physical/fence.h"
@@ -132,6 +133,21 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *rel
     return result;
 }
 
+/* Memory of the host that no block needs goes back, too, unless a capture forbids the wait. */
+static mend_result wait_for_host(mend_heap *heap)
+{
+    bool is_captured = false;
+    mend_result result =
+        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured);
+    if (result == MEND_OK && !is_captured) {
+        result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    }
+    if (result == MEND_OK && !is_captured) {
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    }
+    return result;
+}
+
 mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t *released_bytes)
 {
     mend_scope scope;
@@ -143,6 +159,9 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
     result = trim_to(heap, keep_bytes, released_bytes);
     if (result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
+    }
+    if (result == MEND_OK && heap->retire.host_bytes > 0) {
+        result = wait_for_host(heap);
     }
     mend_scope_close(heap, &scope);
     note_trim(heap, result, *released_bytes);

@@ -8,6 +8,7 @@
 #include "move/retire.h"
 #include "move/scope.h"
 #include "move/steps.h"
+#include "physical/fence.h"
 #include "physical/on_host.h"
 
 #define CHUNK_OF(node, member) MEND_CONTAINER_OR_NULL(node, mend_chunk, member)
@@ -93,6 +94,7 @@ static mend_span *enter(const placing *p, const mend_request *request)
     mend_waits none = {0};
     mend_space_take(&heap->space, p->address, p->chunk->size_bytes);
     mend_layout_attach(heap, p->chunk, MEND_ZONE_LARGE, p->address, &none);
+    mend_step_note_peaks(heap);
     mend_run *run = mend_layout_run_at(&heap->zones[MEND_ZONE_LARGE], p->address);
     mend_span *span = mend_layout_take(heap, run, p->address, request->size_bytes);
     assert(p->chunk->on_host);
@@ -108,6 +110,19 @@ static bool reserve_nodes(mend_heap *heap)
            mend_space_reserve_nodes(&heap->space, 2);
 }
 
+/* Gives back what has lost its blocks, and if that is not enough waits for the work that uses it.
+ */
+static bool make_room(mend_heap *heap, uint64_t bytes, uint32_t stream)
+{
+    mend_host_collect(heap);
+    mend_retire_flush(heap, stream);
+    if (!mend_host_has_room(heap, bytes) && heap->retire.host_bytes > 0 &&
+        mend_streams_wait_context(&heap->streams, stream) == MEND_OK) {
+        mend_retire_flush(heap, stream);
+    }
+    return mend_host_has_room(heap, bytes);
+}
+
 static mend_outcome place(mend_heap *heap, const mend_request *request, mend_span **span)
 {
     placing p = {.heap = heap};
@@ -116,13 +131,7 @@ static mend_outcome place(mend_heap *heap, const mend_request *request, mend_spa
     assert(mend_mutex_is_held(&heap->state));
     assert(request->range == NULL);
     const uint64_t bytes = mend_host_chunk_bytes(heap, request->size_bytes);
-    if (heap->chunks.left_on_host > 0 || heap->chunks.host_spares > 0) {
-        mend_host_collect(heap);
-    }
-    if (heap->retire.host_bytes > 0) {
-        mend_retire_flush(heap, request->stream);
-    }
-    if (bytes == 0 || !mend_host_has_room(heap, bytes)) {
+    if (bytes == 0 || !make_room(heap, bytes, request->stream)) {
         return MEND_NOTHING;
     }
     if (!reserve_nodes(heap)) {
@@ -139,7 +148,6 @@ static mend_outcome place(mend_heap *heap, const mend_request *request, mend_spa
     }
     if (outcome == MEND_PLACED) {
         *span = enter(&p, request);
-        mend_step_note_peaks(heap);
         return outcome;
     }
     undo(&p);

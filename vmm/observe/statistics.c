@@ -146,7 +146,7 @@ static uint64_t chunks_in(const mend_heap *heap, int zone)
          at = mend_tree_next(at)) {
         const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
         count += chunk->zone == zone && !mend_chunk_is_alias(chunk) &&
-                 chunk->missing != MEND_MISSING_MEMORY;
+                 chunk->missing != MEND_MISSING_MEMORY && !chunk->on_host;
     }
     return count;
 }

@@ -165,8 +165,10 @@ mend_result mend_relocate(mend_heap *heap, mend_exchange_kind kind, const uint64
     if (result == MEND_OK) {
         result = move_all(&r);
     }
-    mend_host_collect(heap); /* blocks that other threads freed meanwhile */
-    mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    if (result == MEND_OK) {
+        mend_host_collect(heap); /* blocks that other threads freed meanwhile */
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+    }
     mend_scope_close(heap, &scope);
     return result == MEND_OK ? conclude(&r) : result;
 }

@@ -159,6 +159,12 @@ static bool can_export(const mend_heap *heap, const mend_span *span, mend_export
 
 static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_export_way way)
 {
+    if (mend_layout_is_on_host(heap, span)) {
+        return mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                            "mend_export: the memory at 0x%llx is on the host, and cannot be "
+                            "shared; call mend_move_to_device first",
+                            (unsigned long long)span->address);
+    }
     if (!can_export(heap, span, way)) {
         return cannot_export(heap, way);
     }

@@ -208,3 +208,22 @@ MEND_TEST(pool_host, a_graph_keeps_what_it_uses)
     mend_sim_graph_destroy(r.w.sim, graph);
     host_rig_close(&r);
 }
+
+/* What is freed without a stream is idle after a wait for the context. */
+MEND_TEST(pool_host, a_wait_brings_memory_back_that_was_freed_without_a_stream)
+{
+    host_rig r;
+    ASSERT_TRUE(host_rig_open(&r));
+    host_rig_fill(&r);
+    for (int i = 0; i < 2; i++) {
+        host_rig_overflow(&r, HOST_LIMIT); /* the second one waits for the first one */
+        EXPECT_TRUE(host_rig_is_on_host(&r, r.there));
+        kit_free(&r.w, r.there, MEND_NO_STREAM);
+        r.there = NULL;
+    }
+    EXPECT_RESULT(MEND_OK, mend_trim(r.w.pool, UINT64_MAX, NULL));
+    EXPECT_U64_EQ(HOST_LIMIT, mend_world_stats(&r.w).host_bytes);
+    EXPECT_RESULT(MEND_OK, mend_trim_wait(r.w.pool, UINT64_MAX, NULL));
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).host_bytes);
+    host_rig_close(&r);
+}

@@ -1,0 +1,103 @@
+/*
+ * Blocks on the host in a trial. Some pools may take memory of the host: then each fourth block may
+ * be there, and all blocks move to the host and back, by their sleep tags. Blocks there are used as
+ * all others: their bytes are compared after each move, granules.c sees that no memory is in two
+ * blocks, and the figures follow chunk by chunk what is where. The model keeps what moved, by the
+ * report of the call.
+ */
+#include "tests/sim/host.h"
+
+#include "mend/mend_host.h"
+#include "pool/pool.h"
+
+enum { TAGS = 3 }; /* as asleep.c has them */
+
+bool trial_has_host(const trial *t)
+{
+    return t->config.host_percent != 0;
+}
+
+uint64_t trial_host_bytes(const trial *t)
+{
+    return mend_align_up(t->device_bytes * t->config.host_percent / 100, t->page_bytes);
+}
+
+/* The driver refuses before the pools' limits do. */
+void trial_open_host(const trial *t, mend_sim_config *device)
+{
+    device->host_chunk_bytes = trial_has_host(t) ? trial_host_bytes(t) + t->page_bytes : 0;
+}
+
+bool trial_call_host(trial_call *call, mend_pool *pool)
+{
+    const operation *op = call->trial->op;
+    mend_set_host_allowed(op->kind == OP_ALLOC && op->slot % 4 == 0);
+    if (call->kind == CALL_MOVE_TO_HOST) {
+        call->result = mend_move_to_host(pool, &call->rules[0].tag, call->count, &call->moved);
+    } else if (call->kind == CALL_MOVE_TO_DEVICE) {
+        call->result = mend_move_to_device(pool, &call->rules[0].tag, call->count, &call->moved);
+    }
+    return trial_moves(call);
+}
+
+bool trial_is_on_host(const trial *t, const trial_block *block)
+{
+    mend_block_info info = MEND_BLOCK_INFO_INIT;
+    return trial_has_host(t) &&
+           mend_get_block_info(t->pools[block->pool].pool, (const void *)(uintptr_t)block->address,
+                               &info) == MEND_OK &&
+           info.is_on_host != 0;
+}
+
+/* What is on the host is not shared; and what a group had there does not go back to it. */
+bool trial_may_refuse_host(const trial *t, const trial_call *call)
+{
+    bool exports = call->kind == CALL_EXPORT || call->kind == CALL_EXPORT_BY_FABRIC;
+    return trial_has_host(t) &&
+           ((exports && call->result == MEND_ERROR_NOT_SUPPORTED) ||
+            (call->kind == CALL_GROUP_RESTORE && call->result == MEND_ERROR_INVALID_ARGUMENT));
+}
+
+/* What moved is what the report says; after a failure, no more than there is. */
+static void judge(trial *t, const trial_call *call)
+{
+    trial_pool *pool = &t->pools[call->pool];
+    const mend_stats stats = trial_stats(t, call->pool);
+    const mend_move_report *moved = &call->moved;
+    const uint64_t to_host = stats.moved_to_host_bytes - pool->moved_to_host_bytes;
+    const uint64_t to_device = stats.moved_to_device_bytes - pool->moved_to_device_bytes;
+    const bool is_to_host = call->kind == CALL_MOVE_TO_HOST;
+    trial_claim(t, TRIAL_MODEL, (is_to_host ? to_device : to_host) == 0,
+                "blocks moved the other way");
+    trial_claim(t, TRIAL_MODEL,
+                call->result != MEND_OK ||
+                    ((is_to_host ? to_host : to_device) == moved->moved_bytes &&
+                     moved->copied_bytes <= moved->moved_bytes &&
+                     moved->stayed_bytes ==
+                         moved->shared_bytes + moved->pinned_bytes + moved->lacking_bytes),
+                "the report of a move is not what happened");
+    trial_claim(t, TRIAL_MODEL,
+                call->result != MEND_OK || is_to_host || call->count > 0 ||
+                    moved->stayed_bytes > 0 || stats.host_live_bytes == 0,
+                "a move to the device leaves blocks on the host, and says that it did not");
+    trial_claim(t, TRIAL_MODEL, stats.host_bytes <= trial_host_bytes(t),
+                "the pool takes more memory of the host than it may");
+    pool->moved_to_host_bytes = stats.moved_to_host_bytes;
+    pool->moved_to_device_bytes = stats.moved_to_device_bytes;
+}
+
+bool trial_move_blocks(trial *t, const operation *op)
+{
+    if (!trial_has_host(t)) {
+        return false;
+    }
+    trial_call call = {.kind = op->kind == OP_TO_HOST ? CALL_MOVE_TO_HOST : CALL_MOVE_TO_DEVICE,
+                       .pool = op->slot % t->pool_count,
+                       .count = op->amount % 2,
+                       .moved = MEND_MOVE_REPORT_INIT};
+    call.rules[0].tag = 1 + op->size % TAGS;
+    t->had_sleep = true; /* it copies, and is no compaction */
+    trial_call_pool(t, op->thread % t->turns.count, &call);
+    judge(t, &call);
+    return call.result == MEND_OK;
+}
