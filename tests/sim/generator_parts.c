@@ -99,4 +99,3 @@ void trial_draw_host(trial_random *places, size_t count, trial_config *config, o
         }
     }
 }
-
