@@ -194,6 +194,7 @@ static mend_outcome search_once(climb *c)
     heap->shortage = (mend_shortage){0};
     mend_attainable_begin_search(heap);
     mend_remap_try(heap);
+    mend_host_collect_left(heap);
     mend_outcome outcome = place(c, true);
     if (outcome == MEND_NOTHING && mend_attainable_has_grown(heap)) {
         outcome = place(c, true); /* others have freed device memory since the driver was asked */

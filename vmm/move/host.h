@@ -25,4 +25,12 @@ mend_outcome mend_host_place(mend_heap *heap, const mend_request *request, mend_
  * back. What the driver refuses stays. */
 void mend_host_collect(mend_heap *heap);
 
+/* The same if there is such a chunk. */
+static inline void mend_host_collect_left(mend_heap *heap)
+{
+    if (heap->chunks.left_on_host > 0) {
+        mend_host_collect(heap);
+    }
+}
+
 #endif

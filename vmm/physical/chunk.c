@@ -280,6 +280,7 @@ static void unpin(mend_chunks *chunks, mend_chunk *chunk)
     bool was_last = chunk->pins == 0 && !mend_chunk_is_alias(chunk);
     assert(!was_last || chunks->pinned_bytes >= chunk->size_bytes);
     chunks->pinned_bytes -= was_last ? chunk->size_bytes : 0;
+    chunks->left_on_host += was_last && chunk->on_host && chunk->live_bytes == 0;
     if (mend_chunk_is_empty(chunk)) {
         mend_chunk_enter_empty(chunks, chunk);
     }

@@ -149,6 +149,8 @@ MEND_TEST(pool_host, a_pinned_block_is_in_place)
     EXPECT_TRUE(mend_world_check(&r.w));
     EXPECT_RESULT(MEND_OK, mend_unpin(r.w.pool, r.there, MEND_MIB));
     r.there = NULL;
+    kit_expect_none(&r.w, HOST_DEVICE, r.w.streams[0], ""); /* a search ends what is left */
+    EXPECT_U64_EQ(0, mend_world_stats(&r.w).host_bytes);
     host_rig_close(&r);
 }
 
