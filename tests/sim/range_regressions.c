@@ -91,6 +91,21 @@ MEND_TEST(sim_ranges, the_history_tells_of_pages)
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
 
+/* Beside another pool, which holds memory of the device. */
+MEND_TEST(sim_ranges, what_would_fit_is_committed)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .size = 2, .amount = 15},
+        {.kind = OP_SIBLING_ALLOC, .size = 0xe3},
+        {.kind = OP_ALLOC, .slot = 1, .size = 0xe1},
+        {.kind = OP_COMMIT, .alignment = 9, .amount = 4},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    config.peer_pool = 1;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
 /* Mistakes with pages, by name; an end of the range that a pin forbids; the figures of all that. */
 MEND_TEST(sim_ranges, what_is_refused_has_its_name)
 {

@@ -233,6 +233,38 @@ bool trial_can_make_pages(trial *t, const trial_call *call)
            !any_was_exported(t, call->pool) && !trial_owes(t);
 }
 
+/* Of the same pages the first ones, as many as the report says would fit. Callbacks may have
+ * changed what there is. */
+static void commit_what_fits(trial *t, const operation *op, const trial_range *range,
+                             const trial_call *refused)
+{
+    trial_call call = {.kind = CALL_COMMIT,
+                       .at = refused->at,
+                       .pool = refused->pool,
+                       .range = refused->range,
+                       .offset_bytes = refused->offset_bytes,
+                       .stream = refused->stream};
+    const uint64_t calls_before = trial_stats(t, call.pool).pressure_calls;
+    while (call.size_bytes < refused->size_bytes &&
+           (call.size_bytes == 0 || missing_bytes(t, range, &call) < refused->fitting_bytes)) {
+        call.size_bytes += range->page_bytes;
+    }
+    call.needed_bytes = missing_bytes(t, range, &call);
+    if (call.needed_bytes != refused->fitting_bytes || call.needed_bytes == 0) {
+        return;
+    }
+    const mend_result result = trial_call_pool(t, trial_thread_of(t, call.at, op->thread), &call);
+    trial_claim(t, TRIAL_REFUSED,
+                result == MEND_OK || call.faulty || !trial_can_make_pages(t, &call) ||
+                    t->foreign_bytes != 0 || trial_is_rationed(t) ||
+                    trial_stats(t, call.pool).pressure_calls > calls_before,
+                "%llu bytes of pages would fit, was said, and are refused",
+                LLU(refused->fitting_bytes));
+    if (result == MEND_OK) {
+        enter_pages(t, range, &call);
+    }
+}
+
 static bool commit(trial *t, const operation *op)
 {
     const trial_range *range = range_of(t, op);
@@ -249,9 +281,12 @@ static bool commit(trial *t, const operation *op)
     call.stream = op->amount % 16 == 15 && may_name_no_stream(t)
                       ? MEND_NO_STREAM
                       : trial_handle(t, stream, op->amount & 2);
-    if (trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call) == MEND_OK) {
+    const mend_result result = trial_call_pool(t, trial_thread_of(t, stream, op->thread), &call);
+    if (result == MEND_OK) {
         enter_pages(t, range, &call);
         use_pages(t, range, &call, op, op->amount & 1);
+    } else if (result == MEND_ERROR_OUT_OF_MEMORY && !call.faulty && (op->amount & 4) != 0) {
+        commit_what_fits(t, op, range, &call);
     }
     return true;
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "ladder/report.h"
 #include "move/trim.h"
 #include "policy/budget.h"
 #include "policy/fit.h"
@@ -146,7 +147,7 @@ uint64_t mend_largest_instead(mend_heap *heap, const mend_request *refused, bool
 {
     mend_question q = {.heap = heap, .is_captured = is_captured};
     if (refused->range != NULL) {
-        return 0; /* a commit of fewer pages is not a question of runs */
+        return is_captured ? 0 : mend_report_pages_that_fit(heap, refused);
     }
     mend_request waiting = *refused;
     mend_attainable attainable = heap->budget.attainable;

@@ -167,6 +167,36 @@ static uint64_t fitting_without(const mend_heap *heap, const mend_request *reque
     return mend_max_u64(found.longest_bytes, found.empty_bytes + creatable_bytes(heap));
 }
 
+/* Empty chunks that others may hold, which cannot be made again in the size of a page. */
+static uint64_t exported_bytes(const mend_heap *heap)
+{
+    uint64_t bytes = 0;
+    const mend_tree_node *at = mend_tree_first(&heap->chunks.all);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_number);
+        bytes += chunk->was_exported && chunk->live_bytes == 0 ? chunk->size_bytes : 0;
+    }
+    return bytes;
+}
+
+uint64_t mend_report_pages_that_fit(const mend_heap *heap, const mend_request *request)
+{
+    if (heap->chunks.reserved_bytes > heap->config.limit_bytes) {
+        return 0; /* chunks that are no pages are not made again */
+    }
+    const unsigned waited = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT;
+    const uint64_t empty_bytes = look_past(heap, request, waited).empty_bytes;
+    const uint64_t lost_bytes = mend_min_u64(exported_bytes(heap), empty_bytes);
+    uint64_t made_bytes = creatable_bytes(heap);
+    if (heap->shortage.device_is_asked) {
+        made_bytes = mend_min_u64(made_bytes, mend_align_down(heap->shortage.device_free_bytes,
+                                                              heap->device.granularity_bytes));
+    }
+    const uint64_t bytes =
+        mend_align_down(empty_bytes - lost_bytes + made_bytes, request->range->page_bytes);
+    return bytes < request->size_bytes ? bytes : 0;
+}
+
 static bool would_fit_without(const mend_heap *heap, const mend_request *request, unsigned holds)
 {
     return fitting_without(heap, request, holds) >= request->size_bytes;

@@ -15,6 +15,10 @@ uint64_t mend_report_lacking_bytes(const mend_shortage *shortage);
  * room to create, would be enough. At least a page. The caller holds `state`; no driver call. */
 uint64_t mend_report_missing_bytes(const mend_heap *heap, const mend_request *request);
 
+/* Of a commit that was refused: the bytes of fewer pages that would have found memory, with waits
+ * of the host; 0: none, or not known. A driver scope is open. */
+uint64_t mend_report_pages_that_fit(const mend_heap *heap, const mend_request *request);
+
 /* Notes the report as the failure, from heap->shortage and the heap; `fitting_bytes`: the largest
  * request that would have succeeded. The caller holds both locks; no driver call.
  * MEND_ERROR_OUT_OF_MEMORY. */

@@ -143,9 +143,15 @@ static mend_result release_chunks(mend_heap *heap, mend_chunk *withdrawn, uint64
 }
 
 /* What the pool owes to others it could not create again. */
-static bool may_make_again(const mend_heap *heap)
+static bool may_make_again(mend_heap *heap)
 {
-    return heap->config.ration == NULL || mend_ration_owed_bytes(heap->config.ration) == 0;
+    uint64_t owed_bytes = 0;
+    if (heap->config.ration != NULL) {
+        mend_mutex_unlock(&heap->state); /* it asks the driver */
+        owed_bytes = mend_ration_owed_bytes(heap->config.ration);
+        mend_mutex_lock(&heap->state);
+    }
+    return owed_bytes == 0;
 }
 
 /* Whether the chunk is idle, and no part of the plan. Not one that others may hold: another chunk

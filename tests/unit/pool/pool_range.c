@@ -363,6 +363,26 @@ MEND_TEST(pool_range, the_history_has_commits_and_decommits)
     kit_close(&w);
 }
 
+/* A commit of so much would have succeeded, and of a page more not. */
+MEND_TEST(pool_range, out_of_memory_names_the_pages_that_would_fit)
+{
+    mend_world w;
+    mend_world_init(&w);
+    w.pool_config.limit_bytes = 6 * PAGE;
+    ASSERT_TRUE(kit_open(&w));
+    mend_range *range = create(&w, 8 * PAGE, PAGE);
+    expect_commit(range, 0, 2 * PAGE, w.streams[0]);
+    EXPECT_RESULT(MEND_ERROR_OUT_OF_MEMORY, mend_range_commit(range, 0, 8 * PAGE, w.streams[0]));
+    kit_expect_words("A request of 1.00 MiB would fit");
+    mend_error error = MEND_ERROR_INIT;
+    mend_last_error(&error);
+    ASSERT_TRUE(error.shortfall != NULL);
+    EXPECT_U64_EQ(4 * PAGE, error.shortfall->fitting_bytes);
+    expect_commit(range, 2 * PAGE, 4 * PAGE, w.streams[0]);
+    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
+    kit_close(&w);
+}
+
 MEND_TEST(pool_range, pages_are_not_exported)
 {
     mend_world w;
