@@ -37,7 +37,7 @@ PAGES = (
                       "the end of an import", "other devices")),)),
     ("sleep", "Sleep and wake", "Give the physical memory of live blocks back for a while. [In"
      " plain words](sleep.md).",
-     (("mend_sleep", ("sleep and wake",)),)),
+     (("mend_sleep", ("sleep and wake", "checkpoints of the process")),)),
     ("host", "Blocks on the host", "A refuge for blocks when the device is full. [In plain"
      " words](host.md).",
      (("mend_host", ("blocks on the host",)),)),
@@ -58,7 +58,8 @@ PAGES = (
                       "PyTorch: its memory pools", "PyTorch: memory in total",
                       "PyTorch: growable tensors")))),
     ("simulator", "The simulated device", "Test without a GPU.",
-     (("mend_sim", ("the device and its prices", "time and work", "capture and graphs", "faults",
+     (("mend_sim", ("the device and its prices", "time and work", "capture and graphs",
+                   "checkpoints of the process", "faults",
                     "the ledger")),)),
 )
 

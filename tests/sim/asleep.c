@@ -56,7 +56,8 @@ bool trial_may_answer_asleep(const trial *t, const trial_call *call)
                (call->kind == CALL_SLEEP || call->kind == CALL_PIN || call->kind == CALL_EXPORT ||
                 call->kind == CALL_EXPORT_BY_FABRIC || call->kind == CALL_GROUP_RESTORE);
     case MEND_ERROR_PINNED:
-        return call->kind == CALL_SLEEP && trial_holds_chunks(t, call->pool) && !call->waits;
+        return call->kind == CALL_QUIESCE ||
+               (call->kind == CALL_SLEEP && trial_holds_chunks(t, call->pool) && !call->waits);
     default:
         return false;
     }

@@ -88,10 +88,14 @@ void trial_draw_host(trial_random *places, size_t count, trial_config *config, o
 {
     trial_random random = {trial_random_next(places)};
     config->host_percent = config->plain ? 0 : PICK(&random, 0, 0, 0, 10, 50, 200);
-    for (size_t i = 0; i < count && config->host_percent != 0; i++) {
+    const uint64_t own = config->host_percent != 0 ? 6 : 0;
+    const uint64_t quiesces = trial_random_below(&random, 4) == 0 ? 2 : 0;
+    for (size_t i = 0; i < count; i++) {
         const uint64_t numbers = trial_random_next(&random);
-        if (numbers % 64 < 6) {
-            ops[i] = (operation){.kind = numbers % 64 < 3 ? OP_TO_HOST : OP_TO_DEVICE,
+        if (numbers % 64 < own + quiesces) {
+            ops[i] = (operation){.kind = numbers % 64 >= own ? OP_QUIESCE
+                                         : numbers % 2 == 0  ? OP_TO_HOST
+                                                             : OP_TO_DEVICE,
                                  .slot = (uint8_t)(numbers >> 8) % 8 == 0,
                                  .size = (uint8_t)(numbers >> 24),
                                  .thread = (uint8_t)(numbers >> 40) % 4,

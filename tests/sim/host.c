@@ -8,6 +8,7 @@
 #include "tests/sim/host.h"
 
 #include "mend/mend_host.h"
+#include "mend/mend_sleep.h"
 #include "pool/pool.h"
 
 enum { TAGS = 3 }; /* as asleep.c has them */
@@ -37,6 +38,9 @@ bool trial_call_host(trial_call *call, mend_pool *pool)
     } else if (call->kind == CALL_MOVE_TO_DEVICE) {
         call->result = mend_move_to_device(pool, &call->rules[0].tag, call->count, &call->moved);
     }
+    if (call->kind == CALL_QUIESCE) {
+        call->result = mend_quiesce(pool, NULL);
+    }
     return trial_moves(call);
 }
 
@@ -53,9 +57,11 @@ bool trial_is_on_host(const trial *t, const trial_block *block)
 bool trial_may_refuse_host(const trial *t, const trial_call *call)
 {
     bool exports = call->kind == CALL_EXPORT || call->kind == CALL_EXPORT_BY_FABRIC;
-    return trial_has_host(t) &&
-           ((exports && call->result == MEND_ERROR_NOT_SUPPORTED) ||
-            (call->kind == CALL_GROUP_RESTORE && call->result == MEND_ERROR_INVALID_ARGUMENT));
+    return (exports && call->result == MEND_ERROR_NOT_SUPPORTED && t->had_quiesce) ||
+           (trial_has_host(t) &&
+            ((exports && call->result == MEND_ERROR_NOT_SUPPORTED) ||
+            (call->kind == CALL_GROUP_RESTORE &&
+              call->result == MEND_ERROR_INVALID_ARGUMENT)));
 }
 
 /* What moved is what the report says; after a failure, no more than there is. */
@@ -86,8 +92,38 @@ static void judge(trial *t, const trial_call *call)
     pool->moved_to_device_bytes = stats.moved_to_device_bytes;
 }
 
+/* Another program checkpoints the process, and restores it. */
+static void checkpoint(trial *t)
+{
+    const char *reason = "";
+    mend_result result = mend_sim_checkpoint(t->sim, &reason);
+    trial_claim(t, TRIAL_MODEL, result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY,
+                "a quiesced pool cannot be checkpointed: %s", reason);
+    if (result == MEND_OK) {
+        result = mend_sim_restore(t->sim);
+        trial_claim(t, TRIAL_MODEL, result == MEND_OK, "a restore fails: %s",
+                    mend_result_name(result));
+    }
+}
+
+static bool quiesce(trial *t, const operation *op)
+{
+    trial_call call = {.kind = CALL_QUIESCE, .pool = op->slot % t->pool_count};
+    t->had_sleep = true; /* it copies, and is no compaction */
+    t->had_quiesce = true;
+    trial_call_pool(t, op->thread % t->turns.count, &call);
+    bool is_alone = t->pool_count == 1 && t->captures == 0 && !t->stopped && !t->may_be_lost;
+    if (call.result == MEND_OK && is_alone && !call.faulty && t->neighbour == NULL) {
+        checkpoint(t);
+    }
+    return call.result == MEND_OK;
+}
+
 bool trial_move_blocks(trial *t, const operation *op)
 {
+    if (op->kind == OP_QUIESCE) {
+        return quiesce(t, op);
+    }
     if (!trial_has_host(t)) {
         return false;
     }

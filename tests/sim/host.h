@@ -14,7 +14,8 @@ bool trial_call_host(trial_call *call, mend_pool *pool);
 
 static inline bool trial_moves(const trial_call *call)
 {
-    return call->kind == CALL_MOVE_TO_HOST || call->kind == CALL_MOVE_TO_DEVICE;
+    return call->kind == CALL_MOVE_TO_HOST || call->kind == CALL_MOVE_TO_DEVICE ||
+           call->kind == CALL_QUIESCE;
 }
 
 bool trial_move_blocks(trial *t, const operation *op);

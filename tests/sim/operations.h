@@ -106,7 +106,9 @@
     X(TO_HOST,                                                                                     \
       "moves blocks to the host; an odd amount: those of tag `size`; an odd slot: of the second "  \
       "pool")                                                                                      \
-    X(TO_DEVICE, "moves them back, by the same fields")
+    X(TO_DEVICE, "moves them back, by the same fields")                                            \
+    X(QUIESCE, "prepares the pool for a checkpoint; if it is alone, the process is checkpointed, " \
+               "and restored")
 
 typedef enum operation_kind {
 #define X(kind, meaning) OP_##kind,

@@ -95,6 +95,7 @@ typedef enum trial_call_kind {
     CALL_WAKE,
     CALL_MOVE_TO_HOST,
     CALL_MOVE_TO_DEVICE,
+    CALL_QUIESCE,
     CALL_GROUP_CREATE,
     CALL_GROUP_BEGIN,
     CALL_GROUP_END,
@@ -170,6 +171,7 @@ struct trial {
     int calling_stream;
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
+    bool had_quiesce;
     bool may_unmap;  /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */

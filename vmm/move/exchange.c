@@ -48,12 +48,13 @@ static bool reserve_nodes(exchange *x)
 static mend_result create(exchange *x)
 {
     mend_chunks *chunks = &x->heap->chunks;
-    const bool to_host = x->kind == MEND_EXCHANGE_TO_HOST;
-    mend_status status = to_host
-                             ? mend_chunk_create_on_host(chunks, x->chunk->size_bytes, &x->other)
-                             : mend_chunk_create(chunks, x->chunk->size_bytes, &x->other);
+    const uint64_t bytes = x->chunk->size_bytes;
+    mend_status status =
+        x->kind == MEND_EXCHANGE_TO_HOST      ? mend_chunk_create_on_host(chunks, bytes, &x->other)
+        : x->kind == MEND_EXCHANGE_TO_PRIVATE ? mend_chunk_create_private(chunks, bytes, &x->other)
+                                              : mend_chunk_create(chunks, bytes, &x->other);
     mend_result result = refused(x, MEND_CALL_create, status);
-    if (result == MEND_ERROR_OUT_OF_MEMORY && !to_host) {
+    if (result == MEND_ERROR_OUT_OF_MEMORY && x->kind != MEND_EXCHANGE_TO_HOST) {
         mend_attainable_note_refusal(x->heap);
     }
     return result;
@@ -63,7 +64,7 @@ static mend_result map_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;
     const uint64_t bytes = x->chunk->size_bytes;
-    mend_status status = mend_space_place(&heap->space, x->chunk->zone, bytes, 0, &x->scratch);
+    mend_status status = mend_space_place(&heap->space, MEND_ZONE_LARGE, bytes, 0, &x->scratch);
     if (status != MEND_DRIVER_OK) { /* a lack of addresses counts as a lack of memory */
         return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
                                                    : refused(x, MEND_CALL_reserve, status);

@@ -18,7 +18,8 @@
 /* What memory the chunk gets. */
 typedef enum mend_exchange_kind {
     MEND_EXCHANGE_TO_HOST,
-    MEND_EXCHANGE_TO_DEVICE
+    MEND_EXCHANGE_TO_DEVICE,
+    MEND_EXCHANGE_TO_PRIVATE /* on the device, and not for other processes */
 } mend_exchange_kind;
 
 /*

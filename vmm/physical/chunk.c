@@ -135,6 +135,15 @@ mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chu
     return MEND_DRIVER_OK;
 }
 
+mend_status mend_chunk_create_private(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk)
+{
+    const int share_types = chunks->properties.share_types;
+    chunks->properties.share_types = 0; /* nobody else creates meanwhile */
+    mend_status status = mend_chunk_create(chunks, size_bytes, chunk);
+    chunks->properties.share_types = share_types;
+    return status;
+}
+
 mend_status mend_chunk_release(mend_chunks *chunks, mend_chunk *chunk)
 {
     assert(chunk->address == 0);

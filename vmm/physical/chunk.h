@@ -146,6 +146,9 @@ bool mend_chunks_are_in_order(const mend_chunks *chunks);
  * later ones are created without. */
 mend_status mend_chunk_create(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
 
+/* The same, for memory that cannot be shared with other processes. */
+mend_status mend_chunk_create_private(mend_chunks *chunks, uint64_t size_bytes, mend_chunk **chunk);
+
 /* Asks the driver for the memory of a chunk as it makes them now: one step of mend_chunk_create. */
 mend_status mend_chunk_ask_memory(mend_chunks *chunks, uint64_t size_bytes,
                                   mend_chunk_handle *handle);

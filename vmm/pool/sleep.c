@@ -10,6 +10,7 @@
 #include "mend/mend_sleep.h"
 #include "pool/callbacks.h"
 #include "pool/enter.h"
+#include "sleep/quiesce.h"
 #include "sleep/wake.h"
 
 uint64_t mend_set_sleep_tag(uint64_t tag)
@@ -178,4 +179,28 @@ mend_result mend_wake(mend_pool *pool, const uint64_t *tags, size_t tag_count,
         memcpy(report, &w.report, mend_min_u64(report->struct_size, sizeof(w.report)));
     }
     return mend_pool_leave(pool, w.result);
+}
+
+/* ---- checkpoints of the process -------------------------------------------------------------- */
+
+mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report)
+{
+    if (pool == NULL) {
+        return mend_pool_invalid("mend_quiesce: pool is NULL");
+    }
+    if (report != NULL && !MEND_STRUCT_IS_WHOLE(report)) {
+        return mend_pool_invalid("mend_quiesce_report.struct_size is wrong: begin with "
+                                 "MEND_QUIESCE_REPORT_INIT");
+    }
+    mend_result result = mend_pool_enter_all(pool);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_quiesce_report all = MEND_QUIESCE_REPORT_INIT;
+    result = mend_heap_quiesce(&pool->heap, &all);
+    if (result == MEND_OK && report != NULL) {
+        all.struct_size = report->struct_size;
+        memcpy(report, &all, mend_min_u64(report->struct_size, sizeof(all)));
+    }
+    return mend_pool_leave_all(pool, result);
 }

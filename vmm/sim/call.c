@@ -15,6 +15,11 @@ mend_status mend_sim_call_begin(mend_sim *sim, mend_driver_call call, uint64_t s
     bool can_fail = mend_sim_call_can_fail(call);
     sim->fallible_calls += can_fail;
     mend_status status = mend_sim_out_of_order(sim, call);
+    if (status == MEND_DRIVER_OK && sim->checkpointed) {
+        status = mend_sim_refuse(sim, MEND_DRIVER_NOT_PERMITTED,
+                                 "%s: the process is checkpointed, so it cannot call",
+                                 mend_driver_call_name(call));
+    }
     if (status == MEND_DRIVER_OK && can_fail) {
         status = mend_sim_fault_answer(sim, call, size_bytes);
     }

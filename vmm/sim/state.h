@@ -56,6 +56,7 @@ typedef struct mend_sim_chunk {
     uint64_t share_count;
     int device, share_types;
     bool rdma, plain, on_host;
+    void *image;  /* its bytes while the process is checkpointed; NULL: none are kept */
     bool foreign; /* of another simulated device, which may be in another process */
 } mend_sim_chunk;
 
@@ -171,7 +172,7 @@ typedef struct mend_sim_handles {
 
 typedef struct mend_sim_device {
     uint64_t charged_bytes; /* taken by chunks and plain allocations */
-    uint64_t foreign_bytes;
+    uint64_t foreign_bytes, checkpointed_bytes;
     uint64_t dirty_bytes; /* freed and not clean yet, at clean_ns */
     uint64_t clean_ns;    /* cleaning is accounted up to this time */
     uint64_t open_count;
@@ -224,16 +225,13 @@ struct mend_sim {
     mend_list threads;
     mend_sim_handles stream_handles;
     mend_sim_handles event_handles;
-    uint64_t last_stream_id;
-    uint64_t last_capture_id;
+    uint64_t last_stream_id, last_capture_id;
     mend_list captures; /* begun and not ended */
     mend_list keepers;  /* see keepers.c */
 
     mend_tree items;  /* by completion time */
     mend_tree pinned; /* memory of host_alloc, by address */
-    uint64_t now_ns;
-    uint64_t sequence;
-    uint64_t event_delay_ns;
+    uint64_t now_ns, sequence, event_delay_ns;
 
     mend_slab range_slab, chunk_slab, mapping_slab, stream_slab, event_slab, item_slab, thread_slab;
     mend_slab capture_slab, graph_slab, node_slab, share_slab, pinned_slab;
@@ -242,6 +240,7 @@ struct mend_sim {
     uint64_t fallible_calls;
     mend_status broken; /* not OK: the sticky error that every call returns */
     bool stopped;       /* every call does nothing from now on */
+    bool checkpointed;  /* no call may be made: see checkpoint.c */
 
     /* The current call, and what its price depends on. */
     mend_driver_call call;

@@ -157,6 +157,18 @@ static bool can_export(const mend_heap *heap, const mend_span *span, mend_export
     return true;
 }
 
+/* Whether memory that holds the block was made private in a pool that shares its memory. */
+static bool is_private(const mend_heap *heap, const mend_span *span)
+{
+    const mend_chunk *at = mend_chunk_at(&heap->chunks, span->address);
+    for (; at != NULL && at->address < mend_span_end(span); at = mend_chunk_next(at)) {
+        if (mend_chunk_memory(at)->share_types == MEND_SHARE_NONE) {
+            return heap->config.share_types != MEND_SHARE_NONE;
+        }
+    }
+    return false;
+}
+
 static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_export_way way)
 {
     if (mend_layout_is_on_host(heap, span)) {
@@ -166,7 +178,11 @@ static mend_result check_way(const mend_heap *heap, const mend_span *span, mend_
                             (unsigned long long)span->address);
     }
     if (!can_export(heap, span, way)) {
-        return cannot_export(heap, way);
+        return is_private(heap, span)
+                   ? mend_failure(MEND_ERROR_NOT_SUPPORTED,
+                                  "mend_export: mend_quiesce has made the memory at 0x%llx private",
+                                  (unsigned long long)span->address)
+                   : cannot_export(heap, way);
     }
     return way == MEND_EXPORT_BY_FILE ? mend_share_open() : MEND_OK;
 }

@@ -286,6 +286,25 @@ MEND_API mend_result mend_sim_graph_launch(mend_sim *sim, mend_sim_graph *graph,
 /* Work queued by launches still runs. NULL does nothing. */
 MEND_API void mend_sim_graph_destroy(mend_sim *sim, mend_sim_graph *graph);
 
+/* ---- checkpoints of the process -------------------------------------------------------------- */
+
+/*
+ * Checkpoints what the process has on the device, as cuda-checkpoint does: waits for all queued
+ * work, keeps the bytes of all memory, and gives the memory to others; what is read at its
+ * addresses meanwhile is undefined. Until mend_sim_restore a call through the table is a violation:
+ * a real process is stopped. Refused, with a reason, where other processes may know of the memory:
+ * chunks that were created to be shared (whether the driver refuses those that were never exported
+ * is not known: this takes the harder of two), exported and imported ones; and while a stream
+ * captures. MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_NOT_SUPPORTED (*reason, which may be
+ * NULL, says why; static); MEND_ERROR_OUT_OF_HOST_MEMORY. After an error nothing has changed.
+ */
+MEND_API mend_result mend_sim_checkpoint(mend_sim *sim, const char **reason);
+
+/* Restores it: all memory is taken again, with its bytes, at the same addresses, behind the same
+ * handles. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (there is no checkpoint); MEND_ERROR_OUT_OF_MEMORY
+ * (others hold the device's memory: try again later). */
+MEND_API mend_result mend_sim_restore(mend_sim *sim);
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 /* A rule that makes calls fail, once or several times. */

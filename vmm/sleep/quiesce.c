@@ -1,0 +1,101 @@
+#include "sleep/quiesce.h"
+
+#include "base/error.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "move/trim.h"
+#include "sleep/quiet.h"
+#include "sleep/relocate.h"
+
+/* Memory that other processes can know, or might. */
+static bool is_shareable(const mend_chunk *chunk)
+{
+    return !mend_chunk_is_alias(chunk) && chunk->missing != MEND_MISSING_MEMORY &&
+           (chunk->share_types != MEND_SHARE_NONE || chunk->was_exported);
+}
+
+/* The first such chunk behind the address; NULL: none. */
+static mend_chunk *next_shareable(const mend_heap *heap, uint64_t behind)
+{
+    mend_chunk key = {.address = behind + 1};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (is_shareable(chunk)) {
+            return chunk;
+        }
+    }
+    return NULL;
+}
+
+/* What keeps memory as it is, by name. */
+static mend_result check(const mend_heap *heap)
+{
+    if (heap->exports.by_address.count > 0 || heap->imports.by_address.count > 0) {
+        return mend_failure(MEND_ERROR_PINNED,
+                            "mend_quiesce: %zu blocks are exported and %zu imported; free or close "
+                            "them first",
+                            heap->exports.by_address.count, heap->imports.by_address.count);
+    }
+    for (const mend_chunk *at = next_shareable(heap, 0); at != NULL;
+         at = next_shareable(heap, at->address)) {
+        const bool is_mapped_twice = at->aliases > 0 || mend_retire_holds(heap, at->handle) != NULL;
+        if (at->pins > 0 || is_mapped_twice) {
+            return mend_failure(
+                MEND_ERROR_PINNED,
+                "mend_quiesce: the chunk at 0x%llx was created to be shared, and is "
+                "%s",
+                (unsigned long long)at->address,
+                is_mapped_twice ? "mapped at a second address" : "pinned");
+        }
+    }
+    return MEND_OK;
+}
+
+/* Chunks come and go only under the grow lock, but other threads free blocks meanwhile. */
+static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
+{
+    mend_result result = check(heap);
+    mend_chunk *chunk = result == MEND_OK ? next_shareable(heap, 0) : NULL;
+    while (chunk != NULL && result == MEND_OK) {
+        const uint64_t address = chunk->address;
+        const uint64_t size_bytes = chunk->size_bytes;
+        uint64_t copied_bytes;
+        if (!mend_chunk_sleeps(chunk)) {
+            result = mend_relocate_in_device(heap, chunk, MEND_EXCHANGE_TO_PRIVATE, &copied_bytes);
+            report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
+        }
+        chunk = next_shareable(heap, address);
+    }
+    return result == MEND_ERROR_OUT_OF_MEMORY
+               ? mend_failure(MEND_ERROR_OUT_OF_MEMORY,
+                              "mend_quiesce: no room for the copy of a chunk; put blocks to sleep "
+                              "first")
+               : result;
+}
+
+mend_result mend_heap_quiesce(mend_heap *heap, mend_quiesce_report *report)
+{
+    mend_scope scope;
+    mend_result result = mend_scope_open(heap, &scope);
+    if (result != MEND_OK) {
+        return result;
+    }
+    result = mend_quiet_begin(heap);
+    uint64_t bytes = 0;
+    if (result == MEND_OK) {
+        result = mend_trim_to(heap, 0, false, &bytes);
+        report->released_bytes += bytes;
+    }
+    if (result == MEND_OK) {
+        result = make_private(heap, report);
+    }
+    if (result == MEND_OK) { /* what other threads have freed meanwhile */
+        bytes = 0;
+        result = mend_trim_to(heap, 0, false, &bytes);
+        report->released_bytes += bytes;
+    }
+    report->reserved_bytes = heap->chunks.reserved_bytes;
+    mend_scope_close(heap, &scope);
+    return result;
+}
