@@ -76,6 +76,12 @@ bool trial_sleeps(const trial *t, int pool)
     return any_sleeps(t, pool);
 }
 
+/* A graph may use free memory of such a chunk, too. */
+bool trial_lacks_mappings(const trial *t, int pool)
+{
+    return t->pools[pool].pool->heap.chunks.missing_count > 0;
+}
+
 /* Chunk by chunk. */
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
 {

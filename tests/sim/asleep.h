@@ -19,7 +19,8 @@ typedef enum asleep_figure {
 uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure);
 bool trial_call_sleep(trial_call *call, mend_pool *pool); /* false: it is of another kind */
 bool trial_may_answer_asleep(const trial *t, const trial_call *call);
-bool trial_sleeps(const trial *t, int pool);                  /* anything does */
+bool trial_sleeps(const trial *t, int pool);         /* anything does */
+bool trial_lacks_mappings(const trial *t, int pool); /* that the driver refused to restore */
 bool trial_may_remap(const trial *t, const trial_call *call); /* unmap blocks, and map them */
 bool trial_sleep_operation(trial *t, const operation *op);
 void trial_note_asleep(trial *t);

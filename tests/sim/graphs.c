@@ -295,7 +295,7 @@ static bool launch_graph(trial *t, const operation *op)
     const trial_graph *graph = &t->graphs[op->slot % TRIAL_GRAPHS];
     int stream = op->stream % t->stream_count;
     if (graph->graph == NULL || !trial_is_open(t, stream) || trial_sleeps(t, 0) ||
-        (t->pool_count > 1 && trial_sleeps(t, 1)) ||
+        trial_lacks_mappings(t, 0) || (t->pool_count > 1 && trial_sleeps(t, 1)) ||
         !trial_lead_pages(t, &graph->page_uses, stream)) {
         return false;
     }

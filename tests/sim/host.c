@@ -60,8 +60,7 @@ bool trial_may_refuse_host(const trial *t, const trial_call *call)
     return (exports && call->result == MEND_ERROR_NOT_SUPPORTED && t->had_quiesce) ||
            (trial_has_host(t) &&
             ((exports && call->result == MEND_ERROR_NOT_SUPPORTED) ||
-            (call->kind == CALL_GROUP_RESTORE &&
-              call->result == MEND_ERROR_INVALID_ARGUMENT)));
+             (call->kind == CALL_GROUP_RESTORE && call->result == MEND_ERROR_INVALID_ARGUMENT)));
 }
 
 /* What moved is what the report says; after a failure, no more than there is. */

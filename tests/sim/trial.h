@@ -172,7 +172,7 @@ struct trial {
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
     bool had_quiesce;
-    bool may_unmap;  /* in it, a call that may compact met what was planted */
+    bool may_unmap; /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */
     mend_list wrappers; /* those that were set and have not retired */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "layout/layout.h"
 #include "move/attainable.h"
+#include "move/host.h"
 #include "move/import.h"
 #include "move/range.h"
 #include "move/retire.h"
@@ -144,6 +145,7 @@ static mend_result wait_for_host(mend_heap *heap)
     }
     if (result == MEND_OK && !is_captured) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
+        mend_host_collect(heap); /* what was still mapped somewhere */
     }
     return result;
 }
@@ -160,7 +162,7 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
     if (result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
-    if (result == MEND_OK && heap->retire.host_bytes > 0) {
+    if (result == MEND_OK && (heap->retire.host_bytes > 0 || heap->chunks.host_spares > 0)) {
         result = wait_for_host(heap);
     }
     mend_scope_close(heap, &scope);

@@ -147,18 +147,43 @@ static void undo(exchange *x)
     mend_space_trim(&heap->space, x->reservations_before);
 }
 
+/* Maps what the chunk has now; it is not mapped. */
+static mend_status map_again(exchange *x, mend_driver_call *call)
+{
+    mend_chunk_set_missing(&x->heap->chunks, x->chunk, MEND_MISSING_MAPPING);
+    return mend_remap_chunk(x->heap, x->chunk, mend_heap_span_at(x->heap, x->chunk->address), call);
+}
+
+/* The driver refused to map the other memory. The chunk goes back to its old one, unless the driver
+ * refuses that, too: then it lacks its mapping. */
+static mend_result go_back(exchange *x, mend_driver_call call, mend_status status)
+{
+    mend_heap *heap = x->heap;
+    mend_chunk *chunk = x->chunk;
+    const bool is_mapped = mend_chunk_has_mapping(chunk);
+    if (is_mapped &&
+        heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes) != MEND_DRIVER_OK) {
+        return mend_remap_failed(heap, call, status);
+    }
+    mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
+    mend_chunk_exchange(&heap->chunks, chunk, x->other);
+    mend_driver_call second = MEND_CALL_map;
+    mend_status mapped = map_again(x, &second);
+    return mapped == MEND_DRIVER_OK ? refused(x, call, status)
+                                    : mend_remap_failed(heap, second, mapped);
+}
+
 static mend_result finish(exchange *x)
 {
     mend_heap *heap = x->heap;
     mend_driver_call call = MEND_CALL_map;
     mend_chunk_exchange(&heap->chunks, x->chunk, x->other);
-    mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_MAPPING);
-    mend_status status =
-        mend_remap_chunk(heap, x->chunk, mend_heap_span_at(heap, x->chunk->address), &call);
+    mend_status status = map_again(x, &call);
+    mend_result result = status == MEND_DRIVER_OK ? MEND_OK : go_back(x, call, status);
     mend_step_note_peaks(heap);
     give_back(heap, x->other);
     mend_attainable_forget(heap);
-    return status == MEND_DRIVER_OK ? MEND_OK : mend_remap_failed(heap, call, status);
+    return result;
 }
 
 static mend_result perform(exchange *x)

@@ -3,7 +3,8 @@
  * and back. A transaction: all steps that can fail come first, while the chunk keeps its mapping:
  * other memory is created, mapped at a scratch address, and the contents are copied. Then the chunk
  * is unmapped and gets the other memory; its mapping is made last. If the driver refuses that, the
- * chunk lacks its mapping, and later calls try again (move/remap.h).
+ * chunk gets its old memory back; if it refuses that, too, the chunk lacks its mapping, and later
+ * calls try again (move/remap.h).
  *
  * All work of the context is done, and the program has promised not to launch any meanwhile. The
  * chunk is frozen during the exchange, and stays so on the host (physical/on_host.h).

@@ -38,10 +38,10 @@ static bool move_bytes(mend_sim *sim, const mend_sim_chunk *chunk, const mend_si
                        void *bytes, bool out)
 {
     const size_t size = (size_t)chunk->size_bytes;
-    void *there = chunk->plain ? (void *)(uintptr_t)mapping->address
-                               : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                      sim->devices[chunk->device].memory_file,
-                                      (off_t)chunk->file_offset);
+    void *there = chunk->plain
+                      ? (void *)(uintptr_t)mapping->address
+                      : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                             sim->devices[chunk->device].memory_file, (off_t)chunk->file_offset);
     if (there == MAP_FAILED) {
         return false;
     }

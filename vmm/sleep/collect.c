@@ -83,6 +83,7 @@ void mend_sleep_collect_all(mend_heap *heap)
     if (any && mend_scope_open(heap, &scope) == MEND_OK) {
         mend_sleep_settle(heap);
         mend_sleep_collect(heap);
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_host_collect(heap);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_scope_close(heap, &scope);

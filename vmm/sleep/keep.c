@@ -130,6 +130,16 @@ void mend_keep_abandon_refused(mend_heap *heap)
     }
 }
 
+/* Frees memory of the host. If the driver refuses, and malloc too, it stays with the driver. */
+static void drop_host(mend_heap *heap, void *host)
+{
+    mend_kept *record = free_host(heap, host) ? NULL : calloc(1, sizeof(*record));
+    if (record != NULL) {
+        record->host = host;
+        note_refused(heap, record);
+    }
+}
+
 void mend_keep_empty(mend_heap *heap, mend_kept *kept)
 {
     mend_keep_uncount(heap, kept);
@@ -138,20 +148,8 @@ void mend_keep_empty(mend_heap *heap, mend_kept *kept)
     kept->piece_count = 0;
     mend_sleep_file_leave(kept->file);
     kept->file = NULL;
-    if (free_host(heap, kept->host)) {
-        kept->host = NULL; /* else mend_keep_drop tries again */
-    }
-}
-
-/* Frees a buffer of a call. If the driver refuses, and malloc too, the buffer stays with the
- * driver. */
-static void drop_stage(mend_heap *heap, void *stage)
-{
-    mend_kept *record = free_host(heap, stage) ? NULL : calloc(1, sizeof(*record));
-    if (record != NULL) {
-        record->host = stage;
-        note_refused(heap, record);
-    }
+    drop_host(heap, kept->host);
+    kept->host = NULL;
 }
 
 void mend_keep_count(mend_heap *heap, const mend_kept *kept)
@@ -227,7 +225,7 @@ void mend_keeper_end(mend_keeper *keeper)
         }
     }
     for (int i = 0; i < 2; i++) {
-        drop_stage(keeper->heap, keeper->stages[i]);
+        drop_host(keeper->heap, keeper->stages[i]);
     }
     mend_sleep_file_leave(keeper->file);
 }

@@ -39,6 +39,13 @@ static mend_result check(const mend_heap *heap)
     }
     for (const mend_chunk *at = next_shareable(heap, 0); at != NULL;
          at = next_shareable(heap, at->address)) {
+        if (at->zone == MEND_ZONE_RANGE && at->live_bytes > 0) {
+            return mend_failure(
+                MEND_ERROR_PINNED,
+                "mend_quiesce: memory at 0x%llx was created to be shared, and holds "
+                "pages of a range; decommit them first",
+                (unsigned long long)at->address);
+        }
         const bool is_mapped_twice = at->aliases > 0 || mend_retire_holds(heap, at->handle) != NULL;
         if (at->pins > 0 || is_mapped_twice) {
             return mend_failure(

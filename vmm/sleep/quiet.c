@@ -21,6 +21,7 @@ mend_result mend_quiet_begin(mend_heap *heap)
         result = mend_dissolve_aliases(heap, &any);
     }
     if (result == MEND_OK) {
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_host_collect(heap);
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_sleep_settle(heap);

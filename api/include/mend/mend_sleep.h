@@ -163,20 +163,21 @@ typedef struct mend_quiesce_report {
  * waits for all work of the context, ends mappings that only looked in use, gives all free memory
  * back, and gives blocks in memory that was created to be shared (mend_pool_config.shareable)
  * private memory at the same addresses, one chunk after the other. After it, the pool holds no
- * memory that other processes can know, and its blocks cannot be exported. Call it for each pool, right before the checkpoint: memory
- * that the pool creates later is shareable again. Addresses, contents and captured graphs stay; a
- * sleeping block needs nothing, so a program that sleeps first has little to keep. `report` may be
- * NULL.
+ * memory that other processes can know, and its blocks cannot be exported. Call it for each pool,
+ * right before the checkpoint: memory that the pool creates later is shareable again. Addresses,
+ * contents and captured graphs stay; a sleeping block needs nothing, so a program that sleeps first
+ * has little to keep. `report` may be NULL.
  *
  * The caller guarantees, as for mend_defrag, that no work is launched during the call that touches
  * memory of the pool. Other threads may allocate and free.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT; MEND_ERROR_PINNED (blocks are exported or imported, or
- * memory that was created to be shared is pinned or mapped at a second address: mend_last_error
- * says which); MEND_ERROR_CAPTURING (a stream is being captured); MEND_ERROR_OUT_OF_MEMORY (no room
- * for the copy of one chunk: put blocks to sleep first); MEND_ERROR_OUT_OF_HOST_MEMORY;
- * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the pool works as before, and some of
- * its memory may be private; blocks may be unusable as after a failed mend_defrag.
+ * memory that was created to be shared is pinned, mapped at a second address, or holds pages of a
+ * range: mend_last_error says which); MEND_ERROR_CAPTURING (a stream is being captured);
+ * MEND_ERROR_OUT_OF_MEMORY (no room for the copy of one chunk: put blocks to sleep first);
+ * MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. After an error the pool
+ * works as before, and some of its memory may be private; blocks may be unusable as after a failed
+ * mend_defrag.
  */
 MEND_API mend_result mend_quiesce(mend_pool *pool, mend_quiesce_report *report);
 

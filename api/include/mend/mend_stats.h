@@ -96,7 +96,7 @@
     X(history_lost, "1", "of these, events that it no longer has")                                 \
     X(asleep_bytes, "B", "memory of sleeping chunks: not in reserved_bytes, and needed to wake")   \
     X(asleep_live_bytes, "B", "of live_bytes, in sleeping chunks")                                 \
-    X(host_bytes, "B", "memory of the host in which blocks live: not in reserved_bytes")           \
+    X(host_bytes, "B", "memory of the host, until it goes back there: not in reserved_bytes")      \
     X(host_live_bytes, "B", "of live_bytes, on the host")                                          \
     X(kept_host_bytes, "B", "contents of these, in pinned memory of the host")                     \
     X(kept_file_bytes, "B", "contents of these, in files")                                         \
