@@ -157,13 +157,14 @@ static bool can_export(const mend_heap *heap, const mend_span *span, mend_export
     return true;
 }
 
-/* Whether memory that holds the block was made private in a pool that shares its memory. */
+/* Whether memory that holds the block was made private in a pool whose chunks can be shared; a pool
+ * whose driver refused that has no such chunks. */
 static bool is_private(const mend_heap *heap, const mend_span *span)
 {
     const mend_chunk *at = mend_chunk_at(&heap->chunks, span->address);
     for (; at != NULL && at->address < mend_span_end(span); at = mend_chunk_next(at)) {
         if (mend_chunk_memory(at)->share_types == MEND_SHARE_NONE) {
-            return heap->config.share_types != MEND_SHARE_NONE;
+            return heap->chunks.properties.share_types != MEND_SHARE_NONE;
         }
     }
     return false;
