@@ -101,6 +101,9 @@ uint64_t trial_asleep(const trial_pool *pool, asleep_figure figure)
             sums[ASLEEP_AWAY] += chunk->missing == MEND_MISSING_MEMORY ? chunk->size_bytes : 0;
             sums[ASLEEP_HOST] += chunk->kept->host_bytes;
             sums[ASLEEP_FILE] += chunk->kept->file_bytes;
+            bool is_held = chunk->zone == MEND_ZONE_RANGE && chunk->missing != MEND_MISSING_MEMORY;
+            sums[ASLEEP_PAGES_LIVE] += chunk->zone == MEND_ZONE_RANGE ? chunk->live_bytes : 0;
+            sums[ASLEEP_PAGES_HELD] += is_held ? chunk->size_bytes : 0;
         }
     }
     return sums[figure];
@@ -178,7 +181,7 @@ static void judge_sleep(trial *t, const trial_call *call)
     for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {
         const trial_block *block = &t->blocks[i];
         uint64_t tag = 0;
-        bool is_here = block->live && block->pool == call->pool && block->range == 0;
+        bool is_here = block->live && block->pool == call->pool;
         trial_claim(t, TRIAL_MODEL,
                     !is_here || is_asleep(t, block, &tag) || trial_is_on_host(t, block) ||
                         keep_of(call, tag) == MEND_KEEP_AWAKE,

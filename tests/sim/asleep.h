@@ -11,7 +11,9 @@ typedef enum asleep_figure {
     ASLEEP_AWAY,
     ASLEEP_HOST,
     ASLEEP_FILE,
-    HOST_SIZE, /* of chunks on the host, which do not sleep */
+    ASLEEP_PAGES_LIVE, /* of ranges: of committed pages */
+    ASLEEP_PAGES_HELD, /* ... and chunks whose memory the driver did not take back */
+    HOST_SIZE,         /* of chunks on the host, which do not sleep */
     HOST_LIVE,
     HOST_SMALL_LIVE,
     ASLEEP_FIGURES

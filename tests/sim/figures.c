@@ -258,7 +258,7 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peak_large_reserved_bytes                                                             \
     is_peak(l, l->is->peak_large_reserved_bytes, l->was->peak_large_reserved_bytes,                \
             l->is->reserved_bytes - l->why->unmapped_bytes - l->is->small_reserved_bytes -         \
-                l->is->range_bytes - l->is->range_free_bytes,                                      \
+                l->is->range_bytes - l->is->range_free_bytes + asleep_in(l, ASLEEP_PAGES_LIVE),    \
             MOST(chunk_bytes))
 
 /* Each request that was served was placed in one way. */
@@ -302,13 +302,15 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peer_pool_trims GROWS(peer_pool_trims, l->t->pool_count > 1 ? UINT32_MAX : 0)
 
 /* What sleeps, chunk by chunk; a sleeping chunk may have kept its memory. */
-#define RULE_asleep_bytes      (IS(asleep_bytes) == asleep_in(l, ASLEEP_SIZE))
-#define RULE_asleep_live_bytes (IS(asleep_live_bytes) == asleep_in(l, ASLEEP_LIVE))
-#define RULE_kept_host_bytes   (IS(kept_host_bytes) == asleep_in(l, ASLEEP_HOST))
-#define RULE_kept_file_bytes   (IS(kept_file_bytes) == asleep_in(l, ASLEEP_FILE))
-#define RULE_sleeps            MODEL(sleeps)
-#define RULE_wakes             MODEL(wakes)
-#define RULE_dropped_bytes     MODEL(dropped_bytes)
+#define RULE_asleep_bytes (IS(asleep_bytes) == asleep_in(l, ASLEEP_SIZE))
+#define RULE_asleep_live_bytes                                                                     \
+    (IS(asleep_live_bytes) == asleep_in(l, ASLEEP_LIVE) &&                                         \
+     l->ranges.asleep_bytes == asleep_in(l, ASLEEP_PAGES_LIVE))
+#define RULE_kept_host_bytes (IS(kept_host_bytes) == asleep_in(l, ASLEEP_HOST))
+#define RULE_kept_file_bytes (IS(kept_file_bytes) == asleep_in(l, ASLEEP_FILE))
+#define RULE_sleeps          MODEL(sleeps)
+#define RULE_wakes           MODEL(wakes)
+#define RULE_dropped_bytes   MODEL(dropped_bytes)
 
 /* What is on the host, chunk by chunk; and what the driver, or work in flight, keeps of it. */
 #define RULE_host_live_bytes (IS(host_live_bytes) == asleep_in(l, HOST_LIVE))
@@ -324,9 +326,10 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_peak_range_bytes  MODEL(peak_range_bytes)
 #define RULE_pages_committed   MODEL(pages_committed)
 #define RULE_pages_decommitted MODEL(pages_decommitted)
+#define FREE_IN_RANGES         (l->ranges.unused_bytes + asleep_in(l, ASLEEP_PAGES_HELD))
 #define RULE_range_free_bytes                                                                      \
-    (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= l->ranges.unused_bytes &&   \
-     (IS(range_free_bytes) == l->ranges.unused_bytes || CLOSED_RANGES > 0))
+    (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= FREE_IN_RANGES &&           \
+     (IS(range_free_bytes) == FREE_IN_RANGES || CLOSED_RANGES > 0))
 #define RULE_range_address_bytes                                                                   \
     (trial_is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&         \
      (IS(range_address_bytes) > 0) == (IS(ranges) + CLOSED_RANGES > 0))

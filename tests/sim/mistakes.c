@@ -92,6 +92,12 @@ void trial_mistake_with_page(trial *t, const operation *op, const trial_block *p
     char *inside = (char *)(uintptr_t)page->address + page->size_bytes * op->alignment / 256;
     const mend_stream stream = trial_handle(t, 0, false);
     mend_export_token token;
+    trial_call call = {.stream = stream};
+    trial_name_page(t, page, &call);
+    if (page->asleep && !t->streams[0].captured) {
+        expect(t, "mend_range_record_stream of a sleeping page", MEND_ERROR_ASLEEP,
+               mend_range_record_stream(call.range, call.offset_bytes, call.size_bytes, stream));
+    }
     switch (op->amount % 3) {
     case 0:
         expect(t, "a free of a page", MEND_ERROR_FOREIGN_POINTER, mend_free(pool, inside, stream));

@@ -34,8 +34,8 @@ bool trial_lead_pages(trial *t, const trial_page_uses *uses, int stream)
     bool can = true;
     for (uint32_t i = 0; i < uses->count; i++) {
         const trial_block *page = page_of(t, &uses->list[i]);
-        can = can && page != NULL && !page->unmapped && !trial_is_in_capture(t, page) &&
-              (uses->list[i].tag == 0 || !page->frozen);
+        can = can && page != NULL && !page->unmapped && !page->asleep &&
+              !trial_is_in_capture(t, page) && (uses->list[i].tag == 0 || !page->frozen);
     }
     for (uint32_t i = 0; i < uses->count && can; i++) {
         trial_block *page = page_of(t, &uses->list[i]);

@@ -434,7 +434,8 @@ trial_range_figures trial_look_at_ranges(const trial *t, int pool)
             mend_range_get_info(range->range, &info) == MEND_OK) {
             figures.ranges++;
             figures.size_bytes += range->size_bytes;
-            figures.unused_bytes += info.mapped_bytes - info.committed_bytes;
+            figures.asleep_bytes += info.asleep_bytes;
+            figures.unused_bytes += info.mapped_bytes + info.asleep_bytes - info.committed_bytes;
         }
     }
     return figures;

@@ -52,6 +52,7 @@ typedef struct trial_range_figures {
     uint64_t ranges;
     uint64_t size_bytes;   /* of addresses */
     uint64_t unused_bytes; /* mapped and not committed, as the ranges themselves say */
+    uint64_t asleep_bytes; /* of committed pages, as they say */
 } trial_range_figures;
 trial_range_figures trial_look_at_ranges(const trial *t, int pool);
 

@@ -6,8 +6,12 @@
 #include "heap/block.h"
 #include "ladder/ladder.h"
 #include "layout/pages.h"
+#include "move/locks.h"
 #include "move/range.h"
+#include "move/remap.h"
 #include "move/scope.h"
+#include "sleep/collect.h"
+#include "users/awake.h"
 #include "users/users.h"
 
 static mend_result no_host_memory(void)
@@ -15,14 +19,49 @@ static mend_result no_host_memory(void)
     return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for pages of a range");
 }
 
+/* Says why a chunk of a page that was decommitted is still there. */
+static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk)
+{
+    if (mend_chunk_sleeps(chunk) && chunk->missing == MEND_MISSING_MEMORY) {
+        return no_host_memory();
+    }
+    const bool is_lost = mend_heap_lost_by(heap) != MEND_DRIVER_OK;
+    return mend_failure(is_lost ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER,
+                        "the page at 0x%llx was decommitted while it slept or lacked its mapping, "
+                        "and the driver does not let its memory go",
+                        (unsigned long long)chunk->address);
+}
+
+/* Pages that were decommitted while they slept, or while a sleep began, are collected before they
+ * are committed again. Waits for a sleep that has just begun. */
+static mend_result make_way(mend_heap *heap, const mend_range *range, uint64_t from, uint64_t end)
+{
+    if (mend_range_find_frozen(heap, range, from, end) == NULL) {
+        return MEND_OK;
+    }
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    mend_sleep_collect_all(heap);
+    mend_scope scope;
+    if (heap->chunks.missing_count > 0 && mend_scope_open(heap, &scope) == MEND_OK) {
+        mend_remap_try(heap);
+        mend_scope_close(heap, &scope);
+    }
+    const mend_chunk *left = mend_range_find_frozen(heap, range, from, end);
+    mend_result result = left != NULL ? not_given_back(heap, left) : MEND_OK;
+    mend_heap_unlock_grow(heap);
+    return result;
+}
+
 mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                              mend_stream stream, const mend_helpers *helpers)
 {
     assert(mend_mutex_is_held(&heap->state));
     assert(!range->is_closed);
+    mend_result result = make_way(heap, range, from, end);
     const uint64_t missing_bytes = mend_range_missing_bytes(range, from, end);
-    if (missing_bytes == 0) {
-        return MEND_OK;
+    if (result != MEND_OK || missing_bytes == 0) {
+        return result;
     }
     mend_request request = {
         .size_bytes = missing_bytes,
@@ -35,7 +74,7 @@ mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, 
         .range = range,
         .end = end,
     };
-    mend_result result = mend_ladder_commit(heap, &request, helpers);
+    result = mend_ladder_commit(heap, &request, helpers);
     if (result == MEND_ERROR_OUT_OF_MEMORY) {
         heap->counters.out_of_memory++;
         mend_history_note_stream(&heap->history, MEND_EVENT_OUT_OF_MEMORY, missing_bytes, stream);
@@ -63,8 +102,18 @@ static void record_fences_of_users(mend_heap *heap, uint64_t of_users_before)
     }
 }
 
-mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
-                               mend_stream stream)
+/* A page over frozen chunks is cut at their edges. */
+static size_t count_to_free(const mend_heap *heap, const mend_range *range, uint64_t from,
+                            uint64_t end)
+{
+    const size_t chunks =
+        heap->chunks.frozen_count > 0 ? mend_range_count_chunks(heap, range, from, end) : 0;
+    return count_committed(range, from, end) + chunks;
+}
+
+/* Without the end of chunks that slept. */
+static mend_result decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                            mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
     mend_block_users users = {MEND_STREAM_UNKNOWN, MEND_STREAM_UNKNOWN};
@@ -75,7 +124,7 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
             return result;
         }
     }
-    if (!mend_range_reserve_nodes(heap, count_committed(range, from, end))) {
+    if (!mend_range_reserve_nodes(heap, count_to_free(heap, range, from, end))) {
         return no_host_memory();
     }
     const uint64_t of_users_before = heap->frees.of_users;
@@ -99,12 +148,40 @@ mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from
     return MEND_OK;
 }
 
+mend_result mend_heap_decommit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                               mend_stream stream)
+{
+    mend_result result = decommit(heap, range, from, end, stream);
+    if (heap->chunks.left_asleep > 0) {
+        mend_sleep_collect_now(heap);
+    }
+    return result;
+}
+
+/* Whether none of the committed pages sleeps. */
+static mend_result check_awake(const mend_heap *heap, const mend_range *range, uint64_t from,
+                               uint64_t end)
+{
+    mend_result result = MEND_OK;
+    for (uint64_t at = from; at < end && result == MEND_OK && heap->chunks.asleep_count > 0;
+         at += range->page_bytes) {
+        const mend_span *span = range->pages[mend_range_page_of(range, at)];
+        result = span != NULL ? mend_users_check_awake(heap, span->address, span->size_bytes,
+                                                       "mend_range_record_stream")
+                              : MEND_OK;
+    }
+    return result;
+}
+
 mend_result mend_heap_record_range(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                                    mend_stream stream)
 {
     assert(mend_mutex_is_held(&heap->state));
     uint32_t user = MEND_STREAM_UNKNOWN;
     mend_result result = mend_users_find_stream(heap, stream, 0, &user);
+    if (result == MEND_OK) {
+        result = check_awake(heap, range, from, end);
+    }
     if (result != MEND_OK) {
         return result;
     }
@@ -134,12 +211,13 @@ mend_result mend_heap_destroy_range(mend_heap *heap, mend_range *range, mend_str
     assert(mend_mutex_is_held(&heap->grow));
     mend_result result = check_pins(heap, range);
     if (result == MEND_OK) {
-        result = mend_heap_decommit(heap, range, range->address, mend_range_end(range), stream);
+        result = decommit(heap, range, range->address, mend_range_end(range), stream);
     }
     if (result != MEND_OK) {
         return result;
     }
     mend_ranges_close(heap, range);
+    mend_sleep_collect_all(heap);
     if (mend_scope_open(heap, &scope) == MEND_OK) {
         mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
         mend_scope_close(heap, &scope);

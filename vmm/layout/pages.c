@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/thread.h"
 #include "layout/layout.h"
 
 /* Each page may be cut out of the middle of a run, which leaves two parts with the waits that the
@@ -49,6 +50,8 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     span->requested_bytes = range->page_bytes;
     span->stream = stream;
     span->tag = range->tag;
+    span->sleep_tag = mend_process_sleep_tag();
+    span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
     range->pages[page] = span;
     range->committed_bytes += range->page_bytes;
     zone->allocations++;

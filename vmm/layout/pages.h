@@ -7,7 +7,8 @@
 
 #include "layout/range.h"
 
-/* Reserves nodes to commit, or to decommit, this many pages. False if malloc fails. */
+/* Reserves nodes to commit, or to decommit, this many pages; where chunks are frozen, to decommit
+ * pages and chunks of this number in all. False if malloc fails. */
 bool mend_range_reserve_nodes(mend_heap *heap, size_t page_count);
 
 /* Neighbouring pages of one range that are committed, or decommitted, together: the history has one

@@ -60,9 +60,43 @@ uint64_t mend_range_mapped_bytes(const mend_heap *heap, const mend_range *range)
     const mend_chunk *chunk = chunk_from(heap, range->address);
     for (; chunk != NULL && chunk->address < mend_range_end(range);
          chunk = mend_chunk_next(chunk)) {
-        bytes += chunk->size_bytes;
+        bytes += mend_chunk_sleeps(chunk) ? 0 : chunk->size_bytes;
     }
     return bytes;
+}
+
+uint64_t mend_range_asleep_bytes(const mend_heap *heap, const mend_range *range)
+{
+    uint64_t bytes = 0;
+    const bool any = heap->chunks.asleep_live_bytes > 0;
+    const mend_chunk *chunk = any ? chunk_from(heap, range->address) : NULL;
+    for (; chunk != NULL && chunk->address < mend_range_end(range);
+         chunk = mend_chunk_next(chunk)) {
+        bytes += mend_chunk_sleeps(chunk) ? chunk->live_bytes : 0;
+    }
+    return bytes;
+}
+
+size_t mend_range_count_chunks(const mend_heap *heap, const mend_range *range, uint64_t from,
+                               uint64_t end)
+{
+    size_t count = 0;
+    const mend_chunk *chunk = chunk_from(heap, from);
+    for (; chunk != NULL && chunk->address < end; chunk = mend_chunk_next(chunk)) {
+        count += range->pages[mend_range_page_of(range, chunk->address)] != NULL;
+    }
+    return count;
+}
+
+const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
+                                         uint64_t from, uint64_t end)
+{
+    const mend_chunk *chunk = heap->chunks.frozen_count > 0 ? chunk_from(heap, from) : NULL;
+    while (chunk != NULL && chunk->address < end &&
+           (!chunk->is_frozen || range->pages[mend_range_page_of(range, chunk->address)] != NULL)) {
+        chunk = mend_chunk_next(chunk);
+    }
+    return chunk != NULL && chunk->address < end ? chunk : NULL;
 }
 
 bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range)

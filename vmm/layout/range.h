@@ -9,6 +9,9 @@
  *  - a chunk of the zone lies inside one page of one range;
  *  - the live spans of the zone are exactly the committed pages, each of one page, which the page
  *    table of its range names. So a chunk there is live as a whole, or empty;
+ *  - a chunk there may sleep (physical/asleep.h), and is never on the host. A page sleeps as far as
+ *    its chunks do, and stays committed. Decommitted, a sleeping chunk is claimed, and in the way
+ *    of a commit, until it is collected; then nothing is mapped at its addresses;
  *  - a closed range has no committed pages, and something is mapped in it.
  *
  * Guarded by the heap's `state` lock.
@@ -27,6 +30,7 @@ struct mend_range {
     uint64_t page_bytes;
     uint64_t committed_bytes;
     uint64_t tag;
+    uint64_t sleep_tag; /* of pages that are committed without one of the thread; 0: none */
     bool is_closed;
     mend_span *pages[]; /* the live span of each page; NULL: not committed */
 };
@@ -66,8 +70,19 @@ static inline uint64_t mend_range_page_start(const mend_range *range, size_t pag
 /* Bytes from `from` to `end`, both at pages, that are not committed. */
 uint64_t mend_range_missing_bytes(const mend_range *range, uint64_t from, uint64_t end);
 
-/* Mapped bytes of a range, committed or free. */
+/* Mapped bytes of a range, committed or free; and bytes of committed pages that sleep. O(chunks of
+ * the range). */
 uint64_t mend_range_mapped_bytes(const mend_heap *heap, const mend_range *range);
+uint64_t mend_range_asleep_bytes(const mend_heap *heap, const mend_range *range);
+
+/* The number of chunks of committed pages from `from` to `end`. */
+size_t mend_range_count_chunks(const mend_heap *heap, const mend_range *range, uint64_t from,
+                               uint64_t end);
+
+/* The first frozen chunk from `from` to `end` that belongs to no committed page; NULL: none. O(1)
+ * while nothing is frozen. */
+const mend_chunk *mend_range_find_frozen(const mend_heap *heap, const mend_range *range,
+                                         uint64_t from, uint64_t end);
 
 /* Whether a chunk below the range is pinned. */
 bool mend_range_is_pinned(const mend_heap *heap, const mend_range *range);

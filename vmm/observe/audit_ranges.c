@@ -42,8 +42,8 @@ static bool has_range(const mend_audit_walk *a, const mend_reservation *reservat
                              MEND_AUDIT_HEX(reservation->address));
 }
 
-/* A chunk of the zone lies inside a page, and is live as a whole or not at all; others lie in no
- * range. */
+/* A chunk of the zone lies inside a page, is live as a whole or not at all, and is on the device;
+ * others lie in no range. */
 static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
 {
     const mend_range *range = mend_range_at(a->heap, chunk->address);
@@ -55,7 +55,7 @@ static bool chunk_is_right(const mend_audit_walk *a, const mend_chunk *chunk)
         const uint64_t live_bytes = range->pages[page] != NULL ? chunk->size_bytes : 0;
         is_right = chunk->address + chunk->size_bytes <= page_end &&
                    chunk->live_bytes == live_bytes && !mend_chunk_is_alias(chunk) &&
-                   chunk->aliases == 0 && !chunk->is_frozen;
+                   chunk->aliases == 0 && !chunk->on_host;
     }
     return is_right || mend_audit_broken(a, "the chunk 0x%llx does not fit its page of a range",
                                          MEND_AUDIT_HEX(chunk->address));

@@ -5,6 +5,7 @@
 #include "ladder/available.h"
 #include "layout/cache.h"
 #include "layout/layout.h"
+#include "layout/range.h"
 #include "move/attainable.h"
 #include "physical/asleep.h"
 
@@ -39,10 +40,31 @@ static uint64_t bytes_not_here(const mend_heap *heap, int zone)
     return claimed - held;
 }
 
-/* Number of live blocks that lack their mapping after a compaction. */
-static uint64_t unmapped_blocks(const mend_heap *heap)
+static uint64_t free_in_ranges(const mend_heap *heap)
+{
+    return heap->zones[MEND_ZONE_RANGE].free_bytes - bytes_not_here(heap, MEND_ZONE_RANGE);
+}
+
+/* Number of committed pages that lack their mapping after a sleep that failed. */
+static uint64_t unmapped_pages(const mend_heap *heap)
 {
     uint64_t count = 0;
+    const mend_span *last = NULL;
+    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        const bool is_missing = chunk->zone == MEND_ZONE_RANGE && mend_chunk_misses_mapping(chunk);
+        const mend_span *page = is_missing ? mend_range_page_at(heap, chunk->address) : NULL;
+        count += page != NULL && page != last;
+        last = page != NULL ? page : last;
+    }
+    return count;
+}
+
+/* Number of live blocks and pages that lack their mapping after a compaction. */
+static uint64_t unmapped_blocks(const mend_heap *heap)
+{
+    uint64_t count = heap->chunks.missing_count > 0 ? unmapped_pages(heap) : 0;
     for (size_t i = 0; i < heap->blocks.capacity && heap->chunks.missing_count > 0; i++) {
         const mend_span *span = heap->blocks.entries[i].value;
         count += span != NULL && mend_layout_misses_mapping(heap, span);
@@ -55,16 +77,16 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     const mend_chunks *chunks = &heap->chunks;
     const mend_zone *small = &heap->zones[MEND_ZONE_SMALL];
     const mend_zone *large = &heap->zones[MEND_ZONE_LARGE];
-    const mend_zone *range = &heap->zones[MEND_ZONE_RANGE];
     stats->live_bytes = heap->counters.live_bytes;
     stats->requested_bytes = MEND_HEAP_SUM(heap, requested_bytes);
     stats->reserved_bytes = chunks->reserved_bytes;
     uint64_t small_bytes = small->free_bytes - bytes_not_here(heap, MEND_ZONE_SMALL);
     uint64_t large_bytes = large->free_bytes - bytes_not_here(heap, MEND_ZONE_LARGE);
-    stats->free_bytes = small_bytes + large_bytes + range->free_bytes + chunks->unmapped_bytes;
+    uint64_t range_bytes = free_in_ranges(heap);
+    stats->free_bytes = small_bytes + large_bytes + range_bytes + chunks->unmapped_bytes;
     stats->free_empty_bytes = chunks->empty_bytes;
     stats->free_partial_bytes = large_bytes - empty_bytes_in(heap, MEND_ZONE_LARGE);
-    stats->free_partial_bytes += range->free_bytes - empty_bytes_in(heap, MEND_ZONE_RANGE);
+    stats->free_partial_bytes += range_bytes - empty_bytes_in(heap, MEND_ZONE_RANGE);
     stats->free_small_bytes = small_bytes - empty_bytes_in(heap, MEND_ZONE_SMALL);
     stats->limit_bytes = heap->config.limit_bytes;
     stats->soft_limit_bytes = heap->config.soft_limit_bytes;
@@ -91,9 +113,9 @@ static void fill_bytes(const mend_heap *heap, mend_stats *stats)
     assert(stats->free_bytes + stats->live_bytes ==
            stats->reserved_bytes + stats->asleep_live_bytes + stats->host_live_bytes);
     assert(stats->requested_bytes <= stats->live_bytes);
-    assert(stats->free_partial_bytes <= large_bytes + range->free_bytes);
+    assert(stats->free_partial_bytes <= large_bytes + range_bytes);
     assert(stats->free_small_bytes <= small_bytes);
-    assert(heap->space.taken_bytes >= chunks->lost_bytes);
+    assert(heap->space.taken_bytes + heap->ranges.space.taken_bytes >= chunks->lost_bytes);
 }
 
 /* The counters of the heap; a request that the front cache served was placed in a run, too. */
@@ -179,7 +201,7 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->ranges = heap->ranges.by_address.count - heap->ranges.closed;
     stats->range_bytes = pages->live_bytes;
     stats->peak_range_bytes = pages->peak_live_bytes;
-    stats->range_free_bytes = heap->zones[MEND_ZONE_RANGE].free_bytes;
+    stats->range_free_bytes = free_in_ranges(heap);
     stats->range_address_bytes = heap->ranges.space.address_bytes;
     stats->pages_committed = pages->allocations;
     stats->pages_decommitted = pages->frees;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/struct_size.h"
+#include "base/thread.h"
 #include "heap/range.h"
 #include "move/range.h"
 #include "pool/callbacks.h"
@@ -78,6 +79,8 @@ mend_result mend_range_create(mend_pool *pool, uint64_t size_bytes, const mend_r
     if (result == MEND_OK) {
         (*range)->pool = pool;
         (*range)->tag = options.tag;
+        (*range)->sleep_tag = mend_process_sleep_tag();
+        (*range)->sleep_tag = (*range)->sleep_tag != 0 ? (*range)->sleep_tag : options.tag;
     }
     return mend_pool_leave_all(pool, result);
 }
@@ -106,6 +109,7 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
         .mapped_bytes = mend_range_mapped_bytes(&pool->heap, range),
         .tag = range->tag,
         .pool = pool,
+        .asleep_bytes = mend_range_asleep_bytes(&pool->heap, range),
     };
     mend_heap_unlock(&pool->heap);
     memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));

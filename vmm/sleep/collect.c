@@ -4,6 +4,7 @@
 
 #include "layout/cache.h"
 #include "layout/layout.h"
+#include "layout/range.h"
 #include "move/host.h"
 #include "move/locks.h"
 #include "move/retire.h"
@@ -37,7 +38,7 @@ static void end_chunk(mend_heap *heap, mend_chunk *chunk)
         mend_layout_cut(heap, span);
         span = next;
     }
-    mend_space_give(&heap->space, chunk->address, chunk->size_bytes);
+    mend_space_give(mend_heap_space_at(heap, chunk->address), chunk->address, chunk->size_bytes);
     mend_chunk_end_asleep(&heap->chunks, chunk);
     mend_keep_uncount(heap, kept);
     mend_keep_drop(heap, kept); /* releases `state` */
@@ -53,7 +54,8 @@ static mend_chunk *next_to_end(mend_heap *heap, uint64_t behind)
         bool is_left = mend_chunk_sleeps(chunk) && chunk->live_bytes == 0 &&
                        chunk->missing == MEND_MISSING_MEMORY;
         if (is_left && !is_for_graphs(heap, chunk)) {
-            return mend_space_reserve_nodes(&heap->space, 1) ? chunk : NULL;
+            mend_space *space = mend_heap_space_at(heap, chunk->address);
+            return mend_space_reserve_nodes(space, 1) ? chunk : NULL;
         }
         if (is_left && chunk->kept->piece_count > 0) {
             mend_keep_empty(heap, chunk->kept); /* releases `state`, not the grow lock */

@@ -104,9 +104,6 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
 static bool select_chunk(const mend_heap *heap, const mend_sleep_options *options,
                          mend_chunk *chunk, mend_selection *selection)
 {
-    if (chunk->zone == MEND_ZONE_RANGE) {
-        return true; /* pages stay awake: the program decommits those it does not need */
-    }
     contents held = look_into(heap, options, chunk);
     if (mend_chunk_sleeps(chunk)) {
         selection->asleep_bytes += held.to_sleep_bytes;

@@ -1,6 +1,7 @@
 /*
  * Which chunks sleep: those in which every block is to sleep, and, if every block of the pool is to
- * sleep, those without blocks whose memory is kept for captured graphs. Pages of ranges stay awake.
+ * sleep, those without blocks whose memory is kept for captured graphs. A committed page of a range
+ * counts as a block.
  *
  * The caller holds both locks. No driver call.
  */

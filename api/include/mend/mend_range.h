@@ -31,7 +31,8 @@ typedef struct mend_range_options {
     uint64_t page_bytes; /* what is committed and decommitted: a multiple of the device's page,
                           * which is usually 2 MiB. 0: one page of the device. Large pages need
                           * fewer calls of the driver; small ones leave less memory unused */
-    uint64_t tag;        /* the program's number for the range; 0: none */
+    uint64_t tag;        /* the program's number for the range; 0: none. Also the sleep tag of its
+                          * pages, unless a thread has one: see mend_set_sleep_tag */
 } mend_range_options;
 #define MEND_RANGE_OPTIONS_INIT                                                                    \
     {                                                                                              \
@@ -45,14 +46,16 @@ typedef struct mend_range_info {
     uint64_t size_bytes;      /* rounded up to a page */
     uint64_t page_bytes;      /* the granularity of commits */
     uint64_t committed_bytes; /* memory of committed pages */
-    uint64_t mapped_bytes;    /* the same, and free memory of the pool that is still mapped here: a
-                               * commit of such a page needs no call of the driver */
+    uint64_t mapped_bytes;    /* the same, without what sleeps, and free memory of the pool that is
+                               * still mapped here: a commit of such a page needs no call of the
+                               * driver */
     uint64_t tag;             /* as in the options */
     mend_pool *pool;          /* the pool it was created in */
+    uint64_t asleep_bytes;    /* of committed_bytes, memory that sleeps (mend_sleep.h) */
 } mend_range_info;
 #define MEND_RANGE_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL                                         \
+        sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL, 0                                      \
     }
 
 /* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL.
@@ -70,11 +73,15 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
 /*
  * Commits the pages from `offset_bytes` on: afterwards `stream` may use them, as a block that was
  * allocated for it (MEND_NO_STREAM: every stream may). Pages that are committed already stay as
- * they are, with their contents; those of the others are undefined. Finds memory by all means of
- * mend_alloc: it may wait for the GPU, ask other pools and callbacks, and compact.
+ * they are, with their contents, and asleep if they sleep; those of the others are undefined. Finds
+ * memory by all means of mend_alloc: it may wait for the GPU, ask other pools and callbacks, and
+ * compact.
  *
  * A page that was decommitted a moment ago, and whose memory went elsewhere, is mapped again when
- * the work that was queued before its decommit is done: so a commit of it may wait for that work.
+ * the work that was queued before its decommit is done: so a commit of it may wait for that work. A
+ * page that was decommitted while it slept gets new memory; a commit of it waits for a mend_sleep
+ * that another thread has begun, and is MEND_ERROR_DRIVER while the driver does not take the page's
+ * old memory back.
  *
  * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; MEND_EVERY_STREAM; `offset_bytes` or `size_bytes`
  * is no multiple of the page, or 0 bytes, or beyond the range); MEND_ERROR_OUT_OF_MEMORY (with a
@@ -91,8 +98,9 @@ MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
  * Decommits the pages: frees their memory, as mend_free frees a block. Later work on `stream` may
  * get it at once, other streams after the work queued so far on `stream`, and on those that were
  * recorded. With MEND_NO_STREAM it waits for all work, as there. Pages that are not committed stay
- * so. The program queues no more work that uses these pages, and launches no graph that does, until
- * they are committed again.
+ * so. Sleeping pages are decommitted as others, and what is kept of them goes. The program queues
+ * no more work that uses these pages, and launches no graph that does, until they are committed
+ * again.
  *
  * Calls the driver only to record events; never waits. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (as
  * above); MEND_ERROR_CAPTURING (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY;
@@ -104,13 +112,15 @@ MEND_API mend_result mend_range_decommit(mend_range *range, uint64_t offset_byte
 
 /* Declares that `stream` uses the committed ones among the pages: their memory is not used again
  * before the work that was queued on it up to their decommit, as by mend_record_stream. Results as
- * mend_range_decommit; MEND_NO_STREAM is MEND_ERROR_INVALID_ARGUMENT. */
+ * mend_range_decommit; MEND_NO_STREAM is MEND_ERROR_INVALID_ARGUMENT. If one of these pages sleeps,
+ * it is MEND_ERROR_ASLEEP, and none is declared. */
 MEND_API mend_result mend_range_record_stream(mend_range *range, uint64_t offset_bytes,
                                               uint64_t size_bytes, mend_stream stream);
 
-/* Decommits all pages and destroys the range (NULL: nothing). The addresses go back to the driver
- * when nothing is mapped there any more. Calls the driver; never waits for the GPU. MEND_OK;
- * MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM; a page is pinned); MEND_ERROR_CAPTURING
+/* Decommits all pages, sleeping ones too, and destroys the range (NULL: nothing). The addresses go
+ * back to the driver when nothing is mapped there any more. Calls the driver; never waits for the
+ * GPU. MEND_OK; MEND_ERROR_INVALID_ARGUMENT (MEND_EVERY_STREAM; a page is pinned);
+ * MEND_ERROR_CAPTURING
  * (`stream` is being captured); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_UNKNOWN_STREAM;
  * MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST (the pool keeps the range until it is destroyed). On
  * failure nothing changed. */

@@ -15,9 +15,10 @@ extern "C" {
 
 /*
  * Sets the sleep tag of the calling thread, and returns the one before: a number for all blocks
- * that the thread allocates from now on, from any pool and by any front door. 0: none, as at first.
- * A block without one has its mend_alloc_options.tag as sleep tag. The tag of a block does not
- * change. No lock, no driver call.
+ * that the thread allocates from now on, from any pool and by any front door, and for all pages of
+ * ranges that it commits. 0: none, as at first. A block without one has its mend_alloc_options.tag
+ * as sleep tag; a page that of the thread that created its range, or else mend_range_options.tag.
+ * The tag of a block does not change, that of a page until its decommit. No lock, no driver call.
  */
 MEND_API uint64_t mend_set_sleep_tag(uint64_t tag);
 
@@ -81,19 +82,19 @@ typedef struct mend_sleep_report {
 /*
  * Puts live blocks to sleep: what their options say is kept, their physical memory goes back to the
  * device, and their addresses stay theirs. `options` NULL: all blocks, kept in pinned memory of the
- * host. Blocks of groups sleep too, and if every block sleeps, also the free memory that is kept
- * for graphs. Graphs captured before can be launched after mend_wake. Blocks of other processes
- * (mend_import) stay as they are, and so do pages of ranges (mend_range.h), which the program can
- * decommit.
+ * host. Committed pages of ranges (mend_range.h) sleep as blocks, and all that is said of blocks
+ * here holds for them. Blocks of groups sleep too, and if every block sleeps, also the free memory
+ * that is kept for graphs. Graphs captured before can be launched after mend_wake. Blocks of other
+ * processes (mend_import) stay as they are.
  *
  * Memory goes back in complete chunks, which may hold several blocks. A chunk in which a block
  * stays awake stays awake with all its blocks; a block sleeps as far as its chunks do. The report
  * says how many bytes stayed and why: name all tags that are to sleep in one call.
  *
- * A sleeping block may be freed, on any stream, and described; it may not be used, and calls that
- * need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated and freed as ever. When
- * the last block of a sleeping chunk is freed, what is kept of the chunk goes too. The pool may be
- * destroyed while memory sleeps.
+ * A sleeping block may be freed, on any stream, a page decommitted, and both described; it may not
+ * be used, and calls that need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated
+ * and freed as ever. When the last block of a sleeping chunk is freed, what is kept of the chunk
+ * goes too. The pool may be destroyed while memory sleeps.
  *
  * Waits first for all work of the context that is queued before the call. The caller guarantees, as
  * for mend_defrag, that none is launched during the call that touches memory of the pool, and until

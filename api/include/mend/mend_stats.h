@@ -60,7 +60,7 @@
     X(cached_bytes, "B", "bytes of these, part of free_bytes")                                     \
     X(compactions, "1", "partly used chunks made empty by copying their live blocks")              \
     X(copied_bytes, "B", "bytes copied for that")                                                  \
-    X(unmapped_blocks, "1", "live blocks that lack their mapping after a compaction")              \
+    X(unmapped_blocks, "1", "live blocks, and pages, that lack their mapping after a failure")     \
     X(device_bytes, "B", "physical memory of the device")                                          \
     X(created_bytes, "B", "physical memory created so far, released or not")                       \
     X(peak_chunks, "1", "largest chunks")                                                          \

@@ -264,18 +264,51 @@ print(errors_after({shrinks}) > 0)
 
     # ---- beside the rest of Mend -----------------------------------------------------------------
 
-    def test_pages_stay_awake(self):
+    def test_pages_sleep(self):
         self.runs("""
-            grown = GrowingTensor(1 << 30, dtype=torch.int64)
-            with mend.torch.sleep_tag("a"):
-                tensor = grown.grow(1000)
-            tensor.copy_(numbers(1000))
+            with mend.torch.sleep_tag("cache"):
+                grown = GrowingTensor(1 << 30, dtype=torch.int64)
+            tensor = grown.grow(MIB)  # 8 MiB, of its tag
+            tensor.copy_(numbers(MIB))
             other = torch.zeros(MIB, device="cuda")
+            assert mend.torch.sleep({"cache": "host"}).host_bytes == 8 * MIB
+            assert mend.torch.is_asleep(tensor) and not mend.torch.is_asleep(other)
+            assert grown.info()["asleep_bytes"] == grown.info()["committed_bytes"] == 8 * MIB
+            mend.torch.wake("cache")
+            assert torch.equal(tensor.cpu(), numbers(MIB))
+
             mend.torch.sleep()
-            assert mend.torch.is_asleep(other)
-            assert torch.equal(tensor.cpu(), numbers(1000))
-            grown.grow(10 * MIB), grown.resize(0)
+            grown.grow(MIB)[MIB:].copy_(numbers(MIB))  # new pages are awake
+            assert grown.info()["asleep_bytes"] == 8 * MIB
+            grown.resize(MIB // 2)
+            assert grown.info()["asleep_bytes"] == 4 * MIB
             mend.torch.wake()
+            assert torch.equal(grown.tensor.cpu(), numbers(MIB // 2))
+            del grown, tensor
+            ends()
+            """)
+
+    def test_pages_sleep_beside_other_streams(self):
+        self.runs("""
+            side = torch.cuda.Stream()
+            grown = GrowingTensor(1 << 30, dtype=torch.int64)
+            grown.grow(1000)
+            mend.torch.sleep()
+            with torch.cuda.stream(side):
+                try:
+                    grown.grow(1000)  # on a page that sleeps, which this stream does not know
+                except mend.Error as error:
+                    assert error.name == "MEND_ERROR_ASLEEP", error
+                else:
+                    raise AssertionError("a sleeping page was declared")
+                assert len(grown) == 1000
+                grown.resize(0)  # nothing uses it
+                grown.grow(1000).copy_(numbers(1000))
+                assert torch.equal(grown.tensor.cpu(), numbers(1000))
+            assert grown.info()["asleep_bytes"] == 0
+            mend.torch.wake()
+            del grown
+            ends()
             """)
 
     def test_beside_pytorchs_own_cache(self):

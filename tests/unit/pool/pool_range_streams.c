@@ -168,25 +168,3 @@ MEND_TEST(pool_range_streams, a_pool_ends_with_its_ranges)
     EXPECT_TRUE(strstr(line, "1.00 MiB committed, and 1 blocks alive") == line + 10);
     kit_close(&w);
 }
-
-MEND_TEST(pool_range_streams, pages_stay_awake_while_blocks_sleep)
-{
-    mend_world w;
-    ASSERT_TRUE(kit_open_default(&w));
-    mend_range *range = create(&w, MEND_GIB, PAGE);
-    expect_commit(range, 0, 4 * PAGE, w.streams[0]);
-    kit_write(&w, w.streams[0], at(range, 0), 4 * PAGE);
-    void *block = kit_alloc(&w, MEND_MIB, w.streams[0]);
-    kit_write(&w, w.streams[0], block, MEND_MIB);
-    EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, NULL, NULL));
-    EXPECT_U64_EQ(MEND_MIB, mend_world_stats(&w).asleep_live_bytes);
-    kit_verify(&w, w.streams[0], at(range, 0), 4 * PAGE);
-    expect_commit(range, 4 * PAGE, PAGE, w.streams[0]);
-    expect_decommit(range, 0, PAGE, w.streams[0]);
-    EXPECT_TRUE(mend_world_check(&w));
-    EXPECT_RESULT(MEND_OK, mend_wake(w.pool, NULL, 0, NULL));
-    kit_verify(&w, w.streams[0], block, MEND_MIB);
-    kit_free(&w, block, w.streams[0]);
-    EXPECT_RESULT(MEND_OK, mend_range_destroy(range, w.streams[0]));
-    kit_close(&w);
-}

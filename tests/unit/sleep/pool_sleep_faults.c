@@ -20,6 +20,8 @@ static const char *const calls_of_wake[] = {"context_push", "exchange_capture_mo
                                             "copy",         "stream_synchronize"};
 #define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
 
+enum { BOTH = SLEEP_BLOCKS + SLEEP_PAGES };
+
 typedef mend_result (*operation)(sleep_rig *r);
 
 static mend_result sleep_both_ways(sleep_rig *r)
@@ -43,6 +45,9 @@ static int count_asleep(sleep_rig *r)
     for (int i = 0; i < SLEEP_BLOCKS; i++) {
         count += sleep_rig_sleeps(r, i);
     }
+    for (int i = 0; i < SLEEP_PAGES; i++) {
+        count += sleep_rig_page_sleeps(r, i);
+    }
     return count;
 }
 
@@ -50,7 +55,7 @@ static int count_asleep(sleep_rig *r)
 static bool fail_once(operation run, bool wakes, const char *call, uint64_t after, bool *failed)
 {
     sleep_rig r;
-    if (!sleep_rig_open(&r)) {
+    if (!sleep_rig_open(&r) || !sleep_rig_add_pages(&r)) {
         return false;
     }
     if (wakes) {
@@ -61,7 +66,7 @@ static bool fail_once(operation run, bool wakes, const char *call, uint64_t afte
     mend_result result = run(&r);
     *failed = result != MEND_OK || mend_world_stats(&r.w).driver_failures > before.driver_failures;
     mend_sim_clear_faults(r.w.sim);
-    int expected = (result == MEND_OK) != wakes ? SLEEP_BLOCKS : 0;
+    int expected = (result == MEND_OK) != wakes ? BOTH : 0;
     EXPECT_INT_EQ(expected, count_asleep(&r));
     EXPECT_RESULT(MEND_OK, mend_audit(r.w.pool));
     if (result != MEND_OK) {
@@ -69,6 +74,7 @@ static bool fail_once(operation run, bool wakes, const char *call, uint64_t afte
     }
     EXPECT_RESULT(MEND_OK, wake_all(&r));
     EXPECT_INT_EQ(0, count_asleep(&r));
+    sleep_rig_end_pages(&r);
     kit_release_row(&r.w, r.blocks, SLEEP_BLOCKS, SLEEP_BLOCK, r.w.streams[0]);
     mend_sim_advance(r.w.sim, 1000000);
     EXPECT_RESULT(MEND_OK, mend_pool_destroy(r.w.pool));
@@ -115,7 +121,7 @@ static void fail_host(operation run, bool wakes)
         ASSERT_TRUE(mend_world_open_device(&r.w));
         mend_unwatched_driver_init(&unwatched, mend_sim_driver(r.w.sim));
         ASSERT_TRUE(mend_world_open_pool(&r.w, &unwatched.table));
-        ASSERT_TRUE(kit_open_streams(&r.w) && sleep_rig_fill(&r));
+        ASSERT_TRUE(kit_open_streams(&r.w) && sleep_rig_fill(&r) && sleep_rig_add_pages(&r));
         if (wakes) {
             EXPECT_RESULT(MEND_OK, sleep_both_ways(&r));
         }
@@ -126,7 +132,7 @@ static void fail_host(operation run, bool wakes)
         EXPECT_TRUE(result != MEND_OK || mend_test_failed_host_allocations() == 0);
         mend_test_heal_host_memory();
         EXPECT_TRUE(result == MEND_OK || result == MEND_ERROR_OUT_OF_HOST_MEMORY);
-        EXPECT_INT_EQ((result == MEND_OK) != wakes ? SLEEP_BLOCKS : 0, count_asleep(&r));
+        EXPECT_INT_EQ((result == MEND_OK) != wakes ? BOTH : 0, count_asleep(&r));
         EXPECT_TRUE(mend_world_check(&r.w));
         sleep_rig_close(&r);
         ASSERT_TRUE(after < 1000);

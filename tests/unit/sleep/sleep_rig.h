@@ -3,15 +3,19 @@
 #ifndef MEND_TESTS_UNIT_SLEEP_RIG_H
 #define MEND_TESTS_UNIT_SLEEP_RIG_H
 
+#include "mend/mend_range.h"
 #include "mend/mend_sleep.h"
 #include "tests/support/kit.h"
 
 #define SLEEP_BLOCK MEND_MIB
-enum { SLEEP_BLOCKS = 8 };
+#define SLEEP_PAGE  (256 * MEND_KIB)
+enum { SLEEP_BLOCKS = 8, SLEEP_PAGES = 4 };
 
 typedef struct sleep_rig {
     mend_world w;
     void *blocks[SLEEP_BLOCKS];
+    mend_range *range; /* NULL: none */
+    char *pages;       /* where it begins */
 } sleep_rig;
 
 bool sleep_rig_open(sleep_rig *r);
@@ -19,14 +23,25 @@ bool sleep_rig_open(sleep_rig *r);
 /* The blocks alone, in a world that is open. */
 bool sleep_rig_fill(sleep_rig *r);
 
-/* Wakes what sleeps, verifies the blocks that are left, and closes. */
+/* A range with committed pages beside them, of the two tags in turn, which are written, too. */
+bool sleep_rig_add_pages(sleep_rig *r);
+
+/* Verifies the pages, and destroys the range. */
+void sleep_rig_end_pages(sleep_rig *r);
+
+/* Wakes what sleeps, verifies the blocks and pages that are left, and closes. */
 void sleep_rig_close(sleep_rig *r);
 
 /* Puts the blocks of one tag to sleep. */
 void sleep_rig_sleep(sleep_rig *r, uint64_t tag, int keep);
 
-/* Whether a block sleeps. */
+/* Whether a block sleeps, and a page. */
 bool sleep_rig_sleeps(sleep_rig *r, int number);
+bool sleep_rig_page_sleeps(sleep_rig *r, int number);
+
+/* Writes, and compares, a page. */
+void sleep_rig_write_page(sleep_rig *r, int number);
+void sleep_rig_verify_page(sleep_rig *r, int number);
 
 /* Where tests make files. */
 const char *sleep_rig_directory(void);

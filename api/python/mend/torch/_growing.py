@@ -8,7 +8,7 @@ import operator
 from collections.abc import Sequence
 
 from .. import _devices, _library, _structures
-from .._errors import check
+from .._errors import Error, check
 from ._errors import as_pytorch
 
 _int, _u64, _pointer = ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p
@@ -28,6 +28,10 @@ class GrowingTensor:
     Memory is in pages of `page_bytes`; grow and shrink commit and decommit those that the length
     needs, commit and decommit any. They work in the order of the current stream. Streams that use
     the tensor beside it are declared by record_stream.
+
+    It sleeps with everything (mend.torch.sleep), or by its tag: made inside mend.torch.sleep_tag it
+    has that tag, except pages that are committed inside another. info()["asleep_bytes"] is what
+    sleeps; shrinking is legal then.
 
     The memory lasts as long as this object or any view. Raises mend.Error, and without room
     mend.OutOfMemoryError, which is torch.OutOfMemoryError too; nothing has changed then."""
@@ -118,9 +122,12 @@ class GrowingTensor:
         """Commits the pages that hold any of `full[first:end]`."""
         begin, size = self._pages(first, end, is_inside=False)
         if size:
+            is_other = self._now() != self._stream
+            if is_other:  # a page that is there and sleeps cannot be declared: nothing has changed
+                self._call("mend_range_record_stream", begin, size, self._now())
             with as_pytorch():
                 self._call("mend_range_commit", begin, size, self._now())
-            if self._now() != self._stream:  # at its end the memory waits for both
+            if is_other:  # at its end the memory waits for both
                 self._call("mend_range_record_stream", begin, size, self._now())
 
     def decommit(self, first: int, end: int) -> None:
@@ -160,8 +167,18 @@ class GrowingTensor:
     def _decommit(self, begin: int, size: int) -> None:
         if size:
             if self._now() != self._stream:
-                self._call("mend_range_record_stream", begin, size, self._stream)
+                self._record_awake(begin, size, self._stream)
             self._call("mend_range_decommit", begin, size, self._now())
+
+    def _record_awake(self, begin: int, size: int, stream: int) -> None:
+        """Declares a stream for pages that are to go. Nothing uses those that sleep."""
+        step = self._page_bytes if self.info()["asleep_bytes"] else size
+        for at in range(begin, begin + size, step):
+            try:
+                self._call("mend_range_record_stream", at, step, stream)
+            except Error as error:
+                if error.name != "MEND_ERROR_ASLEEP":
+                    raise
 
     def _part(self, length: int):
         part = _pointer()
