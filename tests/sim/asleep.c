@@ -8,10 +8,12 @@
 #include <stdlib.h>
 
 #include "mend/mend_sleep.h"
+#include "move/retire.h"
 #include "pool/pool.h"
 #include "sleep/keep.h"
 #include "tests/sim/asleep.h"
 #include "tests/sim/host.h"
+#include "tests/sim/rations.h"
 
 #define LLU(value) ((unsigned long long)(value))
 
@@ -131,10 +133,20 @@ static int keep_of(const trial_call *call, uint64_t tag)
     return call->mode != 0 ? call->mode : call->count == 0 ? MEND_KEEP_HOST : MEND_KEEP_AWAKE;
 }
 
-static bool was_dropped(const trial_call *call, const trial_block *block, uint64_t tag)
+/* Whether blocks may be asleep by this call: it succeeded, or the driver spoilt a split of chunks,
+ * which comes after the others sleep. */
+static bool may_have_slept(const trial *t, const trial_call *call)
 {
-    return call != NULL && call->kind == CALL_SLEEP && call->result == MEND_OK &&
-           call->pool == block->pool && keep_of(call, tag) == MEND_KEEP_NOTHING;
+    const bool is_spoilt = call->faulty && (trial_lacks_mappings(t, call->pool) || t->may_be_lost ||
+                                            call->result == MEND_ERROR_DEVICE_LOST);
+    return call->kind == CALL_SLEEP && (call->result == MEND_OK || is_spoilt);
+}
+
+static bool was_dropped(const trial *t, const trial_call *call, const trial_block *block,
+                        uint64_t tag)
+{
+    return call != NULL && may_have_slept(t, call) && call->pool == block->pool &&
+           keep_of(call, tag) == MEND_KEEP_NOTHING;
 }
 
 /* After a call of sleep or wake; `call` NULL: after anything else. Only such a call changes what
@@ -147,7 +159,7 @@ static void note(trial *t, const trial_call *call)
         uint64_t tag = 0;
         bool was_asleep = block->asleep;
         block->asleep = may_sleep && is_asleep(t, block, &tag);
-        if (block->asleep && was_dropped(call, block, tag)) {
+        if (block->asleep && was_dropped(t, call, block, tag)) {
             block->written = false; /* perhaps that of a part that was awake */
         }
         if (!block->live || block->asleep == was_asleep) {
@@ -155,7 +167,8 @@ static void note(trial *t, const trial_call *call)
         }
         bool is_here = call != NULL && call->pool == block->pool;
         bool may_change =
-            is_here && call->result == MEND_OK && (call->kind == CALL_SLEEP) == block->asleep;
+            is_here && (block->asleep ? may_have_slept(t, call)
+                                      : call->kind == CALL_WAKE && call->result == MEND_OK);
         trial_claim(t, TRIAL_MODEL, may_change, "the block at 0x%llx %s without a reason",
                     LLU(block->address), block->asleep ? "fell asleep" : "woke");
         if (block->asleep && call != NULL) {
@@ -172,11 +185,79 @@ void trial_note_asleep(trial *t)
     note(t, NULL);
 }
 
+/* ---- splits ---------------------------------------------------------------------------------- */
+
+/* What the blocks of the model say of a part of a chunk. */
+typedef struct contents {
+    uint64_t to_sleep_bytes;
+    uint64_t to_stay_bytes;
+} contents;
+
+static contents look_at(trial *t, const trial_call *call, uint64_t from, uint64_t end)
+{
+    contents found = {0};
+    for (int i = 0; i < TRIAL_BLOCKS; i++) {
+        const trial_block *block = &t->blocks[i];
+        const uint64_t block_end = block->address + block->size_bytes;
+        uint64_t tag = 0;
+        if (block->live && block->pool == call->pool && block->address < end && block_end > from) {
+            is_asleep(t, block, &tag);
+            const uint64_t bytes =
+                mend_min_u64(end, block_end) - mend_max_u64(from, block->address);
+            *(keep_of(call, tag) == MEND_KEEP_AWAKE ? &found.to_stay_bytes
+                                                    : &found.to_sleep_bytes) += bytes;
+        }
+    }
+    return found;
+}
+
+/* Whether the chunk, all of which the model knows, has a page that could sleep. */
+static bool has_page_to_sleep(trial *t, const trial_call *call, const mend_chunk *chunk)
+{
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    const contents all = look_at(t, call, chunk->address, end);
+    bool has = false;
+    for (uint64_t at = chunk->address; at < end; at += t->page_bytes) {
+        const contents page = look_at(t, call, at, at + t->page_bytes);
+        has = has || (page.to_sleep_bytes > 0 && page.to_stay_bytes == 0);
+    }
+    return has && all.to_sleep_bytes + all.to_stay_bytes == chunk->live_bytes;
+}
+
+/* Where there is room for a copy of it, no chunk is left with pages that could sleep. */
+static void claim_split(trial *t, const trial_call *call)
+{
+    mend_heap *heap = &t->pools[call->pool].pool->heap;
+    const mend_stats stats = trial_stats(t, call->pool);
+    bool is_sure = call->result == MEND_OK && !call->faulty && !trial_is_rationed(t) &&
+                   t->foreign_bytes == 0 && t->config.address_devices == 0 &&
+                   !trial_holds_memory_for_graphs(t) && call->slept.stayed_bytes > 0;
+    const uint64_t held_bytes = trial_ledger(t).chunk_bytes;
+    const uint64_t limit_room =
+        stats.limit_bytes - mend_min_u64(stats.limit_bytes, stats.reserved_bytes);
+    const uint64_t room_bytes =
+        mend_min_u64(limit_room, t->device_bytes - mend_min_u64(t->device_bytes, held_bytes));
+    const mend_tree_node *at = mend_tree_first(&heap->chunks.mapped);
+    for (; at != NULL && is_sure; at = mend_tree_next(at)) {
+        const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        bool is_held = chunk->holds != 0 || chunk->was_exported ||
+                       mend_retire_holds(heap, chunk->handle) != NULL;
+        trial_claim(t, TRIAL_MODEL,
+                    is_held || chunk->size_bytes > room_bytes || !has_page_to_sleep(t, call, chunk),
+                    "the chunk at 0x%llx was not split, and there is room", LLU(chunk->address));
+    }
+}
+
 static void judge_sleep(trial *t, const trial_call *call)
 {
     trial_pool *pool = &t->pools[call->pool];
     pool->sleeps += call->result == MEND_OK && call->slept.asleep_bytes > 0;
     pool->dropped_bytes += call->result == MEND_OK ? call->slept.dropped_bytes : 0;
+    if (call->result != MEND_OK && may_have_slept(t, call)) { /* there is no report */
+        pool->sleeps = trial_stats(t, call->pool).sleeps;
+        pool->dropped_bytes = trial_stats(t, call->pool).dropped_bytes;
+    }
+    claim_split(t, call);
     bool is_quiet = call->result == MEND_OK && !call->faulty && call->slept.stayed_bytes == 0;
     for (int i = 0; i < TRIAL_BLOCKS && is_quiet; i++) {
         const trial_block *block = &t->blocks[i];

@@ -126,8 +126,7 @@ static mend_span *split_left(mend_heap *heap, mend_span *span, uint64_t at)
     return left;
 }
 
-/* Splits the part from `at` on off a span that is in no run, into a new node. */
-static mend_span *split_right(mend_heap *heap, mend_span *span, uint64_t at)
+mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at)
 {
     assert(!span->live);
     assert(span->run == NULL);
@@ -366,7 +365,8 @@ static void free_parts(mend_heap *heap, mend_span *span)
 {
     while (span != NULL) {
         uint64_t end = end_of_part(span);
-        mend_span *rest = end < mend_span_end(span) ? split_right(heap, span, end) : NULL;
+        mend_span *rest =
+            end < mend_span_end(span) ? mend_layout_split_right(heap, span, end) : NULL;
         free_part(heap, span);
         span = rest;
     }
@@ -386,7 +386,7 @@ void mend_layout_free(mend_heap *heap, mend_span *span)
         free_parts(heap, split_left(heap, span, held->address));
     }
     if (mend_span_end(span) > held_end) {
-        free_parts(heap, split_right(heap, span, held_end));
+        free_parts(heap, mend_layout_split_right(heap, span, held_end));
     }
     assert(mend_span_is_in_one_chunk(span));
     free_part(heap, span);

@@ -29,6 +29,9 @@ mend_span *mend_layout_claim_part(mend_heap *heap, mend_run *run, uint64_t addre
                                   uint64_t size_bytes);
 void mend_layout_end_claim(mend_heap *heap, mend_span *span);
 
+/* Splits the part from `at` on off a free span that is in no run, into a new node. */
+mend_span *mend_layout_split_right(mend_heap *heap, mend_span *span, uint64_t at);
+
 /* Removes a claimed span from the layout: its segment ends before it, and what lies behind it is
  * another segment. */
 void mend_layout_cut(mend_heap *heap, mend_span *span);

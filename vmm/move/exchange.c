@@ -1,8 +1,10 @@
 #include "move/exchange.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/error.h"
+#include "layout/replace.h"
 #include "move/attainable.h"
 #include "move/freeze.h"
 #include "move/remap.h"
@@ -11,16 +13,25 @@
 #include "move/steps.h"
 #include "physical/on_host.h"
 
+/* One of the chunks that the chunk becomes. */
+typedef struct part {
+    mend_chunk *other; /* the other memory; of the first part then the old one; NULL: not created */
+    uint64_t offset_bytes;
+    uint64_t size_bytes;
+} part;
+
 typedef struct exchange {
     mend_heap *heap;
     mend_chunk *chunk;
     mend_exchange_kind kind;
-    mend_chunk *other; /* the other memory, then the old one; NULL: not created yet */
+    part *parts;
+    mend_chunk **others; /* those of all parts, in order, once they are created */
+    size_t count;
     mend_layout_promise nodes;
     bool was_frozen; /* before the exchange */
     size_t reservations_before;
-    uint64_t scratch;      /* where the other memory is mapped for the copy */
-    uint64_t mapped_bytes; /* ... if it is */
+    uint64_t scratch;       /* where the other memory is mapped for the copy */
+    uint64_t scratch_bytes; /* ... as far as it is */
     uint64_t copied_bytes;
 } exchange;
 
@@ -39,25 +50,56 @@ static bool reserve_nodes(exchange *x)
     mend_heap *heap = x->heap;
     uint64_t end = x->chunk->address + x->chunk->size_bytes;
     size_t spans = mend_remap_count_spans(mend_heap_span_at(heap, x->chunk->address), end);
-    x->nodes = mend_freeze_nodes(heap, 1, spans);
+    x->nodes = mend_freeze_nodes(heap, x->count, spans);
     return mend_layout_promise_these(heap, &x->nodes);
 }
 
 /* ---- what can fail --------------------------------------------------------------------------- */
 
-static mend_result create(exchange *x)
+static mend_result create_part(const exchange *x, part *one)
 {
     mend_chunks *chunks = &x->heap->chunks;
-    const uint64_t bytes = x->chunk->size_bytes;
-    mend_status status =
-        x->kind == MEND_EXCHANGE_TO_HOST      ? mend_chunk_create_on_host(chunks, bytes, &x->other)
-        : x->kind == MEND_EXCHANGE_TO_PRIVATE ? mend_chunk_create_private(chunks, bytes, &x->other)
-                                              : mend_chunk_create(chunks, bytes, &x->other);
+    const uint64_t bytes = one->size_bytes;
+    mend_status status = x->kind == MEND_EXCHANGE_TO_HOST
+                             ? mend_chunk_create_on_host(chunks, bytes, &one->other)
+                         : x->kind == MEND_EXCHANGE_TO_PRIVATE
+                             ? mend_chunk_create_private(chunks, bytes, &one->other)
+                             : mend_chunk_create(chunks, bytes, &one->other);
     mend_result result = refused(x, MEND_CALL_create, status);
     if (result == MEND_ERROR_OUT_OF_MEMORY && x->kind != MEND_EXCHANGE_TO_HOST) {
         mend_attainable_note_refusal(x->heap);
     }
     return result;
+}
+
+static mend_result create(exchange *x)
+{
+    mend_result result = MEND_OK;
+    for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
+        result = create_part(x, &x->parts[i]);
+        x->others[i] = x->parts[i].other;
+    }
+    return result;
+}
+
+/* Maps the parts from an address on, side by side, and allows access; *mapped_bytes says how far
+ * they are mapped. */
+static mend_status map_parts(const exchange *x, uint64_t address, uint64_t *mapped_bytes,
+                             mend_driver_call *call)
+{
+    mend_status status = MEND_DRIVER_OK;
+    *call = MEND_CALL_map;
+    *mapped_bytes = 0;
+    for (size_t i = 0; i < x->count && status == MEND_DRIVER_OK; i++) {
+        const part *one = &x->parts[i];
+        status = mend_step_map(x->heap, address + one->offset_bytes, one->other);
+        *mapped_bytes += status == MEND_DRIVER_OK ? one->size_bytes : 0;
+    }
+    if (status == MEND_DRIVER_OK) {
+        *call = MEND_CALL_set_access;
+        status = mend_step_allow(x->heap, address, x->chunk->size_bytes);
+    }
+    return status;
 }
 
 static mend_result map_scratch(exchange *x)
@@ -69,53 +111,62 @@ static mend_result map_scratch(exchange *x)
         return status == MEND_DRIVER_OUT_OF_MEMORY ? MEND_ERROR_OUT_OF_MEMORY
                                                    : refused(x, MEND_CALL_reserve, status);
     }
-    status = mend_step_map(heap, x->scratch, x->other);
-    if (status != MEND_DRIVER_OK) {
-        return refused(x, MEND_CALL_map, status);
-    }
-    x->mapped_bytes = bytes;
-    return refused(x, MEND_CALL_set_access, mend_step_allow(heap, x->scratch, bytes));
+    mend_driver_call call;
+    status = map_parts(x, x->scratch, &x->scratch_bytes, &call);
+    return refused(x, call, status);
 }
 
-/* Copies from the first live byte of the chunk to its last one, and waits. */
-static mend_result copy(exchange *x)
+/* Copies from the first live byte of a part to its last one. */
+static mend_result copy_part(exchange *x, const part *one)
 {
     const mend_driver *driver = x->heap->driver;
-    const mend_chunk *chunk = x->chunk;
-    const uint64_t end = chunk->address + chunk->size_bytes;
+    const uint64_t begin = x->chunk->address + one->offset_bytes;
+    const uint64_t end = begin + one->size_bytes;
     uint64_t from = end;
-    uint64_t to = chunk->address;
-    for (const mend_span *span = mend_heap_span_at(x->heap, chunk->address);
+    uint64_t to = begin;
+    for (const mend_span *span = mend_heap_span_at(x->heap, x->chunk->address);
          span != NULL && span->address < end; span = span->next) {
-        if (span->live) {
-            from = mend_min_u64(from, mend_max_u64(span->address, chunk->address));
+        if (span->live && mend_span_end(span) > begin) {
+            from = mend_min_u64(from, mend_max_u64(span->address, begin));
             to = mend_min_u64(mend_span_end(span), end);
         }
     }
     if (from >= to) {
-        return MEND_OK; /* other threads have freed the blocks meanwhile */
+        return MEND_OK; /* other threads have freed the blocks meanwhile, or there were none */
     }
-    x->copied_bytes = to - from;
-    mend_result result =
-        refused(x, MEND_CALL_copy,
-                driver->copy(driver, x->scratch + (from - chunk->address), from, to - from, NULL));
-    return result != MEND_OK
+    x->copied_bytes += to - from;
+    const uint64_t target = x->scratch + (from - x->chunk->address);
+    return refused(x, MEND_CALL_copy, driver->copy(driver, target, from, to - from, NULL));
+}
+
+static mend_result copy(exchange *x)
+{
+    const mend_driver *driver = x->heap->driver;
+    mend_result result = MEND_OK;
+    for (size_t i = 0; i < x->count && result == MEND_OK; i++) {
+        result = copy_part(x, &x->parts[i]);
+    }
+    return result != MEND_OK || x->copied_bytes == 0
                ? result
                : refused(x, MEND_CALL_context_synchronize, driver->context_synchronize(driver));
 }
 
-/* Unmaps the scratch mapping. If the driver refuses, it retires, and a later flush tries again. */
+/* Unmaps the scratch mappings. If the driver refuses, they retire, and a later flush tries again.
+ */
 static void leave_scratch(exchange *x)
 {
     mend_heap *heap = x->heap;
-    if (x->mapped_bytes == 0 ||
-        heap->driver->unmap(heap->driver, x->scratch, x->mapped_bytes) == MEND_DRIVER_OK) {
+    if (x->scratch_bytes == 0 ||
+        heap->driver->unmap(heap->driver, x->scratch, x->scratch_bytes) == MEND_DRIVER_OK) {
         return;
     }
     heap->counters.driver_failures++;
     mend_waits idle = {0};
-    mend_space_take(&heap->space, x->scratch, x->mapped_bytes);
-    mend_retire_mapping(heap, x->other, x->scratch, &idle);
+    for (size_t i = 0; i < x->count && x->parts[i].offset_bytes < x->scratch_bytes; i++) {
+        const uint64_t address = x->scratch + x->parts[i].offset_bytes;
+        mend_space_take(&heap->space, address, x->parts[i].size_bytes);
+        mend_retire_mapping(heap, x->parts[i].other, address, &idle);
+    }
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -132,56 +183,84 @@ static void give_back(mend_heap *heap, mend_chunk *other)
     heap->counters.driver_failures += status != MEND_DRIVER_OK;
 }
 
+/* Gives back what was created. */
+static void drop_parts(exchange *x)
+{
+    mend_heap *heap = x->heap;
+    for (size_t i = 0; i < x->count && x->parts[i].other != NULL; i++) {
+        mend_chunk *other = x->parts[i].other;
+        if (!other->on_host && mend_retire_holds(heap, other->handle) == NULL) {
+            mend_step_undo_create(heap, other);
+        } else {
+            give_back(heap, other);
+        }
+    }
+}
+
 static void undo(exchange *x)
 {
-    mend_heap *heap = x->heap;
-    const mend_chunk *other = x->other;
-    if (other != NULL && !other->on_host && !mend_retire_holds(heap, other->handle)) {
-        mend_step_undo_create(heap, x->other);
-    } else if (other != NULL) {
-        give_back(heap, x->other);
-    }
+    drop_parts(x);
     if (!x->was_frozen) {
-        mend_thaw_chunk(heap, x->chunk);
+        mend_thaw_chunk(x->heap, x->chunk);
     }
-    mend_space_trim(&heap->space, x->reservations_before);
+    mend_space_trim(&x->heap->space, x->reservations_before);
 }
 
-/* Maps what the chunk has now; it is not mapped. */
-static mend_status map_again(exchange *x, mend_driver_call *call)
+/* The chunk becomes its parts, of which the first `mapped_bytes` are mapped; `is_whole`: all are,
+ * with access. What lacks something stays frozen. Then the old memory is given back. */
+static void install(exchange *x, uint64_t mapped_bytes, bool is_whole)
 {
-    mend_chunk_set_missing(&x->heap->chunks, x->chunk, MEND_MISSING_MAPPING);
-    return mend_remap_chunk(x->heap, x->chunk, mend_heap_span_at(x->heap, x->chunk->address), call);
+    mend_heap *heap = x->heap;
+    mend_chunk *old = x->others[0];
+    mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_NOTHING);
+    mend_layout_replace(heap, x->chunk, x->others, x->count);
+    mend_step_note_peaks(heap);
+    for (size_t i = 0; i < x->count; i++) {
+        mend_chunk *chunk = i == 0 ? x->chunk : x->others[i];
+        if (!is_whole) {
+            bool is_mapped = x->parts[i].offset_bytes < mapped_bytes;
+            mend_chunk_set_missing(&heap->chunks, chunk,
+                                   is_mapped ? MEND_MISSING_ACCESS : MEND_MISSING_MAPPING);
+        } else if (!chunk->on_host) {
+            mend_thaw_chunk(heap, chunk);
+        }
+    }
+    give_back(heap, old);
 }
 
-/* The driver refused to map the other memory. The chunk goes back to its old one, unless the driver
- * refuses that, too: then it lacks its mapping. */
+/* The driver refused to map the other memory. The chunk goes back to its old one; if the driver
+ * refuses that, too, it lacks its mapping. */
 static mend_result go_back(exchange *x, mend_driver_call call, mend_status status)
 {
-    mend_heap *heap = x->heap;
-    mend_chunk *chunk = x->chunk;
-    const bool is_mapped = mend_chunk_has_mapping(chunk);
-    if (is_mapped &&
-        heap->driver->unmap(heap->driver, chunk->address, chunk->size_bytes) != MEND_DRIVER_OK) {
-        return mend_remap_failed(heap, call, status);
-    }
-    mend_chunk_set_missing(&heap->chunks, chunk, MEND_MISSING_NOTHING);
-    mend_chunk_exchange(&heap->chunks, chunk, x->other);
     mend_driver_call second = MEND_CALL_map;
-    mend_status mapped = map_again(x, &second);
+    mend_span *first = mend_heap_span_at(x->heap, x->chunk->address);
+    mend_status mapped = mend_remap_chunk(x->heap, x->chunk, first, &second);
+    mend_step_note_peaks(x->heap);
+    drop_parts(x);
     return mapped == MEND_DRIVER_OK ? refused(x, call, status)
-                                    : mend_remap_failed(heap, second, mapped);
+                                    : mend_remap_failed(x->heap, second, mapped);
 }
 
+/* The chunk is not mapped. */
 static mend_result finish(exchange *x)
 {
     mend_heap *heap = x->heap;
-    mend_driver_call call = MEND_CALL_map;
-    mend_chunk_exchange(&heap->chunks, x->chunk, x->other);
-    mend_status status = map_again(x, &call);
-    mend_result result = status == MEND_DRIVER_OK ? MEND_OK : go_back(x, call, status);
-    mend_step_note_peaks(heap);
-    give_back(heap, x->other);
+    const mend_driver *driver = heap->driver;
+    const uint64_t address = x->chunk->address;
+    mend_driver_call call;
+    uint64_t mapped_bytes;
+    mend_chunk_set_missing(&heap->chunks, x->chunk, MEND_MISSING_MAPPING);
+    mend_status status = map_parts(x, address, &mapped_bytes, &call);
+    mend_result result = MEND_OK;
+    if (status == MEND_DRIVER_OK) {
+        install(x, mapped_bytes, true);
+    } else if (mapped_bytes == 0 ||
+               driver->unmap(driver, address, mapped_bytes) == MEND_DRIVER_OK) {
+        result = go_back(x, call, status);
+    } else {
+        install(x, mapped_bytes, false);
+        result = mend_remap_failed(heap, call, status);
+    }
     mend_attainable_forget(heap);
     return result;
 }
@@ -212,24 +291,51 @@ static mend_result perform(exchange *x)
     return finish(x);
 }
 
-mend_result mend_exchange_memory(mend_heap *heap, mend_chunk *chunk, mend_exchange_kind kind,
+/* The parts, by their sizes. NULL: malloc failed. */
+static part *make_parts(const mend_exchange_order *order, size_t count)
+{
+    part *parts = calloc(count, sizeof(*parts));
+    uint64_t end = 0;
+    for (size_t i = 0; i < count && parts != NULL; i++) {
+        parts[i].offset_bytes = end;
+        parts[i].size_bytes = order->sizes != NULL ? order->sizes[i] : order->chunk->size_bytes;
+        end += parts[i].size_bytes;
+    }
+    assert(parts == NULL || end == order->chunk->size_bytes);
+    return parts;
+}
+
+mend_result mend_exchange_memory(mend_heap *heap, const mend_exchange_order *order,
                                  uint64_t *copied_bytes)
 {
+    mend_chunk *chunk = order->chunk;
     assert(mend_mutex_is_held(&heap->grow));
     assert(mend_mutex_is_held(&heap->state));
     assert(chunk->missing == MEND_MISSING_NOTHING);
     assert(chunk->is_frozen == chunk->on_host);
+    assert(order->sizes == NULL || order->kind == MEND_EXCHANGE_TO_DEVICE);
     assert(mend_retire_holds(heap, chunk->handle) == NULL);
-    exchange x = {.heap = heap, .chunk = chunk, .kind = kind, .was_frozen = chunk->is_frozen};
+    *copied_bytes = 0;
+    exchange x = {.heap = heap,
+                  .chunk = chunk,
+                  .kind = order->kind,
+                  .count = order->sizes != NULL ? order->count : 1,
+                  .was_frozen = chunk->is_frozen};
     x.reservations_before = heap->space.reservation_count;
-    if (!reserve_nodes(&x)) {
+    x.parts = make_parts(order, x.count);
+    x.others = calloc(x.count, sizeof(mend_chunk *));
+    if (x.parts == NULL || x.others == NULL || !reserve_nodes(&x)) {
+        free(x.parts);
+        free(x.others);
         return no_host_memory();
     }
-    const bool has_nodes = mend_retire_reserve(heap, 1) &&
-                           mend_slab_reserve(&heap->chunks.slab, 1) &&
-                           mend_space_reserve_nodes(&heap->space, 2);
+    const bool has_nodes = mend_retire_reserve(heap, x.count) &&
+                           mend_slab_reserve(&heap->chunks.slab, x.count) &&
+                           mend_space_reserve_nodes(&heap->space, x.count + 1);
     mend_result result = has_nodes ? perform(&x) : no_host_memory();
     mend_layout_end_promise(heap, &x.nodes);
+    free(x.parts);
+    free(x.others);
     *copied_bytes = result == MEND_OK ? x.copied_bytes : 0;
     return result;
 }

@@ -85,11 +85,23 @@ static void go_to_device(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *oth
     chunks->host_live_bytes -= chunk->live_bytes;
 }
 
+static void exchange_sizes(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other)
+{
+    const uint64_t size_bytes = chunk->size_bytes;
+    assert(!chunk->on_host && !other->on_host);
+    assert(chunk->live_bytes == 0);
+    assert(size_bytes > other->size_bytes);
+    mend_chunk_leave_empty(chunks, other);
+    chunks->unmapped_bytes += size_bytes - other->size_bytes;
+    chunk->size_bytes = other->size_bytes;
+    other->size_bytes = size_bytes;
+    mend_chunk_enter_empty(chunks, other);
+}
+
 void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *other)
 {
     assert(chunk->is_frozen && chunk->address != 0 && other->address == 0);
     assert(chunk->missing == MEND_MISSING_NOTHING);
-    assert(chunk->size_bytes == other->size_bytes);
     assert(chunk->pins == 0 && !mend_chunk_is_exported(chunk) && !mend_chunk_sleeps(chunk));
     const mend_chunk before = *chunk;
     chunk->handle = other->handle;
@@ -106,6 +118,9 @@ void mend_chunk_exchange(mend_chunks *chunks, mend_chunk *chunk, mend_chunk *oth
         go_to_host(chunks, chunk, other);
     } else if (chunk->on_host && !other->on_host) {
         go_to_device(chunks, chunk, other);
+    }
+    if (chunk->size_bytes != other->size_bytes) {
+        exchange_sizes(chunks, chunk, other);
     }
     assert(chunk->holds == mend_chunk_holds(chunk));
     assert(other->holds == mend_chunk_holds(other));

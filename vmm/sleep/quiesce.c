@@ -69,7 +69,8 @@ static mend_result make_private(mend_heap *heap, mend_quiesce_report *report)
         const uint64_t size_bytes = chunk->size_bytes;
         uint64_t copied_bytes;
         if (!mend_chunk_sleeps(chunk)) {
-            result = mend_relocate_in_device(heap, chunk, MEND_EXCHANGE_TO_PRIVATE, &copied_bytes);
+            const mend_exchange_order order = {chunk, MEND_EXCHANGE_TO_PRIVATE, NULL, 0};
+            result = mend_relocate_in_device(heap, &order, &copied_bytes);
             report->exchanged_bytes += result == MEND_OK ? size_bytes : 0;
         }
         chunk = next_shareable(heap, address);

@@ -69,18 +69,18 @@ static bool make_room(mend_heap *heap, uint64_t bytes)
     return heap->chunks.reserved_bytes + bytes <= limit;
 }
 
-mend_result mend_relocate_in_device(mend_heap *heap, mend_chunk *chunk, mend_exchange_kind kind,
+mend_result mend_relocate_in_device(mend_heap *heap, const mend_exchange_order *order,
                                     uint64_t *copied_bytes)
 {
-    const uint64_t bytes = chunk->size_bytes;
+    const uint64_t bytes = order->chunk->size_bytes;
     uint64_t released_bytes = 0;
     if (!make_room(heap, bytes)) {
         return MEND_ERROR_OUT_OF_MEMORY;
     }
-    mend_result result = mend_exchange_memory(heap, chunk, kind, copied_bytes);
+    mend_result result = mend_exchange_memory(heap, order, copied_bytes);
     if (result == MEND_ERROR_OUT_OF_MEMORY &&
         mend_trim_to(heap, 0, true, &released_bytes) == MEND_OK && released_bytes > 0) {
-        result = mend_exchange_memory(heap, chunk, kind, copied_bytes);
+        result = mend_exchange_memory(heap, order, copied_bytes);
     }
     return result;
 }
@@ -93,8 +93,9 @@ static mend_result move(const relocation *r, mend_chunk *chunk, uint64_t bytes)
     const bool to_host = r->kind == MEND_EXCHANGE_TO_HOST;
     const uint64_t size_bytes = chunk->size_bytes;
     uint64_t copied_bytes = 0;
-    mend_result result = to_host ? mend_exchange_memory(heap, chunk, r->kind, &copied_bytes)
-                                 : mend_relocate_in_device(heap, chunk, r->kind, &copied_bytes);
+    const mend_exchange_order order = {.chunk = chunk, .kind = r->kind};
+    mend_result result = to_host ? mend_exchange_memory(heap, &order, &copied_bytes)
+                                 : mend_relocate_in_device(heap, &order, &copied_bytes);
     if (result == MEND_OK) {
         report->moved_bytes += size_bytes;
         report->copied_bytes += copied_bytes;

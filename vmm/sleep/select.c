@@ -87,6 +87,15 @@ static bool can_sleep(const mend_heap *heap, const mend_chunk *chunk, const cont
     return true;
 }
 
+bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
+                    const mend_chunk *chunk)
+{
+    mend_selection none = {0};
+    const contents held = look_into(heap, options, chunk);
+    return !chunk->is_frozen && held.to_sleep_bytes > 0 && !can_sleep(heap, chunk, &held, &none) &&
+           none.shared_bytes > 0;
+}
+
 static bool add(mend_selection *selection, const mend_sleep_options *options, mend_chunk *chunk,
                 const contents *held)
 {
@@ -97,6 +106,7 @@ static bool add(mend_selection *selection, const mend_sleep_options *options, me
     selection->sleepers[selection->count++] = (mend_sleeper){chunk, kept};
     selection->spans += held->spans;
     selection->bytes += chunk->size_bytes;
+    selection->chosen_bytes += held->to_sleep_bytes;
     selection->has_files = selection->has_files || kept->file_bytes > 0;
     return true;
 }

@@ -20,6 +20,7 @@ typedef struct mend_selection {
     size_t count;
     size_t spans;          /* in these chunks */
     uint64_t bytes;        /* of these chunks */
+    uint64_t chosen_bytes; /* of blocks in them */
     bool has_files;        /* something is kept in a file */
     uint64_t asleep_bytes; /* of blocks that are to sleep, and do */
     uint64_t shared_bytes; /* of blocks that are to sleep and stay: beside blocks that stay awake */
@@ -34,6 +35,10 @@ bool mend_is_tagged(const mend_span *span, const uint64_t *tags, size_t tag_coun
 /* Finds them. MEND_ERROR_OUT_OF_HOST_MEMORY: nothing is selected. */
 mend_result mend_select_to_sleep(mend_heap *heap, const mend_sleep_options *options,
                                  mend_selection *selection);
+
+/* Whether the chunk could sleep, if there were not blocks in it that stay awake. */
+bool mend_is_shared(const mend_heap *heap, const mend_sleep_options *options,
+                    const mend_chunk *chunk);
 
 /* Frees the selection, and what chunks that do not sleep would keep. Calls the driver. */
 void mend_selection_clear(mend_heap *heap, mend_selection *selection);

@@ -6,12 +6,14 @@
 #include "layout/layout.h"
 #include "move/freeze.h"
 #include "move/remap.h"
+#include "move/retire.h"
 #include "move/scope.h"
 #include "move/trim.h"
 #include "physical/asleep.h"
 #include "sleep/collect.h"
 #include "sleep/quiet.h"
 #include "sleep/select.h"
+#include "sleep/split.h"
 
 typedef struct sleeping {
     mend_heap *heap;
@@ -162,23 +164,22 @@ static mend_result perform(sleeping *s, mend_sleep_report *report)
     if (result != MEND_OK) {
         return undo(s, unmapped, result);
     }
+    s->heap->counters.sleeps += report->asleep_bytes == 0;
     fall_asleep(s, report);
-    s->heap->counters.sleeps++;
     mend_sleep_collect(s->heap); /* blocks that other threads freed meanwhile */
     return MEND_OK;
 }
 
-/* Selects, and puts to sleep what is selected. */
-static mend_result put(sleeping *s, mend_sleep_report *report)
+/* Selects, and puts to sleep what is selected. After a failure all that could have slept stays. */
+static mend_result put_selected(sleeping *s, mend_sleep_report *report)
 {
     mend_result result = mend_select_to_sleep(s->heap, s->options, &s->selection);
     if (result == MEND_OK) {
+        report->shared_bytes = s->selection.shared_bytes;
+        report->pinned_bytes = s->selection.pinned_bytes;
+        report->mapped_bytes = s->selection.mapped_bytes;
         result = check(s);
     }
-    report->shared_bytes = s->selection.shared_bytes;
-    report->pinned_bytes = s->selection.pinned_bytes;
-    report->mapped_bytes = s->selection.mapped_bytes;
-    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->mapped_bytes;
     if (result == MEND_OK && s->selection.count > 0) {
         if (promise_nodes(s)) {
             result = perform(s, report);
@@ -187,7 +188,38 @@ static mend_result put(sleeping *s, mend_sleep_report *report)
             result = no_host_memory();
         }
     }
+    report->shared_bytes += result != MEND_OK ? s->selection.chosen_bytes : 0;
     mend_selection_clear(s->heap, &s->selection);
+    return result;
+}
+
+/* Splits chunks, and puts to sleep what can then; what sleeps so makes room for the next ones. Best
+ * effort: it fails only if the device is lost, or a block lacks its mapping. */
+static mend_result put_shared(sleeping *s, mend_sleep_report *report)
+{
+    mend_heap *heap = s->heap;
+    mend_result result = MEND_OK;
+    mend_splits splits = {.lacks_room = report->shared_bytes > 0};
+    while (splits.lacks_room && result == MEND_OK) {
+        result = mend_sleep_split(heap, s->options, &splits);
+        report->copied_bytes += splits.copied_bytes;
+        if (result != MEND_OK || splits.count == 0) {
+            break;
+        }
+        mend_retire_flush(heap, MEND_STREAM_UNKNOWN); /* scratch mappings that were refused */
+        result = put_selected(s, report);
+    }
+    bool is_grave = mend_heap_lost_by(heap) != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
+    return is_grave ? result : MEND_OK;
+}
+
+static mend_result put(sleeping *s, mend_sleep_report *report)
+{
+    mend_result result = put_selected(s, report);
+    if (result == MEND_OK) {
+        result = put_shared(s, report);
+    }
+    report->stayed_bytes = report->shared_bytes + report->pinned_bytes + report->mapped_bytes;
     return result;
 }
 

@@ -69,14 +69,16 @@ typedef struct mend_sleep_report {
     uint64_t dropped_bytes;  /* contents dropped */
     uint64_t stayed_bytes;   /* bytes of blocks that were to sleep and stay awake; the sum of the
                               * next three */
-    uint64_t shared_bytes;   /* in chunks with blocks that stay awake */
+    uint64_t shared_bytes;   /* on pages with blocks that stay awake, or in chunks with such blocks
+                              * that could not be split, or not sleep then */
     uint64_t pinned_bytes;   /* in chunks with a pin or an export (skip_pinned) */
     uint64_t mapped_bytes;   /* in chunks that are mapped at a second address: for an alias, or for
                               * captured graphs */
+    uint64_t copied_bytes;   /* copied on the device, to split chunks */
 } mend_sleep_report;
 #define MEND_SLEEP_REPORT_INIT                                                                     \
     {                                                                                              \
-        sizeof(mend_sleep_report), 0, 0, 0, 0, 0, 0, 0, 0, 0                                       \
+        sizeof(mend_sleep_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                    \
     }
 
 /*
@@ -87,9 +89,14 @@ typedef struct mend_sleep_report {
  * that is kept for graphs. Graphs captured before can be launched after mend_wake. Blocks of other
  * processes (mend_import) stay as they are.
  *
- * Memory goes back in complete chunks, which may hold several blocks. A chunk in which a block
- * stays awake stays awake with all its blocks; a block sleeps as far as its chunks do. The report
- * says how many bytes stayed and why: name all tags that are to sleep in one call.
+ * Memory goes back in complete chunks, which may hold several blocks; a block sleeps as far as its
+ * chunks do. A chunk in which a block stays awake is split at pages of the device: it gets new
+ * memory in several chunks, at the same address and with its contents, and those without a block
+ * that stays awake sleep. That comes after all others sleep, and is best effort: where there is no
+ * room for the new memory, beside the old memory for a moment, or the driver refuses, the chunk
+ * stays as it is, awake, and the call goes on. The pool's free memory may go back to make room,
+ * with keep_free too. The report says how many bytes stayed and why: name all tags that are to
+ * sleep in one call.
  *
  * A sleeping block may be freed, on any stream, a page decommitted, and both described; it may not
  * be used, and calls that need its memory fail with MEND_ERROR_ASLEEP. Other blocks are allocated
@@ -108,7 +115,8 @@ typedef struct mend_sleep_report {
  * MEND_ERROR_SYSTEM (the file could not be made or written); MEND_ERROR_DRIVER;
  * MEND_ERROR_DEVICE_LOST. After an error no block has changed; what sleeps without any block may be
  * gone. One exception, as for mend_defrag: if the driver unmaps a chunk, refuses the next one, and
- * then refuses to map the first again, its blocks are unusable until a later call maps them.
+ * then refuses to map the first again, its blocks are unusable until a later call maps them. So it
+ * may be with a chunk that is split, and when the device is lost then: what slept before sleeps.
  */
 MEND_API mend_result mend_sleep(mend_pool *pool, const mend_sleep_options *options,
                                 mend_sleep_report *report);

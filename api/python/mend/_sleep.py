@@ -35,6 +35,7 @@ class SleepReport(NamedTuple):
     shared_bytes: int
     pinned_bytes: int
     mapped_bytes: int
+    copied_bytes: int
 
 
 class WakeReport(NamedTuple):

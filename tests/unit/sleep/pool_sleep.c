@@ -224,14 +224,14 @@ MEND_TEST(pool_sleep, a_block_over_many_chunks_is_freed_asleep)
     kit_close(&w);
 }
 
-MEND_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_says_so)
+MEND_TEST(pool_sleep, pages_with_blocks_that_stay_awake_stay_and_the_report_says_so)
 {
     mend_world w;
     ASSERT_TRUE(kit_open_default(&w));
     mend_set_sleep_tag(1);
-    void *first = kit_alloc_written(&w, 256 * MEND_KIB, w.streams[0]);
+    void *first = kit_alloc_written(&w, 32 * MEND_KIB, w.streams[0]);
     mend_set_sleep_tag(2);
-    void *second = kit_alloc_written(&w, 256 * MEND_KIB, w.streams[0]);
+    void *second = kit_alloc_written(&w, 32 * MEND_KIB, w.streams[0]);
     mend_set_sleep_tag(0);
     const mend_sleep_rule rule = {1, MEND_KEEP_HOST};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
@@ -239,12 +239,13 @@ MEND_TEST(pool_sleep, chunks_with_blocks_that_stay_awake_stay_and_the_report_say
     options.rules = &rule;
     options.rule_count = 1;
     EXPECT_RESULT(MEND_OK, mend_sleep(w.pool, &options, &report));
-    EXPECT_U64_EQ(256 * MEND_KIB, report.shared_bytes);
-    EXPECT_U64_EQ(256 * MEND_KIB, report.stayed_bytes);
+    EXPECT_U64_EQ(32 * MEND_KIB, report.shared_bytes);
+    EXPECT_U64_EQ(32 * MEND_KIB, report.stayed_bytes);
     EXPECT_U64_EQ(0, report.asleep_bytes);
+    EXPECT_U64_EQ(0, report.copied_bytes);
     EXPECT_U64_EQ(0, mend_world_stats(&w).sleeps);
-    kit_release(&w, first, 256 * MEND_KIB, w.streams[0]);
-    kit_release(&w, second, 256 * MEND_KIB, w.streams[0]);
+    kit_release(&w, first, 32 * MEND_KIB, w.streams[0]);
+    kit_release(&w, second, 32 * MEND_KIB, w.streams[0]);
     kit_close(&w);
 }
 

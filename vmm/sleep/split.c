@@ -1,0 +1,114 @@
+#include "sleep/split.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "sleep/relocate.h"
+#include "sleep/select.h"
+
+/* What a page of a chunk holds, as bits. */
+enum { TO_SLEEP = 1, TO_STAY = 2 };
+
+/* Free memory that is kept for captured graphs stays, as these may run while others sleep. */
+static unsigned char fate_of(const mend_heap *heap, const mend_sleep_options *options,
+                             const mend_span *span)
+{
+    if (span->live) {
+        return mend_keep_of(options, span) == MEND_KEEP_AWAKE ? TO_STAY : TO_SLEEP;
+    }
+    unsigned holds = mend_waits_blocked_by(&heap->streams, &span->waits, MEND_STREAM_UNKNOWN);
+    return (holds & MEND_BLOCKED_BY_GROUPS) != 0 ? TO_STAY : 0;
+}
+
+/* Notes the bits of each span at its pages. */
+static void look_at_pages(const mend_heap *heap, const mend_sleep_options *options,
+                          const mend_chunk *chunk, unsigned char *pages)
+{
+    const uint64_t page_bytes = heap->device.granularity_bytes;
+    const uint64_t end = chunk->address + chunk->size_bytes;
+    for (const mend_span *span = mend_heap_span_at(heap, chunk->address);
+         span != NULL && span->address < end; span = span->next) {
+        const uint64_t from = mend_max_u64(span->address, chunk->address) - chunk->address;
+        const uint64_t to = mend_min_u64(mend_span_end(span), end) - chunk->address;
+        const unsigned char bits = fate_of(heap, options, span);
+        for (uint64_t at = from / page_bytes; at * page_bytes < to; at++) {
+            pages[at] |= bits;
+        }
+    }
+}
+
+/* The sizes of the chunks that a chunk of these pages becomes: neighbours with the same fate are
+ * one. Returns their number; 0: no page can sleep that cannot now. */
+static size_t cut(const unsigned char *pages, size_t count, uint64_t page_bytes, uint64_t *sizes)
+{
+    size_t parts = 0;
+    bool gains = false;
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || (pages[i] & TO_STAY) != (pages[i - 1] & TO_STAY)) {
+            sizes[parts++] = 0;
+        }
+        sizes[parts - 1] += page_bytes;
+        gains = gains || pages[i] == TO_SLEEP;
+    }
+    return gains ? parts : 0;
+}
+
+/* Splits a chunk; MEND_ERROR_OUT_OF_HOST_MEMORY is one of the reasons not to. */
+static mend_result split(mend_heap *heap, const mend_sleep_options *options, mend_chunk *chunk,
+                         mend_splits *splits)
+{
+    const uint64_t page_bytes = heap->device.granularity_bytes;
+    const size_t page_count = (size_t)(chunk->size_bytes / page_bytes);
+    assert(chunk->size_bytes % page_bytes == 0);
+    unsigned char *pages = calloc(page_count, 1);
+    uint64_t *sizes = calloc(page_count, sizeof(sizes[0]));
+    mend_result result = MEND_ERROR_OUT_OF_HOST_MEMORY;
+    if (pages != NULL && sizes != NULL) {
+        look_at_pages(heap, options, chunk, pages);
+        mend_exchange_order order = {
+            .chunk = chunk, .kind = MEND_EXCHANGE_TO_DEVICE, .sizes = sizes};
+        order.count = cut(pages, page_count, page_bytes, sizes);
+        uint64_t copied_bytes = 0;
+        result = order.count > 0 ? mend_relocate_in_device(heap, &order, &copied_bytes) : MEND_OK;
+        splits->count += result == MEND_OK && order.count > 0;
+        splits->copied_bytes += copied_bytes;
+    }
+    free(pages);
+    free(sizes);
+    return result;
+}
+
+/* The first chunk behind the address that may be split; NULL: none. Chunks of one page cannot. */
+static mend_chunk *next_shared(const mend_heap *heap, const mend_sleep_options *options,
+                               uint64_t behind)
+{
+    mend_chunk key = {.address = behind + 1};
+    mend_tree_node *at = mend_tree_at_or_after(&heap->chunks.mapped, &key.by_address);
+    for (; at != NULL; at = mend_tree_next(at)) {
+        mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
+        if (chunk->size_bytes > heap->device.granularity_bytes &&
+            mend_is_shared(heap, options, chunk)) {
+            return chunk;
+        }
+    }
+    return NULL;
+}
+
+mend_result mend_sleep_split(mend_heap *heap, const mend_sleep_options *options,
+                             mend_splits *splits)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    mend_result result = MEND_OK;
+    uint64_t behind = 0;
+    *splits = (mend_splits){0};
+    for (mend_chunk *chunk = next_shared(heap, options, 0); chunk != NULL && result == MEND_OK;
+         chunk = next_shared(heap, options, behind)) {
+        behind = chunk->address + chunk->size_bytes - 1; /* and its parts */
+        result = split(heap, options, chunk, splits);
+        splits->lacks_room = splits->lacks_room || result == MEND_ERROR_OUT_OF_MEMORY;
+        bool is_grave = mend_heap_lost_by(heap) != MEND_DRIVER_OK || heap->chunks.missing_count > 0;
+        result = is_grave ? result : MEND_OK;
+    }
+    return result;
+}
