@@ -10,7 +10,8 @@ enum { CYCLES = 60, THREADS = 3, OTHERS = 24 };
 typedef struct arena {
     sleep_rig r;
     atomic_bool is_over;
-    _Atomic(void *) others[OTHERS]; /* blocks of tag 3, which any thread may free */
+    bool splits;                    /* tag 3 sleeps alone, beside blocks of tag 4 */
+    _Atomic(void *) others[OTHERS]; /* blocks of tags 3 and 4, which any thread may free */
 } arena;
 
 typedef struct worker {
@@ -21,14 +22,21 @@ typedef struct worker {
 static void sleep_and_wake(arena *a)
 {
     const uint64_t tags[] = {1, 3};
+    const mend_sleep_rule rule = {4, MEND_KEEP_AWAKE};
     mend_sleep_options options = MEND_SLEEP_OPTIONS_INIT;
+    mend_sleep_report report = MEND_SLEEP_REPORT_INIT;
+    uint64_t copied_bytes = 0;
     options.directory = sleep_rig_directory();
+    options.rules = &rule;
+    options.rule_count = a->splits;
     for (int i = 0; i < CYCLES; i++) {
         options.others = i % 3 == 0 ? MEND_KEEP_FILE : MEND_KEEP_HOST;
-        EXPECT_RESULT(MEND_OK, mend_sleep(a->r.w.pool, &options, NULL));
+        EXPECT_RESULT(MEND_OK, mend_sleep(a->r.w.pool, &options, &report));
+        copied_bytes += report.copied_bytes;
         EXPECT_RESULT(MEND_OK, mend_wake(a->r.w.pool, tags, (size_t)(i % 3), NULL));
         EXPECT_RESULT(MEND_OK, mend_wake(a->r.w.pool, NULL, 0, NULL));
     }
+    EXPECT_TRUE((copied_bytes > 0) == a->splits);
     atomic_store(&a->is_over, true);
 }
 
@@ -37,8 +45,8 @@ static void come_and_go(arena *a, int number)
 {
     mend_test_random random;
     mend_test_random_init(&random, (uint64_t)number);
-    mend_set_sleep_tag(3);
     while (!atomic_load(&a->is_over)) {
+        mend_set_sleep_tag(3 + mend_test_random_below(&random, 2));
         uint64_t size_bytes = 512 * (1 + mend_test_random_below(&random, 3000));
         void *block = NULL;
         if (mend_alloc(a->r.w.pool, size_bytes, a->r.w.streams[number % 3], &block) != MEND_OK) {
@@ -60,18 +68,29 @@ static void *work_on(void *argument)
     return NULL;
 }
 
-MEND_TEST(pool_sleep_threads, others_allocate_and_free_meanwhile)
+static void work_together(arena *a)
 {
-    static arena a;
     worker workers[THREADS];
-    ASSERT_TRUE(sleep_rig_open(&a.r));
+    ASSERT_TRUE(sleep_rig_open(&a->r));
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (worker){&a, i};
+        workers[i] = (worker){a, i};
     }
     mend_test_run_threads(work_on, workers, THREADS);
     for (int i = 0; i < OTHERS; i++) {
-        EXPECT_RESULT(MEND_OK, mend_free(a.r.w.pool, atomic_load(&a.others[i]), NULL));
+        EXPECT_RESULT(MEND_OK, mend_free(a->r.w.pool, atomic_load(&a->others[i]), NULL));
     }
-    EXPECT_U64_EQ(0, mend_world_stats(&a.r.w).asleep_bytes);
-    sleep_rig_close(&a.r);
+    EXPECT_U64_EQ(0, mend_world_stats(&a->r.w).asleep_bytes);
+    sleep_rig_close(&a->r);
+}
+
+MEND_TEST(pool_sleep_threads, others_allocate_and_free_meanwhile)
+{
+    static arena a;
+    work_together(&a);
+}
+
+MEND_TEST(pool_sleep_threads, chunks_are_split_while_others_allocate_and_free)
+{
+    static arena a = {.splits = true};
+    work_together(&a);
 }
