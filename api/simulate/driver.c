@@ -116,13 +116,19 @@ SIMULATE_EXPORT int cuMemSetAccess(mend_cu_address address, size_t bytes,
     }
     for (size_t i = 0; error == CUDA_SUCCESS && i < count; i++) {
         bool is_sound = accesses[i].location.type == MEND_CU_LOCATION_DEVICE &&
-                        accesses[i].flags == MEND_CU_ACCESS_READ_WRITE;
+                        (accesses[i].flags == MEND_CU_ACCESS_READ ||
+                         accesses[i].flags == MEND_CU_ACCESS_READ_WRITE) &&
+                        accesses[i].flags == accesses[0].flags;
         error = is_sound ? CUDA_SUCCESS : CUDA_INVALID_VALUE;
         devices[i] = accesses[i].location.id;
     }
-    return error == CUDA_SUCCESS
-               ? machine->driver->set_access(machine->driver, address, bytes, devices, (int)count)
-               : error;
+    if (error != CUDA_SUCCESS) {
+        return error;
+    }
+    mend_access access =
+        accesses[0].flags == MEND_CU_ACCESS_READ ? MEND_ACCESS_READ : MEND_ACCESS_READ_WRITE;
+    return machine->driver->set_access(machine->driver, address, bytes, devices, (int)count,
+                                       access);
 }
 
 SIMULATE_EXPORT int cuMemExportToShareableHandle(void *shared, mend_cu_chunk chunk,

@@ -28,9 +28,9 @@ static mend_status map_at(alias *a, int place)
     const int device = 0;
     mend_status status = driver->map(driver, a->address[place], a->size_bytes, 0, a->chunk);
     a->mapped[place] = status == MEND_DRIVER_OK;
-    return status == MEND_DRIVER_OK
-               ? driver->set_access(driver, a->address[place], a->size_bytes, &device, 1)
-               : status;
+    return status == MEND_DRIVER_OK ? driver->set_access(driver, a->address[place], a->size_bytes,
+                                                         &device, 1, MEND_ACCESS_READ_WRITE)
+                                    : status;
 }
 
 static mend_status unmap_at(alias *a, int place)

@@ -111,8 +111,8 @@ static mend_status access_all(cell *c, const probe_range *range, bool each)
     mend_status status = MEND_DRIVER_OK;
     step_begins(c);
     for (uint64_t i = 0; status == MEND_DRIVER_OK && i < calls; i++) {
-        status =
-            driver->set_access(driver, range->address + i * size_bytes, size_bytes, &device, 1);
+        status = driver->set_access(driver, range->address + i * size_bytes, size_bytes, &device, 1,
+                                    MEND_ACCESS_READ_WRITE);
     }
     if (status == MEND_DRIVER_OK) {
         step_ended(c, each ? STEP_ACCESS_EACH : STEP_ACCESS, calls);
@@ -342,7 +342,8 @@ static mend_status crowd_open(const probe *p, crowd *all, uint64_t count)
         }
         if (status == MEND_DRIVER_OK) {
             status = driver->set_access(driver, all->address + allowed * p->page_bytes,
-                                        (until - allowed) * p->page_bytes, &device, 1);
+                                        (until - allowed) * p->page_bytes, &device, 1,
+                                        MEND_ACCESS_READ_WRITE);
             allowed = until;
         }
     }

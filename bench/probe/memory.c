@@ -170,7 +170,8 @@ static void probe_page_tables(probe *p)
         mapped += status == MEND_DRIVER_OK ? 1 : 0;
     }
     if (status == MEND_DRIVER_OK) {
-        status = driver->set_access(driver, address, count * p->page_bytes, &device, 1);
+        status = driver->set_access(driver, address, count * p->page_bytes, &device, 1,
+                                    MEND_ACCESS_READ_WRITE);
     }
     uint64_t free_mapped = probe_free_bytes(p);
     uint64_t taken_bytes = free_before > free_mapped ? free_before - free_mapped : 0;

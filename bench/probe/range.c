@@ -34,7 +34,8 @@ mend_status probe_range_map(const probe *p, probe_range *range, uint64_t stride)
     }
     return status != MEND_DRIVER_OK
                ? status
-               : driver->set_access(driver, range->address, probe_range_bytes(range), &device, 1);
+               : driver->set_access(driver, range->address, probe_range_bytes(range), &device, 1,
+                                    MEND_ACCESS_READ_WRITE);
 }
 
 void probe_range_drop(const probe *p, probe_range *range)

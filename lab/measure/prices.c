@@ -144,7 +144,8 @@ static mend_status build(timed_call *one, timed_call *all, map_round *round)
         status = add_chunk(one, round);
     }
     if (status == MEND_DRIVER_OK) {
-        status = MEASURE(all, set_access, round->address, all->size_bytes, &one->bench->device, 1);
+        status = MEASURE(all, set_access, round->address, all->size_bytes, &one->bench->device, 1,
+                         MEND_ACCESS_READ_WRITE);
     }
     return status;
 }

@@ -69,7 +69,7 @@ static mend_status map_at(trial_state *trial, unsigned page, uint64_t pages, uin
     }
     trial->mapped_bytes[page] = size_bytes;
     return driver->set_access(driver, page_address(trial, page), size_bytes, &trial->bench->device,
-                              1);
+                              1, MEND_ACCESS_READ_WRITE);
 }
 
 /* ---- parts of chunks ------------------------------------------------------------------------- */
@@ -113,9 +113,9 @@ static mend_status cover_both(const mend_measure_bench *bench, const uint64_t ad
 {
     const mend_driver *driver = bench->driver;
     uint64_t page_bytes = bench->info.granularity_bytes;
-    mend_status status =
-        unmap ? driver->unmap(driver, address[0], 2 * page_bytes)
-              : driver->set_access(driver, address[0], 2 * page_bytes, &bench->device, 1);
+    mend_status status = unmap ? driver->unmap(driver, address[0], 2 * page_bytes)
+                               : driver->set_access(driver, address[0], 2 * page_bytes,
+                                                    &bench->device, 1, MEND_ACCESS_READ_WRITE);
     fprintf(out, "one %s covers two neighbouring reservations: %s (%s)\n",
             unmap ? "unmap" : "set_access", status == MEND_DRIVER_OK ? "yes" : "no",
             driver->status_name(driver, status));
@@ -125,7 +125,8 @@ static mend_status cover_both(const mend_measure_bench *bench, const uint64_t ad
     status = MEND_DRIVER_OK;
     for (unsigned i = 0; status == MEND_DRIVER_OK && i < 2; i++) {
         status = unmap ? driver->unmap(driver, address[i], page_bytes)
-                       : driver->set_access(driver, address[i], page_bytes, &bench->device, 1);
+                       : driver->set_access(driver, address[i], page_bytes, &bench->device, 1,
+                                            MEND_ACCESS_READ_WRITE);
     }
     return status;
 }
@@ -212,7 +213,8 @@ static mend_status make_call(trial_state *trial, tried_call tried)
         trial->mapped_bytes[0] = status == MEND_DRIVER_OK ? trial->page_bytes : 0;
         return status;
     case TRIED_ACCESS:
-        return driver->set_access(driver, trial->address, trial->page_bytes, device, 1);
+        return driver->set_access(driver, trial->address, trial->page_bytes, device, 1,
+                                  MEND_ACCESS_READ_WRITE);
     case TRIED_UNMAP:
         status = driver->unmap(driver, trial->address, trial->page_bytes);
         trial->mapped_bytes[0] = status == MEND_DRIVER_OK ? 0 : trial->page_bytes;

@@ -48,7 +48,8 @@ static mend_result map_pages(torch_model *model, torch_segment *segment, uint64_
         mapped += status == MEND_DRIVER_OK;
     }
     if (status == MEND_DRIVER_OK) {
-        status = driver->set_access(driver, address, size_bytes, &model->config.device, 1);
+        status = driver->set_access(driver, address, size_bytes, &model->config.device, 1,
+                                    MEND_ACCESS_READ_WRITE);
     }
     if (status != MEND_DRIVER_OK) {
         if (mapped > 0) {

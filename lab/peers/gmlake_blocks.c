@@ -140,7 +140,8 @@ static mend_status show_page(const gmlake *model, uint64_t address, mend_chunk_h
     const mend_driver *driver = model->config.driver;
     mend_status status = driver->map(driver, address, GMLAKE_PAGE_BYTES, 0, handle);
     if (status == MEND_DRIVER_OK) {
-        status = driver->set_access(driver, address, GMLAKE_PAGE_BYTES, &model->config.device, 1);
+        status = driver->set_access(driver, address, GMLAKE_PAGE_BYTES, &model->config.device, 1,
+                                    MEND_ACCESS_READ_WRITE);
         if (status != MEND_DRIVER_OK) {
             driver->unmap(driver, address, GMLAKE_PAGE_BYTES);
         }

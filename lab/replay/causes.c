@@ -306,12 +306,13 @@ static void share(causes_driver *causes, const range_call *call)
 }
 
 static mend_status give_access(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
-                               const int *devices, int device_count)
+                               const int *devices, int device_count, mend_access access)
 {
     causes_driver *causes = driver->state;
     const mend_driver *inner = causes->inner;
     uint64_t before_ns = price_ns(causes);
-    mend_status status = inner->set_access(inner, address, size_bytes, devices, device_count);
+    mend_status status =
+        inner->set_access(inner, address, size_bytes, devices, device_count, access);
     range_call call = {.address = address,
                        .end = address + size_bytes,
                        .time_ns = price_ns(causes) - before_ns,

@@ -258,8 +258,9 @@ static void map(bench *b, uint64_t place, mend_chunk_handle handle)
 static void give_access(bench *b, uint64_t place, uint64_t count)
 {
     int device = 0;
-    EXPECT_INT_EQ(MEND_DRIVER_OK, b->driver->set_access(b->driver, b->base + place * CHUNK,
-                                                        count * CHUNK, &device, 1));
+    EXPECT_INT_EQ(MEND_DRIVER_OK,
+                  b->driver->set_access(b->driver, b->base + place * CHUNK, count * CHUNK, &device,
+                                        1, MEND_ACCESS_READ_WRITE));
 }
 
 static void unmap(bench *b, uint64_t place, uint64_t count)
@@ -364,7 +365,8 @@ MEND_TEST(explain, sorts_failed_calls_by_what_they_were_tried_for)
     int device = 0;
     fault.call = "set_access";
     EXPECT_RESULT(MEND_OK, mend_sim_fail(b.sim, &fault));
-    EXPECT_TRUE(b.driver->set_access(b.driver, b.base, CHUNK, &device, 1) != MEND_DRIVER_OK);
+    EXPECT_TRUE(b.driver->set_access(b.driver, b.base, CHUNK, &device, 1, MEND_ACCESS_READ_WRITE) !=
+                MEND_DRIVER_OK);
     fault.call = "create";
     EXPECT_RESULT(MEND_OK, mend_sim_fail(b.sim, &fault));
     mend_chunk_properties properties = {0};

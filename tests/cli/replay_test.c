@@ -395,7 +395,7 @@ static mend_result hasty_alloc(mend_peer *peer, uint64_t size_bytes, mend_stream
     driver->reserve(driver, page_bytes, 0, 0, address);
     driver->create(driver, page_bytes, &properties, &handle);
     driver->map(driver, *address, page_bytes, 0, handle);
-    driver->set_access(driver, *address, page_bytes, &device, 1);
+    driver->set_access(driver, *address, page_bytes, &device, 1, MEND_ACCESS_READ_WRITE);
     driver->release(driver, handle);
     return MEND_OK;
 }

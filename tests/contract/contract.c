@@ -93,7 +93,8 @@ mend_chunk_handle contract_create(contract *c, uint64_t size_bytes)
 void contract_allow(contract *c, uint64_t address, uint64_t size_bytes)
 {
     const int device = 0;
-    EXPECT_OK(c->driver->set_access(c->driver, address, size_bytes, &device, 1));
+    EXPECT_OK(
+        c->driver->set_access(c->driver, address, size_bytes, &device, 1, MEND_ACCESS_READ_WRITE));
 }
 
 void contract_map_new(contract *c, uint64_t address, uint64_t size_bytes)

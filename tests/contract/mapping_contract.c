@@ -137,6 +137,31 @@ CONTRACT_TEST(contract_mapping, access_spans_mappings)
     contract_drop(c, address, 6 * c->page, 6 * c->page);
 }
 
+/* A page mapped three times, for reading: all places show it. Then one of them can be written. */
+CONTRACT_TEST(contract_mapping, access_may_be_for_reading_alone)
+{
+    if (!c->info.aliasing) {
+        return; /* the test of aliases says so */
+    }
+    const int device = 0;
+    const uint64_t address = contract_reserve(c, 3 * c->page);
+    const mend_chunk_handle handle = contract_create(c, c->page);
+    EXPECT_OK(c->driver->map(c->driver, address, c->page, 0, handle));
+    contract_allow(c, address, c->page);
+    contract_write(c, c->stream, address, c->page, 0x79, 0);
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, c->page, 0x79));
+    for (uint64_t i = 1; i < 3; i++) {
+        EXPECT_OK(c->driver->map(c->driver, address + i * c->page, c->page, 0, handle));
+    }
+    EXPECT_OK(c->driver->release(c->driver, handle));
+    EXPECT_OK(c->driver->set_access(c->driver, address, 3 * c->page, &device, 1, MEND_ACCESS_READ));
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, 3 * c->page, 0x79));
+    contract_allow(c, address, c->page);
+    contract_write(c, c->stream, address, c->page, 0x7a, 0);
+    EXPECT_U64_EQ(0, contract_mismatches(c, address, 3 * c->page, 0x7a));
+    contract_drop(c, address, 3 * c->page, 3 * c->page);
+}
+
 CONTRACT_TEST(contract_mapping, access_is_given_in_several_calls)
 {
     uint64_t address = contract_reserve(c, 4 * c->page);
@@ -156,14 +181,16 @@ CONTRACT_TEST(contract_mapping, access_needs_a_range_that_is_all_mapped)
     uint64_t address = contract_reserve(c, 6 * c->page);
     contract_map_new(c, address, 2 * c->page);
     contract_map_new(c, address + 4 * c->page, 2 * c->page);
-    EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->set_access(c->driver, address, 6 * c->page, &device, 1));
     EXPECT_REFUSED(
         c, MEND_DRIVER_INVALID_VALUE,
-        c->driver->set_access(c->driver, address + 2 * c->page, 2 * c->page, &device, 1));
-    EXPECT_OK(c->driver->unmap(c->driver, address, 2 * c->page));
+        c->driver->set_access(c->driver, address, 6 * c->page, &device, 1, MEND_ACCESS_READ_WRITE));
     EXPECT_REFUSED(c, MEND_DRIVER_INVALID_VALUE,
-                   c->driver->set_access(c->driver, address, 2 * c->page, &device, 1));
+                   c->driver->set_access(c->driver, address + 2 * c->page, 2 * c->page, &device, 1,
+                                         MEND_ACCESS_READ_WRITE));
+    EXPECT_OK(c->driver->unmap(c->driver, address, 2 * c->page));
+    EXPECT_REFUSED(
+        c, MEND_DRIVER_INVALID_VALUE,
+        c->driver->set_access(c->driver, address, 2 * c->page, &device, 1, MEND_ACCESS_READ_WRITE));
     EXPECT_OK(c->driver->unmap(c->driver, address + 4 * c->page, 2 * c->page));
     EXPECT_OK(c->driver->address_free(c->driver, address, 6 * c->page));
 }

@@ -158,9 +158,11 @@ MEND_TEST(fake_cuda_refusals, bad_arguments_are_refused_before_the_driver_sees_t
     int devices[MEND_CUDA_DEVICE_LIMIT + 1] = {0};
     mend_kernel unknown = {.kind = (mend_kernel_kind)9};
     mend_kernel uneven = {.kind = MEND_KERNEL_WRITE, .granule_bytes = 7};
-    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, driver->set_access(driver, 0, 0, devices, 0));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE,
-                  driver->set_access(driver, 0, 0, devices, MEND_CUDA_DEVICE_LIMIT + 1));
+                  driver->set_access(driver, 0, 0, devices, 0, MEND_ACCESS_READ_WRITE));
+    EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE,
+                  driver->set_access(driver, 0, 0, devices, MEND_CUDA_DEVICE_LIMIT + 1,
+                                     MEND_ACCESS_READ_WRITE));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, driver->launch(driver, NULL, &unknown));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_VALUE, driver->launch(driver, NULL, &uneven));
     EXPECT_INT_EQ(MEND_DRIVER_INVALID_DEVICE, driver->device_close(driver, -1));

@@ -292,6 +292,14 @@ static const scenario *find(const char *name)
     X(decommit_of_pages)                                                                           \
     X(decommit_on_a_new_stream)                                                                    \
     X(record_of_pages_on_a_new_stream)                                                             \
+    X(zeros_behind_pages)                                                                          \
+    X(zeros_behind_more_pages)                                                                     \
+    X(zeros_where_pages_were)                                                                      \
+    X(zeros_at_the_limit)                                                                          \
+    X(commit_of_zeros)                                                                             \
+    X(commit_of_all_zeros)                                                                         \
+    X(commit_of_zeros_out_of_memory)                                                               \
+    X(end_of_a_range_with_zeros)                                                                   \
     X(end_of_a_range)                                                                              \
     X(end_of_a_range_in_flight)                                                                    \
     X(end_of_a_range_on_a_new_stream)                                                              \

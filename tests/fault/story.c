@@ -43,6 +43,8 @@ static const operation range_operations[] = {
     {FREE, 101, 1, 0},
     {COMMIT, 16, 0, KIB(2048)},
     {DECOMMIT, 64, 0, 0},
+    {ZEROS, 64, 0, KIB(2048)},
+    {COMMIT, 64, 0, KIB(1024)},
     {FORGET, 0, 1, 0},
     {RANGE_END, 0, 0, 0},
     {WAIT, 0, 0, 0},
@@ -226,6 +228,8 @@ static mend_result call_range(story_run *run, const operation *op, slot *block)
         return create_range(run, op);
     case COMMIT:
         return commit(run, op, block);
+    case ZEROS:
+        return mend_range_map_zeros(run->range, (uint64_t)op->slot * STORY_PAGE_BYTES, op->bytes);
     case RANGE_END:
         return end_range(run, run->streams[op->stream]);
     default:

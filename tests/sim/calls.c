@@ -162,7 +162,12 @@ static bool may_answer_when_faulty(const trial *t, const trial_call *call)
         return call->kind == CALL_ALLOC || call->kind == CALL_WAKE || trial_moves(call) ||
                trial_may_answer_range(t, call, may_know_a_capture(t)) ||
                (trial_is_import(call) && lacks_memory_or_addresses(t));
+    case MEND_ERROR_PINNED:
+        return trial_may_answer_asleep(t, call) || trial_may_answer_range(t, call, false);
     case MEND_ERROR_CAPTURING:
+        if (call->kind == CALL_ZEROS) {
+            return trial_may_answer_range(t, call, may_know_a_capture(t));
+        }
         if (call->kind == CALL_ALLOC || call->kind == CALL_RECORD || call->kind == CALL_ROOM ||
             (call->kind >= CALL_COMMIT && call->kind <= CALL_RANGE_DESTROY)) {
             return names_a_spoilt_capture(t, call);

@@ -166,7 +166,9 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 /* Less than the limit only once memory was refused. */
 #define RULE_attainable_bytes                                                                      \
     (l->is->attainable_bytes <= l->is->limit_bytes &&                                              \
-     (l->is->attainable_bytes == l->is->limit_bytes || l->t->was_refused))
+     (l->is->attainable_bytes + mend_min_u64(IS(zero_chunk_bytes), IS(limit_bytes)) ==             \
+          l->is->limit_bytes ||                                                                    \
+      l->t->was_refused))
 #define RULE_allocated_bytes                 MODEL(allocated_bytes)
 #define RULE_allocated_requested_bytes       MODEL(allocated_requested_bytes)
 #define RULE_peak_live_bytes                 MODEL(peak_live_bytes)
@@ -194,17 +196,18 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_chunks         (l->is->chunks == l->is->chunks_created - l->is->chunks_released)
 #define RULE_mappings                                                                              \
     (l->is->mappings <= l->is->chunks + l->pool->pool->heap.chunks.host_count + l->is->aliases +   \
-                            l->why->retired_mappings + l->pool->pool->heap.imports.mappings)
+                            l->why->retired_mappings + l->pool->pool->heap.imports.mappings +      \
+                            l->pool->pool->heap.ranges.zeros_mapped)
 /* Without virtual memory they are allocations. */
 #define MOST_ADDRESSES                                                                             \
     (l->t->config.plain ? l->pool->pool->plain.range_bytes : l->ledger.address_bytes)
 #define RULE_address_bytes                                                                         \
     (l->t->stopped || trial_is_between(l->is->mapped_bytes, l->is->address_bytes, MOST_ADDRESSES))
 #define RULE_mapped_bytes                                                                          \
-    (l->is->mapped_bytes + l->lost_bytes == asleep_in(l, ASLEEP_AWAY) + asleep_in(l, HOST_SIZE) +  \
-                                                l->is->imported_bytes + l->is->reserved_bytes -    \
-                                                l->why->unmapped_bytes + l->is->retired_bytes +    \
-                                                mend_regions_aliased(l->pool->pool))
+    (l->is->mapped_bytes + l->lost_bytes ==                                                        \
+     asleep_in(l, ASLEEP_AWAY) + asleep_in(l, HOST_SIZE) + l->is->imported_bytes +                 \
+         l->is->zero_bytes + l->is->reserved_bytes - l->why->unmapped_bytes +                      \
+         l->is->retired_bytes + mend_regions_aliased(l->pool->pool))
 #define RULE_retired_bytes (l->is->retired_bytes == l->why->retired_bytes)
 
 #define RULE_pinned_bytes                                                                          \
@@ -330,6 +333,8 @@ static bool is_peak(const look *l, uint64_t peak, uint64_t peak_was, uint64_t no
 #define RULE_range_free_bytes                                                                      \
     (IS(range_free_bytes) <= IS(free_bytes) && IS(range_free_bytes) >= FREE_IN_RANGES &&           \
      (IS(range_free_bytes) == FREE_IN_RANGES || CLOSED_RANGES > 0))
+#define RULE_zero_bytes       (IS(zero_bytes) == l->pool->pool->heap.ranges.zeros_mapped_bytes)
+#define RULE_zero_chunk_bytes (IS(zero_bytes) == 0 || IS(zero_chunk_bytes) > 0)
 #define RULE_range_address_bytes                                                                   \
     (trial_is_between(l->ranges.size_bytes, IS(range_address_bytes), IS(address_bytes)) &&         \
      (IS(range_address_bytes) > 0) == (IS(ranges) + CLOSED_RANGES > 0))

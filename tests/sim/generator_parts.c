@@ -30,6 +30,14 @@ void trial_draw_ranges(trial_random *places, size_t count, operation *ops)
                                  .alignment = (uint8_t)((numbers >> 24) % most_pages),
                                  .thread = (uint8_t)(numbers >> 40) % 4,
                                  .amount = (uint8_t)(numbers >> 48)};
+        } else if (drawn == 62) {
+            ops[i] = (operation){.kind = OP_ZEROS,
+                                 .slot = (uint8_t)numbers % 3,
+                                 .stream = (uint8_t)(numbers >> 8),
+                                 .size = (uint8_t)(numbers >> 16),
+                                 .alignment = (uint8_t)((numbers >> 24) % most_pages),
+                                 .thread = (uint8_t)(numbers >> 40) % 4,
+                                 .amount = (uint8_t)(numbers >> 48)};
         } else if (drawn == sizeof(kinds)) {
             ops[i] = (operation){.kind = OP_SHARE,
                                  .slot = (uint8_t)(47 - numbers % 10),

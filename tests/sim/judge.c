@@ -62,6 +62,8 @@ static uint64_t bytes_without_access(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
+        const mend_heap *heap = &t->pools[i].pool->heap;
+        bytes += heap->ranges.zeros_unsettled > 0 ? heap->ranges.zeros_mapped_bytes : 0;
         mend_tree_node *at = mend_tree_first(&t->pools[i].pool->heap.chunks.mapped);
         for (; at != NULL; at = mend_tree_next(at)) {
             const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
@@ -133,7 +135,7 @@ void trial_judge(trial *t)
         trial_claim(t, TRIAL_AUDIT, is_right, "pool %d: %s", i, of_regions);
         trial_judge_history(t, i);
         mend_stats stats = trial_stats(t, i);
-        sum.reserved_bytes += stats.reserved_bytes;
+        sum.reserved_bytes += stats.reserved_bytes + stats.zero_chunk_bytes;
         sum.chunks += stats.chunks;
         sum.mappings += stats.mappings;
         sum.mapped_bytes += stats.mapped_bytes;
@@ -146,6 +148,7 @@ void trial_judge(trial *t)
         judge_ledger(t, &sum);
     }
     trial_judge_granules(t);
+    trial_judge_zeros(t);
     trial_judge_ration(t);
     trial_judge_figures(t);
 }
@@ -170,10 +173,10 @@ uint64_t trial_room(trial *t, int pool)
 {
     mend_stats stats = trial_stats(t, pool);
     uint64_t on_device = trial_ration_room(t);
-    uint64_t under_limit =
-        stats.limit_bytes > stats.reserved_bytes
-            ? mend_align_down(stats.limit_bytes - stats.reserved_bytes, t->page_bytes)
-            : 0;
+    uint64_t held_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
+    uint64_t under_limit = stats.limit_bytes > held_bytes
+                               ? mend_align_down(stats.limit_bytes - held_bytes, t->page_bytes)
+                               : 0;
     uint64_t creatable = mend_min_u64(under_limit, mend_align_down(on_device, t->page_bytes));
     uint64_t whole = trial_holds_memory_for_graphs(t) ? 0 : stats.free_empty_bytes;
     return creatable + whole;

@@ -161,6 +161,7 @@ typedef struct trial_range {
     uint64_t base;
     uint64_t size_bytes;
     uint64_t page_bytes;
+    uint64_t zeros; /* bit n: page n reads as zeros */
 } trial_range;
 
 /* Another process that shares the limit of the pools by a file. */

@@ -97,6 +97,8 @@
     X(DECOMMIT,                                                                                    \
       "decommits such pages on `stream`; amount 5 modulo 8: on none; 32 more: after a last look, " \
       "by work in flight")                                                                         \
+    X(ZEROS, "lets such pages read as zeros, where they are not committed, and looks at some on "  \
+             "`stream`; amount 1: by work in flight")                                              \
     X(RANGE_DESTROY, "destroys the range in `slot` on `stream`; amount: as DECOMMIT")              \
     X(RANGE_MISTAKE, "calls about the range in `slot` that must fail; an even amount: during a "   \
                      "capture")                                                                    \

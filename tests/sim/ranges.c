@@ -34,6 +34,9 @@ bool trial_call_range(trial_call *call)
         call->result = mend_range_record_stream(call->range, call->offset_bytes, call->size_bytes,
                                                 call->stream);
         return true;
+    case CALL_ZEROS:
+        call->result = mend_range_map_zeros(call->range, call->offset_bytes, call->size_bytes);
+        return true;
     case CALL_RANGE_DESTROY:
         call->result = mend_range_destroy(call->range, call->stream);
         return true;
@@ -45,6 +48,9 @@ bool trial_call_range(trial_call *call)
 /* An old mapping at the pages stays while the pool knows of a capture. */
 bool trial_may_answer_range(const trial *t, const trial_call *call, bool holds_capture)
 {
+    if (call->kind == CALL_ZEROS) {
+        return trial_may_answer_zeros(t, call, holds_capture);
+    }
     if (call->result != MEND_ERROR_OUT_OF_ADDRESSES) {
         return false;
     }
@@ -62,7 +68,7 @@ void trial_name_page(const trial *t, const trial_block *page, trial_call *call)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static trial_range *range_of(trial *t, const operation *op)
+trial_range *trial_range_of(trial *t, const operation *op)
 {
     trial_range *range = &t->ranges[op->slot % TRIAL_RANGES];
     return range->range != NULL ? range : NULL;
@@ -139,8 +145,7 @@ static uint64_t free_slots(const trial *t)
     return count;
 }
 
-/* The pages that an operation names. */
-static void name_pages(const trial_range *range, const operation *op, trial_call *call)
+void trial_name_pages(const trial_range *range, const operation *op, trial_call *call)
 {
     const uint64_t pages = range->size_bytes / range->page_bytes;
     const uint64_t first = op->size % pages;
@@ -177,6 +182,8 @@ static void enter_pages(trial *t, const trial_range *range, const trial_call *ca
                                   .group = NOBODY,
                                   .range = 1 + (int)(range - t->ranges)};
             trial_count_alloc(t, page);
+            t->ranges[page->range - 1].zeros &=
+                ~(UINT64_C(1) << (address - range->base) / range->page_bytes);
         }
     }
 }
@@ -229,8 +236,8 @@ static bool any_was_exported(const trial *t, int pool)
 bool trial_can_make_pages(trial *t, const trial_call *call)
 {
     const mend_stats stats = trial_stats(t, call->pool);
-    return stats.reserved_bytes <= stats.limit_bytes && !trial_holds_memory_for_graphs(t) &&
-           !any_was_exported(t, call->pool) && !trial_owes(t);
+    return stats.reserved_bytes + stats.zero_chunk_bytes <= stats.limit_bytes &&
+           !trial_holds_memory_for_graphs(t) && !any_was_exported(t, call->pool) && !trial_owes(t);
 }
 
 /* Of the same pages the first ones, as many as the report says would fit. Callbacks may have
@@ -267,13 +274,13 @@ static void commit_what_fits(trial *t, const operation *op, const trial_range *r
 
 static bool commit(trial *t, const operation *op)
 {
-    const trial_range *range = range_of(t, op);
+    const trial_range *range = trial_range_of(t, op);
     const int stream = op->stream % t->stream_count;
     trial_call call = {.kind = CALL_COMMIT, .at = stream};
     if (range == NULL || !trial_is_open(t, stream)) {
         return false;
     }
-    name_pages(range, op, &call);
+    trial_name_pages(range, op, &call);
     call.needed_bytes = missing_bytes(t, range, &call);
     if (call.needed_bytes / range->page_bytes > free_slots(t)) {
         return false;
@@ -319,13 +326,13 @@ static void leave_pages(trial *t, const trial_range *range, const trial_call *ca
 /* Behind the last looks at the pages, if `op` says so: then they are in flight. */
 static bool decommit(trial *t, const operation *op)
 {
-    const trial_range *range = range_of(t, op);
+    const trial_range *range = trial_range_of(t, op);
     const int stream = op->stream % t->stream_count;
     trial_call call = {.kind = CALL_DECOMMIT};
     if (range == NULL || !trial_is_open(t, stream) || t->may_be_lost) {
         return false;
     }
-    name_pages(range, op, &call);
+    trial_name_pages(range, op, &call);
     if (!lead_to(t, range, &call, stream)) {
         return false;
     }
@@ -339,7 +346,7 @@ static bool decommit(trial *t, const operation *op)
     return true;
 }
 
-static bool is_pinned(const trial *t, const trial_range *range)
+bool trial_range_is_pinned(const trial *t, const trial_range *range)
 {
     bool is = false;
     for (int i = 0; i < TRIAL_PINS; i++) {
@@ -369,7 +376,7 @@ static bool destroy(trial *t, trial_range *range, int stream, const operation *o
         use_pages(t, range, &call, op, false);
     }
     call.stream = op->amount % 8 == 5 ? MEND_NO_STREAM : trial_handle(t, stream, false);
-    if (is_pinned(t, range)) {
+    if (trial_range_is_pinned(t, range)) {
         call.expected = MEND_ERROR_INVALID_ARGUMENT;
     }
     t->ending = 1 + (int)(range - t->ranges);
@@ -384,7 +391,7 @@ static bool destroy(trial *t, trial_range *range, int stream, const operation *o
 
 static bool destroy_range(trial *t, const operation *op)
 {
-    trial_range *range = range_of(t, op);
+    trial_range *range = trial_range_of(t, op);
     return range != NULL && !t->may_be_lost && destroy(t, range, op->stream % t->stream_count, op);
 }
 
@@ -415,6 +422,8 @@ bool trial_range_operation(trial *t, const operation *op)
         return commit(t, op);
     case OP_DECOMMIT:
         return decommit(t, op);
+    case OP_ZEROS:
+        return trial_map_zeros(t, op);
     case OP_RANGE_DESTROY:
         return destroy_range(t, op);
     default:

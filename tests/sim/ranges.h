@@ -35,6 +35,16 @@ bool trial_record_page(trial *t, const operation *op, const trial_block *page, i
 bool trial_lead_pages(trial *t, const trial_page_uses *uses, int stream);
 void trial_note_pages(trial *t, const trial_page_uses *uses);
 
+/* The range that an operation names, NULL: there is none; and its pages. */
+trial_range *trial_range_of(trial *t, const operation *op);
+void trial_name_pages(const trial_range *range, const operation *op, trial_call *call);
+bool trial_range_is_pinned(const trial *t, const trial_range *range);
+
+/* zeros.c: pages that read as zeros. */
+bool trial_map_zeros(trial *t, const operation *op);
+bool trial_may_answer_zeros(const trial *t, const trial_call *call, bool holds_capture);
+void trial_judge_zeros(trial *t);
+
 /* mistakes.c: what a program must not do with a page, and with a range. */
 bool trial_range_mistake(trial *t, const operation *op);
 void trial_mistake_with_page(trial *t, const operation *op, const trial_block *page);

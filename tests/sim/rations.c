@@ -163,7 +163,8 @@ void trial_judge_ration(trial *t)
     }
     for (int i = 0; i < t->pool_count; i++) {
         const uint64_t claimed_bytes = t->pools[i].pool->ration.slot.claimed_bytes;
-        const uint64_t held_bytes = trial_stats(t, i).reserved_bytes;
+        const mend_stats stats = trial_stats(t, i);
+        const uint64_t held_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
         trial_claim(t, TRIAL_MODEL, claimed_bytes == held_bytes,
                     "pool %d holds %llu bytes, and claims %llu", i, LLU(held_bytes),
                     LLU(claimed_bytes));

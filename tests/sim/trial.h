@@ -104,6 +104,7 @@ typedef enum trial_call_kind {
     CALL_COMMIT,
     CALL_DECOMMIT,
     CALL_RECORD_PAGES,
+    CALL_ZEROS,
     CALL_RANGE_DESTROY,
     CALL_LAUNCH, /* the device's, from here on */
     CALL_LAUNCH_GRAPH,
@@ -172,6 +173,8 @@ struct trial {
     bool has_called; /* in the present step */
     bool had_sleep;  /* since the last look, a call of sleep or wake was made */
     bool had_quiesce;
+    bool had_zeros; /* pages read as zeros before the present step, or behind it */
+    bool has_zeros;
     bool may_unmap; /* in it, a call that may compact met what was planted */
 
     bool refused;       /* an allocator that was set has refused what the pool was not asked for */
@@ -192,8 +195,9 @@ struct trial {
     bool was_refused;                /* memory was, at any time */
     bool had_unmapped;               /* at the last look a pool had chunks mapped nowhere */
 
-    bool has_spoilt; /* a capture the pool could not know of, in this step */
-    bool forgiving;  /* the program itself breaks a rule now */
+    bool zeros_excused; /* pages may have lost their zeros, at any time */
+    bool has_spoilt;    /* a capture the pool could not know of, in this step */
+    bool forgiving;     /* the program itself breaks a rule now */
     char violation[400];
 };
 

@@ -244,7 +244,7 @@ static bool look(mend_follower *f, mend_pool *pool)
     mend_stats stats = MEND_STATS_INIT;
     bool is_known = mend_get_stats(pool, &stats) == MEND_OK && (count == 0 || regions != NULL);
     f->pool = pool;
-    f->reserved_bytes = stats.reserved_bytes;
+    f->reserved_bytes = stats.reserved_bytes + stats.zero_chunk_bytes;
     for (size_t i = 0; i < count && is_known; i++) {
         const mend_region *at = &regions[i];
         const uint64_t address = address_of(at->address);

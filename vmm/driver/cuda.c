@@ -129,18 +129,19 @@ static mend_status cuda_unmap(const mend_driver *driver, uint64_t address, uint6
 }
 
 static mend_status cuda_set_access(const mend_driver *driver, uint64_t address, uint64_t size_bytes,
-                                   const int *devices, int device_count)
+                                   const int *devices, int device_count, mend_access access)
 {
     if (device_count < 1 || device_count > MEND_CUDA_DEVICE_LIMIT) {
         return MEND_DRIVER_INVALID_VALUE;
     }
-    mend_cu_access access[MEND_CUDA_DEVICE_LIMIT];
+    mend_cu_access wanted[MEND_CUDA_DEVICE_LIMIT];
     for (int i = 0; i < device_count; i++) {
-        access[i].location.type = MEND_CU_LOCATION_DEVICE;
-        access[i].location.id = devices[i];
-        access[i].flags = MEND_CU_ACCESS_READ_WRITE;
+        wanted[i].location.type = MEND_CU_LOCATION_DEVICE;
+        wanted[i].location.id = devices[i];
+        wanted[i].flags =
+            access == MEND_ACCESS_READ ? MEND_CU_ACCESS_READ : MEND_CU_ACCESS_READ_WRITE;
     }
-    return mend_cuda_functions(driver)->cuMemSetAccess(address, size_bytes, access,
+    return mend_cuda_functions(driver)->cuMemSetAccess(address, size_bytes, wanted,
                                                        (size_t)device_count);
 }
 

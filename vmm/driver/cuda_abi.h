@@ -39,6 +39,7 @@ typedef int mend_cu_symbol_status;  /* CUdriverProcAddressQueryResult */
     X(MEND_CU_ALLOCATION_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED, 1)                                 \
     X(MEND_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, 1)                                     \
     X(MEND_CU_LOCATION_HOST_NODE, CU_MEM_LOCATION_TYPE_HOST_NUMA, 3)                               \
+    X(MEND_CU_ACCESS_READ, CU_MEM_ACCESS_FLAGS_PROT_READ, 1)                                       \
     X(MEND_CU_ACCESS_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 3)                            \
     X(MEND_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                      \
     X(MEND_CU_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                         \

@@ -69,7 +69,8 @@ static mend_status map_page(memory_probe *probe, int page)
         return status;
     }
     probe->mapped[page] = true;
-    return driver->set_access(driver, address, probe->page_bytes, &probe->device, 1);
+    return driver->set_access(driver, address, probe->page_bytes, &probe->device, 1,
+                              MEND_ACCESS_READ_WRITE);
 }
 
 static void unmap_pages(memory_probe *probe)

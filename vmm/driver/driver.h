@@ -69,6 +69,9 @@ enum { MEND_SHARE_NONE = 0, MEND_SHARE_FILE_DESCRIPTOR = 1, MEND_SHARE_FABRIC = 
 /* CUmemFabricHandle */
 enum { MEND_FABRIC_HANDLE_BYTES = 64 };
 
+/* What devices may do with mapped memory: values of CUmemAccess_flags. */
+typedef enum mend_access { MEND_ACCESS_READ = 1, MEND_ACCESS_READ_WRITE = 3 } mend_access;
+
 typedef enum mend_capture_mode {
     MEND_CAPTURE_MODE_GLOBAL = 0,
     MEND_CAPTURE_MODE_THREAD_LOCAL = 1,
@@ -295,12 +298,13 @@ struct mend_driver {
      * whether a capture recorded work on the range. INVALID_VALUE otherwise. */
     mend_status (*unmap)(const mend_driver *, uint64_t address, uint64_t size_bytes);
 
-    /* Makes a range of complete mappings, inside one reservation, readable and writable for
-     * `device_count` devices. The most expensive call: it may block for milliseconds and may wait
-     * for other driver work. NOT_READY means a lack of memory: try again, then treat it as
-     * OUT_OF_MEMORY. */
+    /* Makes a range of complete mappings, inside one reservation, readable, or readable and
+     * writable, for `device_count` devices, whatever it was for them before. Work that writes where
+     * it may only read loses its context. The most expensive call: it may block for milliseconds
+     * and may wait for other driver work. NOT_READY means a lack of memory: try again, then treat
+     * it as OUT_OF_MEMORY. */
     mend_status (*set_access)(const mend_driver *, uint64_t address, uint64_t size_bytes,
-                              const int *devices, int device_count);
+                              const int *devices, int device_count, mend_access access);
 
     /* Exports a chunk that was created with this share type, as a file descriptor (*out is an int)
      * or a fabric handle (64 bytes). The caller closes the descriptor, which holds the memory until

@@ -43,8 +43,8 @@
       (inner, address, size_bytes))                                                                \
     X(set_access, size_bytes,                                                                      \
       (const mend_driver *driver, uint64_t address, uint64_t size_bytes, const int *devices,       \
-       int device_count),                                                                          \
-      (inner, address, size_bytes, devices, device_count))                                         \
+       int device_count, mend_access access),                                                      \
+      (inner, address, size_bytes, devices, device_count, access))                                 \
     X(export_handle, 0,                                                                            \
       (const mend_driver *driver, mend_chunk_handle handle, int share_type, void *out),            \
       (inner, handle, share_type, out))                                                            \

@@ -144,12 +144,14 @@ static mend_status plain_unmap(const mend_driver *driver, uint64_t address, uint
 }
 
 static mend_status plain_set_access(const mend_driver *driver, uint64_t address,
-                                    uint64_t size_bytes, const int *devices, int device_count)
+                                    uint64_t size_bytes, const int *devices, int device_count,
+                                    mend_access access)
 {
     (void)driver;
     (void)address;
     (void)size_bytes;
     (void)devices;
+    (void)access;
     return device_count == 1 ? MEND_DRIVER_OK : MEND_DRIVER_NOT_SUPPORTED;
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "heap/heap.h"
+#include "layout/zeros.h"
 #include "move/import.h"
 #include "move/range.h"
 #include "move/scope.h"
@@ -44,6 +45,17 @@ static void unmap(mend_heap *heap, uint64_t address, uint64_t size_bytes, refusa
     note(first, MEND_CALL_unmap, status);
 }
 
+static void unmap_zeros(mend_heap *heap, const mend_range *range, refusal *first)
+{
+    const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
+    size_t count = 0;
+    size_t page = mend_zeros_next(range, 0, pages, &count);
+    while (page < pages) {
+        unmap(heap, mend_range_page_start(range, page), count * range->page_bytes, first);
+        page = mend_zeros_next(range, page + count, pages, &count);
+    }
+}
+
 static void unmap_everything(mend_heap *heap, refusal *first)
 {
     for (mend_tree_node *at = mend_tree_first(&heap->chunks.mapped); at != NULL;) {
@@ -72,6 +84,10 @@ static void unmap_everything(mend_heap *heap, refusal *first)
          at = mend_tree_next(at)) {
         const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
         unmap(heap, import->mapped_at, import->all_bytes, first);
+    }
+    for (mend_tree_node *at = mend_tree_first(&heap->ranges.by_address); at != NULL;
+         at = mend_tree_next(at)) {
+        unmap_zeros(heap, MEND_CONTAINER_OF(at, mend_range, by_address), first);
     }
 }
 
@@ -107,6 +123,9 @@ static void release_everything(mend_heap *heap, refusal *first)
         }
     }
     release_imports(heap, first);
+    for (const mend_chunk_of_zeros *at = heap->ranges.zeros; at != NULL; at = at->next) {
+        release(heap, at->handle, first);
+    }
 }
 
 /* Waits for all queued work; waited->status tells whether it succeeded. MEND_ERROR_CAPTURING if a
@@ -193,7 +212,7 @@ static void free_host_memory(mend_heap *heap)
 static bool has_mappings(const mend_heap *heap)
 {
     return heap->chunks.all.count > 0 || heap->imports.mappings > 0 ||
-           heap->retire.mappings.count > 0;
+           heap->retire.mappings.count > 0 || heap->ranges.zeros != NULL;
 }
 
 /* Waits, then gives everything back. MEND_ERROR_CAPTURING: nothing changed. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "heap/block.h"
 #include "ladder/ladder.h"
 #include "layout/pages.h"
@@ -10,6 +11,7 @@
 #include "move/range.h"
 #include "move/remap.h"
 #include "move/scope.h"
+#include "move/zeros.h"
 #include "sleep/collect.h"
 #include "users/awake.h"
 #include "users/users.h"
@@ -32,15 +34,15 @@ static mend_result not_given_back(const mend_heap *heap, const mend_chunk *chunk
                         (unsigned long long)chunk->address);
 }
 
-/* Pages that were decommitted while they slept, or while a sleep began, are collected before they
- * are committed again. Waits for a sleep that has just begun. */
-static mend_result make_way(mend_heap *heap, const mend_range *range, uint64_t from, uint64_t end)
+/* Pages that were decommitted while they slept, or while a sleep began, are collected before their
+ * addresses are used again. */
+static mend_result collect_pages(mend_heap *heap, const mend_range *range, uint64_t from,
+                                 uint64_t end)
 {
+    assert(mend_mutex_is_held(&heap->grow));
     if (mend_range_find_frozen(heap, range, from, end) == NULL) {
         return MEND_OK;
     }
-    mend_heap_unlock(heap);
-    mend_heap_lock_all(heap);
     mend_sleep_collect_all(heap);
     mend_scope scope;
     if (heap->chunks.missing_count > 0 && mend_scope_open(heap, &scope) == MEND_OK) {
@@ -48,9 +50,35 @@ static mend_result make_way(mend_heap *heap, const mend_range *range, uint64_t f
         mend_scope_close(heap, &scope);
     }
     const mend_chunk *left = mend_range_find_frozen(heap, range, from, end);
-    mend_result result = left != NULL ? not_given_back(heap, left) : MEND_OK;
+    return left != NULL ? not_given_back(heap, left) : MEND_OK;
+}
+
+/* The same before a commit. Waits for a sleep that has just begun. */
+static mend_result make_way(mend_heap *heap, const mend_range *range, uint64_t from, uint64_t end)
+{
+    if (mend_range_find_frozen(heap, range, from, end) == NULL) {
+        return MEND_OK;
+    }
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    mend_result result = collect_pages(heap, range, from, end);
     mend_heap_unlock_grow(heap);
     return result;
+}
+
+/* Pages that read as zeros before a commit that failed do so again. */
+static void restore_zeros(mend_heap *heap)
+{
+    mend_scope scope;
+    const mend_thread_error why = *mend_process_failure();
+    mend_heap_unlock(heap);
+    mend_heap_lock_all(heap);
+    if (mend_heap_lost_by(heap) == MEND_DRIVER_OK && mend_scope_open(heap, &scope) == MEND_OK) {
+        mend_zeros_settle(heap, true);
+        mend_scope_close(heap, &scope);
+    }
+    mend_heap_unlock_grow(heap);
+    *mend_process_failure() = why;
 }
 
 mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
@@ -79,6 +107,27 @@ mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, 
         heap->counters.out_of_memory++;
         mend_history_note_stream(&heap->history, MEND_EVENT_OUT_OF_MEMORY, missing_bytes, stream);
     }
+    if (result != MEND_OK && heap->ranges.zeros_unsettled > 0) {
+        restore_zeros(heap);
+    }
+    return result;
+}
+
+mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
+{
+    mend_scope scope;
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(!range->is_closed);
+    mend_result result = collect_pages(heap, range, from, end);
+    if (result == MEND_OK) {
+        result = mend_scope_open(heap, &scope);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
+    result = mend_zeros_map(heap, range, from, end);
+    mend_scope_close(heap, &scope);
     return result;
 }
 

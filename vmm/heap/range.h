@@ -13,6 +13,10 @@
 mend_result mend_heap_commit(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
                              mend_stream stream, const mend_helpers *helpers);
 
+/* Lets the pages that are not committed read as zeros. Under both locks. Errors as
+ * mend_zeros_map. */
+mend_result mend_heap_map_zeros(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end);
+
 /* Makes the committed ones among the pages free memory, after the work queued so far on the stream
  * and on those that were recorded. As above. Errors as mend_free, or
  * MEND_ERROR_OUT_OF_HOST_MEMORY: nothing changed. */

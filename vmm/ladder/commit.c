@@ -9,6 +9,7 @@
 #include "move/outcome.h"
 #include "move/retire.h"
 #include "move/trim.h"
+#include "move/zeros.h"
 #include "physical/capture.h"
 #include "policy/budget.h"
 #include "policy/fixed.h"
@@ -163,6 +164,11 @@ static mend_outcome fill_gap(mend_heap *heap, const mend_request *request, mend_
 static mend_outcome clear_gaps(mend_heap *heap, const mend_request *request)
 {
     bool is_captured = false;
+    mend_result left =
+        mend_zeros_leave(heap, request->range, request->at, request->end, request->stream);
+    if (left != MEND_OK) {
+        return left == MEND_ERROR_CAPTURING ? MEND_NOTHING : MEND_FAILED;
+    }
     if (has_addresses(heap, request)) {
         return MEND_PLACED;
     }
@@ -189,7 +195,9 @@ mend_outcome mend_commit(mend_heap *heap, const mend_request *request)
     while (outcome == MEND_PLACED) {
         mend_range_gap gap = mend_range_next_gap(heap, request->range, from, request->end);
         if (gap.size_bytes == 0) {
-            return mend_commit_mapped(heap, request);
+            outcome = mend_commit_mapped(heap, request);
+            mend_zeros_settle(heap, false); /* the last page of zeros may be gone */
+            return outcome;
         }
         outcome = fill_gap(heap, request, gap);
         from = gap.address;

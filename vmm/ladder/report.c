@@ -154,7 +154,7 @@ bool mend_report_is_hopeless(const mend_heap *heap, const mend_request *request)
 static uint64_t creatable_bytes(const mend_heap *heap)
 {
     uint64_t reserved_bytes = heap->chunks.reserved_bytes;
-    uint64_t limit_bytes = heap->config.limit_bytes;
+    uint64_t limit_bytes = mend_budget_limit_of_chunks(heap);
     bool is_over = heap->shortage.refused_bytes > 0 || limit_bytes <= reserved_bytes;
     return is_over ? 0
                    : mend_align_down(limit_bytes - reserved_bytes, heap->device.granularity_bytes);
@@ -181,7 +181,7 @@ static uint64_t exported_bytes(const mend_heap *heap)
 
 uint64_t mend_report_pages_that_fit(const mend_heap *heap, const mend_request *request)
 {
-    if (heap->chunks.reserved_bytes > heap->config.limit_bytes) {
+    if (heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)) {
         return 0; /* chunks that are no pages are not made again */
     }
     const unsigned waited = MEND_BLOCKED_BY_STREAMS | MEND_BLOCKED_UNTIL_WAIT;

@@ -134,8 +134,16 @@ mend_result mend_ladder_trim(mend_heap *heap, uint64_t keep_bytes, uint64_t *rel
     return result;
 }
 
-/* Memory of the host that no block needs goes back, too, unless a capture forbids the wait. */
-static mend_result wait_for_host(mend_heap *heap)
+/* Whether something waits for the context that is not in reserved_bytes: memory of the host, or
+ * zeros of destroyed ranges. */
+static bool has_others(const mend_heap *heap)
+{
+    return heap->retire.host_bytes > 0 || heap->chunks.host_spares > 0 ||
+           (heap->ranges.closed > 0 && heap->ranges.zeros_mapped > 0);
+}
+
+/* That goes back, too, unless a capture forbids the wait. */
+static mend_result wait_for_others(mend_heap *heap)
 {
     bool is_captured = false;
     mend_result result =
@@ -146,6 +154,7 @@ static mend_result wait_for_host(mend_heap *heap)
     if (result == MEND_OK && !is_captured) {
         mend_retire_flush(heap, MEND_STREAM_UNKNOWN);
         mend_host_collect(heap); /* what was still mapped somewhere */
+        mend_ranges_settle(heap, MEND_STREAM_UNKNOWN);
     }
     return result;
 }
@@ -162,8 +171,8 @@ mend_result mend_ladder_trim_wait(mend_heap *heap, uint64_t keep_bytes, uint64_t
     if (result == MEND_OK && heap->chunks.reserved_bytes > keep_bytes) {
         result = wait_and_trim(heap, keep_bytes, released_bytes);
     }
-    if (result == MEND_OK && (heap->retire.host_bytes > 0 || heap->chunks.host_spares > 0)) {
-        result = wait_for_host(heap);
+    if (result == MEND_OK && has_others(heap)) {
+        result = wait_for_others(heap);
     }
     mend_scope_close(heap, &scope);
     note_trim(heap, result, *released_bytes);
@@ -225,7 +234,7 @@ mend_result mend_ladder_set_limit(mend_heap *heap, uint64_t limit_bytes)
                                                 : mend_min_u64(limit_bytes, total_bytes);
     mend_history_note(&heap->history, MEND_EVENT_LIMIT, 0, heap->config.limit_bytes);
     uint64_t released_bytes = 0;
-    return heap->chunks.reserved_bytes > heap->config.limit_bytes
-               ? mend_ladder_trim(heap, heap->config.limit_bytes, &released_bytes)
+    return heap->chunks.reserved_bytes > mend_budget_limit_of_chunks(heap)
+               ? mend_ladder_trim(heap, mend_budget_limit_of_chunks(heap), &released_bytes)
                : MEND_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "layout/layout.h"
+#include "layout/zeros.h"
 
 /* Each page may be cut out of the middle of a run, which leaves two parts with the waits that the
  * run had; freed, it has a stamp for each stream at most. */
@@ -52,6 +53,7 @@ void mend_range_take_page(mend_heap *heap, mend_range *range, size_t page, mend_
     span->tag = range->tag;
     span->sleep_tag = mend_process_sleep_tag();
     span->sleep_tag = span->sleep_tag != 0 ? span->sleep_tag : range->sleep_tag;
+    mend_zeros_note_commit(heap, range, page);
     range->pages[page] = span;
     range->committed_bytes += range->page_bytes;
     zone->allocations++;

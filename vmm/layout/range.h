@@ -32,7 +32,11 @@ struct mend_range {
     uint64_t tag;
     uint64_t sleep_tag; /* of pages that are committed without one of the thread; 0: none */
     bool is_closed;
-    mend_span *pages[]; /* the live span of each page; NULL: not committed */
+    unsigned char *zeros;  /* bits of each page (layout/zeros.h); NULL: none has any */
+    uint64_t zeros_mapped; /* pages with a mapping of zeros */
+    uint64_t zeros_unsettled;
+    mend_stamp zeros_stamp; /* of a closed range: what must pass before they are unmapped */
+    mend_span *pages[];     /* the live span of each page; NULL: not committed */
 };
 
 void mend_ranges_init_tree(mend_heap *heap);

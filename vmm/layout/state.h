@@ -342,6 +342,12 @@ typedef struct mend_ranges {
     mend_tree by_address; /* all that have addresses, closed ones too */
     uint64_t closed;      /* of these, destroyed, but with memory that is still mapped there */
     mend_space space;     /* their addresses: one reservation each */
+    struct mend_chunk_of_zeros *zeros; /* one for each size of pages in use (layout/zeros.h) */
+    uint64_t zeros_chunks;             /* their number */
+    uint64_t zeros_bytes;              /* of these; not in reserved_bytes */
+    uint64_t zeros_mapped;             /* mappings of these, in all ranges */
+    uint64_t zeros_mapped_bytes;       /* their bytes */
+    uint64_t zeros_unsettled;          /* pages that a later call maps or unmaps */
 } mend_ranges;
 
 typedef struct mend_heap {
@@ -452,7 +458,7 @@ static inline uint64_t mend_heap_chunks(const mend_heap *heap)
     const mend_chunks *chunks = &heap->chunks;
     const uint64_t others = (uint64_t)chunks->away_count + chunks->host_count + chunks->host_spares;
     assert(chunks->all.count >= others);
-    return chunks->all.count - others;
+    return chunks->all.count - others + heap->ranges.zeros_chunks;
 }
 
 /* How often memory of the heap became free. */
@@ -466,7 +472,7 @@ static inline uint64_t mend_heap_mappings(const mend_heap *heap)
 {
     assert(heap->chunks.unmapped_count <= heap->chunks.mapped.count);
     return heap->chunks.mapped.count - heap->chunks.unmapped_count + heap->retire.mappings.count +
-           heap->imports.mappings;
+           heap->imports.mappings + heap->ranges.zeros_mapped;
 }
 
 /* Without the lock this may miss a group that another thread begins at this moment. */

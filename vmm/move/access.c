@@ -5,6 +5,7 @@
 #include "move/import.h"
 #include "move/scope.h"
 #include "move/steps.h"
+#include "move/zeros.h"
 
 static void append(mend_heap *heap, int device)
 {
@@ -63,8 +64,9 @@ static mend_result allow_all(mend_heap *heap, int device)
     while (at != NULL) {
         uint64_t address = mend_chunk_mapping_address(at);
         uint64_t bytes = stretch_from(&at);
-        mend_status status =
-            bytes == 0 ? MEND_DRIVER_OK : mend_step_allow_to(heap, address, bytes, &device, 1);
+        mend_status status = bytes == 0 ? MEND_DRIVER_OK
+                                        : mend_step_allow_to(heap, address, bytes, &device, 1,
+                                                             MEND_ACCESS_READ_WRITE);
         if (status != MEND_DRIVER_OK) {
             return mend_driver_refused(heap, MEND_CALL_set_access, status);
         }
@@ -72,13 +74,20 @@ static mend_result allow_all(mend_heap *heap, int device)
     return MEND_OK;
 }
 
+static mend_result allow_zeros(mend_heap *heap, int device)
+{
+    mend_status status = mend_zeros_allow(heap, device);
+    return status == MEND_DRIVER_OK ? MEND_OK
+                                    : mend_driver_refused(heap, MEND_CALL_set_access, status);
+}
+
 static mend_result allow_imports(mend_heap *heap, int device)
 {
     for (const mend_tree_node *at = mend_tree_first(&heap->imports.by_address); at != NULL;
          at = mend_tree_next(at)) {
         const mend_imported *import = MEND_CONTAINER_OF(at, mend_imported, by_address);
-        mend_status status =
-            mend_step_allow_to(heap, import->mapped_at, import->all_bytes, &device, 1);
+        mend_status status = mend_step_allow_to(heap, import->mapped_at, import->all_bytes, &device,
+                                                1, MEND_ACCESS_READ_WRITE);
         if (status != MEND_DRIVER_OK) {
             return mend_driver_refused(heap, MEND_CALL_set_access, status);
         }
@@ -99,6 +108,9 @@ mend_result mend_access_add(mend_heap *heap, int device)
     result = allow_all(heap, device);
     if (result == MEND_OK) {
         result = allow_imports(heap, device);
+    }
+    if (result == MEND_OK) {
+        result = allow_zeros(heap, device);
     }
     if (result == MEND_OK) {
         append(heap, device);

@@ -8,7 +8,7 @@ void mend_attainable_forget(mend_heap *heap)
 
 static bool is_below_limit(const mend_heap *heap)
 {
-    return mend_budget_hard_limit(heap) < heap->config.limit_bytes;
+    return mend_budget_hard_limit(heap) < mend_budget_limit_of_chunks(heap);
 }
 
 /* Asks the driver. Updates the attainable limit if there is one already, or if `learns`. */

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "move/scope.h"
 #include "move/trim.h"
+#include "move/zeros.h"
+#include "move/zeros_chunk.h"
 
 #define RANGE_OF(node) MEND_CONTAINER_OR_NULL(node, mend_range, by_address)
 
@@ -20,6 +22,7 @@ static void drop(mend_heap *heap, mend_range *range)
 {
     mend_tree_remove(&heap->ranges.by_address, &range->by_address);
     heap->ranges.closed -= range->is_closed;
+    free(range->zeros);
     free(range);
 }
 
@@ -29,6 +32,7 @@ void mend_ranges_clear(mend_heap *heap)
     while ((at = mend_tree_first(&heap->ranges.by_address)) != NULL) {
         drop(heap, RANGE_OF(at));
     }
+    mend_zeros_clear(heap);
 }
 
 static mend_result no_host_memory(void)
@@ -102,12 +106,14 @@ void mend_ranges_close(mend_heap *heap, mend_range *range)
     assert(range->committed_bytes == 0);
     assert(!range->is_closed);
     range->is_closed = true;
+    mend_zeros_close(heap, range);
     heap->ranges.closed++;
 }
 
 void mend_ranges_settle(mend_heap *heap, uint32_t asking)
 {
     assert(mend_mutex_is_held(&heap->grow));
+    mend_zeros_settle(heap, false);
     if (heap->ranges.closed == 0) {
         return;
     }
@@ -118,8 +124,9 @@ void mend_ranges_settle(mend_heap *heap, uint32_t asking)
         if (!range->is_closed) {
             continue;
         }
-        mend_trim_between(heap, range->address, mend_range_end(range), asking);
-        if (mend_space_free_from(&heap->ranges.space, range->address) >= range->size_bytes &&
+        (void)mend_trim_between(heap, range->address, mend_range_end(range), asking);
+        if (mend_zeros_end(heap, range) &&
+            mend_space_free_from(&heap->ranges.space, range->address) >= range->size_bytes &&
             mend_space_disown(&heap->ranges.space, range->address)) {
             drop(heap, range);
         }

@@ -31,7 +31,7 @@ mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *c
 }
 
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                               const int *devices, int device_count)
+                               const int *devices, int device_count, mend_access access)
 {
     const mend_driver *driver = heap->driver;
     mend_status status;
@@ -39,15 +39,15 @@ mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_
     assert(size_bytes > 0);
     assert(device_count > 0);
     do {
-        status = driver->set_access(driver, address, size_bytes, devices, device_count);
+        status = driver->set_access(driver, address, size_bytes, devices, device_count, access);
     } while (try_again(heap, status, &tries));
     return status;
 }
 
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes)
 {
-    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices,
-                              heap->allowed.count);
+    return mend_step_allow_to(heap, address, size_bytes, heap->allowed.devices, heap->allowed.count,
+                              MEND_ACCESS_READ_WRITE);
 }
 
 void mend_step_undo_create(mend_heap *heap, mend_chunk *chunk)

@@ -15,7 +15,7 @@
 mend_status mend_step_map(mend_heap *heap, uint64_t address, const mend_chunk *chunk);
 mend_status mend_step_allow(mend_heap *heap, uint64_t address, uint64_t size_bytes);
 mend_status mend_step_allow_to(mend_heap *heap, uint64_t address, uint64_t size_bytes,
-                               const int *devices, int device_count);
+                               const int *devices, int device_count, mend_access access);
 
 /* Releases an unmapped chunk as if it had not been created. If the driver refuses, the chunk stays
  * as free memory. */

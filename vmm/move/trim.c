@@ -266,12 +266,15 @@ mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
     return result == MEND_ERROR_OUT_OF_HOST_MEMORY ? result : unless_lost(heap, result);
 }
 
-void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
+mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking)
 {
     bool is_captured = false;
-    if (refresh_fences(heap) != MEND_OK ||
-        mend_streams_find_capture(&heap->streams, asking, &is_captured) != MEND_OK) {
-        return;
+    mend_result result = refresh_fences(heap);
+    if (result == MEND_OK) {
+        result = mend_streams_find_capture(&heap->streams, asking, &is_captured);
+    }
+    if (result != MEND_OK) {
+        return result;
     }
     for (uint64_t at = from; at < end && !is_captured;) {
         mend_chunk key = {.address = at};
@@ -283,12 +286,14 @@ void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t as
         at = chunk->address + chunk->size_bytes;
         if (mend_chunk_is_empty(chunk) && can_withdraw(heap, chunk, true)) {
             if (!mend_layout_reserve(heap, 1) || !mend_retire_reserve(heap, 1)) {
+                result = no_host_memory();
                 break;
             }
             withdraw(heap, chunk);
         }
     }
     mend_retire_flush(heap, asking);
+    return result;
 }
 
 bool mend_trim_addresses(mend_heap *heap, uint32_t asking)

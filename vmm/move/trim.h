@@ -28,8 +28,9 @@ mend_result mend_trim_one(mend_heap *heap, uint32_t asking, mend_plan *plan, boo
 mend_result mend_trim_for(mend_heap *heap, uint32_t asking, mend_plan *plan, bool *released);
 
 /* Unmaps idle empty chunks that are mapped between two addresses; then they are mapped nowhere, and
- * stay free memory. What is not idle, or refused by the driver, stays. */
-void mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
+ * stay free memory. What is not idle, or refused by the driver, stays. Errors as mend_trim_for:
+ * only some are unmapped. */
+mend_result mend_trim_between(mend_heap *heap, uint64_t from, uint64_t end, uint32_t asking);
 
 /* Whether mend_trim_one would find a chunk to give back. `may_unmap`: also one that is mapped.
  * Takes idle what is known to be. No driver call. */

@@ -1,5 +1,6 @@
 /* The audit of memory: chunks, retired mappings, and the use of every address of a zone. */
 #include "layout/layout.h"
+#include "layout/zeros.h"
 #include "move/import.h"
 #include "observe/audit_parts.h"
 #include "users/export.h"
@@ -137,8 +138,8 @@ static uint64_t import_at(const mend_heap *heap, uint64_t address)
     return import != NULL && import->mapped_at == address ? import->all_bytes : 0;
 }
 
-/* The size of what begins at an address: a gap, a mapped chunk, a retired mapping or an import; 0:
- * nothing begins there. */
+/* The size of what begins at an address: a gap, a mapped chunk, a retired mapping, a page of
+ * zeros or an import; 0: nothing begins there. */
 static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_t address)
 {
     uint64_t size_bytes = mend_space_room_at(space, address);
@@ -151,6 +152,10 @@ static uint64_t piece_at(const mend_heap *heap, const mend_space *space, uint64_
     at = mend_tree_at_or_after(&heap->retire.mappings, &retired_key.by_address);
     if (at != NULL && RETIRED_OF(at)->address == address) {
         size_bytes = size_bytes == 0 ? RETIRED_OF(at)->size_bytes : 0;
+    }
+    uint64_t zero_bytes = mend_zeros_mapping_at(heap, address);
+    if (zero_bytes != 0) {
+        size_bytes = size_bytes == 0 ? zero_bytes : 0;
     }
     uint64_t import_bytes = import_at(heap, address);
     if (import_bytes != 0) {
@@ -168,7 +173,8 @@ static bool reservation_is_right(const mend_audit_walk *a, const mend_space *spa
         uint64_t size_bytes = piece_at(a->heap, space, address);
         if (size_bytes == 0 || size_bytes > end - address) {
             return mend_audit_broken(a,
-                                     "not exactly one of gap, chunk, retired and import at 0x%llx",
+                                     "not exactly one of gap, chunk, retired, zeros and import "
+                                     "at 0x%llx",
                                      MEND_AUDIT_HEX(address));
         }
         bool is_gap = mend_space_room_at(space, address) != 0;

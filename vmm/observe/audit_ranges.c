@@ -1,5 +1,6 @@
-/* The audit of growable ranges: the invariants of layout/range.h. */
+/* The audit of growable ranges: the invariants of layout/range.h and layout/zeros.h. */
 #include "layout/range.h"
+#include "layout/zeros.h"
 #include "observe/audit_parts.h"
 
 #define RANGE_OF(node)       MEND_CONTAINER_OF(node, mend_range, by_address)
@@ -29,6 +30,69 @@ static bool pages_are_right(const mend_audit_walk *a, const mend_range *range, u
             (committed_bytes == 0 || !range->is_closed)) ||
            mend_audit_broken(a, "the committed bytes of the range 0x%llx are wrong",
                              MEND_AUDIT_HEX(range->address));
+}
+
+/* What the pages with zeros of a range, or of all ranges, are. */
+typedef struct zeros_found {
+    uint64_t mapped;
+    uint64_t mapped_bytes;
+    uint64_t unsettled;
+} zeros_found;
+
+/* A page with a mapping of zeros is not committed; a closed range wants none. */
+static bool zeros_are_right(const mend_audit_walk *a, const mend_range *range, zeros_found *all)
+{
+    zeros_found found = {0};
+    const size_t count = (size_t)(range->size_bytes / range->page_bytes);
+    for (size_t i = 0; i < count && range->zeros != NULL; i++) {
+        const unsigned bits = range->zeros[i];
+        const bool is_mapped = (bits & MEND_ZEROS_MAPPED) != 0;
+        const bool is_right = (bits & ~(unsigned)MEND_ZEROS_ALL) == 0 &&
+                              ((bits & MEND_ZEROS_READABLE) == 0 || is_mapped) &&
+                              (range->pages[i] == NULL || bits == 0) &&
+                              (!range->is_closed || (bits & MEND_ZEROS_WANTED) == 0);
+        if (!is_right) {
+            return mend_audit_broken(a, "page %zu of the range 0x%llx: its zeros are wrong", i,
+                                     MEND_AUDIT_HEX(range->address));
+        }
+        found.mapped += is_mapped;
+        found.mapped_bytes += is_mapped ? range->page_bytes : 0;
+        found.unsettled += !range->is_closed && bits != 0 && bits != MEND_ZEROS_ALL;
+    }
+    all->mapped += found.mapped;
+    all->mapped_bytes += found.mapped_bytes;
+    all->unsettled += found.unsettled;
+    return (found.mapped == range->zeros_mapped && found.unsettled == range->zeros_unsettled) ||
+           mend_audit_broken(a, "the counts of zeros of the range 0x%llx are wrong",
+                             MEND_AUDIT_HEX(range->address));
+}
+
+/* The mappings of each chunk of zeros are the pages of ranges with pages of its size. */
+static bool chunks_of_zeros_are_right(const mend_audit_walk *a, const zeros_found *found)
+{
+    const mend_ranges *ranges = &a->heap->ranges;
+    uint64_t bytes = 0;
+    uint64_t count = 0;
+    uint64_t mappings = 0;
+    for (const mend_chunk_of_zeros *chunk = ranges->zeros; chunk != NULL; chunk = chunk->next) {
+        uint64_t mapped = 0;
+        mend_tree_node *at = mend_tree_first(&ranges->by_address);
+        for (; at != NULL; at = mend_tree_next(at)) {
+            const mend_range *range = RANGE_OF(at);
+            mapped += range->page_bytes == chunk->size_bytes ? range->zeros_mapped : 0;
+        }
+        if (mapped != chunk->mappings || (mapped > 0 && chunk->handle == 0)) {
+            return mend_audit_broken(a, "the mappings of a chunk of zeros are wrong");
+        }
+        bytes += chunk->size_bytes;
+        count++;
+        mappings += mapped;
+    }
+    return (bytes == ranges->zeros_bytes && count == ranges->zeros_chunks &&
+            mappings == ranges->zeros_mapped && found->mapped == ranges->zeros_mapped &&
+            found->unsettled == ranges->zeros_unsettled &&
+            found->mapped_bytes == ranges->zeros_mapped_bytes) ||
+           mend_audit_broken(a, "the counts of zeros are wrong");
 }
 
 /* Each reservation is that of one range. */
@@ -66,12 +130,17 @@ bool mend_audit_ranges(const mend_audit_walk *a)
     const mend_ranges *ranges = &a->heap->ranges;
     uint64_t pages = 0;
     uint64_t closed = 0;
+    zeros_found zeros = {0};
     const mend_tree_node *at = mend_tree_first(&ranges->by_address);
     for (; at != NULL; at = mend_tree_next(at)) {
         closed += RANGE_OF(at)->is_closed;
-        if (!pages_are_right(a, RANGE_OF(at), &pages)) {
+        if (!pages_are_right(a, RANGE_OF(at), &pages) ||
+            !zeros_are_right(a, RANGE_OF(at), &zeros)) {
             return false;
         }
+    }
+    if (!chunks_of_zeros_are_right(a, &zeros)) {
+        return false;
     }
     const mend_list *end = &ranges->space.reservations;
     for (const mend_list *link = end->next; link != end; link = link->next) {

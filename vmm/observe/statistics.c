@@ -203,6 +203,8 @@ static void fill_ranges(const mend_heap *heap, mend_stats *stats)
     stats->peak_range_bytes = pages->peak_live_bytes;
     stats->range_free_bytes = free_in_ranges(heap);
     stats->range_address_bytes = heap->ranges.space.address_bytes;
+    stats->zero_bytes = heap->ranges.zeros_mapped_bytes;
+    stats->zero_chunk_bytes = heap->ranges.zeros_bytes;
     stats->pages_committed = pages->allocations;
     stats->pages_decommitted = pages->frees;
 }

@@ -99,7 +99,7 @@ void mend_budget_note_use(mend_heap *heap)
 
 static bool is_below_limit(const mend_heap *heap)
 {
-    return mend_budget_hard_limit(heap) < heap->config.limit_bytes;
+    return mend_budget_hard_limit(heap) < mend_budget_limit_of_chunks(heap);
 }
 
 void mend_budget_note_lack(mend_heap *heap, uint64_t create_bytes)

@@ -44,10 +44,17 @@ uint64_t mend_budget_room_bytes(const mend_heap *heap);
  * not enough room. More than create_bytes if more is reserved than the limit allows now. */
 uint64_t mend_budget_lacking_bytes(const mend_heap *heap, uint64_t create_bytes);
 
-/* The limit, or what the device can give if that is less. */
+/* The part of the limit that chunks may take: without chunks of zeros. */
+static inline uint64_t mend_budget_limit_of_chunks(const mend_heap *heap)
+{
+    const uint64_t limit = heap->config.limit_bytes;
+    return limit - mend_min_u64(heap->ranges.zeros_bytes, limit);
+}
+
+/* The same, or what the device can give if that is less. */
 static inline uint64_t mend_budget_hard_limit(const mend_heap *heap)
 {
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = mend_budget_limit_of_chunks(heap);
     return heap->budget.attainable.is_known ? mend_min_u64(limit, heap->budget.attainable.bytes)
                                             : limit;
 }

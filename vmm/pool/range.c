@@ -110,6 +110,7 @@ mend_result mend_range_get_info(mend_range *range, mend_range_info *info)
         .tag = range->tag,
         .pool = pool,
         .asleep_bytes = mend_range_asleep_bytes(&pool->heap, range),
+        .zero_bytes = range->zeros_mapped * range->page_bytes,
     };
     mend_heap_unlock(&pool->heap);
     memcpy(info, &all, mend_min_u64(info->struct_size, sizeof(all)));
@@ -173,6 +174,26 @@ mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes, uint64_t
     const uint64_t from = range->address + offset_bytes;
     return mend_pool_leave(
         pool, mend_heap_commit(&pool->heap, range, from, from + size_bytes, stream, &helpers));
+}
+
+mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    mend_result result =
+        check_pages("mend_range_map_zeros", range, offset_bytes, size_bytes, MEND_NO_STREAM);
+    if (result == MEND_OK && !range->pool->heap.device.aliasing) {
+        result = mend_fail(MEND_ERROR_NOT_SUPPORTED,
+                           "mend_range_map_zeros: the driver maps a chunk at one address only");
+    }
+    if (result == MEND_OK) {
+        result = mend_pool_enter_all(range->pool);
+    }
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_pool *pool = range->pool;
+    const uint64_t from = range->address + offset_bytes;
+    return mend_pool_leave_all(pool,
+                               mend_heap_map_zeros(&pool->heap, range, from, from + size_bytes));
 }
 
 mend_result mend_range_decommit(mend_range *range, uint64_t offset_bytes, uint64_t size_bytes,

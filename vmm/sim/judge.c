@@ -23,9 +23,17 @@ static const char *kind_name(mend_sim_item_kind kind)
     }
 }
 
+/* Whether the item writes to its granules. */
+static bool writes(mend_sim_item_kind kind)
+{
+    return kind == MEND_SIM_ITEM_WRITE_TAG || kind == MEND_SIM_ITEM_WRITE_WORDS ||
+           kind == MEND_SIM_ITEM_COPY || kind == MEND_SIM_ITEM_FILL ||
+           kind == MEND_SIM_ITEM_REWRITE;
+}
+
 /* What is wrong with the first address of the range that the item may not access; NULL: nothing. */
-static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, uint64_t address,
-                              uint64_t size, uint64_t *fault)
+static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, bool is_written,
+                              uint64_t address, uint64_t size, uint64_t *fault)
 {
     uint64_t at = address;
     uint64_t left = size;
@@ -37,6 +45,9 @@ static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, ui
         }
         if ((mapping->access_devices & UINT64_C(1) << item->device) == 0) {
             return "is mapped, but the device was given no access";
+        }
+        if (is_written && (mapping->write_devices & UINT64_C(1) << item->device) == 0) {
+            return "the device may only read";
         }
         if (mapping->access_sequence > item->sequence && mapping->access_ns >= item->start_ns) {
             return "was mapped and made accessible only after the work had started";
@@ -50,11 +61,11 @@ static const char *find_fault(const mend_sim *sim, const mend_sim_item *item, ui
     return NULL;
 }
 
-static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, uint64_t address,
-                               uint64_t size)
+static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, bool is_written,
+                               uint64_t address, uint64_t size)
 {
     uint64_t fault = 0;
-    const char *reason = find_fault(sim, item, address, size, &fault);
+    const char *reason = find_fault(sim, item, is_written, address, size, &fault);
     if (reason == NULL) {
         return MEND_DRIVER_OK;
     }
@@ -69,19 +80,20 @@ static mend_status judge_range(mend_sim *sim, const mend_sim_item *item, uint64_
  * does not. */
 static mend_status judge_granules(mend_sim *sim, const mend_sim_item *item)
 {
+    const bool is_written = writes(item->kind);
     if (item->granule_count == 0) {
         return MEND_DRIVER_OK;
     }
     assert(item->granule_count == 1 || item->stride_bytes >= item->granule_bytes);
     uint64_t span = (item->granule_count - 1) * item->stride_bytes + item->granule_bytes;
     uint64_t fault = 0;
-    if (find_fault(sim, item, item->address, span, &fault) == NULL) {
+    if (find_fault(sim, item, is_written, item->address, span, &fault) == NULL) {
         return MEND_DRIVER_OK;
     }
     mend_status status = MEND_DRIVER_OK;
     for (uint64_t i = 0; i < item->granule_count && status == MEND_DRIVER_OK; i++) {
-        status =
-            judge_range(sim, item, item->address + i * item->stride_bytes, item->granule_bytes);
+        status = judge_range(sim, item, is_written, item->address + i * item->stride_bytes,
+                             item->granule_bytes);
     }
     return status;
 }
@@ -99,10 +111,10 @@ mend_status mend_sim_judge(mend_sim *sim, const mend_sim_item *item)
         status = judge_granules(sim, item);
     }
     if (status == MEND_DRIVER_OK && item->source != 0) {
-        status = judge_range(sim, item, item->source, item->granule_bytes);
+        status = judge_range(sim, item, false, item->source, item->granule_bytes);
     }
     if (status == MEND_DRIVER_OK && item->kind == MEND_SIM_ITEM_VERIFY_WORDS) {
-        status = judge_range(sim, item, item->mismatches, sizeof(uint64_t));
+        status = judge_range(sim, item, true, item->mismatches, sizeof(uint64_t));
     }
     return status;
 }

@@ -77,7 +77,8 @@ void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping)
     mend_sim_chunk_drop(sim, chunk);
 }
 
-void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t devices)
+void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t devices,
+                            mend_access access)
 {
     assert(devices != 0);
     if (mapping->access_devices == 0) {
@@ -86,6 +87,10 @@ void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t d
         sim->ledger.accessible_bytes += mapping->chunk->plain ? 0 : mapping->size_bytes;
     }
     mapping->access_devices |= devices;
+    mapping->write_devices |= devices;
+    if (access == MEND_ACCESS_READ) {
+        mapping->write_devices &= ~devices;
+    }
 }
 
 /* The reservation that contains the complete range; NULL: none. */
@@ -264,7 +269,7 @@ static mend_status check_peers(mend_sim *sim, const mend_sim_mapping *mapping, u
 }
 
 mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
-                                const int *devices, int device_count)
+                                const int *devices, int device_count, mend_access access)
 {
     uint64_t mask = 0;
     mend_sim_mapping *mapping = NULL;
@@ -282,7 +287,7 @@ mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_b
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
     for (uint64_t left = sim->bill_mappings; left > 0; left--) {
-        mend_sim_mapping_allow(sim, mapping, mask);
+        mend_sim_mapping_allow(sim, mapping, mask, access);
         mend_tree_node *next = mend_tree_next(&mapping->by_address);
         mapping = next != NULL ? MAPPING_OF(next) : NULL;
     }

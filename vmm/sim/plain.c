@@ -37,7 +37,7 @@ static mend_status make(mend_sim *sim, int device, uint64_t size_bytes, mend_sim
         mend_sim_range_give(sim, range);
         return MEND_DRIVER_OUT_OF_MEMORY;
     }
-    mend_sim_mapping_allow(sim, mapping, UINT64_C(1) << device);
+    mend_sim_mapping_allow(sim, mapping, UINT64_C(1) << device, MEND_ACCESS_READ_WRITE);
     sim->ledger.plain_allocations++;
     sim->ledger.plain_bytes += chunk->charged_bytes;
     *made = mapping;

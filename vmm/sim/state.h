@@ -66,7 +66,8 @@ typedef struct mend_sim_mapping {
     uint64_t size_bytes;
     mend_sim_chunk *chunk;
     mend_sim_range *range;
-    uint64_t access_devices;  /* bit n: device n may access it */
+    uint64_t access_devices;  /* bit n: device n may read it */
+    uint64_t write_devices;   /* bit n: device n may write it, too */
     uint64_t access_ns;       /* since when */
     uint64_t access_sequence; /* and after which host call */
     bool asynchronous;        /* made by async_alloc */
@@ -106,12 +107,12 @@ typedef struct mend_sim_event {
     int context;         /* number of the context */
     uint64_t ready_ns;   /* when the work before the last record is done; 0: never recorded */
     uint64_t capture_id; /* not 0: last recorded in this capture */
-    mend_sim_node *tip;  /* the node that the record comes after; meaningless once the capture has
-                          * ended */
+    mend_sim_node *tip;  /* the node that the record comes after; of no use after the capture */
 } mend_sim_event;
 
 typedef enum mend_sim_item_kind {
     MEND_SIM_ITEM_TOUCH,
+    MEND_SIM_ITEM_REWRITE, /* reads, and writes the same back */
     MEND_SIM_ITEM_WRITE_TAG,
     MEND_SIM_ITEM_VERIFY_TAG,
     MEND_SIM_ITEM_SPIN,
@@ -325,13 +326,13 @@ mend_sim_mapping *mend_sim_mapping_at(const mend_sim *sim, uint64_t address);
 mend_sim_mapping *mend_sim_mapping_add(mend_sim *sim, mend_sim_range *range, uint64_t address,
                                        mend_sim_chunk *chunk);
 void mend_sim_mapping_remove(mend_sim *sim, mend_sim_mapping *mapping);
-void mend_sim_mapping_allow(mend_sim *sim, mend_sim_mapping *mapping, uint64_t devices);
+void mend_sim_mapping_allow(mend_sim *, mend_sim_mapping *, uint64_t devices, mend_access);
 
 mend_status mend_sim_map(mend_sim *sim, uint64_t address, uint64_t size_bytes,
                          uint64_t offset_bytes, mend_chunk_handle handle);
 mend_status mend_sim_unmap(mend_sim *sim, uint64_t address, uint64_t size_bytes);
 mend_status mend_sim_set_access(mend_sim *sim, uint64_t address, uint64_t size_bytes,
-                                const int *devices, int device_count);
+                                const int *devices, int device_count, mend_access access);
 
 /* Removes an allocation of plain_alloc or async_alloc. */
 void mend_sim_plain_drop(mend_sim *sim, mend_sim_mapping *mapping);

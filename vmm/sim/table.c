@@ -136,10 +136,11 @@ static mend_status table_unmap(const mend_driver *driver, uint64_t address, uint
 }
 
 static mend_status table_set_access(const mend_driver *driver, uint64_t address,
-                                    uint64_t size_bytes, const int *devices, int device_count)
+                                    uint64_t size_bytes, const int *devices, int device_count,
+                                    mend_access access)
 {
     CALL(set_access, size_bytes,
-         mend_sim_set_access(sim, address, size_bytes, devices, device_count));
+         mend_sim_set_access(sim, address, size_bytes, devices, device_count, access));
 }
 
 static mend_status table_export_handle(const mend_driver *driver, mend_chunk_handle handle,

@@ -70,7 +70,7 @@ mend_status mend_sim_launch_kernel(mend_sim *sim, mend_stream handle, const mend
         [MEND_KERNEL_SPIN] = MEND_SIM_ITEM_SPIN,
         [MEND_KERNEL_WRITE] = MEND_SIM_ITEM_WRITE_WORDS,
         [MEND_KERNEL_VERIFY] = MEND_SIM_ITEM_VERIFY_WORDS,
-        [MEND_KERNEL_STREAM] = MEND_SIM_ITEM_TOUCH,
+        [MEND_KERNEL_STREAM] = MEND_SIM_ITEM_REWRITE,
         [MEND_KERNEL_READ] = MEND_SIM_ITEM_TOUCH,
         [MEND_KERNEL_GATHER] = MEND_SIM_ITEM_TOUCH,
     };

@@ -7,6 +7,7 @@
 #include "move/retire.h"
 #include "move/scope.h"
 #include "move/trim.h"
+#include "policy/budget.h"
 #include "sleep/quiet.h"
 #include "sleep/select.h"
 
@@ -61,7 +62,7 @@ static bool may_move(const relocation *r, const mend_chunk *chunk, uint64_t byte
 /* Gives back empty chunks until the device and the limit have room for so much more. */
 static bool make_room(mend_heap *heap, uint64_t bytes)
 {
-    const uint64_t limit = heap->config.limit_bytes;
+    const uint64_t limit = mend_budget_limit_of_chunks(heap);
     uint64_t released_bytes;
     if (heap->chunks.reserved_bytes + bytes > limit) {
         mend_trim_to(heap, limit > bytes ? limit - bytes : 0, true, &released_bytes);

@@ -93,7 +93,7 @@ static mend_result no_room(waking *w, uint64_t lacking_bytes, const char *who)
 static mend_result make_room_under_limit(waking *w)
 {
     mend_heap *heap = w->heap;
-    uint64_t limit = heap->config.limit_bytes;
+    uint64_t limit = mend_budget_limit_of_chunks(heap);
     uint64_t most = limit > w->needed_bytes ? limit - w->needed_bytes : 0;
     uint64_t released_bytes;
     if (heap->chunks.reserved_bytes > most) {

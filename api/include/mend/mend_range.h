@@ -52,10 +52,11 @@ typedef struct mend_range_info {
     uint64_t tag;             /* as in the options */
     mend_pool *pool;          /* the pool it was created in */
     uint64_t asleep_bytes;    /* of committed_bytes, memory that sleeps (mend_sleep.h) */
+    uint64_t zero_bytes;      /* pages that read as zeros: see mend_range_map_zeros */
 } mend_range_info;
 #define MEND_RANGE_INFO_INIT                                                                       \
     {                                                                                              \
-        sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL, 0                                      \
+        sizeof(mend_range_info), NULL, 0, 0, 0, 0, 0, NULL, 0, 0                                   \
     }
 
 /* Reserves addresses for `size_bytes`, rounded up to a page; no memory. `options` may be NULL.
@@ -93,6 +94,30 @@ MEND_API mend_result mend_range_get_info(mend_range *range, mend_range_info *inf
  */
 MEND_API mend_result mend_range_commit(mend_range *range, uint64_t offset_bytes,
                                        uint64_t size_bytes, mend_stream stream);
+
+/*
+ * Lets those of the pages that are not committed read as zeros, for kernels that read holes of a
+ * sparse table, or a little beyond what is committed. Behind all of them is one chunk of zeros, of
+ * the size of a page, which all ranges of the pool with pages of this size share; it takes that
+ * much of the limit. Devices may only read there: work that writes loses its context.
+ *
+ * A page reads as zeros until it is committed, when its contents are undefined as those of any
+ * other page, or the range is destroyed. After a decommit, call this again.
+ *
+ * A mapping for each page, and one access for neighbours. The host waits for the context if the
+ * pages were committed and decommitted before, and for the first page of zeros; and so does each
+ * commit of a page of zeros, because no work may read where the driver unmaps. Commit many at once.
+ * If such a commit fails, the pages read as zeros as before; if the driver refuses that, or a
+ * capture forbids it, a later call of this header or mend_trim does it.
+ *
+ * MEND_OK; MEND_ERROR_INVALID_ARGUMENT (a NULL; not pages of the range); MEND_ERROR_NOT_SUPPORTED
+ * (the driver does not map a chunk twice); MEND_ERROR_OUT_OF_MEMORY (for the chunk of zeros);
+ * MEND_ERROR_PINNED (free memory with a pin is mapped there); MEND_ERROR_CAPTURING (it would have
+ * to wait); MEND_ERROR_OUT_OF_HOST_MEMORY; MEND_ERROR_DRIVER; MEND_ERROR_DEVICE_LOST. On failure no
+ * page reads as zeros that did not.
+ */
+MEND_API mend_result mend_range_map_zeros(mend_range *range, uint64_t offset_bytes,
+                                          uint64_t size_bytes);
 
 /*
  * Decommits the pages: frees their memory, as mend_free frees a block. Later work on `stream` may

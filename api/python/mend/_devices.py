@@ -37,6 +37,7 @@ _PROTOTYPES = {
     "mend_range_get_info": [_pointer, _pointer],
     "mend_range_commit": [_pointer, _u64, _u64, _pointer],
     "mend_range_decommit": [_pointer, _u64, _u64, _pointer],
+    "mend_range_map_zeros": [_pointer, _u64, _u64],
     "mend_range_record_stream": [_pointer, _u64, _u64, _pointer],
     "mend_sleep": [_pointer, _pointer, _pointer],
     "mend_wake": [_pointer, _pointer, ctypes.c_size_t, _pointer],

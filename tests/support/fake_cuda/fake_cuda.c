@@ -311,17 +311,19 @@ mend_status cuMemSetAccess(mend_cu_address address, size_t bytes, const mend_cu_
 {
     enum { MOST_DEVICES = 8 };
     int devices[MOST_DEVICES];
-    if (count > MOST_DEVICES) {
+    if (count == 0 || count > MOST_DEVICES) {
         return MEND_DRIVER_INVALID_VALUE;
     }
+    const bool is_reading = access[0].flags == MEND_CU_ACCESS_READ;
     for (size_t i = 0; i < count; i++) {
         if (access[i].location.type != MEND_CU_LOCATION_DEVICE ||
-            access[i].flags != MEND_CU_ACCESS_READ_WRITE) {
+            access[i].flags != (is_reading ? MEND_CU_ACCESS_READ : MEND_CU_ACCESS_READ_WRITE)) {
             return MEND_DRIVER_INVALID_VALUE;
         }
         devices[i] = access[i].location.id;
     }
-    return inner()->set_access(inner(), address, bytes, devices, (int)count);
+    return inner()->set_access(inner(), address, bytes, devices, (int)count,
+                               is_reading ? MEND_ACCESS_READ : MEND_ACCESS_READ_WRITE);
 }
 
 mend_status cuMemExportToShareableHandle(void *shared, mend_cu_chunk chunk, mend_cu_share_type type,

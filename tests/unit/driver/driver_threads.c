@@ -31,7 +31,7 @@ static void work_once(worker *self)
     TRY(driver->map(driver, address, self->page, 0, chunk));
     TRY(driver->map(driver, address + self->page, self->page, 0, chunk));
     TRY(driver->release(driver, chunk));
-    TRY(driver->set_access(driver, address, 2 * self->page, &device, 1));
+    TRY(driver->set_access(driver, address, 2 * self->page, &device, 1, MEND_ACCESS_READ_WRITE));
     TRY(driver->event_create(driver, &event));
     TRY(driver->event_record(driver, event, NULL));
     TRY(driver->event_synchronize(driver, event));

@@ -114,7 +114,7 @@ MEND_TEST(heap_unlocking, long_calls_let_go_of_the_lock_and_others_keep_it)
     EXPECT_PASSED(true, release, 0);
     EXPECT_PASSED(true, map, 0, 0, 0, 0);
     EXPECT_PASSED(true, unmap, 0, 0);
-    EXPECT_PASSED(true, set_access, 0, 0, NULL, 0);
+    EXPECT_PASSED(true, set_access, 0, 0, NULL, 0, MEND_ACCESS_READ);
 
     EXPECT_PASSED(false, device_count, NULL);
     EXPECT_PASSED(false, device_open, 0, NULL);

@@ -152,9 +152,12 @@ MEND_TEST(sim_arguments, calls_of_the_table_know_their_devices_and_contexts)
     EXPECT_STATUS(MEND_DRIVER_OK, create, PAGE, &plain, &chunk);
     EXPECT_STATUS(MEND_DRIVER_OK, reserve, PAGE, 0, 0, &address);
     EXPECT_STATUS(MEND_DRIVER_OK, map, address, PAGE, 0, chunk);
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, set_access, address, PAGE, &low, 0);
-    EXPECT_STATUS(MEND_DRIVER_INVALID_DEVICE, set_access, address, PAGE, &low, 1);
-    EXPECT_STATUS(MEND_DRIVER_INVALID_DEVICE, set_access, address, PAGE, &high, 1);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, set_access, address, PAGE, &low, 0,
+                  MEND_ACCESS_READ_WRITE);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_DEVICE, set_access, address, PAGE, &low, 1,
+                  MEND_ACCESS_READ_WRITE);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_DEVICE, set_access, address, PAGE, &high, 1,
+                  MEND_ACCESS_READ_WRITE);
     EXPECT_STATUS(MEND_DRIVER_OK, unmap, address, PAGE);
     EXPECT_STATUS(MEND_DRIVER_OK, release, chunk);
     EXPECT_STATUS(MEND_DRIVER_OK, address_free, address, PAGE);
@@ -280,7 +283,8 @@ MEND_TEST(sim_arguments, unmapping_what_a_capture_touches_is_noticed)
         EXPECT_STATUS(MEND_DRIVER_OK, create, PAGE, &plain, &chunk[i]);
         EXPECT_STATUS(MEND_DRIVER_OK, map, address + (uint64_t)i * PAGE, PAGE, 0, chunk[i]);
     }
-    EXPECT_STATUS(MEND_DRIVER_OK, set_access, address, PAGES * PAGE, &device_zero, 1);
+    EXPECT_STATUS(MEND_DRIVER_OK, set_access, address, PAGES * PAGE, &device_zero, 1,
+                  MEND_ACCESS_READ_WRITE);
     ASSERT_RESULT(MEND_OK, mend_sim_stream_create(d.sim, &stream));
     ASSERT_RESULT(MEND_OK, mend_sim_begin_capture(d.sim, stream, MEND_SIM_CAPTURE_RELAXED));
     mend_kernel verify = {.kind = MEND_KERNEL_VERIFY,
@@ -347,8 +351,10 @@ MEND_TEST(sim_arguments, odd_calls_are_refused_and_leave_nothing)
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, map, UINT64_MAX - PAGE + 1, PAGE, 0, chunk);
     EXPECT_STATUS(MEND_DRIVER_OK, map, address, PAGE, 0, chunk);
     EXPECT_STATUS(MEND_DRIVER_OK, map, address + PAGE, PAGE, 0, chunk);
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, set_access, address, PAGE, NULL, 0);
-    EXPECT_STATUS(MEND_DRIVER_OK, set_access, address, PAGE, &device_zero, 1);
+    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, set_access, address, PAGE, NULL, 0,
+                  MEND_ACCESS_READ_WRITE);
+    EXPECT_STATUS(MEND_DRIVER_OK, set_access, address, PAGE, &device_zero, 1,
+                  MEND_ACCESS_READ_WRITE);
     mend_kernel verify = {.kind = MEND_KERNEL_VERIFY,
                           .address = address,
                           .granule_bytes = 512,

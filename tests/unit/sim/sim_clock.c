@@ -237,7 +237,8 @@ static uint64_t run_priced_life(sim_fixture *f)
         EXPECT_OK(f->driver->map(f->driver, address + i * MEND_MIB / 2, MEND_MIB / 2, 0, handle));
         EXPECT_OK(f->driver->release(f->driver, handle));
     }
-    EXPECT_OK(f->driver->set_access(f->driver, address, MEND_MIB, &device, 1));
+    EXPECT_OK(
+        f->driver->set_access(f->driver, address, MEND_MIB, &device, 1, MEND_ACCESS_READ_WRITE));
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, address, f->page));
     EXPECT_OK(f->driver->unmap(f->driver, address, MEND_MIB));
     EXPECT_OK(f->driver->address_free(f->driver, address, MEND_MIB));

@@ -56,7 +56,8 @@ mend_chunk_handle sim_fixture_chunk(sim_fixture *f, uint64_t size_bytes)
 void sim_fixture_allow(sim_fixture *f, uint64_t address, uint64_t size_bytes)
 {
     const int device = 0;
-    EXPECT_OK(f->driver->set_access(f->driver, address, size_bytes, &device, 1));
+    EXPECT_OK(
+        f->driver->set_access(f->driver, address, size_bytes, &device, 1, MEND_ACCESS_READ_WRITE));
 }
 
 uint64_t sim_fixture_map(sim_fixture *f, uint64_t mapped_bytes, uint64_t reserved_bytes)

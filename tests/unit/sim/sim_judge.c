@@ -244,12 +244,59 @@ MEND_TEST(sim_judge, access_is_given_to_each_device)
     EXPECT_OK(f.driver->context_push(f.driver, second.context));
     EXPECT_OK(f.driver->stream_create(f.driver, &stream));
     const int both[] = {0, 1};
-    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, both, 2));
+    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, both, 2, MEND_ACCESS_READ_WRITE));
     EXPECT_OK(f.driver->fill(f.driver, address, 1, 512, stream));
 
     uint64_t other = sim_fixture_map(&f, f.page, f.page);
     EXPECT_STATUS(MEND_DRIVER_ILLEGAL_ADDRESS, f.driver->fill(f.driver, other, 1, 512, stream));
     EXPECT_HEARD(&f, 1, "no access");
+    sim_fixture_close(&f);
+}
+
+/* Reading is allowed, every way of writing loses the context, and access may become more again. */
+MEND_TEST(sim_judge, memory_that_may_only_be_read)
+{
+    const int device = 0;
+    for (int way = 0; way < 4; way++) {
+        sim_fixture f;
+        if (!sim_fixture_open(&f, NULL)) {
+            return;
+        }
+        const uint64_t address = sim_fixture_map(&f, f.page, f.page);
+        const uint64_t other = sim_fixture_map(&f, f.page, f.page);
+        const mend_kernel rewrite = {.kind = MEND_KERNEL_STREAM,
+                                     .address = address,
+                                     .granule_bytes = MEND_KERNEL_TILE_BYTES,
+                                     .stride_bytes = MEND_KERNEL_TILE_BYTES,
+                                     .granule_count = 1};
+        const mend_kernel write = {.kind = MEND_KERNEL_WRITE,
+                                   .address = address,
+                                   .granule_bytes = 512,
+                                   .stride_bytes = 512,
+                                   .granule_count = 1};
+        EXPECT_OK(f.driver->fill(f.driver, address, 0, f.page, NULL));
+        EXPECT_OK(f.driver->set_access(f.driver, address, f.page, &device, 1, MEND_ACCESS_READ));
+        EXPECT_OK(f.driver->copy(f.driver, other, address, 512, NULL));
+        mend_status status = way == 0   ? f.driver->fill(f.driver, address, 0, 512, NULL)
+                             : way == 1 ? f.driver->copy(f.driver, address, other, 512, NULL)
+                             : way == 2 ? f.driver->launch(f.driver, NULL, &rewrite)
+                                        : f.driver->launch(f.driver, NULL, &write);
+        if (status == MEND_DRIVER_OK) {
+            status = f.driver->context_synchronize(f.driver);
+        }
+        EXPECT_STATUS(MEND_DRIVER_ILLEGAL_ADDRESS, status);
+        EXPECT_HEARD(&f, 1, "the device may only read");
+        sim_fixture_close(&f);
+    }
+    sim_fixture f;
+    if (!sim_fixture_open(&f, NULL)) {
+        return;
+    }
+    const uint64_t address = sim_fixture_map(&f, f.page, f.page);
+    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, &device, 1, MEND_ACCESS_READ));
+    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, &device, 1, MEND_ACCESS_READ_WRITE));
+    EXPECT_OK(f.driver->fill(f.driver, address, 0, 512, NULL));
+    EXPECT_OK(f.driver->context_synchronize(f.driver));
     sim_fixture_close(&f);
 }
 
@@ -264,7 +311,7 @@ MEND_TEST(sim_judge, access_is_charged_for_each_device)
     uint64_t address = sim_fixture_map(&f, f.page, f.page);
     uint64_t before = sim_fixture_ledger(&f).driver_time_ns;
     const int both[] = {0, 1};
-    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, both, 2));
+    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, both, 2, MEND_ACCESS_READ_WRITE));
     EXPECT_U64_EQ(12000 + 2 * 3000, sim_fixture_ledger(&f).driver_time_ns - before);
     sim_fixture_close(&f);
 }
@@ -284,9 +331,11 @@ MEND_TEST(sim_judge, access_is_given_where_the_memory_can_be_reached)
     EXPECT_U64_EQ(8, third.peers);
     uint64_t address = sim_fixture_map(&f, f.page, f.page);
     const int near_and_far[] = {1, 2};
-    EXPECT_OK(f.driver->set_access(f.driver, address, f.page, near_and_far, 1));
-    EXPECT_STATUS(MEND_DRIVER_INVALID_DEVICE,
-                  f.driver->set_access(f.driver, address, f.page, near_and_far, 2));
+    EXPECT_OK(
+        f.driver->set_access(f.driver, address, f.page, near_and_far, 1, MEND_ACCESS_READ_WRITE));
+    EXPECT_STATUS(
+        MEND_DRIVER_INVALID_DEVICE,
+        f.driver->set_access(f.driver, address, f.page, near_and_far, 2, MEND_ACCESS_READ_WRITE));
     EXPECT_HEARD(&f, 1, "device 2 cannot reach memory of device 0");
     sim_fixture_close(&f);
 }
@@ -347,8 +396,9 @@ SIM_TEST(sim_judge, one_call_covers_one_reservation)
     uint64_t second = sim_fixture_map(f, f->page, f->page);
     const int device = 0;
     ASSERT_U64_EQ(first + f->page, second);
-    EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
-                  f->driver->set_access(f->driver, first, 2 * f->page, &device, 1));
+    EXPECT_STATUS(
+        MEND_DRIVER_INVALID_VALUE,
+        f->driver->set_access(f->driver, first, 2 * f->page, &device, 1, MEND_ACCESS_READ_WRITE));
     EXPECT_HEARD(f, 1, "set_access: ");
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, first, 2 * f->page));
     EXPECT_HEARD(f, 2, "lies in two reservations");

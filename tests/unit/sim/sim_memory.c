@@ -111,7 +111,8 @@ SIM_TEST(sim_memory, plain_memory_is_not_virtual_memory)
     mend_chunk_handle handle = sim_fixture_chunk(f, f->page);
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE, f->driver->unmap(f->driver, address, 2 * MEND_MIB));
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
-                  f->driver->set_access(f->driver, address, 2 * MEND_MIB, &device, 1));
+                  f->driver->set_access(f->driver, address, 2 * MEND_MIB, &device, 1,
+                                        MEND_ACCESS_READ_WRITE));
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,
                   f->driver->address_free(f->driver, address, 2 * MEND_MIB));
     EXPECT_STATUS(MEND_DRIVER_INVALID_VALUE,

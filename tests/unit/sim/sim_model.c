@@ -146,8 +146,9 @@ static void step_access(model *m)
     uint64_t count = 0;
     pick_range(m, &first, &count);
     bool legal = is_whole(m, first, count);
-    mend_status is = m->f->driver->set_access(m->f->driver, m->base + first * m->f->page,
-                                              count * m->f->page, &device, 1);
+    mend_status is =
+        m->f->driver->set_access(m->f->driver, m->base + first * m->f->page, count * m->f->page,
+                                 &device, 1, MEND_ACCESS_READ_WRITE);
     expect_answer(m, is, legal, "set_access", first, count);
     for (uint64_t i = first; legal && i < first + count; i++) {
         m->page[i].accessible = true;

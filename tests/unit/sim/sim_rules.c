@@ -200,13 +200,14 @@ MEND_TEST(sim_rules, unmap_and_access_take_whole_mappings_without_a_hole)
     EXPECT_REFUSED(unmap, part, address, page);
     EXPECT_REFUSED(unmap, hole, address, 4 * page);
     EXPECT_REFUSED(unmap, "the range is empty", address, 0);
-    EXPECT_REFUSED(set_access, part, address + page, page, &device_zero, 1);
-    EXPECT_REFUSED(set_access, part, address, page, &device_zero, 1);
-    EXPECT_REFUSED(set_access, hole, address, 4 * page, &device_zero, 1);
-    EXPECT_REFUSED(set_access, "no device is named", address, 2 * page, &device_zero, 0);
-    EXPECT_PASSES(set_access, address, 2 * page, &device_zero, 1);
+    EXPECT_REFUSED(set_access, part, address + page, page, &device_zero, 1, MEND_ACCESS_READ_WRITE);
+    EXPECT_REFUSED(set_access, part, address, page, &device_zero, 1, MEND_ACCESS_READ_WRITE);
+    EXPECT_REFUSED(set_access, hole, address, 4 * page, &device_zero, 1, MEND_ACCESS_READ_WRITE);
+    EXPECT_REFUSED(set_access, "no device is named", address, 2 * page, &device_zero, 0,
+                   MEND_ACCESS_READ_WRITE);
+    EXPECT_PASSES(set_access, address, 2 * page, &device_zero, 1, MEND_ACCESS_READ_WRITE);
     EXPECT_PASSES(map, address + 2 * page, page, 0, chunk); /* an alias closes the hole */
-    EXPECT_PASSES(set_access, address, 4 * page, &device_zero, 1);
+    EXPECT_PASSES(set_access, address, 4 * page, &device_zero, 1, MEND_ACCESS_READ_WRITE);
     EXPECT_PASSES(unmap, address, 4 * page);
     EXPECT_PASSES(release, chunk);
     EXPECT_PASSES(release, large);
@@ -229,7 +230,7 @@ MEND_TEST(sim_rules, unmap_and_access_stay_in_one_reservation)
     EXPECT_PASSES(map, first, page, 0, chunk);
     EXPECT_PASSES(map, second, page, 0, chunk);
     const char *rule = "lies in two reservations";
-    EXPECT_REFUSED(set_access, rule, first, 2 * page, &device_zero, 1);
+    EXPECT_REFUSED(set_access, rule, first, 2 * page, &device_zero, 1, MEND_ACCESS_READ_WRITE);
     EXPECT_REFUSED(unmap, rule, first, 2 * page);
     EXPECT_PASSES(unmap, first, page);
     EXPECT_PASSES(unmap, second, page);
@@ -359,7 +360,7 @@ MEND_TEST(sim_rules, work_touches_only_memory_with_access)
             EXPECT_PASSES(map, address, world.page, 0, chunk);
         }
         if (works[i].has_access) {
-            EXPECT_PASSES(set_access, address, world.page, &device_zero, 1);
+            EXPECT_PASSES(set_access, address, world.page, &device_zero, 1, MEND_ACCESS_READ_WRITE);
             EXPECT_PASSES(fill, address, 0, world.page, NULL);
             EXPECT_INT_EQ(MEND_DRIVER_OK, stream_from(&world, address));
         }

@@ -108,7 +108,7 @@ static void use_memory(story *s)
     DRIVE(reserve, 2 * PAGE, 0, 0, &s->address);
     DRIVE(create, PAGE, &shared, &s->chunk);
     DRIVE(map, s->address, PAGE, 0, s->chunk);
-    DRIVE(set_access, s->address, PAGE, &device, 1);
+    DRIVE(set_access, s->address, PAGE, &device, 1, MEND_ACCESS_READ_WRITE);
     DRIVE(export_handle, s->chunk, MEND_SHARE_FILE_DESCRIPTOR, &descriptor);
     DRIVE(import_handle, &descriptor, MEND_SHARE_FILE_DESCRIPTOR, &imported);
     DRIVE(import_handle, &descriptor, MEND_SHARE_FILE_DESCRIPTOR, &again);

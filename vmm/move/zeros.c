@@ -1,0 +1,357 @@
+#include "move/zeros.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "move/retire.h"
+#include "move/scope.h"
+#include "move/steps.h"
+#include "move/trim.h"
+#include "move/zeros_chunk.h"
+#include "physical/fence.h"
+
+#define RANGE_OF(node) MEND_CONTAINER_OF(node, mend_range, by_address)
+
+/* What one call maps. */
+typedef struct zeros_call {
+    mend_heap *heap;
+    mend_range *range;
+    size_t first;
+    size_t end; /* pages */
+} zeros_call;
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for pages of zeros");
+}
+
+static zeros_call call_of(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
+{
+    return (zeros_call){.heap = heap,
+                        .range = range,
+                        .first = (size_t)((from - range->address) / range->page_bytes),
+                        .end = (size_t)((end - range->address) / range->page_bytes)};
+}
+
+/* ---- single pages ---------------------------------------------------------------------------- */
+
+/* Whether the page is to read as zeros by this call, and does not. */
+static bool is_missing(const mend_range *range, size_t page)
+{
+    return range->pages[page] == NULL && mend_zeros_of(range, page) != MEND_ZEROS_ALL;
+}
+
+/* Whether nothing is mapped at the page; zeros do not count. */
+static bool has_addresses(const mend_heap *heap, const mend_range *range, size_t page)
+{
+    return mend_zeros_are_mapped(range, page) ||
+           mend_space_free_from(&heap->ranges.space, mend_range_page_start(range, page)) >=
+               range->page_bytes;
+}
+
+static mend_status map_page(mend_heap *heap, mend_range *range, size_t page)
+{
+    const mend_driver *driver = heap->driver;
+    const uint64_t address = mend_range_page_start(range, page);
+    mend_chunk_of_zeros *chunk = mend_zeros_find_chunk(heap, range->page_bytes);
+    mend_status status = driver->map(driver, address, range->page_bytes, 0, chunk->handle);
+    if (status == MEND_DRIVER_OK) {
+        chunk->mappings++;
+        mend_space_take(&heap->ranges.space, address, range->page_bytes);
+        mend_zeros_set(heap, range, page, mend_zeros_of(range, page) | MEND_ZEROS_MAPPED);
+    }
+    return status;
+}
+
+/* Unmaps the zeros of `count` neighbours with one call; the caller reserved nodes. */
+static mend_status unmap_pages(mend_heap *heap, mend_range *range, size_t page, size_t count)
+{
+    const mend_driver *driver = heap->driver;
+    const uint64_t address = mend_range_page_start(range, page);
+    const uint64_t size_bytes = count * range->page_bytes;
+    mend_status status = driver->unmap(driver, address, size_bytes);
+    if (status == MEND_DRIVER_OK) {
+        mend_zeros_find_chunk(heap, range->page_bytes)->mappings -= count;
+        mend_space_give(&heap->ranges.space, address, size_bytes);
+        for (size_t i = page; i < page + count; i++) {
+            mend_zeros_set(heap, range, i, mend_zeros_of(range, i) & MEND_ZEROS_WANTED);
+        }
+    }
+    return status;
+}
+
+static mend_status allow_pages(mend_heap *heap, const mend_range *range, size_t page, size_t count,
+                               mend_access access)
+{
+    return mend_step_allow_to(heap, mend_range_page_start(range, page), count * range->page_bytes,
+                              heap->allowed.devices, heap->allowed.count, access);
+}
+
+/* ---- zeros behind pages ---------------------------------------------------------------------- */
+
+static bool all_have_addresses(const zeros_call *c)
+{
+    bool all = true;
+    for (size_t i = c->first; i < c->end && all; i++) {
+        all = !is_missing(c->range, i) || has_addresses(c->heap, c->range, i);
+    }
+    return all;
+}
+
+/* Takes free memory of the pool, and old mappings of it, away from the pages. */
+static mend_result clear_addresses(const zeros_call *c)
+{
+    mend_heap *heap = c->heap;
+    if (all_have_addresses(c)) {
+        return MEND_OK;
+    }
+    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    if (result != MEND_OK) {
+        return result;
+    }
+    mend_process_failure()->result = MEND_OK;
+    result = mend_trim_between(heap, mend_range_page_start(c->range, c->first),
+                               mend_range_page_start(c->range, c->end), MEND_STREAM_UNKNOWN);
+    if (result != MEND_OK || all_have_addresses(c)) {
+        return result;
+    }
+    result = mend_zeros_why_not_unmapped(heap);
+    return result != MEND_OK
+               ? result
+               : mend_failure(MEND_ERROR_PINNED, "mend_range_map_zeros: pinned free memory is "
+                                                 "mapped at a page; undo its pins (mend_unpin)");
+}
+
+/* Fills the chunk through a page, before the program may read there. */
+static mend_result fill(const zeros_call *c, mend_chunk_of_zeros *chunk, size_t page)
+{
+    mend_heap *heap = c->heap;
+    const mend_driver *driver = heap->driver;
+    mend_driver_call call = MEND_CALL_map;
+    mend_status status = MEND_DRIVER_OK;
+    if (!mend_zeros_are_mapped(c->range, page)) {
+        status = map_page(heap, c->range, page);
+    }
+    if (status == MEND_DRIVER_OK) {
+        call = MEND_CALL_set_access;
+        status = allow_pages(heap, c->range, page, 1, MEND_ACCESS_READ_WRITE);
+    }
+    if (status == MEND_DRIVER_OK) {
+        call = MEND_CALL_fill;
+        status = driver->fill(driver, mend_range_page_start(c->range, page), 0,
+                              c->range->page_bytes, NULL);
+    }
+    if (status == MEND_DRIVER_OK) {
+        call = MEND_CALL_context_synchronize;
+        status = driver->context_synchronize(driver);
+    }
+    chunk->is_filled = status == MEND_DRIVER_OK;
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, call, status);
+}
+
+/* The chunk of zeros, filled. The wait for the context is for what is filled, and makes free memory
+ * idle. */
+static mend_result prepare_chunk(const zeros_call *c, size_t page)
+{
+    mend_heap *heap = c->heap;
+    mend_chunk_of_zeros *chunk = mend_zeros_find_chunk(heap, c->range->page_bytes);
+    if (chunk != NULL && chunk->is_filled) {
+        return MEND_OK;
+    }
+    mend_result result = mend_streams_wait_context(&heap->streams, MEND_STREAM_UNKNOWN);
+    if (result == MEND_OK) {
+        result = mend_zeros_find_or_create(heap, c->range->page_bytes, &chunk);
+    }
+    return result == MEND_OK ? fill(c, chunk, page) : result;
+}
+
+/* Maps the neighbours from `page` to `end`, which have addresses, and lets the devices read. */
+static mend_result make_readable(const zeros_call *c, size_t page, size_t end)
+{
+    mend_heap *heap = c->heap;
+    mend_status status = MEND_DRIVER_OK;
+    mend_result result = prepare_chunk(c, page);
+    if (result != MEND_OK) {
+        return result;
+    }
+    for (size_t i = page; i < end && status == MEND_DRIVER_OK; i++) {
+        status = mend_zeros_are_mapped(c->range, i) ? MEND_DRIVER_OK : map_page(heap, c->range, i);
+    }
+    if (status != MEND_DRIVER_OK) {
+        return mend_driver_refused(heap, MEND_CALL_map, status);
+    }
+    status = allow_pages(heap, c->range, page, end - page, MEND_ACCESS_READ);
+    if (status != MEND_DRIVER_OK) {
+        return mend_driver_refused(heap, MEND_CALL_set_access, status);
+    }
+    for (size_t i = page; i < end; i++) {
+        mend_zeros_set(heap, c->range, i, mend_zeros_of(c->range, i) | MEND_ZEROS_READABLE);
+    }
+    return MEND_OK;
+}
+
+/* Unmaps zeros from `page` to `end` that the program is not to read. What the driver refuses stays
+ * extra. */
+static void drop_extra(mend_heap *heap, mend_range *range, size_t page, size_t end)
+{
+    for (; page < end; page++) {
+        size_t count = 0;
+        while (page + count < end && mend_zeros_are_mapped(range, page + count) &&
+               (mend_zeros_of(range, page + count) & MEND_ZEROS_WANTED) == 0) {
+            count++;
+        }
+        if (count > 0 && mend_space_reserve_nodes(&heap->ranges.space, 1)) {
+            mend_status status = unmap_pages(heap, range, page, count);
+            heap->counters.driver_failures += status != MEND_DRIVER_OK;
+        }
+        page += count;
+    }
+}
+
+mend_result mend_zeros_map(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end)
+{
+    assert(mend_mutex_is_held(&heap->grow));
+    assert(mend_mutex_is_held(&heap->state));
+    const zeros_call c = call_of(heap, range, from, end);
+    if (range->zeros == NULL) {
+        range->zeros = calloc((size_t)(range->size_bytes / range->page_bytes), 1);
+    }
+    if (range->zeros == NULL || !mend_space_reserve_nodes(&heap->ranges.space, c.end - c.first)) {
+        return no_host_memory();
+    }
+    mend_result result = clear_addresses(&c);
+    for (size_t page = c.first; page < c.end && result == MEND_OK;) {
+        size_t stop = page;
+        while (stop < c.end && is_missing(range, stop) && has_addresses(heap, range, stop)) {
+            stop++;
+        }
+        result = stop > page ? make_readable(&c, page, stop) : MEND_OK;
+        page = stop + 1;
+    }
+    for (size_t page = c.first; page < c.end && result == MEND_OK; page++) {
+        if ((mend_zeros_of(range, page) & MEND_ZEROS_READABLE) != 0) {
+            mend_zeros_set(heap, range, page, MEND_ZEROS_ALL);
+        }
+    }
+    if (result == MEND_OK) {
+        mend_step_note_peaks(heap);
+    } else {
+        drop_extra(heap, range, c.first, c.end);
+    }
+    mend_zeros_release_unused(heap);
+    return result;
+}
+
+/* ---- the end of zeros ------------------------------------------------------------------------ */
+
+mend_result mend_zeros_leave(mend_heap *heap, mend_range *range, uint64_t from, uint64_t end,
+                             uint32_t asking)
+{
+    const zeros_call c = call_of(heap, range, from, end);
+    size_t count;
+    if (mend_zeros_next(range, c.first, c.end, &count) == c.end) {
+        return MEND_OK;
+    }
+    mend_result result = mend_streams_wait_context(&heap->streams, asking);
+    for (size_t page = c.first; page < c.end && result == MEND_OK; page += count) {
+        page = mend_zeros_next(range, page, c.end, &count);
+        if (count == 0) {
+            break;
+        }
+        if (!mend_space_reserve_nodes(&heap->ranges.space, 1)) {
+            return no_host_memory();
+        }
+        mend_status status = unmap_pages(heap, range, page, count);
+        result =
+            status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, MEND_CALL_unmap, status);
+    }
+    return result;
+}
+
+/* Maps a page again that has lost its zeros. */
+static bool restore(mend_heap *heap, mend_range *range, size_t page, bool may_wait)
+{
+    const zeros_call c = {heap, range, page, page + 1};
+    if (!mend_space_reserve_nodes(&heap->ranges.space, 1) ||
+        (!may_wait && !all_have_addresses(&c))) {
+        return false;
+    }
+    mend_result result = clear_addresses(&c);
+    if (result == MEND_OK) {
+        result = make_readable(&c, page, page + 1);
+        mend_step_note_peaks(heap);
+    }
+    return result == MEND_OK;
+}
+
+void mend_zeros_settle(mend_heap *heap, bool may_wait)
+{
+    const mend_tree_node *at =
+        heap->ranges.zeros_unsettled > 0 ? mend_tree_first(&heap->ranges.by_address) : NULL;
+    for (; at != NULL; at = mend_tree_next(at)) {
+        mend_range *range = RANGE_OF(at);
+        const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
+        bool goes_on = range->zeros_unsettled > 0 && !range->is_closed;
+        if (goes_on) {
+            drop_extra(heap, range, 0, pages);
+        }
+        for (size_t page = 0; page < pages && goes_on; page++) {
+            const unsigned bits = mend_zeros_of(range, page);
+            const bool is_lost = (bits & MEND_ZEROS_WANTED) != 0 && bits != MEND_ZEROS_ALL;
+            goes_on = !is_lost || restore(heap, range, page, may_wait);
+        }
+    }
+    mend_zeros_release_unused(heap);
+}
+
+void mend_zeros_close(mend_heap *heap, mend_range *range)
+{
+    const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
+    assert(range->is_closed);
+    heap->ranges.zeros_unsettled -= range->zeros_unsettled;
+    range->zeros_unsettled = 0;
+    for (size_t page = 0; page < pages && range->zeros != NULL; page++) {
+        mend_zeros_set(heap, range, page, mend_zeros_of(range, page) & MEND_ZEROS_MAPPED);
+    }
+    if (range->zeros_mapped > 0) {
+        range->zeros_stamp = mend_streams_stamp(&heap->streams, MEND_STREAM_UNKNOWN, 0);
+    }
+}
+
+bool mend_zeros_end(mend_heap *heap, mend_range *range)
+{
+    bool is_captured = false;
+    assert(range->is_closed);
+    if (range->zeros_mapped == 0) {
+        return true;
+    }
+    if (!mend_stamp_has_passed(&heap->streams, range->zeros_stamp) ||
+        mend_streams_find_capture(&heap->streams, MEND_STREAM_UNKNOWN, &is_captured) != MEND_OK ||
+        is_captured) {
+        return false;
+    }
+    drop_extra(heap, range, 0, (size_t)(range->size_bytes / range->page_bytes));
+    mend_zeros_release_unused(heap);
+    return range->zeros_mapped == 0;
+}
+
+mend_status mend_zeros_allow(mend_heap *heap, int device)
+{
+    mend_status status = MEND_DRIVER_OK;
+    const mend_tree_node *at =
+        heap->ranges.zeros != NULL ? mend_tree_first(&heap->ranges.by_address) : NULL;
+    for (; at != NULL && status == MEND_DRIVER_OK; at = mend_tree_next(at)) {
+        const mend_range *range = RANGE_OF(at);
+        const size_t pages = (size_t)(range->size_bytes / range->page_bytes);
+        size_t count = 0;
+        size_t page = mend_zeros_next(range, 0, pages, &count);
+        while (page < pages && status == MEND_DRIVER_OK) {
+            status = mend_step_allow_to(heap, mend_range_page_start(range, page),
+                                        count * range->page_bytes, &device, 1, MEND_ACCESS_READ);
+            page = mend_zeros_next(range, page + count, pages, &count);
+        }
+    }
+    return status;
+}

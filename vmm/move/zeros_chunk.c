@@ -1,0 +1,158 @@
+#include "move/zeros_chunk.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "move/attainable.h"
+#include "move/scope.h"
+#include "move/trim.h"
+
+static mend_result no_host_memory(void)
+{
+    return mend_failure(MEND_ERROR_OUT_OF_HOST_MEMORY, "malloc failed for pages of zeros");
+}
+
+mend_chunk_of_zeros *mend_zeros_find_chunk(const mend_heap *heap, uint64_t page_bytes)
+{
+    mend_chunk_of_zeros *chunk = heap->ranges.zeros;
+    while (chunk != NULL && chunk->size_bytes != page_bytes) {
+        chunk = chunk->next;
+    }
+    return chunk;
+}
+
+/* Why memory stayed mapped: what the steps noted that went on in spite of it; OK: nothing failed.
+ */
+mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
+{
+    if (heap->retire.lacked_nodes) {
+        return no_host_memory();
+    }
+    return heap->retire.refused != MEND_DRIVER_OK
+               ? mend_driver_refused(heap, MEND_CALL_unmap, heap->retire.refused)
+               : mend_process_failure()->result;
+}
+
+/* What is kept for compactions is room, too. */
+static uint64_t room_bytes(const mend_heap *heap)
+{
+    const uint64_t limit_bytes = mend_budget_hard_limit(heap);
+    return limit_bytes - mend_min_u64(heap->chunks.reserved_bytes, limit_bytes);
+}
+
+/* Gives free memory back if the limit has no room for a chunk. */
+static mend_result make_room(mend_heap *heap, uint64_t size_bytes)
+{
+    const uint64_t limit_bytes = mend_budget_hard_limit(heap);
+    uint64_t released_bytes;
+    mend_result result = MEND_OK;
+    if (room_bytes(heap) < size_bytes) {
+        mend_process_failure()->result = MEND_OK;
+        result = mend_trim_to(heap, limit_bytes - mend_min_u64(size_bytes, limit_bytes), false,
+                              &released_bytes);
+    }
+    if (result == MEND_OK && room_bytes(heap) < size_bytes) {
+        result = mend_zeros_why_not_unmapped(heap);
+    }
+    return result != MEND_OK || room_bytes(heap) >= size_bytes
+               ? result
+               : mend_failure(
+                     MEND_ERROR_OUT_OF_MEMORY,
+                     "mend_range_map_zeros: the limit has no room for a page of %llu bytes",
+                     (unsigned long long)size_bytes);
+}
+
+/* Creates the memory; if the device has none, once more after a trim. */
+static mend_result create(mend_heap *heap, uint64_t size_bytes, mend_chunk_handle *handle)
+{
+    const mend_driver *driver = heap->driver;
+    mend_chunk_properties properties = heap->chunks.properties;
+    properties.share_types = MEND_SHARE_NONE;
+    mend_result result = make_room(heap, size_bytes);
+    if (result != MEND_OK) {
+        return result;
+    }
+    const uint64_t reserved_bytes = heap->chunks.reserved_bytes;
+    mend_status status = driver->create(driver, size_bytes, &properties, handle);
+    uint64_t released_bytes = 0;
+    if (status == MEND_DRIVER_OUT_OF_MEMORY) {
+        mend_trim_to(heap, reserved_bytes - mend_min_u64(size_bytes, reserved_bytes), false,
+                     &released_bytes);
+    }
+    if (released_bytes > 0) {
+        heap->counters.driver_failures++;
+        status = driver->create(driver, size_bytes, &properties, handle);
+    }
+    return status == MEND_DRIVER_OK ? MEND_OK : mend_driver_refused(heap, MEND_CALL_create, status);
+}
+
+/* One that the present call created and releases was never there. */
+static void count_release(mend_heap *heap, const mend_chunk_of_zeros *chunk)
+{
+    heap->ranges.zeros_bytes -= chunk->size_bytes;
+    heap->ranges.zeros_chunks--;
+    heap->chunks.created -= chunk->is_new;
+    heap->chunks.created_bytes -= chunk->is_new ? chunk->size_bytes : 0;
+    heap->chunks.released += !chunk->is_new;
+    mend_history_note(&heap->history, MEND_EVENT_RELEASE, 0, chunk->size_bytes);
+    mend_attainable_forget(heap);
+}
+
+void mend_zeros_release_unused(mend_heap *heap)
+{
+    mend_chunk_of_zeros **link = &heap->ranges.zeros;
+    while (*link != NULL) {
+        mend_chunk_of_zeros *chunk = *link;
+        if (chunk->mappings > 0) {
+            chunk->is_new = false;
+            link = &chunk->next;
+        } else if (heap->driver->release(heap->driver, chunk->handle) != MEND_DRIVER_OK) {
+            heap->counters.driver_failures++;
+            chunk->is_new = false;
+            link = &chunk->next;
+        } else {
+            count_release(heap, chunk);
+            *link = chunk->next;
+            free(chunk);
+        }
+    }
+}
+
+mend_result mend_zeros_find_or_create(mend_heap *heap, uint64_t page_bytes,
+                                      mend_chunk_of_zeros **chunk)
+{
+    *chunk = mend_zeros_find_chunk(heap, page_bytes);
+    if (*chunk != NULL) {
+        return MEND_OK;
+    }
+    mend_chunk_of_zeros *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return no_host_memory();
+    }
+    mend_result result = create(heap, page_bytes, &made->handle);
+    if (result != MEND_OK) {
+        free(made);
+        return result;
+    }
+    made->size_bytes = page_bytes;
+    made->is_new = true;
+    made->next = heap->ranges.zeros;
+    heap->ranges.zeros = made;
+    heap->ranges.zeros_bytes += made->size_bytes;
+    heap->ranges.zeros_chunks++;
+    heap->chunks.created++;
+    heap->chunks.created_bytes += made->size_bytes;
+    mend_history_note(&heap->history, MEND_EVENT_CREATE, 0, made->size_bytes);
+    *chunk = made;
+    return MEND_OK;
+}
+
+void mend_zeros_clear(mend_heap *heap)
+{
+    while (heap->ranges.zeros != NULL) {
+        mend_chunk_of_zeros *chunk = heap->ranges.zeros;
+        heap->ranges.zeros = chunk->next;
+        free(chunk);
+    }
+}
