@@ -29,9 +29,14 @@ mend_result mend_zeros_why_not_unmapped(mend_heap *heap)
     if (heap->retire.lacked_nodes) {
         return no_host_memory();
     }
-    return heap->retire.refused != MEND_DRIVER_OK
-               ? mend_driver_refused(heap, MEND_CALL_unmap, heap->retire.refused)
-               : mend_process_failure()->result;
+    const mend_status refused = heap->retire.refused; /* counted already */
+    if (refused == MEND_DRIVER_OK) {
+        return mend_process_failure()->result;
+    }
+    const char *name = mend_driver_call_name(MEND_CALL_unmap);
+    return mend_driver_failure(
+        mend_status_is_fatal(refused) ? MEND_ERROR_DEVICE_LOST : MEND_ERROR_DRIVER, name, refused,
+        heap->driver->status_name(heap->driver, refused), "%s failed", name);
 }
 
 /* What is kept for compactions is room, too. */
