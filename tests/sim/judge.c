@@ -57,13 +57,14 @@ bool trial_is_faulty(const trial *t)
     trial_claim(t, verdict, (left) == (right), "%s: %llu, expected %llu", what, LLU(left),         \
                 LLU(right))
 
-/* A compaction has mapped them again, and the driver refused access. */
+/* A compaction has mapped them again, and the driver refused access; or zeros may lack it. */
 static uint64_t bytes_without_access(const trial *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->pool_count; i++) {
         const mend_heap *heap = &t->pools[i].pool->heap;
-        bytes += heap->ranges.zeros_unsettled > 0 ? heap->ranges.zeros_mapped_bytes : 0;
+        const bool any_lack_it = heap->ranges.zeros_unsettled > 0 || heap->ranges.closed > 0;
+        bytes += any_lack_it ? heap->ranges.zeros_mapped_bytes : 0;
         mend_tree_node *at = mend_tree_first(&t->pools[i].pool->heap.chunks.mapped);
         for (; at != NULL; at = mend_tree_next(at)) {
             const mend_chunk *chunk = MEND_CONTAINER_OF(at, mend_chunk, by_address);
@@ -251,7 +252,7 @@ void trial_judge_refusal(trial *t, const trial_call *call)
     }
     uint64_t after = trial_room(t, call->pool);
     uint64_t size_bytes = call->kind == CALL_COMMIT ? trial_needed(t, call) : call->size_bytes;
-    if (call->kind == CALL_COMMIT && !trial_can_make_pages(t, call)) {
+    if (call->kind == CALL_COMMIT && (call->made_no_pages || !trial_can_make_pages(t, call))) {
         return;
     }
     trial_claim(t, TRIAL_REFUSED, size_bytes > mend_max_u64(call->room_bytes, after),

@@ -152,3 +152,35 @@ MEND_TEST(sim_regressions, a_sleep_without_host_memory_promised_nothing)
     trial_config config = trial_config_default;
     expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
 }
+
+/* Above the limit no chunk is made again, and a search gives some back: then there is less. */
+MEND_TEST(sim_ranges, pages_of_other_sizes_above_the_limit)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .size = 6, .amount = 137},
+        {.kind = OP_COMMIT, .alignment = 1},
+        {.kind = OP_COMMIT, .size = 4, .alignment = 3},
+        {.kind = OP_DECOMMIT, .size = 4, .amount = 5},
+        {.kind = OP_RANGE_CREATE, .slot = 1, .size = 5, .amount = 2},
+        {.kind = OP_ROOM, .amount = 5},
+        {.kind = OP_SET_LIMIT, .amount = 113},
+        {.kind = OP_COMMIT, .alignment = 3},
+        {.kind = OP_COMMIT, .slot = 1, .alignment = 2},
+        {.kind = OP_COMMIT, .size = 116, .alignment = 3},
+    };
+    expect_holds(&trial_config_default, ops, sizeof(ops) / sizeof(ops[0]));
+}
+
+/* The page came back without access, which the device refused; the next call gives it. */
+MEND_TEST(sim_ranges, zeros_that_lack_access)
+{
+    static const operation ops[] = {
+        {.kind = OP_RANGE_CREATE, .size = 3, .amount = 4},
+        {.kind = OP_ZEROS},
+        {.kind = OP_FAULT, .size = 10},
+        {.kind = OP_COMMIT, .alignment = 4},
+    };
+    trial_config config = trial_config_default;
+    config.device_pages = 16;
+    expect_holds(&config, ops, sizeof(ops) / sizeof(ops[0]));
+}

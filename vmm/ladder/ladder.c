@@ -123,8 +123,8 @@ static mend_outcome behind_host_waits(climb *c)
     mend_outcome outcome = MEND_NOTHING;
     assert(c->waits_on_host);
     while (outcome == MEND_NOTHING && waited) {
-        /* Memory of the request's own stream needs no wait, but addresses that it may still use
-         * do, and chunks that must be given back to be of the size of a page. */
+        /* Memory of the request's own stream needs no wait; addresses that it may still use do, and
+         * chunks that are to be given back as pages. */
         bool lacks_addresses =
             heap->shortage.no_addresses != MEND_DRIVER_OK || c->request->range != NULL;
         mend_result result = mend_capture_groups_wait_oldest(heap, c->request->stream,
@@ -186,8 +186,7 @@ static mend_outcome behind_compactions(climb *c)
     return outcome;
 }
 
-/* Everything that the pool does by itself, in order. The caller holds both locks, and a driver
- * scope is open. */
+/* Everything that the pool does by itself, in order; both locks are held, and a scope is open. */
 static mend_outcome search_once(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -209,14 +208,17 @@ static mend_outcome search_once(climb *c)
     if (outcome == MEND_NOTHING && c->waits_on_host && heap->config.compact_when_full) {
         outcome = behind_compactions(c);
     }
+    if (outcome == MEND_NOTHING && c->waits_on_host) {
+        outcome = mend_place_as_large(heap, c->request, &c->span);
+    }
     if (outcome == MEND_NOTHING && (c->waits_on_host || heap->shortage.refused_bytes > 0)) {
         mend_attainable_look(heap);
     }
     return outcome;
 }
 
-/* There was no room. Says what would have fitted instead; if the driver cannot say whether a
- * capture forbids waits, one does. */
+/* Says what would have fitted. If the driver cannot say whether a capture forbids waits, one does.
+ */
 static void out_of_memory(climb *c)
 {
     bool is_captured = true;
@@ -245,8 +247,7 @@ static void note_shortage(climb *c)
     }
 }
 
-/* Opens a driver scope and searches. Searches again if other threads freed memory meanwhile, which
- * may be what is missing. */
+/* Searches, and again if other threads freed memory meanwhile, which may be what is missing. */
 static mend_outcome search(climb *c)
 {
     mend_heap *heap = c->heap;
@@ -303,8 +304,8 @@ static mend_outcome in_mapped(climb *c)
                                      : mend_place_mapped(c->heap, c->request, &c->span);
 }
 
-/* Takes the grow lock and makes room in one way. While this thread waits for the lock, a stream may
- * be forgotten, a group released, or room be made. */
+/* While this thread waits for the lock, a stream may be forgotten, a group released, room be made.
+ */
 static mend_outcome with_grow_lock(climb *c, mend_outcome (*make)(climb *c))
 {
     mend_heap *heap = c->heap;
@@ -344,7 +345,7 @@ static mend_outcome place_mapped(mend_heap *heap, mend_request *request, mend_sp
                                                    : mend_outcome_without_host_memory();
 }
 
-/* Called after memory was given back, or may have been. */
+/* Memory was given back, or may have been. */
 static mend_outcome try_again(void *context)
 {
     climb *c = context;
