@@ -11,8 +11,9 @@
 #include "tests/fault/scenario.h"
 #include "tests/support/test.h"
 
-/* Above so many positions of one scenario some are drawn by the seed. */
-enum { MOST_POSITIONS = 200 };
+/* Above so many positions of one scenario some are drawn by the seed. Ballast moves the place where
+ * records run out: a few positions of each amount meet it. */
+enum { MOST_POSITIONS = 200, MOST_POSITIONS_WITH_BALLAST = 8 };
 
 static const int statuses[] = {
     1,   /* invalid value */
@@ -100,10 +101,9 @@ static bool fail_host_allocation(const scenario *given, uint64_t position, int b
     return well;
 }
 
-static bool is_drawn(mend_test_random *random, uint64_t positions)
+static bool is_drawn(mend_test_random *random, uint64_t positions, uint64_t most)
 {
-    return positions <= MOST_POSITIONS ||
-           mend_test_random_below(random, positions) < MOST_POSITIONS;
+    return positions <= most || mend_test_random_below(random, positions) < most;
 }
 
 static bool sweep_driver_calls(const scenario *given, mend_test_random *random, figures *figure)
@@ -111,7 +111,8 @@ static bool sweep_driver_calls(const scenario *given, mend_test_random *random, 
     scenario_positions positions = {0};
     bool well = run_fault(given, &(planned_fault){.kind = FAULT_NONE}, figure, &positions);
     for (uint64_t i = 0; i < positions.driver_calls && well; i++) {
-        well = !is_drawn(random, positions.driver_calls) || fail_driver_call(given, i, figure);
+        well = !is_drawn(random, positions.driver_calls, MOST_POSITIONS) ||
+               fail_driver_call(given, i, figure);
     }
     return well;
 }
@@ -123,8 +124,10 @@ static bool sweep_positions(const scenario *given, mend_test_random *random, int
     planned_fault none = {.kind = FAULT_NONE, .ballast = ballast, .dry = dry};
     bool well = run_fault(given, &none, figure, &positions);
     uint64_t count = positions.ends_as_told ? positions.host_allocations : 0;
+    const uint64_t most = ballast > 0 ? MOST_POSITIONS_WITH_BALLAST : MOST_POSITIONS;
     for (uint64_t i = 0; i < count && well; i++) {
-        well = !is_drawn(random, count) || fail_host_allocation(given, i, ballast, dry, figure);
+        well =
+            !is_drawn(random, count, most) || fail_host_allocation(given, i, ballast, dry, figure);
     }
     return well;
 }
