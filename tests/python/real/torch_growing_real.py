@@ -164,14 +164,14 @@ class Growing(Programs):
             table.map_zeros(0, 8 * row)
             assert table.info()["zero_bytes"] == 8 * PAGE and committed() == 0
             assert mend.stats()["zero_chunk_bytes"] == PAGE
-            assert not table.full[: 8 * row].any()
+            assert not table.full[: 8 * row].cpu().any()
             table.commit(row, 2 * row)  # the second page
-            table.full[row : 2 * row].fill_(7)
-            assert int(table.full[: 8 * row].sum()) == 7 * row
+            table.full[row : 2 * row].copy_(torch.full((row,), 7))
+            assert int(table.full[: 8 * row].cpu().sum()) == 7 * row
             assert table.info()["zero_bytes"] == 7 * PAGE
             table.decommit(row, 2 * row)
             table.map_zeros(row, row + 1)
-            assert not table.full[: 8 * row].any()
+            assert not table.full[: 8 * row].cpu().any()
             del table
             ends()
             """)
